@@ -24,9 +24,11 @@ _SUFFIX = re.compile(r"\.[a-z0-9]{1,16}")
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """One live source: bound to the name `COLLECTOR` at the end of one module, ours or another package's.
+    """One live source.
 
-    The module runs as `python -m MODULE -o LOG [--duration SECONDS] …` and ends as the package says.
+    A module, ours or another package's, binds it to the name `COLLECTOR` in its last line.
+
+    The module runs as `python -m MODULE -o LOG [--duration SECONDS] …` and ends as the package requires.
     """
 
     name: str
@@ -42,15 +44,15 @@ class Collector:
     check: Callable[[], None]
     """Raises PreflightError, with what to do, if the collector cannot run here."""
     module: str = ""
-    """What `python -m` runs; `collectors` fills it in."""
+    """Module that `python -m` runs; set by `collectors`."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledCollectors:
-    """What `installed` found."""
+    """The result of `installed`: usable collectors, and errors of the others."""
 
     collectors: dict[str, Collector]
-    """By name: ours, then those of other packages."""
+    """Collectors by name: ours, then those of other packages."""
     broken: tuple[PluginError, ...]
     """Collectors of other packages that cannot be used, and why."""
 
@@ -118,7 +120,7 @@ def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
 
 
 def _check(collector: Collector) -> None:
-    """Let another package's collector check what it needs; an exception of any kind is a negative answer."""
+    """Run the check of another package's collector; an exception of any kind counts as a failed check."""
     try:
         collector.check()
     except PreflightError:

@@ -62,7 +62,7 @@ class Port:
     Raises
     ------
     NoPortError
-        If it is not there, is used by another process, or goes away.
+        If it does not exist, is used by another process, or disappears.
     PreflightError
         If pyserial is not installed.
     """
@@ -104,7 +104,8 @@ class Port:
 def candidates(names: Sequence[str]) -> list[str]:
     """Return the paths that names match now: a path, a pattern, or `usb:SERIALNUMBER`.
 
-    A path that does not exist is among them, so that its absence is told; a pattern without a match is not.
+    A path that does not exist is returned too, so that an error can name it; a pattern without a match is
+    not.
     """
     paths: list[str] = []
     for name in names:
@@ -176,11 +177,11 @@ class CommandPort:
     ----------
     port : Port
     stop : Stop
-        Waits with us; when it says so, an answer is not awaited any longer.
+        Ends the wait for an answer when the collector must end.
     on_unsolicited : callable
-        Takes what came while nothing was asked.
+        Takes lines that arrived while no command was pending.
     patience_s : float
-        No answer is awaited longer.
+        Maximum time to wait for an answer, s.
     """
 
     def __init__(
@@ -200,12 +201,12 @@ class CommandPort:
         """Whether nothing of an earlier answer can still come."""
 
     def ask(self, command: str, *, timeout_s: float) -> CommandAnswer:
-        """Return the answer, or its beginning when the time is over: then its `result` is empty.
+        """Return the answer, or the part that arrived within the timeout: then its `result` is empty.
 
         Raises
         ------
         NoPortError
-            If the port went away.
+            If the port disappeared.
         """
         began_ns = time.monotonic_ns()
         self.port.write(self._conversation.ask(command, began_ns))
@@ -221,7 +222,7 @@ class CommandPort:
         return self._stop.reason is None
 
     def settle(self) -> bool:
-        """Wait until the line is quiet and send AT; return whether the modem answered."""
+        """Wait until no octets arrive, send AT, and return whether the modem answered."""
         give_up_ns = time.monotonic_ns() + _LONGEST_SETTLING_NS
         while not self._conversation.is_quiet(time.monotonic_ns(), for_ns=_QUIET_NS):
             if time.monotonic_ns() >= give_up_ns or not self.listen(time.monotonic_ns() + _QUIET_NS):

@@ -22,15 +22,15 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 class Log:
     """The file that a collector writes, or standard output if `path` is None.
 
-    Every call reaches the kernel before it returns: a collector that is killed leaves at most its last
-    record cut. A file that exists is never written to; a FIFO or a device is.
+    Each call passes its data to the kernel before it returns, so that a killed collector leaves at most its
+    last record incomplete. An existing file is never written to; a FIFO or a device may be.
 
     Raises
     ------
     InputError
         If `path` exists already or cannot be made.
     CollectorError
-        If writing fails later: no room left, or nobody reads the pipe any more.
+        If writing fails later: the disk is full, or the reader of the pipe is gone.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -50,11 +50,11 @@ class Log:
         self.write(line(fields))
 
     def clap(self, tag: str) -> None:
-        """Write a tag of the clapperboard with the clocks of this instant."""
+        """Write the tag of a sync probe, with the clocks of this instant."""
         self.record(kind="clap", tag=tag, **clock_reading())
 
     def write(self, data: bytes) -> None:
-        """Write whole lines."""
+        """Write complete lines."""
         while data:
             try:
                 data = data[os.write(self._descriptor, data) :]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MONOTONIC = {"clock": "CLOCK_MONOTONIC", "unit": "ns"}
-"""What a header says of the clock of its records."""
+"""Entry in the header of a log about the clock of its records."""
 
 
 def parser(description: str | None, *, traffic: bool = True) -> argparse.ArgumentParser:
@@ -72,7 +72,7 @@ def header(name: str, chosen: argparse.Namespace, **more: object) -> dict[str, o
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:
-    """Run a collector as a program; exit with 0, or with 1 and one line that says what to do."""
+    """Run a collector as a program; exit with status 0, or with 1 and a one-line message."""
     try:
         main(sys.argv[1:])
     except MultiTracerError as error:

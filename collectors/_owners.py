@@ -1,4 +1,4 @@
-"""Which sockets belong to chosen processes: the kernel's answers carry an inode, /proc names its holder."""
+"""Finds the sockets of chosen processes: the kernel reports an inode, and /proc names its process."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _MOST_REMEMBERED = 100_000
 
 
 class Owners:
-    """The sockets that processes chosen by number or by name hold, or held when they were first seen.
+    """Sockets of the processes chosen by PID or name, by their owner when the socket was first seen.
 
-    A socket stays chosen after its process closed it, because its last data is still on its way; one that no
-    process holds yet (it waits to be accepted) is looked up again.
+    A socket stays chosen after its process closed it, because its last data may still be on its way. A socket
+    without a process (it waits to be accepted) is looked up again.
 
     Raises
     ------
     InputError
         If a process chosen by number does not exist, or lives in another network namespace.
     PreflightError
-        If the sockets of a chosen process may not be looked at.
+        If this user may not see the sockets of a chosen process.
     """
 
     def __init__(self, *, pids: Iterable[int], names: Iterable[str]) -> None:

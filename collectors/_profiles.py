@@ -1,4 +1,4 @@
-"""Which commands each kind of modem gets: data, one TOML file for each kind in `profiles/`."""
+"""Profiles: the commands for each kind of modem, one TOML file each in `profiles/`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Ask:
 
     command: str
     every: int = 1
-    """Asked in every such round."""
+    """Interval in rounds: 1 asks in each round, 2 in every second one."""
     timeout_s: float = 2.0
 
 
@@ -37,9 +37,10 @@ class Profile:
     name: str
     description: str
     match: str
-    """Found in what a modem says of itself (ATI, AT+CGMI, AT+CGMM), case ignored; empty for none."""
+    """Pattern to find in the identification of a modem (ATI, AT+CGMI, AT+CGMM), case ignored; empty for
+    none."""
     init: tuple[str, ...]
-    """Asked once, when the port has been opened."""
+    """Commands sent once, after the port is opened."""
     asks: tuple[Ask, ...]
     baud: int | None = None
 
@@ -58,7 +59,7 @@ def chosen_profile(name: str) -> Profile:
     Raises
     ------
     InputError
-        If there is none, or it is no profile.
+        If there is no such profile, or the file is not a valid profile.
     """
     bundled = profiles()
     if name in bundled:

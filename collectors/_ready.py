@@ -1,4 +1,4 @@
-"""When a polling collector reads, and how it tells the recorder that its source is open."""
+"""Times at which a polling collector reads, and its report to the recorder that its source is open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ready() -> None:
 
 
 class Schedule:
-    """When rounds are due: absolute instants, so that one late round does not shift the next ones."""
+    """Times of the rounds: absolute instants, so that one late round does not delay the next ones."""
 
     def __init__(self, *, hz: float, poisson: bool, start_ns: int) -> None:
         self._mean_ns = NS_PER_S / hz

@@ -1,8 +1,8 @@
-"""When a collector ends: at a signal, after its time, or with the process that started it.
+"""Decides when a collector ends: at a signal, after its duration, or with the process that started it.
 
 The signals are SIGTERM, SIGINT and SIGHUP (a closed terminal; ignored if it was started by `nohup`).
-It may also be told tags on standard input, a line each (`--tags`): those of the clapperboard, which every log
-of a recording holds at one instant.
+With `--tags` it also reads tags on standard input, one a line: those of sync probes, which every log of a
+recording holds at one instant.
 """
 
 from __future__ import annotations
@@ -142,17 +142,17 @@ _TAG = re.compile(rb"[0-9a-f]{1,32}")
 
 
 class Stop:
-    """Waits for instants of CLOCK_MONOTONIC, and knows when the collector must end.
+    """Waits until a time of CLOCK_MONOTONIC, and detects when the collector must end.
 
     Parameters
     ----------
     duration_ns : int, optional
         End after this time.
     outlive_parent : bool
-        Go on when the process that started this one ends. Its end is noticed within a second; the parent is
-        asked after, because the signal that Linux offers for it comes when a *thread* of the parent ends.
+        Continue when the process that started this one ends. By default its end is noticed within a second,
+        by polling: the signal that Linux offers comes already when a *thread* of the parent ends.
     tags : bool
-        Take tags on standard input, and end when it ends: then the parent is gone.
+        Read tags on standard input, and end at its end: then the parent is gone.
     """
 
     def __init__(

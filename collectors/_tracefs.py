@@ -27,12 +27,12 @@ _START_TIME_FIELD = 19  # of /proc/PID/stat behind the name, from 0: starttime i
 
 
 def tracefs() -> Path:
-    """Return where tracefs is mounted; mount it at its usual place if it is not.
+    """Return where tracefs is mounted; mount it at its default place if it is not.
 
     Raises
     ------
     PreflightError
-        If it cannot be mounted or written to, with what to do.
+        If it cannot be mounted or written to.
     """
     path = _mounted() or _mount()
     if not os.access(path / "instances", os.W_OK):
@@ -62,7 +62,7 @@ def _mount() -> Path:
 class Instance:
     """A tracing instance that exists while the context lasts.
 
-    Its name carries this process's number and start time; entering removes those of processes that died.
+    Its name holds the PID and start time of this process; entering removes the instances of dead processes.
     """
 
     def __init__(self, root: Path) -> None:

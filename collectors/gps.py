@@ -1,16 +1,17 @@
 """Records positions: the reports of gpsd, or the NMEA sentences of a receiver on a serial port.
 
 By default it asks gpsd on this host; if gpsd does not answer, it tries the serial ports.
-Sentences with a wrong checksum are kept apart. A receiver that is unplugged, silent, or without a fix ends
-nothing.
+Sentences with a wrong checksum are logged separately. A receiver that is unplugged, silent, or without a fix
+does not end the recording.
 
 The log is JSON lines, times are those of CLOCK_MONOTONIC. First a header, then in order of time:
 
-- `sentence` (NMEA) or `report` (gpsd): `at_ns`, when it had been read, and the line `raw`; `shown` for people
+- `sentence` (NMEA) or `report` (gpsd): `at_ns`, the time of reading, and the line `raw`; `shown` is for
+people
 - `bad`: a line that is neither, or was damaged on its way,
 - `port`: opened or lost,
 - `missed`: a second in which nothing came, and why,
-- `clock`, each second and at the end: the two clocks, and how many lines were kept and passed over so far,
+- `clock`, each second and at the end: the two clocks, and how many lines were recorded and skipped so far,
 - `end`: why it ended. A log without it was cut off.
 """
 
@@ -64,7 +65,7 @@ class LineSource(Protocol):
 
 
 class Gpsd:
-    """A connection to gpsd that was asked for reports."""
+    """A connection to gpsd, which sends reports."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.path = f"gpsd {address[0]}:{address[1]}"
@@ -155,7 +156,7 @@ class GpsRun:
         return None
 
     def _is_another(self) -> bool:
-        """Return whether another port may be the receiver's, so that a silent one is given up."""
+        """Return whether the receiver may be at another port, so that a silent port can be abandoned."""
         if self.lines or isinstance(self._source, Gpsd):
             return False
         return not self._is_chosen or len(candidates(self._devices)) > 1
@@ -226,7 +227,7 @@ class GpsRun:
         self._log.record(kind="port", at_ns=time.monotonic_ns(), state=state, port=path, **more)
 
     def _miss(self, why: str) -> None:
-        """Write that nothing came since the last line, or since this was last written."""
+        """Write that no line arrived since the last line or the last such note."""
         since_ns = max(self._heard_ns, self._told_ns)
         self._told_ns = time.monotonic_ns()
         self._log.record(kind="missed", count=1, since_ns=since_ns, until_ns=self._told_ns, why=why)

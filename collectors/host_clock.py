@@ -1,15 +1,16 @@
 """Reads the clocks of this host together every few seconds, and immediately after one is set.
 
-CLOCK_REALTIME and CLOCK_BOOTTIME stand between two readings of CLOCK_MONOTONIC, so that stamps of any of them
-can be placed on another; what NTP, chrony or PTP told the kernel of its error stands beside. Needs no root.
+CLOCK_REALTIME and CLOCK_BOOTTIME are read between two readings of CLOCK_MONOTONIC, so that stamps of one
+clock can be converted to another. The error that NTP, chrony or PTP reported to the kernel is recorded too.
+Needs no root.
 
 The log is JSON lines without a header, each a reading (docs/session.md, clocks.jsonl): `host`,
 `monotonic_before_ns`, `realtime_ns`, `monotonic_after_ns`, `boottime_ns`, `synchronized`, `offset_ns`,
 `max_error_ns`, `est_error_ns`, `frequency_ppm`, `tai_offset_s`, and
 
 - `event`: `step`, realtime was set by `step_ns` since the last reading; `suspend`, the machine slept so long,
-- once a minute, where it is installed and answers: `chrony`, what `chronyc -c tracking` says, and `ptp`, what
-  `pmc` hears from linuxptp's ptp4l of TIME_STATUS_NP (as root only: so is their socket),
+- once a minute, where installed: `chrony`, the output of `chronyc -c tracking`, and `ptp`, the TIME_STATUS_NP
+  of linuxptp's ptp4l by `pmc` (as root only, like their socket),
 - in the first reading `header`, also with `ptp_clocks`, the hardware clocks of this host by their devices; in
   the last `end`, and `tag` in one that a clap asked for.
 """
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
     Reading = dict[str, int]
 
 _LOOK_NS = NS_PER_S
-"""How often a step is looked for, where the kernel does not tell."""
+"""Interval of checks for a clock step, where the kernel does not report steps."""
 _SMALLEST_STEP_NS = 200 * NS_PER_US
-"""More than brackets and slewing can move realtime against monotonic within a second (500 ppm move both)."""
+"""Smallest step: more than reading errors and slewing (500 ppm) can move realtime within a second."""
 _SMALLEST_SLEEP_NS = 100 * NS_PER_MS
 _ASK_NS = 60 * NS_PER_S
 _ASK_S = 1.0
@@ -48,7 +49,7 @@ _TOOLS = {
     "chrony": (["chronyc", "-n", "-c", "tracking"], ""),
     "ptp": (["pmc", "-u", "-b", "0", "GET TIME_STATUS_NP"], " RESPONSE MANAGEMENT "),
 }
-"""Key in a reading -> who is asked, and after which words its answer begins."""
+"""Tool and the words before its answer, by the key in a reading."""
 _PTP_CLOCKS = Path("/sys/class/ptp")
 
 
@@ -77,7 +78,7 @@ class HostClockRecorder:
         self._ask_ns = 0
 
     def run(self, stop: Stop, *, header: dict[str, object]) -> None:
-        """Go on until `stop` says so."""
+        """Read until `stop` ends the collector."""
         stop.on_set = self.look
         self.write(header=header)
         ready()
@@ -99,7 +100,7 @@ class HostClockRecorder:
         self._put(reading, **self._event(reading), **more)
 
     def clap(self, tag: str) -> None:
-        """Write a reading with a tag of the clapperboard."""
+        """Write a reading with the tag of a sync probe."""
         self.write(tag=tag)
 
     def _put(self, reading: Reading, **more: object) -> None:

@@ -1,17 +1,17 @@
-"""Reads a modem once a second: signal, cell, technology, and what its vendor's commands report besides.
+"""Reads a modem once a second: signal, cell, technology, and the values of its vendor's commands.
 
-A serial port is taken for this program alone. Which commands are asked is data (collectors/profiles); the
-profile is found by what the modem says of itself. Where ModemManager owns the port, `--tool mmcli` or
-`--tool qmicli` asks through it. A modem that is silent, busy, unplugged or speaks nonsense ends nothing: the
-time without an answer is a gap with its reason, and the port is looked for again under any name it may have.
+The serial port is locked for this program. The commands come from a profile (collectors/profiles), which is
+found by the identification of the modem. Where ModemManager owns the port, `--tool mmcli` or `--tool qmicli`
+asks through it. A modem that is silent, busy, unplugged or answers nonsense does not end the recording: the
+time without an answer is a gap with its reason, and the port is searched again under all its possible names.
 
 The log is JSON lines, times are those of CLOCK_MONOTONIC. First a header, then in order of time:
 
 - `answer`: a command, the two stamps around its answer, the answer `raw` (one character for each octet) with
   its final `result`, and what is `shown` of it for people; readers decode `raw` again,
-- `unsolicited`: what the modem said by itself, such as RING or a change of its cell,
-- `port`: opened or lost; `modem`: what it says of itself, and the profile that fits,
-- `missed`: a round of questions that had no answer, and why,
+- `unsolicited`: lines that the modem sent by itself, such as RING or a change of its cell,
+- `port`: opened or lost; `modem`: its identification, and the profile that fits,
+- `missed`: a round of commands that had no answer, and why,
 - `clock`, each second and at the end: the two clocks, and how many rounds were made and missed so far,
 - `end`: why it ended. A log without it was cut off.
 """
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from multitracer.protocols.modem.conversation import CommandAnswer, Unsolicited
 
 _REFUSALS = 3
-"""Refused so often in a row, a command is asked more seldom."""
+"""Consecutive refusals after which a command is sent less often."""
 _SELDOM = 30
 _CLOCK_NS = NS_PER_S * 9 // 10
-"""Less than the time between two rounds, so that each second has one."""
+"""Interval of clock records: shorter than a round, so that each second has one."""
 _MOST_IDENTITY = 500
 _KNOCK_NS = 10 * NS_PER_S
 
@@ -114,9 +114,9 @@ class SerialModem:
     chosen : Namespace
         The options: device, baud, timeout.
     profile : Profile, optional
-        What to ask; found by what the modem says of itself if not given.
+        The commands; by default found by the identification of the modem.
     books, stop
-        Where it is written, and when it ends.
+        The log, and the end of the run.
     """
 
     def __init__(
@@ -319,7 +319,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def check() -> None:
-    """Raise PreflightError if there is no modem, or it may not be used."""
+    """Raise PreflightError if there is no modem, or this user may not use it."""
     if manages_a_modem():
         return
     check_pyserial()

@@ -1,10 +1,10 @@
 """Records the GSMTAP packets that a base station or a phone's diagnostics send, with RLP frames.
 
-osmo-bts (`gsmtap-remote-host`) and SCAT send them over UDP to port 4729. They go as they came, with the
-kernel's stamp of their arrival, into a pcapng file of raw IP, which Wireshark dissects; the RLP frames
-are read as a log of rlpdump of the side that is named. Only this host is listened to unless told otherwise.
+osmo-bts (`gsmtap-remote-host`) and SCAT send them over UDP to port 4729. They are written unchanged, with the
+kernel's arrival time, to a pcapng file of raw IP, which Wireshark dissects; the RLP frames are read as an
+rlpdump log of the given side. By default only packets of this host are received.
 
-Each packet is on disk at once; tags of the clapperboard and the end are lines of a log among them.
+Each packet is written to disk at once; tags of sync probes and the end are log lines among them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LISTEN = f"127.0.0.1:{PORT}"
 _SO_TIMESTAMPNS, _SO_RXQ_OVFL = 35, 40
-"""linux/socket.h: stamp of the arrival, and datagrams that found no room so far."""
+"""linux/socket.h: arrival time, and number of datagrams dropped so far."""
 _RECEIVE_BYTES = 1 << 16
 _ROOM_BYTES = 1 << 22
 _ANCILLARY_BYTES = 128
@@ -76,7 +76,7 @@ class Listener:
         return self._socket.fileno()
 
     def receive(self) -> tuple[bytes, int, Address] | None:
-        """Return a datagram, when it arrived (ns since 1970), and its sender; None if there is none."""
+        """Return a datagram, its arrival time (ns since 1970) and its sender; None if there is none."""
         try:
             data, ancillary, _, sender = self._socket.recvmsg(_RECEIVE_BYTES, _ANCILLARY_BYTES)
         except BlockingIOError:
@@ -91,7 +91,7 @@ class Listener:
         return data, time_ns, sender
 
     def close(self) -> None:
-        """Let go of the port."""
+        """Release the port."""
         self._socket.close()
 
 
@@ -126,7 +126,7 @@ class RlpRecorder:
         self._count()
 
     def clap(self, tag: str) -> None:
-        """Write a tag of the clapperboard."""
+        """Write the tag of a sync probe."""
         self._note(f"clap cause={tag[:12]}")
 
     def _take(self) -> None:

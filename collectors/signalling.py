@@ -3,7 +3,7 @@
 `-o signalling.qmdl` is the modem's own log (Qualcomm), `-o signalling.sdmraw` that of Samsung; `--notes` gets
 one JSON object a line: `header`, each second `clock` with the octets on disk so far, `clap`, `end`. The phone
 is on a serial port (`--device`) or on USB (`--usb`). Samsung's frames hold no time: `--packets FILE` also
-keeps the packets that SCAT makes, with the times at which this host had them.
+stores the packets that SCAT makes, with the times at which this host received them.
 
 The program `scat` is started, never imported (GPL). It turns off the modem's log when it ends.
 """
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _RAW_OPTIONS = {"qc": "--qmdl", "sec": "--sdmraw"}
-"""By the vendor of the modem, as SCAT names it: how its log is kept as it comes."""
+"""Option of SCAT that stores the raw log, by the vendor of the modem as SCAT names it."""
 _LAYERS = "nas,rrc"
-"""Without the users' packets."""
+"""Layers that SCAT decodes: signalling, without user packets."""
 _UNHEARD = "127.77.47.29"
-"""SCAT also sends each packet by UDP: on the loopback, where nobody listens."""
+"""Loopback address for the UDP packets that SCAT also sends; no program listens there."""
 _LOOK_NS = 200 * NS_PER_MS
 _PATIENCE_S = 5.0
 """SCAT turns the modem's log off with three commands of half a second each."""
@@ -65,7 +65,7 @@ class Scat:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended by itself."""
+        """Whether the program has ended by itself."""
         return self._child.poll() is not None
 
     @property

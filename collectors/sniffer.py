@@ -1,8 +1,8 @@
 """Records packets where tcpdump is missing, with scapy's filters; slower, so it loses packets sooner.
 
 The capture is a pcap of IP packets without the headers of their link, with the kernel's nanosecond stamps and
-headers only by default. `--notes` gets JSON lines as those of `collectors.tcpdump`; what the kernel had no
-room for is counted there (`dropped_kernel`). Needs root (CAP_NET_RAW).
+headers only by default. `--notes` gets JSON lines like those of `collectors.tcpdump`; packets that the
+kernel dropped are counted there (`dropped_kernel`). Needs root (CAP_NET_RAW).
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class Link:
     Raises
     ------
     PreflightError
-        If this process may not have one, or scapy is missing.
+        If this process may not open one, or scapy is missing.
     CollectorError
-        If there is no such interface, or the filter makes no sense.
+        If there is no such interface, or the filter is not valid.
     """
 
     def __init__(self, interface: str, expression: str) -> None:
         self._interface = interface
         self._buffer = bytearray(_ALL)
         self.dropped = 0
-        """Packets that found no room so far."""
+        """Packets dropped by the kernel so far."""
         try:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
         except PermissionError as error:
@@ -96,7 +96,7 @@ class Link:
         return self._socket.fileno()
 
     def receive(self) -> tuple[bytes, int] | None:
-        """Return an IP packet and when it passed (ns since 1970); None if there is none now."""
+        """Return an IP packet and its time (ns since 1970); None if there is none now."""
         while (received := self._received()) is not None:
             size, time_ns, (_, protocol, direction, hardware, *_) = received
             seen_twice = hardware == _ARPHRD_LOOPBACK and direction == _PACKET_OUTGOING

@@ -1,15 +1,15 @@
 """Reads the kernel's variables of TCP sockets 10 to 1000 times a second: cwnd, ssthresh, RTT, RTO and more.
 
-Runs as any user; sees the sockets of its own network namespace. A reading is an interval: the state held at
-some instant between the two stamps around the question. Sockets are looked for `--look` times a second, by
-a dump that the kernel filters; those that are known are asked for one by one, which costs a fortieth.
+Runs as any user; sees the sockets of its own network namespace. A reading has two stamps: the
+state is that of some instant between them. New sockets are searched `--look` times a second, by a dump that
+the kernel filters; known sockets are read one by one, which costs a fortieth of a dump.
 
 The log is JSON lines. First a header, then in order of time:
 
 - `reading`: one socket's answer; `tcp_info` shows the main fields in the kernel's units, `raw` is the whole
   struct in base64; `read` numbers the rounds of questions,
-- `gone`: a socket that was read before and is not there any more,
-- `missed`: rounds that were due and did not happen, with their number and why,
+- `gone`: a socket that was read before and no longer exists,
+- `missed`: rounds that were due and were skipped, with their number and why,
 - `clock`, each second and at the end: the two clocks, and how many rounds were made and missed so far,
 - `end`: why it ended. A log without it was cut off.
 """
@@ -75,7 +75,7 @@ class SocketReading:
 
 
 class NoAnswerError(CollectorError):
-    """A request got no complete answer: the kernel had no room for it, or took too long."""
+    """A request got no complete answer: the kernel's buffer was full, or it took too long."""
 
 
 class SocketReader:
@@ -86,9 +86,9 @@ class SocketReader:
     bytecode : bytes
         The filter for dumps.
     ip_versions : sequence of 4 and 6
-        Which sockets to look for.
+        IP versions of the sockets to read.
     owners : Owners
-        Chooses among what the filter lets through.
+        Chooses among the sockets that pass the filter.
     """
 
     def __init__(self, *, bytecode: bytes, ip_versions: Sequence[IpVersion], owners: Owners) -> None:

@@ -1,10 +1,10 @@
 """Records what the kernel's TCP does at each arriving segment: tcp_probe, retransmissions, congestion states.
 
-Needs root. Sees the sockets of every network namespace of this kernel, so that on one machine both ends of
-a connection are there; they differ by their local address and by their cookie.
+Needs root. It sees the sockets of every network namespace of this kernel: if both endpoints of a connection
+run on this machine, both are recorded; they differ by local address and cookie.
 
-The log is the kernel's own text, line by line, its time stamps those of CLOCK_MONOTONIC. What this program
-has to say stands in comments, `# multitracer ` and a JSON object: first `header`, at the start, each second
+The log is the kernel's own text, line by line, its time stamps those of CLOCK_MONOTONIC. Records of this
+program stand in comments, `# multitracer ` and a JSON object: first `header`; at the start, each second
 and at the end `clock` (the two clocks, and how many events the buffers lost so far), last `end`. A log
 without it was cut off.
 """
@@ -46,7 +46,7 @@ _ADDRESS = re.compile(
 
 
 class TcpProbeRecorder:
-    """One run: copies the instance's buffers into the log."""
+    """One run: copies the buffers of the tracing instance to the log."""
 
     def __init__(
         self, instance: Instance, log: Log, *, networks: Iterable[IPv4Network | IPv6Network]

@@ -1,8 +1,8 @@
 """Records packets with tcpdump: nanosecond stamps, headers only, each packet written to disk at once.
 
 `-o tcp-0.pcap` is tcpdump's own file; `--notes` gets one JSON object a line: `header`, each second `clock`,
-every five seconds `counts` (how many packets tcpdump took, and how many the kernel dropped), `clap`, `end`.
-Needs root, or a tcpdump with the capability CAP_NET_RAW: nothing else of MultiTracer does.
+every five seconds `counts` (packets that tcpdump captured, and packets that the kernel dropped), `clap`,
+`end`. Needs root, or a tcpdump with the capability CAP_NET_RAW; no other part of MultiTracer needs either.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FILTER = "tcp or udp port 9009"
-"""TCP, and the claps."""
+"""Default filter: TCP, and the sync probes."""
 SNAP_BYTES = 128
 """Ethernet, IPv6 and TCP with all its options; with --snap 0 whole packets."""
 _LOOK_NS = 200 * NS_PER_MS

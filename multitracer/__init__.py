@@ -1,8 +1,8 @@
 """MultiTracer: capture what happens to a TCP connection at every layer, on one clock.
 
 `multitracer.open(path)` reads a capture or a session folder; see `multitracer.Session`. To read the code,
-begin with `multitracer/tables.py`: every room hands tables to the next one. Packages that bring formats or
-collectors of their own use `multitracer.plugins`.
+begin with `multitracer/tables.py`: packages pass tables to each other. Plug-ins with their own formats or
+collectors use `multitracer.plugins`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _LAZY = {
     "open": "multitracer.api.session",
     "open_campaign": "multitracer.api.campaign",
 }
-"""Public names and where they live; what they need is imported when the first of them is asked for."""
+"""Public names and their modules; a module is imported when its name is first used."""
 
 _RENAMED = {
     "Notebook": "multitracer.api.session.Session",
     "channel": "multitracer.lab.received_power.received_power",
     "received_power": "multitracer.lab.received_power.received_power",
 }
-"""Names of before 0.2 -> where that which they mean lives; they go with 0.3."""
+"""Deprecated names of versions before 0.2, and their replacements; they are removed in 0.3."""
 
 __all__ = [
     "MultiTracerError",

@@ -1,4 +1,4 @@
-"""What a packet reader hands over: tables of TCP segments, and the facts of the files they came from."""
+"""The result of a packet reader: tables of TCP segments, and facts of the files."""
 
 from __future__ import annotations
 

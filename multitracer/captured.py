@@ -1,4 +1,4 @@
-"""What stands in packets, and the facts of the files they came from: names and counts, without any table."""
+"""Names of packet contents, and facts and counts of capture files; without tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class OptionKind(IntEnum):
 
 
 class CaptureMark(IntFlag):
-    """How a segment was captured, where that limits what can be said of it."""
+    """How a segment was captured, where this limits the conclusions."""
 
     HAS_TIMESTAMPS = 0x001
     HEADER_CUT = 0x002
@@ -77,9 +77,9 @@ class CaptureMark(IntFlag):
 
 
 GSMTAP = "gsmtap"
-"""What datagrams to its port are counted as in place of UDP: they may hold a phone's signalling."""
+"""Protocol name for datagrams to the GSMTAP port, counted separately from UDP: they may hold signalling."""
 WTCP_SYN = "wtcp syn"
-"""What a datagram that begins a connection of WTCP is counted as in place of UDP."""
+"""Protocol name for a datagram that begins a WTCP connection, counted separately from UDP."""
 
 
 @dataclass(slots=True)
@@ -102,20 +102,20 @@ class SourceFile:
 
     path: str
     format: str
-    """As `multitracer formats` names it: pcap, pcapng."""
+    """Format as named by `multitracer formats`: pcap, pcapng."""
     compression: str | None = None
     variant: str | None = None
     """Byte order, resolution and dialect, for example "little-endian, ns"."""
     packets: int = 0
-    """Whole packet records, decoded or not."""
+    """Complete packet records, decoded or not."""
     bytes: int = 0
     """Decompressed bytes read."""
     link_types: dict[int, int] = field(default_factory=dict)
-    """LINKTYPE number -> packets."""
+    """Packets by LINKTYPE number."""
     protocols: dict[str, int] = field(default_factory=dict)
-    """What lies in the packets, for example {"tcp": 90, "udp": 8, "arp": 2}."""
+    """Packets by protocol, for example {"tcp": 90, "udp": 8, "arp": 2}."""
     not_decoded: dict[str, int] = field(default_factory=dict)
-    """Reason -> packets that could not be taken apart down to the transport."""
+    """Packets that could not be decoded down to the transport, by reason."""
     first_ns: int | None = None
     """Smallest packet time."""
     last_ns: int | None = None
@@ -126,13 +126,13 @@ class SourceFile:
     without_time: int = 0
     """Packets with no time stamp, or with one that cannot be."""
     time_faults: dict[str, int] = field(default_factory=dict)
-    """Why a stamp cannot be -> packets of those without a time; the others have no stamp."""
+    """Packets with an impossible time stamp, by reason; other packets without a time have no stamp."""
     damaged: str | None = None
-    """What is wrong, with its offset, if reading stopped early or bytes were lost; None for a whole file."""
+    """Damage with its offset, if reading stopped early or bytes were lost; None for a complete file."""
     lost_ranges: list[tuple[int, int]] = field(default_factory=list)
-    """First byte and end of each part of the (decompressed) file that tells nothing while packets follow."""
+    """Begin and end of each unreadable range of the (decompressed) file that is followed by packets."""
     stopped: bool = False
-    """Whether reading stopped at the number of packets that was asked for, whether or not more followed."""
+    """Whether reading stopped at the requested number of packets, whether or not more follow."""
     interfaces: list[CaptureInterface] = field(default_factory=list)
     comments: list[tuple[int | None, str]] = field(default_factory=list)
     """(packet number or None for the section or interface, text)."""
@@ -157,6 +157,6 @@ class SourceFile:
         self.not_decoded = dict(sorted(self.not_decoded.items()))
 
     def no_time(self, reason: str, packets: int) -> None:
-        """Count packets whose stamp cannot be."""
+        """Count packets with an impossible time stamp."""
         if packets:
             self.time_faults[reason] = self.time_faults.get(reason, 0) + packets

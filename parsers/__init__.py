@@ -8,7 +8,7 @@ is read and how to add a format. What formats share lies below them: `_capture/`
 format's each.
 
 What must hold: input is hostile. Memory is bounded, bad bytes raise only `FormatError`, a missing value is
-NA, and what cannot be used is counted with its reason.
+NA, and unusable input is counted with its reason.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _LAZY = {
     "read_records": "parsers._ip_packets",
     "recognise": "parsers._registry",
 }
-"""Names of this room and where they live: who only asks what a file is need not load what reads it."""
+"""Names of this package and their modules; a module is imported when its name is first used."""
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,6 @@
-"""Reads a capture of any length in chunks; a capture that is read as a whole comes as one.
+"""Reads a capture of any length in chunks; a capture that is read as a whole is one chunk.
 
-In go the files of one capture point, in whatever order, or a pipe. Out come `Capture`s, the segments of some
+In go the files of one capture point, in any order, or a pipe. Out come `Capture`s, the segments of some
 blocks each (`Chunks`); or one, with all segments and with what only all of them tell (`read_capture`): flows
 of several VLANs are joined there, and a fragment is credited to a segment however late it comes. One file the
 native kernel may read by itself, with the same result (`whole_capture`).
@@ -106,7 +106,7 @@ class PacketBlock(NamedTuple):
     """Some packets that follow each other in a file."""
 
     offset: int
-    """Where in the file reading can begin with them."""
+    """Position in the file from which these packets can be read."""
     packets: int
     first_ns: int
     """Smallest time; NOT_A_TIME if one is missing."""
@@ -121,16 +121,16 @@ class Chunks:
     Parameters
     ----------
     rows : float
-        From so many segments on, a chunk is handed out; it may be set anew between two chunks.
+        Number of segments from which a chunk is returned; it may be changed between two chunks.
     stop : callable, optional
-        Asked now and then; when it returns True, the input is taken to end.
+        Called from time to time; when it returns True, reading stops as at the end of the input.
     ranges : sequence of (int, int), optional
-        The parts of the one file, not compressed, that are read; the first one holds its header.
+        Byte ranges to read of one uncompressed file; the first one must hold its header.
     reads_ahead, unpacks_ahead : bool
         Whether a thread finds the next records while a chunk is decoded, and another one reads and unpacks
         what comes after them; not of pipes, nor if only some packets are read.
     may_be_foreign : bool
-        Whether one file may be of a format of another package, which reads it as a whole.
+        Whether a single file may have the format of a plug-in, which reads it as a whole.
     """
 
     def __init__(  # noqa: PLR0913  # what a user chose
@@ -148,7 +148,8 @@ class Chunks:
     ) -> None:
         self.rows = rows
         self.blocks: list[PacketBlock] = []
-        """What was read, if the format tells where a block begins, and only the first one has interfaces."""
+        """Blocks read so far; only if the format has block positions and all interfaces are in the first
+        block."""
         self._interfaces: int | None = None
         self._ranges, self._reads_ahead, self._unpacks_ahead = ranges, reads_ahead, unpacks_ahead
         self._paths, self._max_packets = paths, max_packets
@@ -170,7 +171,7 @@ class Chunks:
             yield decoder.take()
 
     def whole(self) -> Capture:
-        """Return all segments as one chunk, with what only all of them tell."""
+        """Return all segments as one chunk; VLAN flows are joined and late fragments are credited."""
         self.rows, self._is_whole = inf, True
         decoder = Decoder()
         with closing(self._each(decoder)) as each:
@@ -263,7 +264,7 @@ def in_order(paths: Sequence[PathLike]) -> Sequence[PathLike]:
 
     A long capture is written as several files: by tcpdump (-C, -G, -W) as trace.pcap, trace.pcap1 … or with
     a time in the name, by dumpcap (-b) as trace_00001_20261120101500.pcapng. A ring buffer overwrites the
-    oldest, so neither names nor numbers tell the order, but the first packet of each file does.
+    oldest file, so names and numbers do not show the order; the time of the first packet does.
     """
     if len(paths) < 2 or not all(Path(path).is_file() for path in paths):
         return paths  # what can be read only once is read in the order given
@@ -276,7 +277,9 @@ def in_order(paths: Sequence[PathLike]) -> Sequence[PathLike]:
 
 
 def whole_capture(native: Kernel, path: str, progress: Progress | None) -> Capture | None:
-    """Return what `read_capture` does of one file; None if it is no capture, or Python has to read it.
+    """Return the capture of one file, read by the kernel.
+
+    None if it is not a capture, or Python must read it.
 
     Parameters
     ----------
@@ -313,7 +316,7 @@ def read_flow(native: Kernel, before: Capture, flow: int, *, rows: int) -> Captu
     ----------
     native : Kernel
     before : Capture
-        What reading the one file told: its facts and its flows, none of them in a VLAN.
+        The first reading of the file: its facts and flows, none of them in a VLAN.
     flow : int
         Its row in the flows.
     rows : int

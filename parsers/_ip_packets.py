@@ -38,9 +38,9 @@ class UdpDatagram(NamedTuple):
     """A UDP datagram in an IP packet."""
 
     ports: tuple[int, int]
-    """Of source and destination."""
+    """Ports of source and destination."""
     payload: bytes
-    """As much of it as was captured."""
+    """Captured part of the payload."""
     length: int
     """Bytes of the payload, by UDP's header; with what is cut off."""
 
@@ -67,7 +67,7 @@ def udp_datagram(packet: IpPacket) -> UdpDatagram | None:
 
 
 def addresses(packet: IpPacket) -> tuple[bytes, bytes]:
-    """Return source and destination of a packet whose header is whole: 4 or 16 bytes each."""
+    """Return source and destination address of a packet with a complete header: 4 or 16 bytes each."""
     if packet.version == 4:
         return packet.data[12:16], packet.data[16:20]
     return packet.data[8:24], packet.data[24:40]

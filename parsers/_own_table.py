@@ -18,7 +18,7 @@ def own_table(schema: Schema, *, needed: frozenset[str], description: str) -> Fo
     Parameters
     ----------
     schema : Schema
-        Of the table; its name is that of the layer, too.
+        Schema of the table; its name is also that of the layer.
     needed : frozenset of str
         Columns without which a CSV is not taken for this table.
     description : str

@@ -25,7 +25,7 @@ def propose_map(path: str | os.PathLike[str]) -> str:
     InputError
         If it cannot be read.
     FormatError
-        If it is no CSV, no column has times, or none a place or a level.
+        If it is not a CSV, or has no column with times, or none with a position or a level.
     """
     from parsers._text.proposal import NoProposalError, proposed  # noqa: PLC0415  reading a capture needs it not
 

@@ -58,7 +58,7 @@ def read(path: Path) -> tuple[Format, Parsed]:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the whole lines of a text log, without their ends; a last line that was cut is left out.
+    """Yield the complete lines of a text log, without their ends; an incomplete last line is left out.
 
     Raises
     ------
@@ -93,9 +93,9 @@ def of_plug_in(fmt: Format, stream: InputStream, *, alone: bool) -> Capture:
     Raises
     ------
     InputError
-        If it is no capture, or one of several files.
+        If it is not a capture, or is one of several files.
     PluginError
-        If the package is not right.
+        If the plug-in does not work as it must.
     """
     if fmt.layer != "packet":
         raise InputError(f"{stream.path}: this is {fmt.name} ({fmt.description}), not a packet capture")

@@ -1,8 +1,8 @@
 """Finds formats: every public module of `parsers`, then the entry points `multitracer.formats`.
 
-A module of ours that does not load is a bug and raises what it raises. A third party's that does not load,
-that binds no FORMAT, or that repeats a name is left out, and `installed().broken` says why: one bad package
-must not make every session folder unreadable.
+A module of ours that does not load is a bug and raises what it raises. A plug-in that does not load,
+that binds no FORMAT, or that repeats a name is left out, and `installed().broken` states why: one bad package
+must not make all session folders unreadable.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def has_plug_ins() -> bool:
 
 _EDITCAP = "convert it: editcap -F pcapng {path} out.pcapng"
 _AS_ETHERNET = "convert it: editcap -T ether -F pcapng {path} out.pcapng"
-"""Its packets may be of several links, which editcap does not write unless it is told one."""
+"""Advice for formats whose packets may have several link types: editcap needs one to be named."""
 _TEXT2PCAP = "convert it: text2pcap {path} out.pcap"
 _NONE = "no command makes packets of it"
 _REPLAY = "multitracer testbed compare {path} replays it"
@@ -175,7 +175,7 @@ def _is_tsh(head: bytes) -> bool:
 
 
 def _is_utf_16(head: bytes) -> bool:
-    """Return whether bytes are text of two bytes a character behind the mark of their order, as of Excel."""
+    """Return whether bytes are UTF-16 text with a byte order mark, as Excel writes it."""
     if not head.startswith((b"\xff\xfe", b"\xfe\xff")) or len(head) < _LEAST_UTF_16_BYTES:
         return False
     text = head[: len(head) // 2 * 2].decode("utf-16", "replace")
@@ -202,7 +202,7 @@ class InstalledFormats(NamedTuple):
     """The formats that can be used, and why others cannot."""
 
     formats: dict[str, Format]
-    """By name."""
+    """Formats by name."""
     broken: list[PluginError]
     """One for each plug-in that was left out."""
 

@@ -1,6 +1,6 @@
 """Opens a log by its content: plain or compressed, from a file, a pipe or standard input.
 
-Memory is bounded whatever the input says; see `_expand.py` for compressed input.
+Memory is bounded for any input; see `_expand.py` for compressed input.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Ranges(io.RawIOBase):
         self._left = 0
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
-        """Fill some of `buffer`; return how many bytes, 0 only behind the last range."""
+        """Fill a part of `buffer`; return the number of bytes, 0 only after the last range."""
         if not self._left and self._ranges:
             begin, end = self._ranges.pop()
             self._left = end - begin
@@ -69,9 +69,9 @@ class Ranges(io.RawIOBase):
 
 
 _LOOK_S = 0.2
-"""How often a silent pipe is left to ask whether to end: a user does not see a delay that short."""
+"""Interval at which `stop` is checked while a pipe is idle; users do not notice such a short delay."""
 _GRACE_S = 2.0
-"""How long the writer may go on: tcpdump gets the same Ctrl-C, writes what it holds, and ends at once."""
+"""Time for which the writer may continue: tcpdump gets the same Ctrl-C, flushes, and ends at once."""
 
 
 class Until(io.RawIOBase):
@@ -115,7 +115,8 @@ class Until(io.RawIOBase):
 
 STDIN = "-"
 SUSPICIOUS_RATIO = 200.0
-"""Decompressed over stored size from which on a warning is due; header-only captures reach about 50."""
+"""Ratio of decompressed to stored size above which a warning is given; header-only captures reach about
+50."""
 SMALL_BYTES = 16 << 20
 """Longest text that is read at once: a scenario, a trace, a map."""
 
@@ -229,9 +230,11 @@ class InputStream(io.RawIOBase):
         return self._stored.count
 
     def share_of(self, count: int) -> float | None:
-        """Return how much of the file its first `count` decompressed bytes are, from 0 to 1; None for a pipe.
+        """Return the fraction of the file, 0 to 1, that its first `count` decompressed bytes are.
 
-        Of a compressed file it is what the stored bytes tell that were taken so far.
+        None for a pipe.
+
+        Of a compressed file it is the fraction of the stored bytes that were read so far.
         """
         try:
             status = os.fstat(self._raw.fileno())
@@ -269,9 +272,9 @@ def open_stream(
     progress : callable, optional
         Called with the number of stored bytes read so far.
     stop : callable, optional
-        When it returns True, the stream is taken to end.
+        When it returns True, reading stops as at the end of the stream.
     ranges : sequence of (int, int), optional
-        Begin and end of those parts of a file that are read, ascending; by default all of it.
+        Begin and end of the byte ranges to read, ascending; by default the whole file.
 
     Raises
     ------

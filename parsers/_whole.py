@@ -1,6 +1,8 @@
-"""A capture file that the native kernel counts by itself; Python sees only packets that it does not know.
+"""A capture file that the native kernel counts by itself.
 
-NumPy is loaded where there are such packets, or where somebody asks for tables.
+Python gets only packets that the kernel cannot decode.
+
+NumPy is loaded only if there are such packets, or tables are asked for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The WTCP connections of a capture: datagrams of UDP that belong to a hand-shake of WTCP (docs/wtcp.md).
 
 A connection is a SYN, then the SYN-ACK to it that carries the identity in the SYN; its packets carry the
-identity that their receiver chose. Nothing else is taken for WTCP, whatever its octets are: a capture that
-began later shows none of it.
+identity that their receiver chose. No other datagram counts as WTCP, whatever its octets are; so a capture
+that began later shows no WTCP connection.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     Way = tuple[bytes, int, bytes, int]
 
 _MOST_PENDING = 4096
-"""SYNs that wait for an answer, the oldest gives way: a flood of them holds 1 MB (not measured)."""
+"""Maximum SYNs that wait for an answer; a new one replaces the oldest. They take 1 MB (not measured)."""
 _MOST_CONNECTIONS = 65_536
 """A `WtcpWorker` serves 256 at once; some 20 MB of text (not measured)."""
 _MOST_IDENTITIES = 8
-"""That a responder chose for one SYN: `WtcpWorker` takes a new one each minute (docs/wtcp.md)."""
+"""Maximum identities of a responder for one SYN: `WtcpWorker` uses a new one each minute (docs/wtcp.md)."""
 _COLUMNS = len(WTCP_PACKETS.columns)
 
 
@@ -61,7 +61,7 @@ class _Connection:
 
 
 class _Syn(NamedTuple):
-    """What waits for an answer; times and frames of the first and the last SYN with this identity."""
+    """A SYN that waits for an answer: times and frames of the first and last SYN with this identity."""
 
     identity: bytes
     first: tuple[int, int]
@@ -77,7 +77,7 @@ class _Reader:
         self.cells = array("q")
         self._pending: dict[Way, _Syn] = {}
         self._connections: dict[Way, tuple[_Connection, bool]] = {}
-        """By the way of a packet; the flag says that it is the responder's."""
+        """Connections by direction of a packet; the flag is True for the direction of the responder."""
 
     def take(self, packet: IpPacket) -> None:
         """Take an IP packet, whatever it is."""

@@ -1,7 +1,7 @@
 """GPX 1.0 and 1.1: points of tracks are positions, waypoints with a time are markers.
 
-Times are UTC by the format; one that names no zone may be local all the same, and that is said. Points of
-a planned route, and points without a time, are counted, not read.
+Times are UTC by the format; a time without a zone may still be local, and a warning says so. Points of a
+planned route, and points without a time, are counted but not read.
 XML may be hostile: a document type, which could declare entities, is refused; depth and texts are bounded.
 Source: topografix.com/GPX/1/1 and GPX/1/0; speed and course of
 1.0, of Garmin's TrackPointExtension and of OsmAnd.
@@ -39,18 +39,18 @@ _NUMBERS = {
     "ele": "altitude_m", "speed": "speed_mps", "course": "heading_deg", "bearing": "heading_deg",
     "hdop": "hdop", "sat": "satellites", "accuracy": "error_m",
 }  # fmt: skip
-"""Element, of GPX or of an extension -> column. Speed is m/s in 1.0 and in both extensions."""
+"""Columns by element of GPX or of an extension. Speed is in m/s in 1.0 and in both extensions."""
 _TEXTS = ("time", "fix", "name", "desc", "cmt")
 _FIX = {"none": 0, "2d": 2, "3d": 3, "dgps": 3, "pps": 3}
 _WHOLE = ("satellites",)
 
 
 class _Refused(Exception):  # noqa: N818  it never leaves this module
-    """XML that is not read further; the argument says why."""
+    """XML that is not read further; the argument is the reason."""
 
 
 class _Reader:
-    """The elements of a document, as expat meets them."""
+    """Handles the elements of a document as expat reads them."""
 
     def __init__(self, lines: LogLines) -> None:
         self._lines = lines
@@ -58,7 +58,7 @@ class _Reader:
         self.markers = Rows(MARKERS, ("time_ns", "line", "note"))
         self.jumps = Jumps()
         self.impossible: dict[str, int] = {}
-        """Column -> values that cannot be."""
+        """Number of impossible values, by column."""
         self.nowhere = 0
         self._names: list[str] = []
         self._point: Document | None = None
@@ -80,7 +80,7 @@ class _Reader:
         Raises
         ------
         expat.ExpatError
-            If they are no XML.
+            If they are not XML.
         """
         self._fed += len(piece)
         self._parser.Parse(piece, not piece)
@@ -182,7 +182,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     Raises
     ------
     FormatError
-        If it is no GPX, declares a document type, or no point has a time.
+        If it is not GPX, declares a document type, or no point has a time.
     """
     lines = LogLines(stream)
     reader = _Reader(lines)
@@ -201,7 +201,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 
 
 def _read(reader: _Reader, lines: LogLines) -> str | None:
-    """Read the whole document; return why it was not read to its end."""
+    """Read the document; return why it was not read to its end, or None."""
     try:
         while piece := lines.stream.read(_PIECE_BYTES):
             reader.feed(piece)

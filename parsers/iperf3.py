@@ -1,7 +1,7 @@
-"""What `iperf3 --json` and `--json-stream` write: each stream's rate in each interval, and its sums.
+"""Output of `iperf3 --json` and `--json-stream`: rates of each stream in each interval, and sums.
 
-Times are the start of the test, which iperf3 names by the second, and its own seconds since: the instant at
-which they begin is known to about one second. Several tests may follow each other in one log. Source:
+Times are the start of the test, which iperf3 gives in whole seconds, plus its own seconds since: so all times
+are uncertain by about one second. Several tests may follow each other in one log. Source:
 iperf_api.c of iperf3; the fields of `--json-stream` are those of the same objects, an event a line.
 """
 
@@ -29,9 +29,9 @@ _SNIFFED = re.compile(rb'\A\s*\{\s*"(?:start"\s*:\s*\{|event"\s*:\s*"start")')
 _OWN = (b'"connected"', b'"cookie"', b'"system_info"')
 _US_PER_S = 1e6
 _LONGEST_S = 1e8
-"""Three years; iperf3 refuses tests beyond a day."""
+"""Maximum duration: three years; iperf3 refuses tests longer than a day."""
 _LATE = 1.01
-"""Share of an interval by which its two lengths differ in a sound file: below 0.1 % on a busy host."""
+"""Maximum ratio of the two stated lengths of an interval; in valid files they differ by less than 0.1 %."""
 _LATEST_S = 1 << 33
 _MOST_PORT = 0xFFFF
 
@@ -126,7 +126,7 @@ class _Log:
         )
 
     def _direction(self, sender: object) -> str:
-        """Return whether this host sent; versions before 3.7 say it only of the whole test."""
+        """Return the direction of a stream; versions before 3.7 state it only for the whole test."""
         is_sender = sender if isinstance(sender, bool) else not self._reverse
         return "sent" if is_sender else "received"
 
@@ -184,7 +184,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     Raises
     ------
     FormatError
-        If there is no whole document of a test, or no test has an interval or a sum.
+        If there is no complete test, or no test has an interval or a sum.
     """
     objects, damage = documents(stream, path)
     lines = LogLines(stream)

@@ -1,7 +1,8 @@
 """Any CSV log with a map of its columns beside it: `drive.csv` and `drive.csv.toml`.
 
-A map names the columns of the tables `radio` and `position` and where their values stand; docs/formats.md
-shows one. A file is read so only if its map is there; the map is never a symbolic link.
+A map names columns of the tables `radio` and `position`, and the columns of the log that hold their values;
+docs/formats.md shows one. A file is read this way only if its map exists; the map must not be a symbolic
+link.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Output of `mmcli --signal-get -J`, `qmicli --nas-get-signal-info` and `uqmi --get-signal-info`, in a loop.
 
-The outputs follow each other, each behind a time stamp (a `date` in the loop) or with one before every line.
+The outputs follow each other, each after a time stamp (a `date` in the loop) or with one before every line.
 Without time stamps the readings have no times. Source: multitracer/protocols/modem/tools.py.
 """
 

@@ -1,7 +1,7 @@
 """The capture file of Wireshark and dumpcap: sections, interfaces and blocks.
 
-Source: draft-ietf-opsawg-pcapng. Blocks that are no packets (names, secrets, journal entries, custom and
-unknown ones) are stepped over. `_pcapng/walk.py` finds the blocks, `_pcapng/blocks.py` reads those that
+Source: draft-ietf-opsawg-pcapng. Blocks that are not packets (names, secrets, journal entries, custom and
+unknown ones) are skipped. `_pcapng/walk.py` finds the blocks, `_pcapng/blocks.py` reads those that
 describe the others, `_pcapng/packets.py` reads the packets.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from parsers._packets.layers import PacketRecords
 
 OVERLAP_BYTES = LARGEST_PACKET + 4096
-"""A packet block that begins before the last so many bytes of a window lies in it whole."""
+"""A packet block that begins at least this far before the end of a window is completely inside it."""
 
 
 def sniff(head: bytes) -> Match:
@@ -59,7 +59,7 @@ class _Reading:
 
     def __init__(self, window: StreamWindow, sections: Sections, damage: FileDamage) -> None:
         self.done = False
-        """There is nothing more to read."""
+        """Whether the end of the file is reached."""
         self._window, self._sections, self._damage = window, sections, damage
         self._packets = 0
         self._reason: str | None = None
@@ -87,7 +87,7 @@ class _Reading:
                 self._damage.lost(where, self._window.offset_of(end), reason)
 
     def advance(self) -> None:
-        """Read on, after what is damaged or too large."""
+        """Continue after damaged or too large blocks."""
         window, walked = self._window, self._walked
         if self._reason is None and window.is_full:
             walked.damaged_at = window.begin

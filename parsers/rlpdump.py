@@ -1,7 +1,7 @@
 """rlpdump's log of one side of a GSM radio link: a pcapng file of frames, with events between them.
 
-The format is told in multitracer/protocols/rlpdump.py, which writes it. Frames whose information was cut
-are read as well as whole ones. A record that is cut ends the log; what precedes it is kept.
+multitracer/protocols/rlpdump.py describes the format, and writes it. Frames whose information was cut are
+read like complete ones. An incomplete record ends the log; the records before it are used.
 """
 
 from __future__ import annotations

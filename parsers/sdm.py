@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 _BEGIN, _END = 0x7F, 0x7E
-"""Octets around a frame; behind the first a length of 16 bits, an octet, and the same length less three."""
+"""Octets around a frame; after the first come a length of 16 bits, an octet, and the length less three."""
 _LOGGED = b"\x39\x7f"
-"""What each record of a phone's log begins with, behind its length."""
+"""Octets after the length with which each record of a phone's log begins."""
 _CHUNK_BYTES = 1 << 16
 _LEAST_LENGTH = 13  # the header behind the first octet has 14 octets
 _NO_TIMES = (
@@ -121,7 +121,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     Raises
     ------
     FormatError
-        If no frame in it is whole.
+        If no frame is complete.
     PreflightError
         If scat or tshark is not installed.
     """
@@ -142,7 +142,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 
 @dataclass(slots=True)
 class _Behind:
-    """A stream whose first octets were read already."""
+    """A stream without its first octets, which were already read."""
 
     begin: bytes
     stream: BinaryIO

@@ -1,8 +1,9 @@
 """FreeBSD's siftr(4): the state of a TCP sender at each packet, in bytes.
 
 Three layouts: 1.2.2 and 1.2.3 (25 fields), 1.2.4 (28), 1.3.0 (27, no hash). Round-trip time and timeout are
-in ticks where the first line tells `hz` and `tcp_rtt_scale`, else in microseconds. A line of direction `i`
-is the state before that packet, of `o` the state as it is sent. Source: sys/netinet/siftr.c of FreeBSD.
+in ticks where the first line has `hz` and `tcp_rtt_scale`, else in microseconds. A line of direction `i`
+is the state before an incoming packet, one of `o` the state when a packet is sent. Source:
+sys/netinet/siftr.c of FreeBSD.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _STATES = (
     TcpState.CLOSE_WAIT, TcpState.FIN_WAIT1, TcpState.CLOSING, TcpState.LAST_ACK, TcpState.FIN_WAIT2,
     TcpState.TIME_WAIT,
 )  # fmt: skip
-"""By FreeBSD's number (tcp_fsm.h)."""
+"""TCP states by FreeBSD's number (tcp_fsm.h)."""
 _COLUMNS = (
     "time_ns", "ip_version", "address_local", "port_local", "address_remote", "port_remote",
     "ssthresh_bytes", "cwnd_bytes", "snd_wnd_bytes", "rcv_wnd_bytes", "state", "snd_mss_bytes", "srtt_ns",

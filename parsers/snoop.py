@@ -1,6 +1,6 @@
 """The capture file of Solaris' snoop.
 
-Source: RFC 1761; the numbers of link types beyond its list are those of Solaris' sys/dlpi.h.
+Source: RFC 1761; further link type numbers are those of Solaris' sys/dlpi.h.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _MAGIC = b"snoop\0\0\0"
 _HEADER_BYTES = 16
 _LAYOUT = RecordLength(24, struct.Struct(">I"), 8)
 _LINK_TYPES = {0: 1, 2: 6, 4: 1, 8: 10, 18: 123}
-"""Data link type -> LINKTYPE: 802.3 and Ethernet, token ring, FDDI, Sun's ATM."""
+"""LINKTYPE by data link type: 802.3 and Ethernet, token ring, FDDI, Sun's ATM."""
 _UNKNOWN = 0x10000
-"""Added to a data link type that is no known LINKTYPE."""
+"""Offset added to a data link type without a known LINKTYPE."""
 _NO_FRACTION = "a fraction of a second that is a second or more"
 
 

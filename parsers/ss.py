@@ -1,9 +1,10 @@
 """The output of `ss -tin` in a loop: any of -o -e -m -p -H -O, with dates between.
 
-`ss` prints no time. The recorder's time stamps say between which instants a reading was made: it lies after
-the stamp before it and before the stamp after it; a stamp on a socket's own line, at its start or end, is
-later than the reading. Where no line names a socket, because `grep` left them out, one connection is assumed,
-and said to be. Source: misc/ss.c of iproute2 (read with 6.1).
+`ss` prints no time. The time stamps of the recorder bound the time of a reading: it was made after the
+previous stamp and before the next one; a stamp on the line of a socket, at its start or end, is later than
+the reading. Where no line names a socket, because `grep` removed them, one connection is assumed, with a
+warning. Source:
+misc/ss.c of iproute2 (read with 6.1).
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ _COUNTS = {
     "total_received_bytes": "bytes_received",
     "inode": "ino",
 }
-"""Column -> token whose unit is the column's."""
+"""Token by column, where both have the same unit."""
 _MILLISECONDS = {
     "srtt_ns": "rtt",
     "min_rtt_ns": "minrtt",
@@ -89,9 +90,9 @@ _FIELD_OF = {
     "notsent": "notsent_bytes", "minrtt": "min_rtt", "delivery_rate": "delivery_rate", "busy": "busy_time",
     "rcv_ooopack": "rcv_ooopack", "pacing_rate": "pacing_rate",
 }  # fmt: skip
-"""Token -> field of struct tcp_info, where the names differ or the token is no `name:number`."""
+"""Field of struct tcp_info by token, where the names differ or the token is not `name:number`."""
 _PROOFS = _PLACES | {token: _PLACES[field] for token, field in _FIELD_OF.items()}
-"""Token -> place of its field."""
+"""Position of the field in struct tcp_info, by token."""
 
 _ZERO_ALWAYS = (
     "backoff", "unacked_segments", "sacked_segments", "lost_segments", "retransmitted_segments",
@@ -110,7 +111,8 @@ _ZERO_IF_KNOWN = {
     "total_retransmitted_bytes": "bytes_retrans",
     "snd_wnd_bytes": "snd_wnd",
 }
-"""Column -> field of struct tcp_info that was added later; not printed means 0 only where it is known."""
+"""Fields of struct tcp_info that were added later, by column; if not printed, 0 only where it is
+supported."""
 
 
 def has_variables(details: str) -> bool:
@@ -147,11 +149,11 @@ def with_zeros(columns: dict[str, Array], has_info: Array, newest: int) -> dict[
     Parameters
     ----------
     columns : dict of str to ndarray, each of shape (n,)
-        By name, as `details_of` gives them, and `send_queue_bytes`.
+        Columns by name, as `details_of` returns them, and `send_queue_bytes`.
     has_info : ndarray of bool, shape (n,)
         Whether a row has variables at all.
     newest : int
-        The largest place in struct tcp_info that `details_of` found in the log.
+        The highest position in struct tcp_info that `details_of` found in the log.
 
     Returns
     -------
@@ -246,7 +248,7 @@ _COLUMNS = (
     "address_remote", "port_remote", "state", "receive_queue_bytes", "send_queue_bytes", *COLUMNS,
 )  # fmt: skip
 _NOBODY = (0, bytes(16), 0, bytes(16), 0, NA, NA, NA)
-"""Ends, state and queues of a socket whose own line is not in the log."""
+"""Endpoints, state and queues of a socket whose own line is not in the log."""
 _ONE_ASSUMED = "no line names a socket; all readings are assumed to be of one connection"
 _DAY_NS = 86_400 * NS_PER_S
 
@@ -256,7 +258,7 @@ class _Block:
     """One socket, from its own line to the last of its details."""
 
     line: re.Match[str] | None
-    """Its own line; None where only its variables were recorded."""
+    """The line of the socket; None where only its variables were recorded."""
     stamp: int
     """How many time stamps precede it, its own included."""
     details: str
@@ -271,7 +273,7 @@ class _Log:
     rows: Rows = field(default_factory=lambda: Rows(TCP_STATE, _COLUMNS))
     stamps: list[DateLine] = field(default_factory=list)
     blocks: list[tuple[int, bool, bool, bool]] = field(default_factory=list)
-    """Of each row: stamps before it, whether it was stamped itself, is named, has variables."""
+    """For each row: number of stamps before it, and whether it has its own stamp, a name, variables."""
     newest: int = -1
     pending: _Block | None = None
     idle: int = 0
@@ -316,7 +318,7 @@ class _Log:
         self.stamps.append(replace(stamp, time_ns=time_ns))
 
     def flush(self) -> None:
-        """Take the socket whose lines are complete now."""
+        """Add the socket whose lines are now complete."""
         block, self.pending = self.pending, None
         if block is None:
             return

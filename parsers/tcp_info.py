@@ -54,7 +54,7 @@ _AS_READ = {
     "delivery_rate": "delivery_rate",
     "app_limited": "app_limited",
 }
-"""Column -> field of struct tcp_info whose unit is the column's."""
+"""Field of struct tcp_info by column, where both have the same unit."""
 _MICROSECONDS = {
     "srtt_ns": "rtt",
     "rttvar_ns": "rttvar",

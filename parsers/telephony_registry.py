@@ -1,7 +1,7 @@
-"""What `adb shell dumpsys telephony.registry` prints, once or in a loop with a `date` before each.
+"""Output of `adb shell dumpsys telephony.registry`, once or in a loop with a `date` before each.
 
 Each statement is a row: `mSignalStrength` one for each technology that has a value, `mCellInfo` one for each
-cell, `mServiceState` one. 2147483647 (CellInfo.UNAVAILABLE) is no value. A time stamp counts only at the
+cell, `mServiceState` one. 2147483647 (CellInfo.UNAVAILABLE) means no value. A time stamp counts only at the
 start of a line; the log of events that Android appends, whose times are indented, is not read. Numbers of
 subscribers and phones are not read at all.
 
@@ -65,7 +65,7 @@ _LEVELS: dict[str, dict[str, tuple[str, float]]] = {
     "Wcdma": {"rssi_dbm": ("ss", 1), "rscp_dbm": ("rscp", 1), "ecio_db": ("ecno", 1)},
     "Cdma": {"rssi_dbm": ("cdmaDbm", 1), "ecio_db": ("cdmaEcio", 0.1)},
 }  # fmt: skip
-"""Technology -> column of ours -> field of theirs, and its factor."""
+"""Field of Android and its factor, by technology and table column."""
 _IDENTITY = {
     "Lte": {"cell_id": "mCi", "physical_cell_id": "mPci", "area_code": "mTac", "channel": "mEarfcn"},
     "Nr": {"cell_id": "mNci", "physical_cell_id": "mPci", "area_code": "mTac", "channel": "mNrArfcn"},
@@ -90,7 +90,7 @@ class _Log:
         self._card: int | None = None
         self.jumps = Jumps()
         self.impossible: dict[str, int] = {}
-        """Column -> values that cannot be."""
+        """Number of impossible values, by column."""
 
     def take(self, text: str) -> None:
         """Use one line."""
@@ -128,7 +128,7 @@ class _Log:
             self._text = []
 
     def flush(self) -> None:
-        """Read the statement so far."""
+        """Decode the statement collected so far."""
         text = " ".join(self._text)
         self._text, self._length = [], 0
         if text.startswith("mSignalStrength="):
@@ -274,7 +274,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     Raises
     ------
     FormatError
-        If nothing in it tells of the radio.
+        If it holds no radio reading.
     """
     lines = LogLines(stream)
     log = _Log(lines)

@@ -1,6 +1,6 @@
 """Logs of positions as CSV whose columns are known: each is one map in `parsers/maps/`.
 
-A map beside the file (`track.csv.toml`) wins over all of these.
+A map beside the file (`track.csv.toml`) takes precedence over these.
 docs/formats.md lists them, and how certain each is.
 """
 
@@ -26,7 +26,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     Raises
     ------
     FormatError
-        If no map fits, two maps fit alike, or no line has a time.
+        If no map fits, two maps fit equally well, or no line has a time.
     """
     return read_bundled(stream, path=path, name=FORMAT.name)
 

@@ -34,26 +34,26 @@ _POSITION_DIGITS = 2
 _ROUNDED = f"rounded to {10**-_POSITION_DIGITS} degrees, without heading and altitude"
 _PACKED = (".gz", ".zst", ".xz", ".bz2")
 _ROAD_COLUMNS = ("heading_deg", "altitude_m")
-"""With the speed, they would tell the road that was driven."""
+"""Columns that, with the speed, would reveal the driven route."""
 _CELL_COLUMNS = ("cell_id", "area_code", "physical_cell_id")
 _SIDES = ("", "source_", "target_")
-"""What stands before them: in a reading or a message nothing, in a handover which of its cells."""
+"""Prefixes of cell columns: none in a reading or message; source or target cell in a handover."""
 TABLES = "tables"
 """Folder of the tables of signalling in a copy: they are for people and programs, and no logs."""
 _UDP_GSMTAP_BYTES = 20 + 8 + 16
 _GSMTAP_TYPE = 20 + 8 + 2
-"""Where in a packet the type of its GSMTAP payload is."""
+"""Position in a packet of the type of its GSMTAP payload."""
 _KEPT_OCTETS = 4
 _COMMENT = "# multitracer "
-"""What stands before a JSON object in the text of a kernel's trace."""
+"""Prefix of a JSON object in the text of a kernel trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of one log."""
+    """The result for one log."""
 
     name: str
-    """Of the new log, empty if it was left out."""
+    """Name of the new log; empty if it was left out."""
     why: str = ""
     """Why it was left out, or what it lacks."""
 
@@ -112,7 +112,7 @@ def _map_cells(table: Table, pseudonyms: Pseudonyms) -> None:
 
 
 def _length(packet: bytes) -> int:
-    """Return how long an IP packet says that it is."""
+    """Return the total length that an IP packet states, bytes."""
     if packet[0] >> 4 == 4:
         return int.from_bytes(packet[2:4])
     return 40 + int.from_bytes(packet[4:6])
@@ -190,14 +190,14 @@ def radio(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
 
 
 def position(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
-    """Write the fixes of a position log as a table, rounded; what would tell the road is missing."""
+    """Write the fixes of a position log as a table, rounded, without columns that would reveal the route."""
     table = _rounded(_tables(path, POSITION.name)[POSITION.name])
     why = f"{_ROUNDED}{_zone_words(table)}"
     return Written(_as_csv(table, pseudonyms, into, f"{_stem(path)}.csv.gz"), why)
 
 
 def _rounded(table: Table) -> Table:
-    """Return POSITION, in place, without what would tell the road."""
+    """Return POSITION, changed in place, without columns that would reveal the route."""
     for name in _ROAD_COLUMNS:
         table.columns[name][:] = np.nan
     for name in ("lat_deg", "lon_deg"):
@@ -206,7 +206,7 @@ def _rounded(table: Table) -> Table:
 
 
 def _zone_words(table: Table) -> str:
-    """Return a doubt that the numbers of a copy do not show."""
+    """Return the caveat about the time zone, which the numbers of a copy do not show."""
     is_unknown = table.provenance.get("zone") == "unknown"
     return "; its times named no zone and were taken for UTC" if is_unknown else ""
 

@@ -4,8 +4,8 @@ IP addresses keep their common prefixes (Xu, Fan, Ammar, Moon: "Prefix-Preservin
 ICNP 2002), with HMAC-SHA-256 in place of the paper's block cipher. The key is random and never stored.
 
 One packet without addresses and payload: headers to the end of TCP or UDP, checksums as right as before.
-A checksum is brought up to date for the new addresses (RFC 1624), so that one that was wrong stays wrong. Of
-everything else than TCP and UDP only the IP header stays, of a tunnel the outer one.
+A checksum is updated for the new addresses (RFC 1624), so that a wrong one stays wrong. Of packets other than
+TCP and UDP only the IP header stays, of a tunnel the outer one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pseudonyms:
     Parameters
     ----------
     key : bytes, optional
-        By default a random one, which makes two copies of one session unlike each other.
+        Key of the mapping; by default a random one, so that two copies of one session differ.
     """
 
     def __init__(self, key: bytes | None = None) -> None:
@@ -76,7 +76,7 @@ class Pseudonyms:
         return bytes([0x02]) + self._hash(b"hardware", address)[: len(address) - 1]
 
     def digits(self, text: str) -> str:
-        """Return as many digits as `text` has, which tell nothing of it."""
+        """Return a pseudonym with as many digits as `text`."""
         number = int.from_bytes(self._hash(b"digits", text.encode()))
         return str(number)[-len(text) :].rjust(len(text), "0")
 
@@ -89,13 +89,13 @@ class Pseudonyms:
         return int.from_bytes(self._hash(b"cell", str(number).encode())[:4]) >> 4
 
     def of_cell(self, column: str, number: int) -> int:
-        """Return a number for that of a column of the table radio, in the range in which readers take it."""
+        """Return a pseudonym for a number of a column of RADIO, within the range that readers accept."""
         if column == "physical_cell_id":
             return self.physical_cell(number)
         return self.cell(number) >> 4 if column == "area_code" else self.cell(number)
 
     def physical_cell(self, number: int) -> int:
-        """Return another physical identity of a cell; beyond the range of the standards it is `cell`'s."""
+        """Return a pseudonym of a physical cell identity; outside the standard range that of `cell`."""
         return self._physical_cells[number] if 0 <= number < _PHYSICAL_CELLS else self.cell(number)
 
     @functools.cached_property
@@ -128,7 +128,7 @@ class Pseudonyms:
 
 
 _CHECKSUM: dict[int, int] = {IpProtocol.TCP: 16, IpProtocol.UDP: 6}
-"""Where a transport header has its checksum."""
+"""Position of the checksum in the transport header."""
 _UDP_BYTES = 8
 _IPV6_BYTES = 40
 _LONGEST_CLAP = 64
@@ -137,7 +137,7 @@ _EXTENSIONS = frozenset({0, 43, 60})
 
 
 def anonymous(packet: bytes, pseudonyms: Pseudonyms) -> bytes | None:
-    """Return an IP packet without what identifies anyone, cut behind its last header.
+    """Return an IP packet with pseudonymous addresses, cut after its last header.
 
     Returns
     -------

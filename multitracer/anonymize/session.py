@@ -1,11 +1,11 @@
-"""A whole session: which log becomes what.
+"""Anonymizes a session; each kind of log is changed as follows.
 
 =============  ==========================================================================================
 packet         pcap of IP headers, `packets.py`; packets of GSMTAP are left out and counted
 link           as it is; left out if its frames hold what users sent
 tcp, clock     JSON lines and text with every address mapped
-radio          the readings as a table, cells mapped; raw answers and diagnostic logs stay behind; positions
-               that it holds become a table beside it
+radio          the readings as a table, cells mapped; raw answers and diagnostic logs are left out; its
+               positions become a table beside it
 signalling     messages and handovers of diagnostic logs and GSMTAP as tables in `tables/`, cells mapped
 position       the fixes as a table, rounded to a hundredth of a degree (about a kilometre), without heading
                and altitude, which with the speed would tell the road
@@ -56,17 +56,17 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
     into : Path
         An empty folder that exists.
     key : bytes, optional
-        Of the mapping; by default a random one, which is forgotten.
+        Key of the mapping; by default a random one, which is not stored.
 
     Returns
     -------
     dict
-        Log of the session (relative) -> why it was left out, or what its copy lacks.
+        Why a log was left out, or what its copy lacks, by its relative path.
 
     Raises
     ------
     InputError
-        If it is no session folder.
+        If it is not a session folder.
     """
     if session.folder is None:
         raise InputError(
@@ -94,7 +94,7 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
 
 
 def _apart(place: Path, into: Path) -> None:
-    """Move the tables of signalling beside the folders of hosts, where a session looks for no logs."""
+    """Move the tables of signalling out of the folders of hosts, where a session would read them as logs."""
     if (place / logs.TABLES).is_dir() and place != into:
         target = into / logs.TABLES / place.relative_to(into)
         target.mkdir(parents=True, exist_ok=True)

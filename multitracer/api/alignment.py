@@ -49,7 +49,10 @@ class Alignment:
 
     @cached_property
     def edges(self) -> pd.DataFrame:
-        """Every relation, a row each stretch between steps; `mt.columns("clock_edges")`."""
+        """Every relation of two clocks, one row for each interval between clock steps.
+
+        `mt.columns("clock_edges")`.
+        """
         return self._frame(edges_table(self._clocks.graph.relations))
 
     @cached_property
@@ -92,12 +95,12 @@ class Alignment:
 
     @property
     def refused(self) -> list[str]:
-        """What could not be related, and why, a sentence each."""
+        """Clocks that could not be related, and why, a sentence each."""
         return list(self._clocks.graph.refused)
 
     @property
     def complaints(self) -> list[str]:
-        """What is wrong with the clocks, a sentence each with its repair."""
+        """Faults of the clocks, a sentence each with the repair."""
         return [f"{each.code}: {each.sentence}. Repair: {each.repair}." for each in self._clocks.complaints]
 
     def figure(self) -> go.Figure:

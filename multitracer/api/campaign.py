@@ -1,7 +1,7 @@
-"""What `multitracer.open_campaign` and `multitracer.compare` return: a campaign, and two sides of sessions.
+"""Results of `multitracer.open_campaign` and `multitracer.compare`: a campaign, a comparison of two sides.
 
-A campaign's tables are DataFrames, and SQL is answered. A comparison says how far two sides of many sessions
-are apart, and how surely.
+The tables of a campaign are DataFrames, and can be queried by SQL. A comparison states the difference between
+two groups of sessions, and its confidence interval.
 """
 
 from __future__ import annotations
@@ -39,14 +39,16 @@ if TYPE_CHECKING:
 def open_campaign(
     path: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
 ) -> Campaign:
-    """Open a campaign that `multitracer campaign run` made (docs/campaigns.md); no row is read yet.
+    """Open a campaign that `multitracer campaign run` made (docs/campaigns.md).
+
+    Rows are read later, when needed.
 
     Parameters
     ----------
     path : str or path
-        Its folder, or a URL that fsspec knows: `s3://BUCKET/FOLDER`.
+        Its folder, or a URL that fsspec supports: `s3://BUCKET/FOLDER`.
     storage_options : mapping, optional
-        For the client of a URL, as pandas takes them; by default from the environment.
+        Options for the client of a URL, as in pandas; by default from the environment.
 
     Returns
     -------
@@ -119,7 +121,7 @@ class Campaign:
         return self._catalogue.dataset(self._name(table))
 
     def frame(self, table: str) -> pd.DataFrame:
-        """Return a whole table; `attrs["columns"]` has the unit and the meaning of each column.
+        """Return a complete table; `attrs["columns"]` has the unit and the meaning of each column.
 
         Examples
         --------
@@ -214,10 +216,10 @@ def compare(first: Place, second: Place | None = None, *, by: str | None = None)
     Parameters
     ----------
     first, second : path or Campaign
-        Each a campaign, a folder of sessions, a session or a capture; what is no campaign is analysed
-        first, and not kept. No second one with `by`.
+        Each a campaign, a folder of sessions, a session or a capture; an input that is not a campaign is
+        analysed first, and the result is not stored. With `by` there is no second one.
     by : str, optional
-        A label: its two values are the sides; LABEL=A,B of a label with more.
+        A label with two values, which are the sides; LABEL=A,B for a label with more values.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which quantity of a session tells of which, at which lag, and how surely: `mt.correlate`."""
+"""Which quantity of a session predicts another, at which lag, and with which confidence: `mt.correlate`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Correlation:
-    """How much quantities tell of each other, at each lag.
+    """Dependence between quantities, at each lag.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Correlation:
 
     @property
     def peaks(self) -> pd.DataFrame:
-        """The row of each pair's peak, and that of each pair without a number, the surest first.
+        """The row of each pair's peak, and of each pair without a result, the most certain first.
 
         Examples
         --------
@@ -110,33 +110,33 @@ def correlate(  # noqa: PLR0913  # each is a choice that a result has to state
     seed: int = 0,
     connection: int | None = None,
 ) -> Correlation:
-    """Find which quantity tells of which, at which lag, and how surely (docs/correlate.md).
+    """Find which quantity predicts another, at which lag, and with which confidence (docs/correlate.md).
 
     Parameters
     ----------
     sessions : Session, path, or sequence of them
-        Several are pooled: no lag and no surrogate crosses from one to another.
+        Several sessions are pooled; lags and surrogates stay within each session.
     of, with_ : str or sequence of str
         Names: the label of a series, `table.column`, a column that one table has, or "throughput". Without
-        `with_` every series of the radio and the road.
+        `with_`: every series of the radio and of the position.
     lags : (float, float)
-        First and last lag, s; by a positive lag `of` follows `with_`.
+        First and last lag, s; at a positive lag `of` follows `with_`.
     step_s : float, optional
         Width of the bins of time; by default that of the slower quantity of a pair.
     given : str
-        A third quantity; conditional_nmi is what is left when it is known.
+        A third quantity; conditional_nmi is the dependence that remains when it is known.
     difference : bool
-        Compare changes from bin to bin: for quantities that wander.
+        Compare changes from bin to bin, for quantities that drift.
     estimator : "equal-count", "freedman-diaconis", "miller-madow", "ksg"
     normaliser : "min", "max", "mean", "sqrt", "joint"
     baseline : "shift", "block", "plain"
-        How surrogates are made; "plain" ignores that neighbours are alike, and is far too optimistic.
+        How surrogates are made; "plain" ignores autocorrelation, and is far too optimistic.
     permutations : int
-        Surrogates, from 19 on.
+        Number of surrogates, 19 or more.
     seed : int
-        Of the surrogates; the same seed gives the same result.
+        Random seed of the surrogates; the same seed gives the same result.
     connection : int, optional
-        Of TCP's quantities, in one session; by default that with the most unique bytes.
+        Connection of TCP quantities, in one session; by default that with the most unique bytes.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def correlate(  # noqa: PLR0913  # each is a choice that a result has to state
     Raises
     ------
     InputError
-        If a name is unknown or ambiguous, an option makes no sense, or a session cannot be read.
+        If a name is unknown or ambiguous, an option is not valid, or a session cannot be read.
 
     Examples
     --------

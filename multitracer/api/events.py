@@ -1,4 +1,4 @@
-"""For any DataFrames with times: the nearest row of another one, and windows around events."""
+"""Functions for DataFrames with times: join the nearest rows, and cut windows around events."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def join_nearest(
     left, right : DataFrame
         Each with a column of times.
     within : float, str or Timedelta
-        Farther away in time than this (seconds, or as pandas writes a duration) nothing is taken: the cells
-        are NA. A value is never repeated beyond it.
+        Maximum distance in time (seconds, or a pandas duration). Without a row within it, the cells are NA;
+        a value is never used beyond this distance.
     on : str
         Name of the column of times in both.
     suffix : str
-        Of columns of `right` that have the name of one of `left`.
+        Suffix for columns of `right` whose name also exists in `left`.
 
     Returns
     -------
     DataFrame
-        The rows of `left` in their order, the columns of `right`, and `distance_s`: how much later the row of
-        `right` is, NA where none is near enough.
+        The rows of `left` in their order, the columns of `right`, and `distance_s`: the time of the row of
+        `right` after that of `left`, NA where no row is near enough.
 
     Raises
     ------
@@ -89,16 +89,16 @@ def epochs(
     after: str | float | pd.Timedelta = 5.0,
     on: str = _TIME,
 ) -> pd.DataFrame:
-    """Cut a window out of a table around each event, so that the windows can be laid over each other.
+    """Cut a window out of a table around each event, so that the windows can be overlaid.
 
     Parameters
     ----------
     frame : DataFrame
         With a column of times.
     events : DataFrame, Series or iterable of Timestamp
-        The instants; of a DataFrame its column `on`, or `begin_ns`.
+        Times of the events; of a DataFrame its column `on`, or `begin_ns`.
     before, after : float, str or Timedelta
-        Begin and end of each window, in seconds or as pandas writes a duration; both ends belong to it.
+        Begin and end of each window, in seconds or as a pandas duration; both ends are included.
     on : str
         Name of the column of times.
 
@@ -106,7 +106,7 @@ def epochs(
     -------
     DataFrame
         The rows of `frame` with `event`, the number of the event from 0, and `since_event_s`. A row in two
-        windows is there twice; an event with no row near it has none.
+        windows appears twice; an event without a row near it has none.
 
     Raises
     ------

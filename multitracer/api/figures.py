@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SessionFigures(Kept):
-    """What a session draws; each call returns a new plotly figure."""
+    """The figures of a session; each call returns a new plotly figure."""
 
     def time_sequence(
         self, connection: int | None = None, *, reverse: bool | None = None, theme: ThemeName = "light"
@@ -49,12 +49,12 @@ class SessionFigures(Kept):
         offset_bytes: int = OFFSET_BYTES,
         theme: ThemeName = "light",
     ) -> go.Figure:
-        """Return the stacked figure: packets of both ends, the sender's own variables, the link, on one axis.
+        """Return the stacked figure: packets of both endpoints, the sender's variables, the link.
 
         Parameters
         ----------
         offset_bytes : int
-            By how much the series of link, sender and receiver are drawn apart.
+            Vertical distance between the series of link, sender and receiver.
 
         Examples
         --------
@@ -129,7 +129,7 @@ class SessionFigures(Kept):
     def environment(
         self, *others: SessionFigures, size_bytes: int | None = None, apart: bool = False
     ) -> go.Figure:
-        """Return what the radio was like during transactions of one size, overlaid or in panels (`apart`).
+        """Return the radio conditions during transactions of one size, overlaid or in panels (`apart`).
 
         Examples
         --------
@@ -147,6 +147,6 @@ class SessionFigures(Kept):
 
 
 def _curves(sessions: Sequence[SessionFigures]) -> tuple[list[list[FlowCurve]], str]:
-    """Return the curves of each session, and why there is none of a flow."""
+    """Return the curves of each session, and why flows have none."""
     pairs = [flow_curves(each._recording) for each in sessions]
     return [curves for curves, _ in pairs], "; ".join(why for _, each in pairs for why in each[:1])

@@ -1,8 +1,8 @@
 """Tables as files, as Parquet or as CSV: connections, directions, tcp_segments, and those of a drive.
 
 In Parquet the metadata of each column holds `unit` and `doc`, that of the file `multitracer.schema`. Points
-in time are timestamp[ns, UTC]; a missing value is null, in CSV an empty cell. Connections carry the numbers
-that they have in the session.
+in time are timestamp[ns, UTC]; a missing value is null, in CSV an empty cell. Connections have the numbers of
+the session.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _rows(part: PointCapture, numbers: list[int] | None) -> Numbers:
 
 
 def _write(writer: pq.ParquetWriter | pc.CSVWriter, schema: pa.Schema, pieces: Iterator[pa.Table]) -> None:
-    """Write the pieces, small ones together, so that a row group is worth its index."""
+    """Write the chunks, small ones joined, so that row groups are not too small."""
     empty = pa.Table.from_batches([], schema)
     waiting, rows = [empty], 0
     pa.default_memory_pool().release_unused()

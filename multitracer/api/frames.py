@@ -45,7 +45,7 @@ class HostTable(NamedTuple):
     source: str
     """File that it was read of, and how."""
     offset: int = 0
-    """What is added to its connection numbers."""
+    """Offset added to its connection numbers."""
 
 
 def framed(schema: Schema, pieces: Sequence[HostTable], *, sort: str = "") -> pd.DataFrame:
@@ -54,10 +54,10 @@ def framed(schema: Schema, pieces: Sequence[HostTable], *, sort: str = "") -> pd
     Parameters
     ----------
     schema : Schema
-        Of all of them; its columns are there without any row, too.
+        Schema of all of them; its columns exist even without rows.
     pieces : sequence of HostTable
     sort : str
-        Column by which the rows of all hosts are ordered; by default they stay host by host.
+        Column by which the rows are sorted; by default they stay grouped by host.
     """
     frames = [_frame(piece) for piece in pieces]
     whole = pd.concat(frames or [_frame(HostTable("", Table.empty(schema), ""))], ignore_index=True)
@@ -84,7 +84,7 @@ def explained(columns: Iterable[Column], *, source: str) -> dict[str, dict[str, 
 
 
 def described(frame: pd.DataFrame, name: str, columns: Mapping[str, Column], *, source: str) -> pd.DataFrame:
-    """Add explanations of its columns to a DataFrame that is none of our tables."""
+    """Add explanations of its columns to a DataFrame without a schema."""
     frame.attrs = {"table": name, "columns": explained(columns.values(), source=source)}
     return frame
 

@@ -1,4 +1,4 @@
-"""What a session keeps in memory, so that a second call costs nothing."""
+"""The cache of a session, so that a second call costs nothing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from multitracer.recording.window import Bounds
 
 _TRANSFERS = 8
-"""So many connections' logs and answers are kept: a loop over ten thousand must not fill the memory."""
+"""Maximum connections whose transfers are cached: a loop over ten thousand must not fill the memory."""
 
 
 class Kept:
-    """A recording, with the results for the connections that were used last.
+    """A recording, with cached results for the most recently used connections.
 
     Parameters
     ----------
     recording : Recording
     bounds_ns : (int or None, int or None)
-        Of the tables of its logs, whose captures may be cut already.
+        Bounds for the tables of its logs; the captures may be cut already.
     """
 
     def __init__(self, recording: Recording, bounds_ns: Bounds = (None, None)) -> None:
@@ -43,7 +43,7 @@ class Kept:
 
     @cached_property
     def _road(self) -> Road:
-        """The drive, with what its largest connection did, where there is one whose packets carry a time."""
+        """The drive, with the diagnosis of its largest connection if the packets of that have times."""
         here = Road(self._surroundings)
         if not here.phones or not len(self._recording) or self._transfer(None, None).without_time:
             return here

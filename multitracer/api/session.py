@@ -1,4 +1,4 @@
-"""What `multitracer.open` returns: a session, its connections, its answers and its figures."""
+"""The result of `multitracer.open`: a session with its connections, answers and figures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Time = float | str | pd.Timestamp
 
 _MOST_ROWS = 20
-"""Of a table in a notebook."""
+"""Maximum rows of a table in a notebook."""
 _ACCOUNT = (
     Column("use", "U", "what the time was used for (docs/lost_time.md)"),
     Column("seconds", "float64", "time of the transfer that was used for it", "s"),
@@ -51,8 +51,8 @@ def open(  # noqa: A001  # as in gzip.open
     ----------
     *paths
         One session folder, or folder of captures and logs; or files, glob patterns and at most one `-`
-        (standard input): the captures among them are together one file set. A capture is not needed: a log of
-        the radio or of positions opens, too.
+        (standard input): the captures among them form one file set. A capture is not necessary: a log of
+        the radio or of positions can be opened alone.
     begin, end : float, str or Timestamp, optional
         Only the part from `begin` until before `end`, as `Session.between` returns it: seconds since the
         first packet (without a capture, since the first reading), or a time such as "2026-11-20T10:15:00.5"
@@ -84,7 +84,7 @@ def open(  # noqa: A001  # as in gzip.open
 class Session(SessionTables, SessionFigures):
     """A session, read and analysed.
 
-    Its tables are properties. What belongs to one connection is a method: `connection` is the number in the
+    Its tables are properties. Results of one connection are methods: `connection` is the number in the
     session, by default that of the connection with the most unique bytes; `reverse` is False for what the
     initiator sent, True for what the responder sent, by default the direction with more unique bytes.
     """
@@ -106,7 +106,7 @@ class Session(SessionTables, SessionFigures):
 
     @property
     def warnings(self) -> list[str]:
-        """What could not be used, or was damaged, a sentence each; it grows while logs are parsed.
+        """Warnings about unusable or damaged files, a sentence each; more may come while logs are parsed.
 
         Examples
         --------
@@ -121,7 +121,7 @@ class Session(SessionTables, SessionFigures):
         Parameters
         ----------
         begin, end : float, str or Timestamp, optional
-            As `multitracer.open` takes them. Logs are evidence and stay whole where a diagnosis needs them.
+            As in `multitracer.open`. A diagnosis still uses the complete logs.
 
         Examples
         --------
@@ -152,13 +152,13 @@ class Session(SessionTables, SessionFigures):
         return framed(TCP_SEGMENTS, [of_part(part, part.analysis.tcp_segments(n))])
 
     def rtt(self, connection: int | None = None) -> pd.DataFrame:
-        """Return one connection's round-trip times; `provenance` describes in words how each was found.
+        """Return the round-trip times of a connection; `provenance` states how each was measured.
 
         Returns
         -------
         DataFrame
-            `mt.columns("rtt_samples")` lists the columns. `attrs["absent"]` says of a direction (`reverse`)
-            without any why there is none: near its receiver there is only that one's own delay to measure.
+            `mt.columns("rtt_samples")` lists the columns. `attrs["absent"]` gives the reason for a direction
+            (`reverse`) without samples: near its receiver only the receiver's own delay can be measured.
 
         Examples
         --------
@@ -177,7 +177,7 @@ class Session(SessionTables, SessionFigures):
     ) -> dict[str, pd.DataFrame]:
         """Return every labelled series of a connection (docs/figures.md): time_ns and value, in link time.
 
-        Of a recording without a capture: those of the radio and the road.
+        Without a capture: the series of the radio and of the position.
         Unit, source and meaning of each are in its `attrs`.
 
         Examples
@@ -258,9 +258,9 @@ class Session(SessionTables, SessionFigures):
         return frame
 
     def account(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
-        """Return what the link's time of a transfer was used for: class, seconds, and share of the whole.
+        """Return how the time of the link was used during a transfer: class, seconds, and share of the total.
 
-        By the link's log: without one all seconds are NaN, and `limits` shows where the time went.
+        It is measured from the link's log. Without one all seconds are NaN; `limits` shows the time then.
 
         Examples
         --------
@@ -302,7 +302,9 @@ class Session(SessionTables, SessionFigures):
 
     @cached_property
     def clock_edges(self) -> pd.DataFrame:
-        """How the recording's clocks relate, a row each stretch between steps; `mt.columns("clock_edges")`.
+        """Relations of the clocks, one row for each interval between clock steps.
+
+        `mt.columns("clock_edges")`.
 
         Examples
         --------
@@ -336,7 +338,7 @@ class Session(SessionTables, SessionFigures):
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:
         """Write the tables of connections and of the drive as Parquet files into a folder, which is made.
 
-        connections, directions and tcp_segments always; those of `drive_tables` that have a row.
+        Writes connections, directions and tcp_segments, and the tables of `drive_tables` with rows.
 
         Examples
         --------

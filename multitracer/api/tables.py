@@ -1,6 +1,6 @@
 """The tables of a session, each a DataFrame whose attributes explain its columns.
 
-The tables that logs of a session hold beside the captures: TCP's own state, the link, radio and road.
+It includes the tables of logs besides captures: TCP state, link, radio and position.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class LoggedTables(Kept):
-    """The tables of logs that are no captures, each a DataFrame whose first column is `host`."""
+    """The tables of logs other than captures, each a DataFrame whose first column is `host`."""
 
     @cached_property
     def tcp_state(self) -> pd.DataFrame:
@@ -56,7 +56,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def tcp_events(self) -> pd.DataFrame:
-        """What the sender's kernel did to a connection; `mt.columns("tcp_events")`.
+        """Events of the sender's kernel for its connections; `mt.columns("tcp_events")`.
 
         Examples
         --------
@@ -79,7 +79,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def link_events(self) -> pd.DataFrame:
-        """What else happened to the link: stops, resets, queues; `mt.columns("link_events")`.
+        """Other events of the link: stops, resets, queues; `mt.columns("link_events")`.
 
         Examples
         --------
@@ -91,7 +91,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def radio(self) -> pd.DataFrame:
-        """What modems and loggers reported of the radio; `mt.columns("radio")`.
+        """Radio readings of modems and loggers; `mt.columns("radio")`.
 
         Examples
         --------
@@ -103,7 +103,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def position(self) -> pd.DataFrame:
-        """Where the receivers of the recording were; `mt.columns("position")`.
+        """Positions of the GPS receivers of the recording; `mt.columns("position")`.
 
         Examples
         --------
@@ -167,7 +167,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def stretches(self) -> pd.DataFrame:
-        """Where a drive was bad, how bad and why, the costliest first; `mt.columns("stretches")`.
+        """Bad segments of a drive, with cost and cause, the most costly first; `mt.columns("stretches")`.
 
         Examples
         --------
@@ -189,7 +189,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def limits_around_handovers(self) -> pd.DataFrame:
-        """What limited the transfers in the windows of `around_handovers`; `mt.columns("around_limits")`.
+        """Limits of the transfers in the windows of `around_handovers`; `mt.columns("around_limits")`.
 
         Examples
         --------
@@ -206,12 +206,12 @@ class LoggedTables(Kept):
         of : str
             "throughput" (bit/s), "rtt" (ns), or the label of a series such as "Radio_rsrp".
         seed : int
-            Of the mean's interval, a bootstrap over handovers.
+            Random seed of the mean's interval, which is a bootstrap over handovers.
 
         Raises
         ------
         InputError
-            If there is no log of a phone's radio, or nothing of that quantity.
+            If there is no radio log, or no value of that quantity.
 
         Examples
         --------
@@ -227,7 +227,7 @@ class LoggedTables(Kept):
 
     @property
     def drive_tables(self) -> dict[str, pd.DataFrame]:
-        """The tables of the radio and the road by name, as `export tables` writes them.
+        """The tables of the radio and the route by name, as `export tables` writes them.
 
         Examples
         --------
@@ -250,7 +250,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
-        """Times in which a collector wanted to read and could not, with the reason; `mt.columns("gaps")`.
+        """Times at which a collector could not read its source, with the reason; `mt.columns("gaps")`.
 
         Examples
         --------
@@ -324,7 +324,7 @@ class LoggedTables(Kept):
 
 
 def _time_column(schema: Schema) -> str:
-    """Return the column by which rows are in order and in a window; "" of a table without times."""
+    """Return the time column for order and windows; "" for a table without times."""
     times = [column.name for column in schema if column.is_time]
     return next((name for name in ("time_ns", "start_ns") if name in times), times[0] if times else "")
 
@@ -363,11 +363,11 @@ _TRUST = (
 
 
 class SessionTables(LoggedTables):
-    """The tables that hold for a whole session.
+    """The tables of a complete session.
 
     Each begins with the column `host`: the name of the capture point or host. Connections are numbered from 1
-    through the whole session. Times are datetime64[ns, UTC]; units are in the columns' names and in
-    `frame.attrs["columns"]`.
+    over all capture points of the session. Times are datetime64[ns, UTC]; units are in the columns' names and
+    in `frame.attrs["columns"]`.
     """
 
     # --- captures ---
@@ -463,20 +463,20 @@ class SessionTables(LoggedTables):
         return described(frame, "trust", {c.name: c for c in _TRUST}, source="the captures")
 
     def fairness(self, *, step_s: float | None = None, reverse: bool | None = None) -> pd.DataFrame:
-        """Return how evenly the TCP flows share the link: gap and Jain's index; `mt.columns("fairness")`.
+        """Return the fairness of the TCP flows: gap and Jain's index; `mt.columns("fairness")`.
 
         Parameters
         ----------
         step_s : float, optional
-            Length of the intervals, s; by default one interval: the time in which all flows run.
+            Length of the intervals, s; by default one interval: the time in which all flows are active.
         reverse : bool, optional
-            Whose data: False what initiators sent, True what responders did; by default the way with more.
+            Whose data: False those of initiators, True those of responders; by default the larger direction.
 
         Returns
         -------
         DataFrame
-            Gap and index are NA where they would say nothing; the column `reason` says why. What was left out
-            is in `attrs["notes"]`.
+            Gap and index are NA where they are not meaningful; the column `reason` gives the reason.
+            `attrs["notes"]` lists what was left out.
 
         Examples
         --------

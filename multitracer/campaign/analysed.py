@@ -1,6 +1,6 @@
-"""One session, analysed: what a worker does, and the spool that it writes.
+"""Analyses one session in a worker, and writes its spool.
 
-A session that may have killed a worker, analysed in a process of its own with a limit on its memory.
+A session that may have killed a worker is analysed in its own process with a memory limit.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 DONE, FAILED = "done", "failed"
 _LONGEST = 1_000
-"""Characters of a sentence that are kept of a failure."""
+"""Maximum characters that are stored of a failure's message."""
 _STATE_DIGITS = 16
-"""Of the state in a spool's name, which only tells two spools of one input apart."""
+"""Digits of the state in a spool's name, which distinguish two spools of one input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +44,23 @@ class AnalysisTask:
 
     candidate: Candidate
     state: str
-    """When it was listed."""
+    """State of the input when it was listed."""
     session: str | None = None
-    """What it held when it was read last, and is in the catalogue."""
+    """Session that the input held when it was last read; None if it is not in the catalogue."""
     bytes: int = 0
-    """Of its files, when it was listed."""
+    """Size of its files when it was listed."""
 
     @property
     def attempt(self) -> str:
-        """The file with the number of the process that analyses it: left behind, it names a suspect."""
+        """File with the PID of the process that analyses the session.
+
+        If it remains, the session is a suspect.
+        """
         return f"{ATTEMPTS}/{self.candidate.key}"
 
     @property
     def spool(self) -> str:
-        """The file that gets its rows."""
+        """File for its rows."""
         return f"{SPOOLS}/{self.candidate.key}-{self.state[:_STATE_DIGITS] or 'unlisted'}"
 
 
@@ -77,7 +80,7 @@ def spool_session(store: Store, task: AnalysisTask) -> str:
 
 
 def outcome_of(store: Store, task: AnalysisTask) -> str | None:
-    """Return how a session ended by its spool; None if there is no whole one."""
+    """Return the outcome of a session from its spool; None if there is no complete spool."""
     try:
         tables = unpacked(store.read(task.spool))
     except FileNotFoundError:
@@ -140,7 +143,7 @@ def _rows(task: AnalysisTask) -> Tables:
 
 
 def _renamed(table: pa.Table, before: str, after: str) -> pa.Table:
-    """Return a table whose texts name where a session lies, not where its copy lay."""
+    """Return a table whose texts name the path of the session instead of that of its copy."""
     for number, field in enumerate(table.schema):
         if field.type == pa.string():
             texts = pc.replace_substring(table.column(number), f"{before}/", f"{after}/")
@@ -163,13 +166,13 @@ def _input(task: AnalysisTask, session: str | None, outcome: str) -> pa.Table:
 
 
 _SHARE = 0.8
-"""Of the machine's memory: what other programs need is left. Not measured."""
+"""Share of the machine's memory that an analysis may use; the rest is for other programs. Not measured."""
 _STORE_FAILED = os.EX_TEMPFAIL
 """How the process ends when a store does not answer: the session is not to blame."""
 
 
 def spool_alone(store: Store, task: AnalysisTask, *, most_bytes: int | None = None) -> str:
-    """Analyse a session in a process of its own; whatever ends that, there is a spool afterwards.
+    """Analyse a session in its own process; a spool is written even if the process dies.
 
     Parameters
     ----------
@@ -186,7 +189,7 @@ def spool_alone(store: Store, task: AnalysisTask, *, most_bytes: int | None = No
     Raises
     ------
     StoreError
-        If a store does not answer.
+        If the store does not answer.
     """
     limit = most_bytes or int(_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     words = {

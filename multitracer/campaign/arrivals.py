@@ -1,8 +1,8 @@
-"""Which sessions have come home whole: a folder is watched while cars copy their recordings into it.
+"""Finds sessions that have arrived completely: a folder is watched while recordings are copied into it.
 
-A session is complete when every file that its manifest lists has its size; a session whose manifest lists
-none, or that has files beside those listed, when nothing of it changed for a minute. A copy that has stopped
-half-way has still a temporary name, or lacks something of the manifest: it waits.
+A session is complete when every file that its manifest lists has its stated size. A session whose manifest
+lists no file, or with other files, is complete when nothing in it changed for a minute. An unfinished copy
+still has a temporary name, or lacks a listed file: it must wait.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from multitracer.campaign.store import Store
 
 QUIET_S = 60.0
-"""Without change for so long, a session without a list of its files counts as complete. Not measured."""
+"""Time without changes after which a session without a file list counts as complete. Not measured."""
 _MOST_NOTED = 100
-"""Sessions whose reason is kept for `campaign status`; the others are counted."""
+"""Maximum sessions whose reason is stored for `campaign status`; the others are counted."""
 _COPY = re.compile(
     r"\..+\.[A-Za-z0-9]{6}|\.~tmp~|\.rsync-partial"  # rsync(1): by default, --delay-updates, --partial-dir
     r"|\.syncthing\..+\.tmp"
@@ -42,20 +42,20 @@ _PACKED = ("", ".gz", ".zst", ".xz", ".bz2")
 
 @dataclass(frozen=True, slots=True)
 class SessionLook:
-    """What a look at a session sees."""
+    """Files of a session at the time of a poll."""
 
     files: dict[str, tuple[int, int]]
-    """Name within the session -> bytes, and time of change; hidden files, too."""
+    """Size and modification time of each file by its name in the session, hidden files included."""
     listed: dict[str, int | None] = field(default_factory=dict)
-    """Name -> bytes by the manifest."""
+    """Size by name, as the manifest states it."""
 
 
 @dataclass(slots=True)
 class SessionArrivals:
-    """Tells which sessions are complete; it does no I/O, and time is passed in."""
+    """Decides which sessions are complete; it does no I/O, and time is passed in."""
 
     _since: dict[str, tuple[SessionLook, float]] = field(default_factory=dict)
-    """Key of a session that waits -> the last look that saw a change, and when that was."""
+    """Last poll with a change, and its time, by the key of a waiting session."""
 
     def lack(self, key: str, look: SessionLook, now_s: float) -> str | None:
         """Return what a session lacks; None if it is complete.
@@ -88,7 +88,7 @@ class SessionArrivals:
         return None if quiet_s >= QUIET_S else f"changed within the last {QUIET_S:g} s"
 
     def keep(self, keys: set[str]) -> None:
-        """Forget all sessions but these: the others are gone."""
+        """Keep only these sessions; the others no longer exist."""
         self._since = {key: each for key, each in self._since.items() if key in keys}
 
 
@@ -111,14 +111,14 @@ def _others(look: SessionLook) -> bool:
 
 
 def look_at(candidate: Candidate) -> SessionLook:
-    """Return how a session is now; without a list if its manifest cannot be read yet.
+    """Return the present state of a session; without a file list if its manifest cannot be read yet.
 
     Raises
     ------
     InputError
-        If it has more files than can be looked at.
+        If it has too many files.
     OSError
-        If it cannot be read, or goes meanwhile.
+        If it cannot be read, or is removed meanwhile.
     """
     files: dict[str, tuple[int, int]] = {}
     for path in candidate.paths:
@@ -153,7 +153,7 @@ def _listed(folder: str) -> dict[str, int | None]:
 
 
 def note(store: Store, waiting: Sequence[str]) -> None:
-    """Write into a campaign which sessions are waited for, and why; nothing if there are none."""
+    """Write the waiting sessions and their reasons to a campaign; write nothing if there are none."""
     if waiting:
         document = {"count": len(waiting), "sentences": list(waiting[:_MOST_NOTED])}
         store.put(WAITING, json.dumps(document).encode(), lasting=False)

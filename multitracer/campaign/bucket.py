@@ -1,7 +1,7 @@
 """A campaign in a bucket: the files of a `Store` as objects behind a URL.
 
-No store renames, and none is locked: an object appears whole, and a snapshot is put on the condition that
-none has its number. Of two committers one wins; the other one is refused and starts again.
+Object stores cannot rename or lock: an object appears complete, and a snapshot is written on the condition
+that its number is not used. Of two committers one succeeds; the other one is refused and starts again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _MARKER = f"{SNAPSHOTS}/.campaign"
-"""An empty object that says that here is a campaign: a bucket has no folders."""
+"""An empty object that marks a campaign, because a bucket has no folders."""
 
 
 def store_at(place: str | os.PathLike[str], options: Mapping[str, object] | None = None) -> Store:
@@ -124,11 +124,11 @@ class ObjectStore(Store):
         self._remote.remove(name)
 
     def remove_unfinished(self) -> None:
-        """Do nothing: what was not written whole is not there."""
+        """Do nothing: an incomplete object does not appear in a bucket."""
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Let everyone write: the numbers of the snapshots decide who goes on."""
+        """Do not lock: the numbers of the snapshots decide which writer succeeds."""
         yield
 
     def arrow(self, sizes: Mapping[str, int]) -> tuple[Sequence[str], PyFileSystem]:
@@ -153,12 +153,12 @@ class _Parts(FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
         self._sizes = sizes
 
     def open_input_file(self, path: str) -> pa.PythonFile:
-        """Return a part whose bytes are read when Arrow asks for them."""
+        """Return a part as a file whose bytes are fetched when Arrow reads them."""
         return pa.PythonFile(_Reader(self._remote, path, self._sizes[path]), mode="r")
 
 
 class _Reader(io.RawIOBase):
-    """An object that is read piece by piece, by requests with our deadline."""
+    """An object that is read in chunks, by requests with our timeout."""
 
     def __init__(self, remote: Remote, name: str, size: int) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from multitracer.campaign.store import ParquetFile, Snapshot, StoreGroup
 
 _DAMAGED = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNotImplementedError)
-"""What pyarrow raises of a Parquet file that is none, or was changed."""
+"""Errors of pyarrow for a file that is not Parquet, or is damaged."""
 
 
 class Catalogue:
@@ -32,7 +32,7 @@ class Catalogue:
     place : str, path or Store
         The campaign: a folder, or a URL that fsspec knows.
     options : mapping, optional
-        For the client of a URL, as fsspec's `storage_options`.
+        Options for the client of a URL, as fsspec's `storage_options`.
 
     Raises
     ------
@@ -55,12 +55,12 @@ class Catalogue:
         ----------
         table : str
         coded : str
-            A column of text that stays as it is stored, each word once: a dictionary in Arrow.
+            A text column that is returned as a dictionary array of Arrow.
 
         Raises
         ------
         InputError
-            If a part is gone.
+            If a part is missing.
         """
         sizes = {part.name: part.bytes for part in self.snapshot.parts(table)}
         if not sizes:
@@ -73,12 +73,12 @@ class Catalogue:
             raise InputError(f"{error}: is gone; `campaign run` analyses its sessions again") from error
 
     def read(self, part: ParquetFile) -> pa.Table:
-        """Return a part whole.
+        """Return a complete part.
 
         Raises
         ------
         InputError
-            If it is gone or damaged.
+            If it is missing or damaged.
         """
         if (damage := damage_of(self.store, part)) is not None:
             raise InputError(
@@ -97,7 +97,7 @@ def _coded(schema: pa.Schema, column: str) -> pa.Schema:
 
 
 def read_part(store: Store, part: ParquetFile) -> pa.Table:
-    """Return all rows of a part that is whole."""
+    """Return all rows of an undamaged part."""
     with store.open(part.name) as stream:
         return pq.ParquetFile(stream).read()
 

@@ -2,12 +2,13 @@
 
 Rules of the file
 -----------------
-- A task is a batch of sessions; each writes its spool itself, so what a task returns may be lost. What counts
-  is the spool: a session without one is submitted again.
-- When a worker dies, Dask fails every batch that it held. A session of such a batch that left the file of its
-  attempt was being analysed: it alone is a suspect, and is analysed in a process of its own.
-- When the scheduler is lost, all that has no spool is submitted again, to new workers of this machine or to
-  the same address, for a stated time.
+- A task is a batch of sessions; each session writes its spool itself, so the result of a task may be lost.
+  Only the spool counts: a session without one is submitted again.
+- When a worker dies, Dask fails all its batches. A session of such a batch whose attempt file remains was
+being
+  analysed: only this one is a suspect, and is analysed in its own process.
+- When the scheduler is lost, all sessions without a spool are submitted again, to new workers of this machine
+  or to the same address, for a limited time.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
 BATCH = 15
 """Sessions a task: of small ones a task then takes some seconds, against 1 ms for the task itself."""
 ALONE_BYTES = 100 << 20
-"""A session whose files are larger is a task of its own: its analysis takes some ten times that memory."""
+"""Size of a session above which it is a task of its own: its analysis takes some ten times that memory."""
 _AHEAD = 3
 """Batches that wait at each worker, so that it never idles and a dead one has few. Not measured."""
 _RECONNECT_S = 120.0
-"""So long a lost scheduler is waited for: a machine that restarts is back. Not measured."""
+"""Time to wait for a lost scheduler: long enough for a restart. Not measured."""
 _POLL_S = 0.02
 """Between two looks at the batches: a batch takes a hundred times that. Not measured."""
 _PAUSE_S = 1.0
@@ -60,22 +61,22 @@ _SETTINGS = {
     "distributed.worker.preload": [__name__],  # `dask_setup` below
 }
 _LOST = (OSError, TimeoutError, asyncio.CancelledError)
-"""What Dask raises when it cannot talk to the scheduler any more; CommClosedError is an OSError."""
+"""Errors of Dask when the scheduler is lost; CommClosedError is an OSError."""
 
 
 def versions() -> dict[str, str]:
-    """Return what must be the same everywhere, so that all rows are made alike."""
+    """Return the versions that must be equal on all workers, so that all rows are made in the same way."""
     return {"multitracer": __version__, "Python": platform.python_version(), "pandas": pd.__version__}
 
 
 def dask_setup(_: object) -> None:
-    """Let a worker of this machine pass over Ctrl-C, which a terminal sends it too: this program ends it."""
+    """Let a local worker ignore Ctrl-C, which a terminal also sends to it: this program ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Let the processes that are started within ignore Ctrl-C from their first instruction on."""
+    """Let processes started in this context ignore Ctrl-C from their first instruction."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -104,9 +105,10 @@ class OnCluster:
     Parameters
     ----------
     jobs : int
-        Processes of this machine, if there is no address.
+        Number of local processes, without an address.
     address : str, optional
-        Of a scheduler, `tcp://HOST:PORT`; its workers must reach the inputs and the campaign by their paths.
+        Address of a scheduler, `tcp://HOST:PORT`; its workers must reach inputs and campaign by the same
+        paths.
     """
 
     jobs: int = 1
@@ -195,7 +197,7 @@ class _Round:
         self._held: dict[Future, list[AnalysisTask]] = {}
 
     def results(self) -> Iterator[tuple[AnalysisTask, str]]:
-        """Yield each task with how it ended; a batch that fails is cut up by what its sessions left.
+        """Yield each task with its outcome; a failed batch is split by the files that its sessions left.
 
         Raises
         ------
@@ -226,13 +228,16 @@ class _Round:
             self._held[self._client.submit(work, self._store.address, batch, pure=False)] = batch
 
     def _raise_own(self, future: Future) -> None:
-        """Raise what a worker raised of the campaign itself: its disk is full, or lies elsewhere there."""
+        """Raise an error of a worker about the campaign itself: a full disk, or another path there."""
         error = future.exception() if future.status == "error" else None
         if isinstance(error, InputError):
             raise error
 
     def _after_death(self, batch: list[AnalysisTask]) -> Iterator[tuple[AnalysisTask, str]]:
-        """Yield what a batch whose worker died has done; the suspect alone, the rest goes back."""
+        """Yield the finished tasks of a batch whose worker died.
+
+        Analyse the suspect alone, resubmit the rest.
+        """
         rest = []
         for task in batch:
             if (outcome := outcome_of(self._store, task)) is not None:

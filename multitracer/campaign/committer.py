@@ -1,11 +1,12 @@
-"""The committer: folds spools into groups of parts and writes the snapshots; the only writer of a catalogue.
+"""The committer: merges spools into groups of parts and writes the snapshots; the only writer of a catalogue.
 
 Rules of the file
 -----------------
-- Parts are written and lasting before the snapshot that names them, spools are removed after it. So a crash
-  leaves spools that are folded at the next start, or parts that nothing names and that are removed.
-- A session's rows lie in one group. What is written anew of a session or an input replaces what was there:
-  the group that held it is written without it, in the same snapshot.
+- Parts are written and synced before the snapshot that names them; spools are removed after it. So a crash
+  leaves spools that are merged at the next start, or parts that no snapshot names and that are removed.
+- The rows of a session are in one group. New rows of a session or an input replace the old ones: the old
+group
+  is written again without them, in the same snapshot.
 - A session that two inputs hold has its rows once, and a row of `inputs` for each.
 """
 
@@ -40,21 +41,21 @@ if TYPE_CHECKING:
     Tables = dict[str, pa.Table]
 
 ROW_GROUP = 100_000
-"""Rows: a group's index is worth its room, and a query for one day skips most groups."""
+"""Rows in a row group: few enough that a query for one day can skip most of them."""
 _DICTIONARY = 64 << 10
-"""Bytes of different values of a column; what has more of them is stored as it is. Numbers that hardly repeat
-take 38 % less processor time to read then, and a tenth less room."""
+"""Maximum size of a column's dictionary in bytes; larger ones are stored without. Numbers that hardly repeat
+then take 38 % less processor time to read, and 10 % less space."""
 FOLD_SESSIONS = 300
-"""Spools that are folded together: fewer make more files than a query likes to open. Not measured."""
+"""Number of spools that are merged together: fewer make too many files for a query. Not measured."""
 FOLD_BYTES = 64 << 20
-"""Or as many bytes of them, so that a fold needs a few hundred MB of memory."""
+"""Size of spools that are merged together at most, so that a merge needs a few hundred MB of memory."""
 
 
 class KnownInput(NamedTuple):
-    """What the catalogue knows of an input."""
+    """Entry of an input in the catalogue."""
 
     session: str | None
-    """None of one that failed."""
+    """Session of the input; None if it failed."""
     state: str
     group: int
 
@@ -88,7 +89,7 @@ class Committer:
         self._index()
 
     def _index(self) -> None:
-        """Read which input held which session, and in which group each session lies."""
+        """Read the session of each input, and the group of each session."""
         self.known.clear()
         self._group_of.clear()
         for group in self.snapshot.groups:
@@ -113,16 +114,16 @@ class Committer:
     # --- spools ---
 
     def waiting(self) -> list[str]:
-        """Return the names of the spools that wait to be folded."""
+        """Return the names of the spools that are not merged yet."""
         return self._store.list(SPOOLS)
 
     def fold(self, names: Sequence[str]) -> int:
-        """Fold spools into a new group and write the snapshot; return how many of them were damaged.
+        """Merge spools into a new group and write the snapshot; return the number of damaged spools.
 
         Raises
         ------
         InputError
-            If the disk is full, or does not allow it; the last snapshot stays valid.
+            If the disk is full or cannot be written; the last snapshot stays valid.
         """
         spools: dict[str, Tables] = {}
         cut = 0
@@ -156,7 +157,7 @@ class Committer:
         self.known.update({key: KnownInput(*each, number) for key, each in batch.inputs.items()})
 
     def _replaced(self, batch: _Batch) -> set[str]:
-        """Return the sessions whose rows go: written anew, or held by none but inputs that changed."""
+        """Return the sessions whose rows are removed: those with new rows, or only in inputs that changed."""
         renewed = {session for session in batch.sessions if session in self._group_of}
         before = {self.known[key].session for key in batch.inputs if key in self.known}
         gone = {each for each in before if each is not None} - {each for each, _ in batch.inputs.values()}
@@ -257,17 +258,20 @@ class Committer:
 
 
 class _Batch(NamedTuple):
-    """What is folded together."""
+    """Spools that are merged together."""
 
     inputs: dict[str, tuple[str | None, str]]
-    """Session and state of each input; the session is None of one that failed."""
+    """Session and state of each input; the session is None if the input failed."""
     sessions: set[str]
-    """Those whose rows are in the tables."""
+    """Sessions whose rows are in the tables."""
     tables: Tables
 
     @classmethod
     def of(cls, spools: Mapping[str, Tables], is_whole: Callable[[str], bool]) -> _Batch:
-        """Return the rows of spools, by input: of each session once, of one that is whole already none."""
+        """Return the rows of spools by input.
+
+        Each session once, and none of sessions that are complete already.
+        """
         inputs: dict[str, tuple[str | None, str]] = {}
         sessions: set[str] = set()
         pieces: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in ARROW.items()}
@@ -286,7 +290,7 @@ class _Batch(NamedTuple):
 
 
 def write_part(store: Store, table: str, rows: pa.Table) -> ParquetFile:
-    """Write rows of a table as a Parquet file, and return what a snapshot says of it."""
+    """Write rows of a table as a Parquet file, and return its entry for a snapshot."""
     name = f"{PARTS}/{table}-{secrets.token_hex(8)}.parquet"
     stream = io.BytesIO()
     pq.write_table(

@@ -1,8 +1,8 @@
-"""What may be said of two sides, in plain words: no more than the sessions show.
+"""Compares two groups of sessions, and describes the result in words.
 
-Two sides from their places to what is said of them: what the command prints and `mt.compare` returns.
+The result is what the command prints and `mt.compare` returns.
 
-The page of a comparison: the headline, the differences, and the distributions as still pictures.
+The page of a comparison: the headline, the differences, and the distributions as static pictures.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ if TYPE_CHECKING:
 MARGIN = 0.05
 """A difference below 5 % is small for a user. Not measured."""
 _FEWEST = 4
-"""Sessions a side from which on chance alone gives the most extreme order in under 5 %: 2 of 70."""
+"""Minimum sessions a side: chance alone gives the most extreme order in less than 5 % (2 of 70)."""
 _PAIRS = 6
-"""Pairs at one place and hour from which on they all agree by chance in under 5 %: 2 of 64."""
+"""Minimum pairs at one place and hour: chance alone makes all agree in less than 5 % (2 of 64)."""
 _MAIN = (THROUGHPUT, GOODPUT, TRANSACTION, RTT)
-"""What the headline speaks of: the first of these that both sides have."""
+"""Quantities for the headline: the first one that both sides have is used."""
 _IS_RATE = (THROUGHPUT, GOODPUT)
 
 
 class Names(NamedTuple):
-    """What the sides are called."""
+    """Names of the two sides."""
 
     first: str
     second: str
 
 
 def headline(comparison: SideDifferences, names: Names) -> str:
-    """Return what came out, in a sentence or two."""
+    """Return the result of a comparison, in one or two sentences."""
     known = [each for each in comparison.judged if math.isfinite(each.difference.value)]
     main = next((each for name in _MAIN for each in known if each.quantity.name == name), None)
     if main is None:
@@ -138,7 +138,7 @@ def _other(judged: Judged, names: Names) -> str:
 
 
 def _limit(comparison: SideDifferences, names: Names, *, is_slower: bool) -> str:
-    """Return which limit held the slower side more; "" if none is shown to."""
+    """Return the limit that took more time on the slower side; "" if no limit is shown to."""
     sign = 1 if is_slower else -1
     more = [
         each
@@ -191,7 +191,7 @@ def _matched(comparison: SideDifferences) -> str:
 # --- the table ---
 
 HEADER = ("difference", "95 % interval", "p", "shown")
-"""Of the columns behind means and medians."""
+"""Heads of the columns after means and medians."""
 
 
 def row(judged: Judged) -> tuple[str, ...]:
@@ -273,7 +273,7 @@ class Picture(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComparedSides:
-    """What is said of two sides.
+    """The comparison of two sides.
 
     Attributes
     ----------
@@ -281,7 +281,7 @@ class ComparedSides:
     groups : (Group, Group)
     comparison : SideDifferences
     pictures : list of Picture
-        Empty where none was asked for.
+        Empty if no pictures were requested.
     """
 
     names: Names
@@ -296,7 +296,7 @@ class ComparedSides:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know to trust the numbers, a sentence each."""
+        """Caveats for the reader, a sentence each."""
         return notes(self.comparison, self.groups)
 
     @property
@@ -319,18 +319,18 @@ def compared(
     shown: Callable[[CampaignProgress], None],
     is_drawn: bool,
 ) -> ComparedSides:
-    """Compare two places, or the sessions of one by a label.
+    """Compare the sessions of two places, or those of one place by a label.
 
     Parameters
     ----------
     first, second : str or Catalogue
-        As of `two_groups`; no second one with `by`.
+        As in `two_groups`; with `by` there is no second one.
     by : str, optional
         LABEL, or LABEL=A,B.
     shown : callable
-        Gets the progress of the analysis of what is no campaign.
+        Called with the progress of analysing inputs that are not a campaign.
     is_drawn : bool
-        Whether the distributions are wanted, too.
+        Whether to draw the distributions.
 
     Raises
     ------
@@ -393,12 +393,12 @@ _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _ENDS = 0.002
 """Share at either end of a distribution that the axis of values leaves out."""
 _ROOM = 0.02
-"""Decades beside the values, so that no curve lies on the frame."""
+"""Margin of the value axis in decades, so that no curve lies on the frame."""
 _DASHES = ("solid", "dash")
 
 
 def comparison_page(compared: ComparedSides) -> str:
-    """Return the whole page; it holds no script that draws."""
+    """Return the page as HTML; it needs no script to draw."""
     names, remarks = compared.names, (printable(each) for each in compared.notes)
     opening = element(
         "section", element("p", compared.headline, class_="lead"),

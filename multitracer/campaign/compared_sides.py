@@ -1,6 +1,6 @@
-"""Which sessions are on which side: those of two places, or those of one place by the value of a label.
+"""Selects the sessions of each side: those of two places, or those of one place by the value of a label.
 
-What is compared, asked of the catalogue: sums by session, place and hour, and distributions.
+It also queries the compared sums by session, place and hour, and the distributions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SessionGroup(NamedTuple):
     catalogue: Catalogue
     sessions: list[str]
     versions: frozenset[str]
-    """Of the programs that made their rows."""
+    """Versions of the programs that made their rows."""
     failed: list[str]
     """A sentence for each input that could not be read."""
 
@@ -52,14 +52,14 @@ class SessionGroup(NamedTuple):
 def two_groups(
     first: str | Catalogue, second: str | Catalogue, shown: Callable[[CampaignProgress], None]
 ) -> Iterator[tuple[SessionGroup, SessionGroup]]:
-    """Give the sides that two paths name; what is no campaign is analysed now.
+    """Give the two sides; inputs that are not a campaign are analysed now.
 
     Parameters
     ----------
     first, second : str or Catalogue
         Each a campaign, a folder that is searched for sessions, a session, or a capture.
     shown : callable
-        Gets the progress of the analysis.
+        Called with the progress of the analysis.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def _short(first: str, second: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _catalogue(place: str | Catalogue, shown: Callable[[CampaignProgress], None]) -> Iterator[Catalogue]:
-    """Give the catalogue of a campaign, or one that is made of the sessions below a path and goes again."""
+    """Give the catalogue of a campaign, or a temporary one of the sessions below a path."""
     if isinstance(place, Catalogue):
         yield place
         return
@@ -185,25 +185,25 @@ def _check(first: SessionGroup, second: SessionGroup) -> None:
 
 
 CELL_M = 200
-"""Side of a place: shadowing by buildings changes within tens of metres, so neighbours of a place are alike
-enough, and two drives of one road share most of theirs. Not measured."""
+"""Side length of a place: shadowing by buildings changes within tens of metres, so that conditions within a
+place are similar, and two drives of one route share most places. Not measured."""
 _DEGREE_M = 111_195
 """A degree of latitude on a sphere of 6,371 km."""
 _LEAST_SHARE = 0.01
-"""Limits and findings that are rarer on both sides together, or absent so rarely, are not compared: each one
-more would weaken what may be said of the others. Not measured."""
+"""Minimum share of both sides with (and without) a limit or finding for it to be compared: each further
+comparison weakens the others. Not measured."""
 _BINS = 100
-"""Of a distribution, in a factor of e: a value is known to 1 %."""
+"""Bins of a distribution in a factor of e: values are known to 1 %."""
 
 THROUGHPUT, RTT, LOSS = "throughput", "RTT", "loss"
 GOODPUT, TRANSACTION = "goodput of transfers", "transaction time"
 LIMITED, FINDING = "limited by ", "finding "
 UNITS = {THROUGHPUT: "bit/s", RTT: "ns", GOODPUT: "bit/s", TRANSACTION: "s"}
-"""Of means and medians; all others are shares."""
+"""Units of means and medians; all other quantities are shares."""
 _WEIGHTS = {THROUGHPUT: 0.96, RTT: 0.015, LOSS: 0.015, GOODPUT: 0.002, TRANSACTION: 0.002}
 _REST = 0.006
-"""Of all limits and findings together. Throughput is what users notice, so its claim is the strongest; what
-it leaves passes on to the others once it is shown (Holm). docs/compare.md has what 0.96 gains over 0.90."""
+"""Share of the error probability for all limits and findings together. Throughput gets most, because users
+notice it; its share passes to the others once it is shown (Holm). docs/compare.md explains the choice."""
 
 _PLACE = f"floor(lat_deg * {_DEGREE_M} / {CELL_M})"
 _SECONDS = f"""
@@ -244,12 +244,12 @@ class _Part(NamedTuple):
 
 
 def sums_of(groups: tuple[SessionGroup, SessionGroup]) -> tuple[Sides, list[ComparedQuantity]]:
-    """Return the sums of both sides, and what can be compared.
+    """Return the sums of both sides, and the quantities that can be compared.
 
     Raises
     ------
     InputError
-        If a part of a campaign is gone or damaged.
+        If a part of a campaign is missing or damaged.
     """
     present = [_findings(group) for group in groups]
     kinds = sorted({kind for each in present for held in each.values() for kind in held})
@@ -324,7 +324,7 @@ def _sums_values(group: SessionGroup, sql: str, number: dict[str, int]) -> dict[
 
 
 def _findings(group: SessionGroup) -> dict[str, set[str]]:
-    """Return which kinds of findings each session has of which a transfer was explained."""
+    """Return the kinds of findings of each session with an explained transfer."""
     held: dict[str, set[str]] = {}
     for row in query(group.catalogue, _FINDINGS).to_pylist():
         kinds = held.setdefault(row["session"], set())
@@ -338,7 +338,7 @@ def _findings(group: SessionGroup) -> dict[str, set[str]]:
 
 
 class Distribution(NamedTuple):
-    """The share of the time, each session weighing the same, in which a value was no greater.
+    """Cumulative distribution over time; each session has the same weight.
 
     Attributes
     ----------

@@ -1,13 +1,13 @@
-"""Which sessions lie below the paths that a user named, and whether they changed since they were read.
+"""Finds the sessions below the paths that a user gave, and whether they changed since they were read.
 
 A file that is named is a session of its own, with the files that tcpdump or dumpcap numbered with it. A
 folder with a manifest is a session, and so is one that directly holds a capture or a log, with its subfolders
-as hosts, as `report FOLDER` reads it. Any other folder is searched. Symbolic links are followed only where
-they are named, and campaigns are passed over.
+as hosts, as `report FOLDER` reads it. Any other folder is searched. Symbolic links are followed only if
+they are given as inputs, and campaigns are skipped.
 
-Where sessions come from: paths of this machine, and URLs, whose files are fetched by who reads them.
-What is a session behind a URL is decided as `discovery.py` does it, by one listing of all objects. Its files
-are fetched into a temporary folder that goes when the rows are made; the rows name the URL.
+Inputs are local paths, and URLs, whose files are fetched by the worker that reads them. The same rules find
+the sessions below a URL, by one listing of all objects. Its files are fetched into a temporary folder, which
+is removed when the rows are made; the rows name the URL.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DIGITS = 16
 DEEPEST = 32
 """Folders below a named one are searched so deep; a campaign has by year, month, day, car. Not measured."""
 MODELLED = frozenset({"truth", "tables"})
-"""Subfolders of a session that hold what a model knows and what `align` keeps; they are no logs."""
+"""Subfolders of a session without logs: the truth of a model, and the tables of `align`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Candidate:
 
     @property
     def parent(self) -> str:
-        """What its path lies in, as text."""
+        """Parent of its path, as text."""
         return portable(os.path.dirname(self.paths[0]))  # noqa: PTH120
 
     @contextlib.contextmanager
@@ -88,12 +88,12 @@ class Candidate:
                     yield Candidate((entry.path,))
 
     def inputs(self) -> Inputs:
-        """Return what it holds.
+        """Return the inputs in it.
 
         Raises
         ------
         InputError
-            If it is gone, or holds nothing that is known.
+            If it is missing, or holds no known file.
         """
         return find_inputs(*self.paths)
 
@@ -157,10 +157,10 @@ def candidates(
     inputs : iterable of str
         Folders and files.
     known : container of str
-        Keys of candidates that are sessions as far as is known: their files are not looked at.
+        Keys of candidates that are known to be sessions: their files are not read.
     passed_over : list of str, optional
-        Gets a sentence for each folder that could not be searched, and for each file that is a capture by its
-        name alone.
+        Receives a sentence for each folder that could not be searched, and for each file that has the name of
+        a capture but is not one.
 
     Raises
     ------
@@ -263,7 +263,7 @@ MOST_ENTRIES = 100 * MAX_FILES
 
 
 _HEAD = 64 << 10
-"""Bytes of an object that are fetched to tell its format, which needs 4096 of them unpacked."""
+"""Bytes fetched of an object to detect its format, which needs 4096 decompressed bytes."""
 _PREFIX = "multitracer-session-"
 _LOCK = ".lock"
 _YOUNG_S = 60.0
@@ -310,7 +310,7 @@ class RemoteCandidate(Candidate):
     """A session behind a URL: `paths` are that of its folder, or those of its files."""
 
     listed: tuple[tuple[Item, ...], ...] = ()
-    """What each path held when it was listed."""
+    """Objects below each path when it was listed."""
 
     def state_and_bytes(self) -> tuple[str, int]:
         """Return the state when it was listed, and the size of all files."""
@@ -318,7 +318,7 @@ class RemoteCandidate(Candidate):
         return self._sum(listed), sum(item.size for items in listed for item in items)
 
     def state(self) -> str:
-        """Return a sum over names, sizes and ETags as they are now; "" if there are no files."""
+        """Return a hash of the present names, sizes and ETags; "" if there are no files."""
         return self._sum(self._now())
 
     def inner(self) -> Iterator[Candidate]:
@@ -343,14 +343,14 @@ class RemoteCandidate(Candidate):
 
     @contextlib.contextmanager
     def here(self) -> Iterator[Candidate]:
-        """Fetch it, and give the copy in a temporary folder, which is removed afterwards.
+        """Fetch the session into a temporary folder, which is removed afterwards.
 
         Raises
         ------
         StoreError
             If the store does not answer.
         InputError
-            If it changes meanwhile, or is larger than the disk has room; or of who reads it, with the URL.
+            If it changes meanwhile, the disk has not enough space, or reading it fails.
         """
         listed = self.listed or self._now()
         with _temporary() as folder:
@@ -462,7 +462,7 @@ class _Listing:
             yield from self.sessions(f"{folder}/{name}" if folder else name, depth + 1)
 
     def _session(self, folder: str) -> tuple[Item, ...]:
-        """Return the files of a session, named as a listing of its own folder would name them."""
+        """Return the files of a session, with names relative to its folder."""
         cut = len(folder) + 1 if folder else 0
         places = [folder, *(f"{folder}/{name}" if folder else name for name in self._folders.get(folder, ()))]
         items = [item for place in places for item in self._files.get(place, {}).values()]
@@ -495,7 +495,7 @@ class _Listing:
 
 @contextlib.contextmanager
 def _temporary() -> Iterator[str]:
-    """Make a temporary folder, and remove those that processes left which were killed."""
+    """Make a temporary folder, and remove those of killed processes."""
     _remove_left()
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder, open(f"{folder}/{_LOCK}", "wb") as lock:  # noqa: PTH123
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -37,19 +37,19 @@ _ALL_COLUMNS = {"STAR", "POSITIONAL_REFERENCE"}
 
 
 def labels_read(engine: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, ...]:
-    """Return the names of the labels that a question reads, each as `labels['name']`, in order.
+    """Return the names of the labels that a query reads, each as `labels['name']`, in order.
 
     Parameters
     ----------
     engine : duckdb.DuckDBPyConnection
-        Only to read the text; it needs no table.
+        Used to parse the text; it needs no table.
     sql : str
 
     Returns
     -------
     tuple of str
-        None if the question may read `labels` in any other way, such as by `*`, if it is more than one
-        SELECT over tables and joins, or if it is wrong.
+        Empty if the query may read `labels` in any other way, such as by `*`, if it is more than one
+        SELECT over tables and joins, or if it is not valid.
     """
     parts = list(_parts(_tree(engine, sql)))
     nodes = [part for part in parts if isinstance(part, dict)]
@@ -102,7 +102,7 @@ def _text(constant: Tree) -> str | None:
 
 
 def _is_plain(nodes: list[Node]) -> bool:
-    """Tell whether a tree is one SELECT over tables and joins, without other names for their columns."""
+    """Return whether a tree is one SELECT over tables and joins, without aliases of their columns."""
     selects = [node for node in nodes if str(node.get("type")).endswith("_NODE")]
     sources = [node for node in nodes if "alias" in node and "class" not in node and "type" in node]
     return (
@@ -114,7 +114,7 @@ def _is_plain(nodes: list[Node]) -> bool:
 
 
 def _reads_rows(nodes: list[Node]) -> bool:
-    """Tell whether a question reads all columns of a table: by `*`, by a number, or by the table's name."""
+    """Return whether a query reads all columns of a table: by `*`, by a number, or by the table's name."""
     tables = {
         str(name).casefold()
         for node in nodes
@@ -128,7 +128,7 @@ def _reads_rows(nodes: list[Node]) -> bool:
 
 
 MEMORY = "1GB"
-"""That a query may use; it does not spill to a disk. A typical one over 10^7 seconds needs less."""
+"""Memory that a query may use; it does not spill to disk. A typical one over 10^7 seconds needs less."""
 _SETTINGS = {
     "temp_directory": "",
     "disabled_optimizers": "join_order,build_side_probe_side",
@@ -140,12 +140,12 @@ _SETTINGS = {
     "python_scan_all_frames": "false",
     "TimeZone": "UTC",
 }
-"""The tables tell DuckDB no number of rows: in a join it hashed all `seconds` and not `sessions`. With two
-optimizers off joins are done as they are written: the table behind JOIN is hashed."""
+"""Settings of DuckDB. The tables give it no row counts: in a join it hashed all `seconds` instead of
+`sessions`. With two optimizers off, joins are done as written: the table after JOIN is hashed."""
 
 _STORED = "stored_sessions"
 _PULLUP = "projection_pullup"
-"""The optimizer of DuckDB 2 that would take the labels behind the join again."""
+"""The optimizer of DuckDB 2 that would move the labels after the join again."""
 
 
 def connection(
@@ -157,17 +157,17 @@ def connection(
     ----------
     catalogue : Catalogue
     memory : str
-        That its questions may use, as DuckDB writes it.
+        Memory that its queries may use, as DuckDB writes it.
     question : str
-        That will be put, if known: what it needs is made ready, which changes no answer. For a join the
-        session of each second is read by its code, so that it looks each session up once (of 10^7 seconds
-        0.12 s in place of 0.43; but one session is no longer found by the statistics of the files, 0.9 s in
-        place of 0.1); and single labels are taken once a session (0.8 s in place of 1.5).
+        The query that follows, if known; the connection is optimized for it, which changes no result. For a
+        join the session of each second is read by its code, so that each session is looked up once (for 10^7
+        seconds 0.12 s instead of 0.43 s; but a single session is no longer found by the statistics of the
+        files, 0.9 s instead of 0.1 s). Single labels are read once a session (0.8 s instead of 1.5 s).
 
     Raises
     ------
     InputError
-        If a part is gone or is no Parquet file.
+        If a part is missing or is not a Parquet file.
     """
     made = duckdb.connect(":memory:")
     for name, value in {"memory_limit": memory, **_SETTINGS}.items():
@@ -187,7 +187,7 @@ def connection(
 
 
 def _take_before_joins(engine: duckdb.DuckDBPyConnection, labels: tuple[str, ...]) -> None:
-    """Let `sessions` hold these labels alone, each taken once a session."""
+    """Reduce `sessions` to these labels, each read once a session."""
     own = ", ".join(f"{literal(name)}: labels[{literal(name)}]" for name in labels)
     view = f"SELECT * REPLACE ({{{own}}} AS labels) FROM {_STORED}"  # noqa: S608  (`literal`)
     engine.execute(f"CREATE VIEW sessions AS {view}")
@@ -197,23 +197,23 @@ def _take_before_joins(engine: duckdb.DuckDBPyConnection, labels: tuple[str, ...
 
 
 def query(catalogue: Catalogue, sql: str) -> pa.Table:
-    """Return the answer of one SQL statement.
+    """Return the result of one SQL statement.
 
     Parameters
     ----------
     catalogue : Catalogue
     sql : str
-        For DuckDB; the tables are those of `TABLES`.
+        A statement for DuckDB on the tables of `TABLES`.
 
     Returns
     -------
     pyarrow.Table
-        Empty, without columns, of a statement that gives no rows.
+        Empty, without columns, if the statement returns no table.
 
     Raises
     ------
     InputError
-        If the statement is wrong or asks for what is not allowed, with DuckDB's words.
+        If the statement is not valid or not allowed, with the message of DuckDB.
     """
     with connection(catalogue, question=sql) as engine:
         try:

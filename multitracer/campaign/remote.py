@@ -1,7 +1,7 @@
-"""Files behind a URL: the one place that talks to fsspec, with deadlines and sentences of our own.
+"""Files behind a URL: the only module that uses fsspec, with our own timeouts and messages.
 
-A client of a store (s3fs, gcsfs, …) takes keys, profile and endpoint from its own environment; none of them
-passes through here. `StoreError` says that a store does not answer as it should: no session is to blame.
+A client of a store (s3fs, gcsfs, …) takes keys, profile and endpoint from its own environment; this module
+never sees them. `StoreError` means that a store does not answer properly: no session is the cause.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ on a busy machine: with 25 s it took 30.4 s there until the program had ended.""
 LISTING_S = 120.0
 """A listing of a million objects takes a thousand requests, of some 0.1 s each. Not measured."""
 PIECE = 8 << 20
-"""Bytes that one request reads, so that a link of 4 Mbit/s meets the deadline."""
+"""Bytes of one read request: few enough for a link of 4 Mbit/s to meet the timeout."""
 _SLOWEST = 250_000
 """Bytes a second: a slower link cannot write over 5 MB at once. Not measured."""
 _LONGEST = 200
@@ -44,11 +44,11 @@ _TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
 
 
 class StoreError(InputError):
-    """A store that cannot be reached or does not answer: what asked it may be tried again later."""
+    """A store that cannot be reached or does not answer; the operation may be tried again later."""
 
 
 class RefusedError(InputError):
-    """A store that does not allow what is asked: of one object, or of all to this key."""
+    """A store that denies access, to one object or with this key."""
 
 
 class Item(NamedTuple):
@@ -74,14 +74,14 @@ def local_path(place: str) -> str:
 
 
 class Remote:
-    """What lies below a URL.
+    """The objects below a URL.
 
     Parameters
     ----------
     url : str
-        Of any protocol that fsspec knows: `s3://BUCKET/FOLDER`.
+        URL of any protocol that fsspec supports: `s3://BUCKET/FOLDER`.
     options : mapping, optional
-        For the client, as fsspec's `storage_options`.
+        Options for the client, as fsspec's `storage_options`.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Remote:
     name : str
         The URL as text.
     url : str
-        The URL as fsspec writes it, so that one place has one.
+        The URL as fsspec writes it, so that each place has only one.
 
     Raises
     ------
@@ -124,7 +124,7 @@ class Remote:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing lies below the URL."""
+        """Whether there is no object below the URL."""
         try:
             return not self._request(self.client.ls, self._root, detail=False)
         except FileNotFoundError:
@@ -161,18 +161,18 @@ class Remote:
         return b"".join(pieces)
 
     def fetch(self, item: Item, target: str) -> None:
-        """Write an object to a new file of this machine; it never gets longer than it was listed."""
+        """Write an object to a new local file; it never gets longer than its listed size."""
         with open(target, "xb") as stream:  # noqa: PTH123
             for at in range(0, item.size, PIECE):
                 stream.write(self.read(item.name, at, min(at + PIECE, item.size)))
 
     def put(self, name: str, content: bytes) -> None:
-        """Write an object, whole or not at all."""
+        """Write an object, completely or not at all."""
         limit_s = max(DEADLINE_S, len(content) / _SLOWEST)
         self._request(self.client.pipe_file, self.at(name), content, limit_s=limit_s)
 
     def put_new(self, name: str, content: bytes) -> bool:
-        """Write an object if none has its name; return whether it is ours that lies there now."""
+        """Write an object if its name is not used; return whether the stored object is ours."""
         limit_s = max(DEADLINE_S, len(content) / _SLOWEST)
         try:
             self._request(self.client.pipe_file, self.at(name), content, mode="create", limit_s=limit_s)
@@ -210,7 +210,7 @@ class Remote:
 
     @contextlib.contextmanager
     def _sentences(self, limit_s: float = DEADLINE_S) -> Iterator[None]:
-        """Turn whatever a client raises into a sentence; that a file is or is not there stays what it is."""
+        """Turn errors of a client into our messages; FileNotFoundError and FileExistsError pass unchanged."""
         try:
             yield
         except FileNotFoundError as error:
@@ -245,7 +245,7 @@ def _refuse_secrets(url: str) -> None:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the status of HTTP that an error of boto stands for."""
+    """Return the HTTP status of an error of boto."""
     response = getattr(error.__cause__, "response", None)
     status = (
         response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None

@@ -1,6 +1,6 @@
-"""A run: finds the sessions, passes over what is done, has the rest analysed, and commits it.
+"""A run: finds the sessions, skips those that are done, has the rest analysed, and commits the results.
 
-A watch is such a run round after round, over sessions that come home; each is taken when it is complete.
+A watch repeats such a run for sessions that arrive; each session is analysed when it is complete.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from multitracer.campaign.discovery import Candidate
 
     Stop = Callable[[float], bool]
-    """Waits for so many seconds, less if the watch is to end; returns whether it is."""
+    """Waits for the given seconds, less if the watch must end; returns whether it must."""
 
     from multitracer.campaign.store import Store
 
@@ -36,11 +36,11 @@ _FOLD_S = 600.0
 _PAUSE_S = 5.0
 """Between two looks at a folder that is watched; a session has taken longer to come. Not measured."""
 _IDLE = 20
-"""The pause is so many times as long as the look: a folder of 10,000 sessions costs 5 % of a core."""
+"""Ratio of the wait to the duration of a poll: watching 10,000 sessions costs 5 % of a core."""
 _COMPACT_FOLDS = 50
-"""After so many folds a watch puts small groups together: a query opens ten files of each. Not measured."""
+"""Merges after which a watch compacts small groups: a query opens ten files of each. Not measured."""
 _UNKNOWN = KnownInput(None, "", 0)
-"""What the catalogue knows of an input that it does not know; a state that can be listed is not empty."""
+"""Entry of an input that is not in the catalogue; the state of a real input is never empty."""
 
 
 @dataclass
@@ -48,18 +48,18 @@ class CampaignProgress:
     """How far a run is."""
 
     sessions: int = 0
-    """To be analysed."""
+    """Sessions to be analysed."""
     unchanged: int = 0
     """Done before."""
     done: int = 0
     failed: int = 0
-    """Of those that are done."""
+    """Number of done sessions that failed."""
     damaged: list[str] = field(default_factory=list)
-    """Parts whose sessions are analysed again, a sentence each."""
+    """Damaged parts whose sessions are analysed again, a sentence each."""
     passed_over: list[str] = field(default_factory=list)
     """Folders that could not be searched, a sentence each."""
     waiting: list[str] = field(default_factory=list)
-    """Sessions that have not come home whole, a sentence each."""
+    """Sessions that have not arrived completely, a sentence each."""
     is_watch: bool = False
     began_s: float = field(default_factory=time.monotonic)
 
@@ -80,7 +80,7 @@ class CampaignProgress:
 
 
 class Workers(Protocol):
-    """Who analyses sessions."""
+    """Workers that analyse sessions."""
 
     def __call__(self, store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
         """Analyse all tasks, and yield each with how it ended as soon as its spool is written."""
@@ -105,19 +105,19 @@ def run(
     Parameters
     ----------
     inputs : iterable of str
-        Folders, files and URLs; see `multitracer.campaign.discovery` and `multitracer.campaign.discovery`.
+        Folders, files and URLs; see `multitracer.campaign.discovery`.
     place : str or path
         The folder of the campaign, or a URL that fsspec knows; made if it is missing.
     workers : Workers
     retry : bool
-        Analyse inputs again that failed before, though they did not change.
+        Analyse inputs again that failed before, even if they did not change.
     shown : callable, optional
-        Gets the progress after each session.
+        Called with the progress after each session.
 
     Returns
     -------
     CampaignProgress
-        How it ended.
+        The final state.
 
     Raises
     ------
@@ -140,27 +140,27 @@ def watch(
     retry: bool = False,
     shown: Callable[[CampaignProgress], None] | None = None,
 ) -> CampaignProgress:
-    """Take sessions below some paths into a campaign as they come home, until `stop` says that it is enough.
+    """Add sessions below some paths to a campaign as they arrive, until `stop` returns True.
 
     Parameters
     ----------
     inputs, place, workers, retry
-        As `run` has them; `retry` holds for what is there at first.
+        As in `run`; `retry` applies to the sessions at the start.
     stop : callable
-        Waits for so many seconds, less if the watch is to end; returns whether it is. Called between two
-        sessions, too, with no time to wait.
+        Waits for the given seconds, less if the watch must end; returns whether it must. It is also called
+        between two sessions, with 0 s.
     shown : callable, optional
-        Gets the progress after each session and each look.
+        Called with the progress after each session and each poll.
 
     Returns
     -------
     CampaignProgress
-        How it ended; the snapshot holds every session that was analysed.
+        The final state; the snapshot holds every session that was analysed.
 
     Raises
     ------
     InputError
-        As `run` does.
+        As in `run`.
     """
     given = list(inputs)
     if urls := [each for each in given if is_url(each)]:
@@ -192,9 +192,9 @@ class _Run:
         self._bytes = 0
         self._arrivals: SessionArrivals | None = None
         self._suspected: set[str] = set()
-        """Attempts that a run left which was killed."""
+        """Attempt files of a killed run."""
         self._waiting: set[str] = set()
-        """Keys of sessions that have not come home whole."""
+        """Keys of sessions that have not arrived completely."""
         self._noted: list[str] = []
         self.progress = CampaignProgress()
 
@@ -229,7 +229,7 @@ class _Run:
         return self.progress
 
     def _go_on(self) -> None:
-        """Fold what a run left that was killed, and note which sessions may have killed it."""
+        """Merge the spools of a killed run, and note which sessions may have killed it."""
         self._suspected = set(self._store.list(ATTEMPTS))
         self.progress.damaged = [f"{each.part.name}: {each.sentence}" for each in self._committer.damaged]
         self._fold(self._committer.waiting())
@@ -253,13 +253,13 @@ class _Run:
         self._fold(self._spooled)
 
     def _forget_suspects(self, tasks: list[AnalysisTask]) -> None:
-        """Remove what a run that was killed left of sessions that are gone."""
+        """Remove files of a killed run for sessions that no longer exist."""
         kept = {task.attempt for task in tasks} | {f"{ATTEMPTS}/{key}" for key in self._waiting}
         for name in self._suspected - kept:
             self._store.remove(name)
 
     def _forget_inner(self, tasks: list[AnalysisTask]) -> None:
-        """Forget subfolders of sessions that were sessions before: their manifest came after their logs."""
+        """Remove subfolders that counted as sessions before the manifest of their session arrived."""
         inner = {each.key for task in tasks for each in task.candidate.inner()}
         if known := inner & self._committer.known.keys():
             self._committer.forget_inputs(known)
@@ -274,7 +274,7 @@ class _Run:
                 yield from outcomes
 
     def _complete(self, inputs: list[str], *, is_first: bool, retry: bool) -> list[AnalysisTask]:
-        """Return the sessions that are new or changed, and complete; a folder may be gone for a while."""
+        """Return the complete sessions that are new or changed; a folder may be missing for a while."""
         self.progress.unchanged = 0
         self.progress.waiting, self.progress.passed_over = [], []
         try:

@@ -1,12 +1,12 @@
 """The tables of a campaign's catalogue: their columns, and how they are Arrow and Parquet.
 
-Every table begins with `session`, the number of a session's content. A missing value is null, so is an empty
-text. The metadata of a file holds `multitracer.schema` (the table), `multitracer.catalogue` (the version) and
+Every table begins with `session`, a hash of the session's content. Missing values and empty texts are
+null. The metadata of a file holds `multitracer.schema` (the table), `multitracer.catalogue` (the version) and
 `doc`; those of a column `unit` and `doc`.
 
-A spool: all rows of one session in one file, as a worker hands them to the committer.
+A spool is a file with all rows of one session, from a worker for the committer.
 Layout: 8 bytes that name the format, the SHA-256 of the rest, then an Arrow IPC stream for each table of the
-catalogue in its order. A spool whose sum is wrong was cut by a crash: its session is analysed again.
+catalogue in its order. A spool with a wrong hash was cut by a crash: its session is analysed again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Tables = dict[str, pa.Table]
 
 VERSION = 1
-"""Of the catalogue: a reader refuses a higher one."""
+"""Version of the catalogue; a reader refuses a higher one."""
 MAP = "map"
 """The dtype of a column of names with values, both text."""
 
@@ -200,7 +200,7 @@ FAILURES = Schema(
 
 
 def _of_session(schema: Schema, *first: Column, without: Sequence[str] = ()) -> Schema:
-    """Return the columns of a table of one session, behind `session` and what else tells its rows apart."""
+    """Return the columns of a session table, after `session` and the other key columns."""
     kept = (each for each in schema if each.name not in {*without, *(each.name for each in first)})
     return Schema(schema.name, (SESSION, *first, *kept))
 
@@ -227,7 +227,7 @@ DOCS = {
     _of_session(CLOCK_EDGES): "How two clocks of a session relate, between two steps.",
     FAILURES: "An input that could not be read.",
 }
-"""What one row of each table is."""
+"""Meaning of a row of each table."""
 TABLES = {schema.name: schema for schema in DOCS}
 """The tables by name, `inputs` first: a spool file holds them in this order."""
 
@@ -255,7 +255,7 @@ ARROW = {name: arrow_schema(schema) for name, schema in TABLES.items()}
 
 
 def up_to_date(table: pa.Table, name: str) -> pa.Table:
-    """Return a part of an earlier version, with the columns that came later null."""
+    """Return a part of an earlier version; columns that were added later are null."""
     for field in ARROW[name]:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(len(table), field.type))
@@ -329,7 +329,7 @@ def _cell(value: object) -> object:
 
 _MAGIC = b"MTSPOOL" + bytes([VERSION])
 _SUM_BYTES = 32
-"""Of a SHA-256."""
+"""Size of a SHA-256."""
 
 
 def packed(tables: Mapping[str, pa.Table]) -> bytes:

@@ -1,8 +1,8 @@
-"""From a recording to its rows in every table of the catalogue.
+"""Makes the rows of a recording in every table of the catalogue.
 
-The seconds of a session: what came through, what limited it, the radio and the place, a row each.
+The seconds of a session: throughput, limit, radio and position, a row each.
 
-The transfers of a session: which are explained, and their rows in the table `transfers`.
+The transfers of a session: those that are explained, and their rows in the table `transfers`.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ _CELL = ("cell_id", "physical_cell_id", "channel")
 
 
 def seconds_columns(road: Road) -> dict[str, Cells]:
-    """Return the columns of the table `seconds` of a session, but its first one.
+    """Return the columns of the table `seconds` of a session, without the first one.
 
     Parameters
     ----------
     road : Road
-        The session as a drive; without a phone, what is of the radio is NaN, NA or None.
+        The session as a drive; without a phone, radio columns are NaN, NA or None.
 
     Returns
     -------
     dict of str to ndarray or list, each of length n_seconds
-        In order of time; times are int64 ns, what is missing is None, NaN or NA of an integer column.
+        In order of time; times are int64 ns; missing values are None, NaN, or NA in integer columns.
 
     Raises
     ------
@@ -152,7 +152,7 @@ class ConnectionDirection(NamedTuple):
     """One direction of a connection."""
 
     number: int
-    """Of the connection in the recording, from 1."""
+    """Number of the connection in the recording, from 1."""
     reverse: bool
 
 
@@ -163,9 +163,9 @@ class Explained:
     Attributes
     ----------
     first : Diagnosis or None
-        Of the work that took longest, as `diagnose` chooses it.
+        Diagnosis of the longest group of connections, as `diagnose` chooses it.
     diagnoses : dict of Way to Diagnosis
-        One for each connection that is explained, of the direction with more data.
+        Diagnosis of each explained connection, for the direction with more data.
     same : set of int
         Numbers of connections that are the same as another one, at another capture point.
     left_out : int
@@ -307,9 +307,10 @@ def _limits(diagnosis: Diagnosis) -> Row:
 _PIECE = 10_000
 """Rows: some 20 MB of Python values."""
 _MOST_LABELS = 64
-"""Labels of a session that are kept, the first by name; a table of variables has five. Not measured."""
+"""Maximum labels of a session that are stored, the first by name; a table of variables has five. Not
+measured."""
 _LONGEST_LABEL = 256
-"""Characters of a label's value that are kept: it is a word to group by. Not measured."""
+"""Maximum characters of a label's value: it is a word to group by. Not measured."""
 
 
 def session_tables(recording: Recording, session: str, path: str, content: str) -> Tables:
@@ -376,7 +377,7 @@ def _connections(recording: Recording, session: str) -> pa.Table:
 
 
 def _transfers(recording: Recording, session: str, transfers: Explained) -> pa.Table:
-    """Return the rows of `transfers`, made in pieces: as Python values they take a hundred times the room."""
+    """Return the rows of `transfers`, made in chunks: Python values take a hundred times the memory."""
     rows = transfer_rows(recording, session, transfers)
     pieces = [schemas.ARROW["transfers"].empty_table()]
     while piece := list(islice(rows, _PIECE)):
@@ -484,7 +485,7 @@ def _clean(labels: dict[str, str]) -> dict[str, str]:
 
 
 def _span(recording: Recording, road: Road) -> tuple[int | None, int | None]:
-    """Return the first and last time of its packets, else of radio and road, else of transactions."""
+    """Return the first and last time of packets, else of radio and position logs, else of transactions."""
     files = [file for part in recording.parts for file in part.capture.files]
     times = [each for file in files for each in (file.first_ns, file.last_ns) if each is not None]
     if not times and road.phones and road.phones[0].span_ns is not None:

@@ -1,11 +1,11 @@
-"""Where a campaign lies: the one place that writes, reads and lists its files; here a folder of this machine.
+"""The store of a campaign in a local folder: the only module that writes, reads and lists its files.
 
-Names are ours, with slashes, relative to the campaign. A file appears whole under its name or not at all.
+Names are ours, with slashes, relative to the campaign. A file appears complete under its name or not at all.
 `bucket.py` has the same methods for a URL; `store_at` there chooses.
 
-Snapshots: which parts of a campaign are live; the newest one is the campaign.
-A snapshot is a JSON file whose name is its number. Its groups hold what was folded together: at most one part
-of each table, and all rows of each of its sessions.
+A snapshot lists the valid parts of a campaign; the newest one is the campaign. It is a JSON file whose name
+is its number. Its groups hold what was merged together: at most one part of each table, and all rows of each
+of its sessions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SNAPSHOTS, PARTS, SPOOLS, ATTEMPTS = "snapshots", "parts", "spool", "attempts"
 WAITING = "waiting.json"
-"""Which sessions a watch waits for, and why; see `arrivals.py`."""
+"""File with the sessions that a watch waits for, and why; see `arrivals.py`."""
 _LOCK = "lock"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -48,9 +48,9 @@ class Store:
     Attributes
     ----------
     address : str
-        By which another process finds it.
+        Address by which another process finds the campaign.
     name : str
-        As its user gave it, for sentences.
+        Name as the user gave it, for messages.
     """
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
@@ -82,7 +82,7 @@ class Store:
         return (self.folder / SNAPSHOTS).is_dir()
 
     def list(self, folder: str) -> list[str]:
-        """Return the names of the whole files in a folder of the campaign, sorted."""
+        """Return the names of the complete files in a folder of the campaign, sorted."""
         try:
             names = os.listdir(self.folder / folder)  # noqa: PTH208  # a million names
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class Store:
         return [f"{folder}/{name}" for name in sorted(names) if not name.startswith(".")]
 
     def abandoned(self, folder: str) -> Sequence[str]:
-        """Return the files of a folder that are no other writer's: all, for the lock keeps these out."""
+        """Return the files of a folder that belong to no other writer: all, for the lock excludes others."""
         return self.list(folder)
 
     def has(self, name: str) -> bool:
@@ -124,12 +124,12 @@ class Store:
         self._write(name, content, lasting=lasting, new=False)
 
     def put_new(self, name: str, content: bytes) -> None:
-        """Write a file whose name is not taken, and wait until it would survive the loss of power.
+        """Write a file with a new name, and sync it to the disk.
 
         Raises
         ------
         InputError
-            If the name is taken: another program writes to the campaign. Also as `put` does.
+            If the name is used: another program writes to the campaign. Also as in `put`.
         """
         self._write(name, content, lasting=True, new=True)
 
@@ -157,14 +157,14 @@ class Store:
         (self.folder / name).unlink(missing_ok=True)
 
     def remove_unfinished(self) -> None:
-        """Remove what writers left that were killed: only who holds the lock may, while no worker runs."""
+        """Remove unfinished files of killed writers; the caller must hold the lock, and no worker may run."""
         for folder in (SNAPSHOTS, PARTS, SPOOLS, ATTEMPTS):
             for path in (self.folder / folder).glob(".*"):
                 path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other writers out; the lock goes with this process, however that ends.
+        """Exclude other writers; the lock ends with this process.
 
         Raises
         ------
@@ -183,7 +183,7 @@ class Store:
             yield
 
     def conflict(self) -> InputError:
-        """Return what a writer is told whose snapshot another one overtook."""
+        """Return the error for a writer whose snapshot another one overtook."""
         return InputError(f"{self.name}: another program wrote to this campaign; start again")
 
     @contextlib.contextmanager
@@ -211,7 +211,7 @@ SCHEMA = "multitracer.campaign"
 KEPT = 5
 """Snapshots that stay: a reader that listed the folder may open an older one. Not measured."""
 GRACE_NS = 3600 * NS_PER_S
-"""A part that is no longer live stays for an hour, longer than a query takes. Not measured."""
+"""Time for which a part that is no longer valid stays: longer than a query takes. Not measured."""
 _MAX_BYTES = 1 << 30
 """A longer snapshot is refused: one of a million sessions has some 10 MB."""
 
@@ -221,7 +221,7 @@ class ParquetFile:
     """One Parquet file."""
 
     name: str
-    """In the store."""
+    """Name in the store."""
     rows: int
     bytes: int
     sha256: str
@@ -229,11 +229,11 @@ class ParquetFile:
 
 @dataclass(frozen=True, slots=True)
 class StoreGroup:
-    """What was folded together."""
+    """Parts that were merged together."""
 
     number: int
     parts: dict[str, ParquetFile]
-    """By the name of the table; a table without a row has none."""
+    """Parts by the name of the table; a table without rows has none."""
 
     @property
     def sessions(self) -> int:
@@ -243,13 +243,13 @@ class StoreGroup:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Which parts are live."""
+    """List of the valid parts."""
 
     number: int = 0
     """0 of a campaign that has none yet."""
     groups: tuple[StoreGroup, ...] = ()
     retired: dict[str, int] = field(default_factory=dict)
-    """Names of parts that are no longer live, and since when in ns since 1970."""
+    """Names of parts that are no longer valid, and since when, ns since 1970."""
 
     def parts(self, table: str | None = None) -> Iterator[ParquetFile]:
         """Yield the live parts of a table, or of all tables."""
@@ -331,7 +331,7 @@ def _snapshot_group(document: dict[str, object]) -> StoreGroup:
 
 
 def write_snapshot(store: Store, snapshot: Snapshot) -> None:
-    """Write a snapshot, then remove old ones, and parts that are no longer live since an hour."""
+    """Write a snapshot; then remove old ones, and parts that have not been valid for an hour."""
     document = {
         "schema": f"{SCHEMA}/{VERSION}",
         "multitracer": __version__,
@@ -350,7 +350,7 @@ def write_snapshot(store: Store, snapshot: Snapshot) -> None:
 
 
 def remove_dead_parts(store: Store, snapshot: Snapshot) -> None:
-    """Remove the parts that this snapshot neither names as live nor retired: what a crash left behind."""
+    """Remove the parts that this snapshot does not name as valid or retired: those left by a crash."""
     named = {part.name for part in snapshot.parts()} | snapshot.retired.keys()
     for name in store.abandoned(PARTS):
         if name not in named:

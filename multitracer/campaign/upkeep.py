@@ -1,4 +1,4 @@
-"""The upkeep of a campaign: how it stands, whether it is whole, how to forget sessions and to compact."""
+"""Maintenance of a campaign: status, checks, removing sessions, and compacting."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _MOST_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class CampaignStatus:
-    """How a campaign stands.
+    """The status of a campaign.
 
     Attributes
     ----------
     snapshot : int
-        Number of the newest one.
+        Number of the newest snapshot.
     rows : dict of str to int
-        Of each table.
+        Rows of each table.
     stored_bytes, parts : int
-        Of the live parts.
+        Size and number of the valid parts.
     waiting : int
-        Spools that are not folded yet: sessions that a run is at, or that one left which was killed.
+        Spools that are not merged yet: of a present run, or of a killed one.
     attempts : int
         Sessions that are being analysed, or were when a run was killed.
     incomplete : int
-        Sessions that had not come home whole when a watch looked last.
+        Sessions that were not complete at the last poll of a watch.
     lacks : list of str
-        What the first ones lack, a sentence each.
+        Missing parts of the first ones, a sentence each.
     """
 
     snapshot: int
@@ -59,7 +59,7 @@ class CampaignStatus:
 
 
 def status(place: str | os.PathLike[str]) -> CampaignStatus:
-    """Return how a campaign stands; see `Catalogue` for what it raises."""
+    """Return the status of a campaign; errors are those of `Catalogue`."""
     catalogue = Catalogue(place)
     parts = list(catalogue.snapshot.parts())
     return CampaignStatus(
@@ -91,7 +91,7 @@ def faults(place: str | os.PathLike[str]) -> list[str]:
 
 
 def _contradictions(catalogue: Catalogue) -> list[str]:
-    """Return where the tables contradict each other; of damaged parts it cannot be asked."""
+    """Return contradictions between the tables; damaged parts are not checked."""
     wrong = []
     twice = query(catalogue, "SELECT session FROM sessions GROUP BY session HAVING count(*) > 1")
     wrong += [
@@ -109,7 +109,7 @@ def _contradictions(catalogue: Catalogue) -> list[str]:
 
 
 def forget(place: str | os.PathLike[str], names: tuple[str, ...]) -> list[str]:
-    """Take sessions out of a campaign, and return their numbers; a later run may read them again.
+    """Remove sessions from a campaign, and return their numbers; a later run may read them again.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def forget(place: str | os.PathLike[str], names: tuple[str, ...]) -> list[str]:
     Raises
     ------
     InputError
-        If a name is that of no session, or of several; another program writes to the campaign.
+        If a name matches no session or several, or another program writes to the campaign.
     """
     store = store_at(place)
     catalogue = Catalogue(store)
@@ -153,7 +153,7 @@ def _which(name: str, fitting: list[Row]) -> str:
 
 
 def compact(place: str | os.PathLike[str]) -> tuple[int, int]:
-    """Put small parts together; return how many parts there were and are.
+    """Merge small parts; return the number of parts before and after.
 
     Raises
     ------

@@ -1,12 +1,12 @@
-"""The command line: one command per file, found by its name; modules with an underscore are what they share.
+"""The command line: one module for each command; modules with an underscore hold shared code.
 
 A command module binds `command`, a click command whose docstring shows an example. Arguments come in; the
-command calls one room below (`recording`, `diagnosis`, `report`, `recorder`, ...) and prints what it returns.
+command calls a lower package (`recording`, `diagnosis`, `report`, `recorder`, ...) and prints its result.
 Nothing is computed here. Read `_program.py` first (how a command runs, how errors end it), then `analyze.py`.
 
 What must hold: a command imports what it needs when it runs, so `multitracer --help` loads neither NumPy nor
 pandas. Data goes to standard output, warnings and progress to standard error. Exit status: 0 fine, 1 an error
-(one line), 2 wrong usage, 130 interrupted. Option names, JSON keys and column names are a promise.
+(one line), 2 wrong usage, 130 interrupted. Option names, JSON keys and column names are stable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `campaign` shows: its progress, and the answers of queries as text, CSV, JSON and Parquet."""
+"""Output of `campaign`: its progress, and query results as text, CSV, JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multitracer.campaign.run import CampaignProgress, Workers
 
 _EVERY_S = 10.0
-"""A line of progress in a log of a batch job; a terminal gets one that is replaced each half second."""
+"""Interval of progress lines in the log of a batch job; on a terminal the line is updated twice a second."""
 _TERMINAL_S = 0.5
 _MOST_ROWS = 1_000
 """Rows that are printed as text; the others are counted."""
@@ -63,7 +63,7 @@ class CampaignProgressLine:
 
 
 def progress_words(progress: CampaignProgress) -> str:
-    """Return how far a run is: 120 of 4,000 sessions, 3.1 a second, 20 min 51 s left, 2 failed."""
+    """Return the progress of a run: 120 of 4,000 sessions, 3.1 a second, 20 min 51 s left, 2 failed."""
     words = [f"{progress.done:,} of {progress.sessions:,} sessions"]
     if progress.remaining_s is not None:
         words += [f"{progress.rate:.3g} a second", f"{duration(progress.remaining_s * 1e9)} left"]
@@ -72,7 +72,7 @@ def progress_words(progress: CampaignProgress) -> str:
 
 
 def watch_words(progress: CampaignProgress) -> str:
-    """Return how a watch stands: 12 sessions taken, 1 waits (/srv/day3: log.pcap has 3 MB of 10 MB)."""
+    """Return the progress of a watch: 12 sessions taken, 1 waits (/srv/day3: log.pcap has 3 MB of 10 MB)."""
     words = [f"{count(progress.done, 'session')} taken"]
     ahead = progress.sessions - progress.done
     words += [f"{ahead:,} ahead"] if ahead else []
@@ -86,7 +86,7 @@ def watch_words(progress: CampaignProgress) -> str:
 def watch_campaign(
     inputs: Iterable[str], campaign: str, *, workers: Workers, retry: bool
 ) -> CampaignProgress:
-    """Watch folders until a signal comes, and show how that stands."""
+    """Watch folders until a signal comes, and show the progress."""
     from multitracer.campaign.run import watch
     from multitracer.recorder.supervisor import Signals
 
@@ -111,7 +111,7 @@ def write_answer(table: pa.Table, form: str | None, output: str | None) -> None:
     ----------
     table : pyarrow.Table
     form : "csv", "json" or None
-        By default that of the file's ending, else text.
+        Output format; by default that of the file's suffix, else text.
     output : str or None
         A file; None or "-" is standard output.
     """

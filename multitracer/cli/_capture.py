@@ -1,4 +1,4 @@
-"""From the options of `multitracer capture` to a plan: which collectors record, and how."""
+"""Turns the options of `multitracer capture` into a plan: which collectors record, and how."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _WITH_NOTES = frozenset({"tcpdump", "sniffer", "signalling"})
 _INSTEAD = {"sniffer": "tcpdump"}
 """Used only where the better one does not work."""
 _LINK_TYPES = ("EN10MB", "LINUX_SLL2", "RAW")
-"""Of one interface, of all, and of a tunnel; a filter may make sense for one of them only."""
+"""Link types of one interface, of all, and of a tunnel; a filter may be valid for only one of them."""
 _PORTS = ("modem", "gps", "signalling")
-"""Collectors whose port can be given."""
+"""Collectors with an option for the port."""
 _ONLY_GIVEN = frozenset({"signalling"})
-"""Those that record nothing unless their port is given, or they are chosen: what a phone says of itself."""
+"""Collectors that run only if their port is given or they are chosen, because they record a phone's log."""
 _TYPES = {
     "role": str, "interface": str, "expression": str, "duration": float, "wanted": list, "unwanted": list,
     "modem": str, "gps": str, "signalling": str, "clap": str, "clap_every": float, "label": list,

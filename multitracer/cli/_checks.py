@@ -1,4 +1,4 @@
-"""What `multitracer doctor` looks at."""
+"""The checks of `multitracer doctor`."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _packet_capture() -> Check:
 
 
 def _collector(collector: Collector) -> Check:
-    """Let a collector check what it needs; its error message holds the repair."""
+    """Run the check of a collector; its error message describes the repair."""
     name = f"collector {collector.name}"
     try:
         collector.check()

@@ -1,4 +1,4 @@
-"""What `multitracer align` prints and keeps: the graph of clocks as text, as JSON and as tables."""
+"""Output of `multitracer align`: the graph of clocks as text, as JSON and as tables."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Aligned:
 
 
 def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> Aligned:
-    """Read what the user named and relate its clocks.
+    """Read the inputs and relate their clocks.
 
     Raises
     ------
     ClockError
-        If there are several clocks, and the data cannot say how any two of them relate.
+        If there are several clocks, and the data do not relate any two of them.
     """
     is_folder = len(inputs) == 1 and os.path.isdir(inputs[0])  # noqa: PTH112  # a name may hold NUL
     recording = read(find_inputs(inputs[0]) if is_folder else loose_inputs(inputs), need=Need.PACKETS)

@@ -1,4 +1,4 @@
-"""What `multitracer correlate` reads and prints: the peaks as text, every lag as JSON and CSV, the figure."""
+"""Input and output of `multitracer correlate`: peaks as text, all lags as JSON and CSV, the figure."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 SCHEMA = "multitracer.correlate/1"
 _HEADER = ("with", "of", "lag", "may be", "NMI", "by chance", "p", "q", "rank corr.", "points")
 _LEVEL = 0.05
-"""False discovery rate up to which a pair is said to belong together; a convention."""
+"""Maximum false discovery rate at which a pair counts as dependent; a convention."""
 
 _TOGETHER = 3
-"""Bins; a lag that is known to so many, 0 among them, is none to speak of. A convention."""
+"""Maximum width of the lag's interval in bins, with 0 in it, for "change together". A convention."""
 
 
 class Output(NamedTuple):
-    """Where the result goes, and how it looks."""
+    """Destination and format of the result."""
 
     form: Literal["json", "csv"] | None
     figure: str | None
@@ -115,13 +115,13 @@ def _line(table: Table, row: int) -> tuple[str, ...]:
 
 
 def _known(table: Table, row: int) -> tuple[str, str]:
-    """Return what is left when the third quantity is known, and what chance alone stays below."""
+    """Return the dependence that remains given the third quantity, and the level of chance."""
     value, chance = (float(table[name][row]) for name in ("conditional_nmi", "conditional_p95"))
     return ("–", "–") if math.isnan(value) else (f"{value:.3f}", f"{chance:.3f}")
 
 
 def sentences(table: Table, peaks: list[int]) -> list[str]:
-    """Return in words what the surest peak says, and whether any pair stands out."""
+    """Return sentences on the most certain peak, and on whether any pair exceeds chance."""
     sure = [row for row in peaks if float(table["q_value"][row]) <= _LEVEL]
     if not peaks:
         return ["No pair has a number."]

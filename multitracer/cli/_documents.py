@@ -37,7 +37,7 @@ def write_json(
 ) -> None:
     """Write the document that docs/analyze.schema.json describes, a line for each connection.
 
-    `further` are members that the user asked for, before the connections.
+    `further` are additional members that the user requested; they precede the connections.
     """
     files = [file_record(file) for part in recording.parts for file in part.capture.files]
     stream.write(
@@ -57,9 +57,9 @@ _json = json.JSONEncoder(allow_nan=False).encode
 
 
 def _trust(recording: Recording) -> Document:
-    """Return the worst verdict, every reason as a sentence, and every reason with its parts.
+    """Return the worst verdict, all reasons as sentences, and all reasons with their parts.
 
-    Without a capture the verdict is null, and a sentence says why.
+    Without a capture the verdict is null, and a sentence gives the reason.
     """
     notes = [(part, note) for part in recording.parts for note in part.analysis.trust.notes]
     return {

@@ -1,4 +1,4 @@
-"""What `analyze --fairness` writes: how evenly the TCP flows of a session share the link."""
+"""Output of `analyze --fairness`: how evenly the TCP flows of a session share the link."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_fairness(sheet: Page, recording: Recording) -> None:
-    """Write gap and index of the time in which all flows run, and a line for each flow."""
+    """Write gap and index of the time in which all flows are active, and a line for each flow."""
     fair = fair_shares(recording)
     for row in fair.fairness.rows():
         even = "" if row["jain"] is None else f": Jain's index {row['jain']:.3f}"

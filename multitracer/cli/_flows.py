@@ -1,4 +1,4 @@
-"""What commands show of the flows of recordings: their curves, and the lines of WTCP."""
+"""Output of commands about flows: their curves, and the lines of WTCP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines that `inspect` and `analyze` print about logs that are no captures: names, rows and times."""
+"""The lines of `inspect` and `analyze` about logs other than captures: names, rows and times."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ NO_PACKETS = "No packets were captured; what follows are the other logs."
 
 
 def show_logs(sheet: Page, recording: Recording) -> None:
-    """Write a line for each log of a recording: its rows by table, its first time, and how long it is.
+    """Write a line for each log of a recording: its rows by table, first time, and duration.
 
-    Only what lies between --from and --to counts.
+    Only rows between --from and --to count.
     """
     whole = [log for layer in _layers(recording) for log in recording.logs(layer)]
     logs = [_within(log, recording.bounds_ns) for log in whole]
@@ -67,7 +67,7 @@ def _layers(recording: Recording) -> Sequence[str]:
 
 
 def _within(parsed: ParsedLog, bounds_ns: Bounds) -> ParsedLog:
-    """Return what of a log lies in a window; tables without times stay whole."""
+    """Return the rows of a log in a window; tables without times stay complete."""
     log, tables = parsed
     timed = {name: "time_ns" in table.columns for name, table in tables.items()}
     return ParsedLog(
@@ -86,7 +86,7 @@ def _row(parsed: ParsedLog) -> tuple[str, ...]:
 
 
 def _first_and_last(tables: Sequence[Table]) -> tuple[int | None, int | None]:
-    """Return the first and the last time of the tables, None where there is none."""
+    """Return the first and the last time of the tables; None if there is none."""
     columns = [table["time_ns"] for table in tables if "time_ns" in table.columns]
     timed = [kept for times in columns if len(kept := times[times != NOT_A_TIME])]
     if not timed:

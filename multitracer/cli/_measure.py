@@ -1,6 +1,6 @@
-"""What `multitracer measure` shows, and how `run --over` runs both ends over a modelled link.
+"""Output of `multitracer measure`; `run --over` runs both endpoints over a modelled link.
 
-A progress line has the estimated end; the results stand in a table, a row for each size.
+A progress line has the estimated end; the results are a table with a row for each size.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class MeasureProgressLine:
 
 @contextlib.contextmanager
 def progress_line(every_s: float | None = None) -> Iterator[Callable[[int, int, int], None]]:
-    """Show the line on standard error, if that is a terminal; elsewhere each so many seconds, if stated."""
+    """Show the line on standard error if that is a terminal; otherwise every `every_s` seconds, if given."""
     line = MeasureProgressLine()
     if sys.stderr is None or not sys.stderr.isatty():
         yield line.update if every_s is None else _logged(line, every_s)

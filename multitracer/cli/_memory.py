@@ -1,4 +1,4 @@
-"""How a process that holds large tables gets its memory, and what becomes of what it frees."""
+"""Memory allocation of a process with large tables."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import sys
 # options of mallopt(3)
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _OWN_MAPPING_BYTES = 1 << 20
-"""From here on memory is mapped alone, and unmapped when it is freed. By default glibc raises this to what
-was freed last, up to 32 MB, and keeps twice as much. Not before a capture was read: to map and unmap its
-blocks takes twice the system's time."""
+"""Size from which a block of memory is mapped separately, and unmapped when it is freed. By default glibc
+raises this to the size freed last, up to 32 MB, and retains twice as much. Not set before a capture was read:
+mapping and unmapping its blocks takes twice the system time."""
 _LARGEST_MAPPING_BYTES = 32 << 20
 """The highest threshold that glibc takes (DEFAULT_MMAP_THRESHOLD_MAX, mallopt(3))."""
 _NEVER = (1 << 31) - 1  # the most that fits in an int
 
 
 def keep_memory() -> None:
-    """Have what is freed wait for whoever needs memory next, in all threads: before they take any.
+    """Let all threads reuse freed memory; call it before they allocate any.
 
     A diagnosis makes hundreds of columns of some megabytes, one after the other: by default each is mapped
-    anew, and the system has to clear its pages.
+    again, and the kernel has to clear its pages.
     """
     _set(_ARENA_MAX, 1)
     _set(_MMAP_THRESHOLD, _LARGEST_MAPPING_BYTES)

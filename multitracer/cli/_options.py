@@ -16,7 +16,7 @@ _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 EMPTY_INPUT = "is empty; name a capture, a session folder, or - for standard input"
-"""What is said of an INPUT without a name."""
+"""Error message for an empty INPUT."""
 
 
 def named_input(text: str) -> str:
@@ -51,7 +51,7 @@ class FiniteRange(click.FloatRange):
     """A number within a range; click's own takes "nan", which is neither below nor above any."""
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number; refuse what is none, or endless."""
+        """Return the number; refuse NaN and infinity."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not a number that can be used; give a finite one", param, ctx)
@@ -59,7 +59,7 @@ class FiniteRange(click.FloatRange):
 
 
 class CommandGroup(click.Group):
-    """A group that lists its commands with whole sentences; click's own cuts them."""
+    """A group that lists its commands with complete sentences; click's own group cuts them."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command with the first sentence of its help."""
@@ -75,7 +75,7 @@ def first_sentence(command: click.Command) -> str:
 debug_option = click.option(
     "--debug", is_flag=True, expose_value=False, help="On an error, show the traceback."
 )
-"""Read by the program that runs the command."""
+"""Option --debug; the program that runs the command evaluates it."""
 
 
 pool_option = click.option(
@@ -94,12 +94,12 @@ assets_option = click.option(
 
 
 def examples(*lines: str) -> str:
-    """Return the end of a command's help: example command lines, each on a line of its own."""
+    """Return the end of a command's help: example command lines, one per line."""
     return "\n".join(("\b", "Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)))
 
 
 _MOST_S = 1e9
-"""Longer than any recording: 30 years."""
+"""Maximum number of seconds, 30 years: longer than any recording."""
 
 _LONGEST_S = 86_400
 """A window of a day."""
@@ -114,7 +114,7 @@ class NamedSpan(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """Which parts of the stacked figure the user asked for."""
+    """The parts of the stacked figure that the user requested."""
 
     series: tuple[str, ...] = ()
     offset_bytes: int | None = None

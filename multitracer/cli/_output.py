@@ -1,4 +1,4 @@
-"""What commands write: files, which appear whole or not at all and never replace an input, and text.
+"""Output of commands: files, which appear complete or not at all and never replace an input, and text.
 
 Text goes to standard output or a file; on a terminal it has colours and tables.
 """
@@ -33,7 +33,7 @@ __all__ = [
 
 _SECTION_HEADER, _LITTLE_ENDIAN = b"\n\r\r\n", b"\x4d\x3c\x2b\x1a"
 _WRITER, _HEAD_BYTES = b"MultiTracer", 4096
-"""Where `export wireshark` names itself: its own file may be written again."""
+"""Name of the writer in files of `export wireshark`, which may be overwritten, and bytes to search for it."""
 
 
 def warn(sentence: str) -> None:
@@ -78,9 +78,9 @@ def _is_capture(path: Path) -> bool:
 
 
 def _section_header_bytes(head: bytes) -> int:
-    """Return the length of the block a pcapng file begins with, 0 of what this program does not write.
+    """Return the length of the first block of a pcapng file; 0 for files that this program does not write.
 
-    What packets hold is no name of a writer.
+    Only this block is searched for the name of the writer, because packets may contain any text.
     """
     is_ours = head[:4] == _SECTION_HEADER and head[8:12] == _LITTLE_ENDIAN
     return int.from_bytes(head[4:8], "little") if is_ours else 0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _EVERY_S = 10.0
 """Between two lines of progress in a log of a batch job."""
 _MOST_SHOWN = 10
-"""Blocks that are left to do and are named."""
+"""Maximum remaining blocks that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +64,15 @@ class PlanRun:
         return [each for each in ordered if all(each.levels[name] == self.at[name] for name in self.at)]
 
     def check(self) -> None:
-        """Refuse what cannot be measured before anything is.
+        """Check that all can be measured, before the first measurement.
 
         Raises
         ------
         InputError
-            If nobody says which level of a variable holds that is changed by hand, or a setting is missing
+            If the present level of a variable that is changed by hand is not given, or a setting is missing
             or impossible.
         FormatError
-            If a level sets what the scenario of its link does not have.
+            If a level sets a key that the scenario of its link does not have.
         """
         order = self.order()
         for name in self.blocks:
@@ -93,7 +93,7 @@ class PlanRun:
                 load_scenario(over, changes)
 
     def measure(self) -> list[str]:
-        """Measure what is left at the present levels, and bring the campaign up to date.
+        """Measure the remaining tuples at the present levels, and update the campaign.
 
         Returns
         -------
@@ -155,7 +155,7 @@ class PlanRun:
         return client(plan.protocol, plan.server, run=number, timeout_s=plan.timeout_s, options=self.options)
 
     def _show(self, measured: MeasuredTuples) -> None:
-        """Say how far the whole plan is, and where something is left to measure."""
+        """Show the progress of the plan, and which levels remain to be measured."""
         left = Counter(
             tuple(each.levels[name] for name in self.blocks)
             for each in self.plan.ordered(self.blocks)
@@ -185,7 +185,7 @@ class PlanRun:
 
 
 def _whole(draw: Progress, measured: MeasuredTuples, total: int) -> Progress:
-    """Return the progress of one tuple as that of the whole plan."""
+    """Return a progress function for the complete plan, to be called for one tuple."""
     before, dropped_before = measured.transactions
 
     def add(done: int, dropped: int, _: int) -> None:

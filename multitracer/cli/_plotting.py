@@ -1,4 +1,4 @@
-"""From the options of `plot` to a figure, alone or of all logs of a session, and the sentences about it."""
+"""Makes the figure of `plot` from its options, of one capture or of all logs of a session, and its notes."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Plot:
     reading: InputChoice
     theme: ThemeName
     notes: list[str] = field(default_factory=list)
-    """The slopes that were asked for, a line each."""
+    """The requested slopes, a line each."""
 
     @cached_property
     def transfer(self) -> Transfer:
-        """What all logs of the session hold of the connection."""
+        """The connection in all logs of the session."""
         from multitracer.recording.transfer import Transfer
 
         return Transfer.of(self.recording, self.part.offset + self.connection, reverse=self.reverse)
@@ -105,7 +105,7 @@ def write(figure: go.Figure | Props, path: Path, *, title: str, theme: ThemeName
 
 
 def plot_stacked(plot: Plot, wish: Wish) -> go.Figure:
-    """Return the figure of all logs; the slopes that were asked for become notes of the plot."""
+    """Return the figure of all logs; the requested slopes become notes of the plot."""
     transfer = plot.transfer
     begin_ns, end_ns = axis_bounds_ns(plot.recording, plot.reading, transfer.at_sender.part)
     view = _view(wish, begin_ns, end_ns, origin_ns=axis_origin_ns(transfer))
@@ -137,7 +137,7 @@ def _view(wish: Wish, begin_ns: int | None, end_ns: int | None, *, origin_ns: in
         return begin, end
 
     def fit(span: NamedSpan) -> Fit:
-        """Without a time range of its own, the line is fitted to the drawn range."""
+        """Return the fit of a line; without its own time range it is fitted to the drawn range."""
         if span.from_ns is None:
             return Fit(span.name, begin_ns, last_ns)
         return Fit(span.name, *on_axis(span), named=True)
@@ -153,12 +153,12 @@ def _view(wish: Wish, begin_ns: int | None, end_ns: int | None, *, origin_ns: in
 
 
 def plot_drive(recording: Recording, reading: InputChoice, wish: Wish, theme: ThemeName) -> go.Figure:
-    """Return the figure of a recording without packets: its radio and its road.
+    """Return the figure of a recording without packets: its radio and its route.
 
     Raises
     ------
     InputError
-        If there is nothing to draw, or the user asks for what only a connection has.
+        If there is nothing to draw, or an option needs a connection.
     """
     if reading.connection is not None or wish._replace(series=(), distance=False) != Wish():
         raise InputError(

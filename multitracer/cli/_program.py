@@ -33,7 +33,7 @@ class Exit(IntEnum):
 
 
 _NO_THREAD = "can't start new thread"
-"""What CPython's RuntimeError says then, which has no class of its own."""
+"""Text of CPython's RuntimeError when no thread can be started; it has no class of its own."""
 COMPLETION_VARIABLE = "_MULTITRACER_COMPLETE"
 _MODULES = [
     module.name
@@ -58,7 +58,7 @@ class Commands(click.Group):
         return sorted(name.replace("_", "-") for name in _MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command; if there is none, None, or an error that suggests a similar name."""
+        """Import and return a command; if there is none, return None or suggest a similar name."""
         module = cmd_name.replace("-", "_")
         if module not in _MODULES:
             self._suggest(ctx, cmd_name)
@@ -111,8 +111,8 @@ def run(args: Sequence[str]) -> int:
     Returns
     -------
     int
-        0 fine, 1 an error, 2 wrong usage, 130 interrupted, 141 when the reader of standard output is gone;
-        of `capture -- COMMAND` that of COMMAND.
+        0 success, 1 error, 2 wrong usage, 130 interrupted, 141 if the reader of standard output is gone;
+        for `capture -- COMMAND` the status of COMMAND.
     """
     # NumPy's BLAS would start a thread per core at import, and nothing here multiplies matrices
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -183,7 +183,7 @@ def _show_usage(error: click.ClickException | WindowError) -> int:
 
 
 def _sentence(error: Exception) -> str | None:
-    """Return what an error says to the user; None of one that only a bug raises."""
+    """Return the message of an error for the user; None for an error that only a bug raises."""
     if isinstance(error, MemoryError):
         return "out of memory; read less with --max-packets N"
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:

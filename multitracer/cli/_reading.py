@@ -1,4 +1,4 @@
-"""What a command reads: its options, and the way from them to a recording and its connections."""
+"""Input of commands: the options, and reading them to a recording and its connections."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _HOST_PORT = r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})"
 _TOLD = "multitracer.warnings"
-"""Where the context of a command keeps what it has warned of."""
+"""Key in the context of a command for the warnings that it has shown."""
 
 
 class ConnectionChoice(NamedTuple):
@@ -79,7 +79,7 @@ def _address(host: str) -> str:
 
 
 class InputChoice(NamedTuple):
-    """What a command reads, and which part of it the user wants."""
+    """The inputs of a command, and the part of them that the user wants."""
 
     inputs: tuple[str, ...]
     connection: ConnectionChoice | None = None
@@ -93,7 +93,7 @@ class InputChoice(NamedTuple):
 
 
 def reads_captures(function: Callable[..., object]) -> Callable[..., object]:
-    """Add INPUT and the options of what to read; the command gets them as its first argument."""
+    """Add INPUT and the options for reading; the command gets them as its first argument."""
 
     @functools.wraps(function)
     def command(**values: Any) -> object:
@@ -148,23 +148,23 @@ def load(  # noqa: PLR0913  # each is what one command knows
     only: Choose | None = None,
     needs: Callable[[Inputs], Sequence[str]] | None = None,
 ) -> Recording:
-    """Read and analyse the inputs; write to standard error what could not be used, at once or in the end.
+    """Read and analyse the inputs; write warnings about unusable files to standard error.
 
     Parameters
     ----------
     reading : InputChoice
         Inputs and options.
     inputs : Inputs, optional
-        What the inputs name, if that is known already.
+        The files of the inputs, if they were already found.
     output : str, optional
-        Where the command will write; refused if that is one of the files that are read.
+        Output of the command; refused if it is one of the input files.
     files : str, optional
-        Pattern of the names that it will write there, if that is a folder.
+        Pattern of the file names in it, if the output is a folder.
     cut : bool
-        Analyse only the packets between --from and --to; otherwise everything is analysed, so that a figure
-        can show a part of it with what came before known.
+        Analyse only the packets between --from and --to; otherwise all packets are analysed, so that a figure
+        of a part uses the packets before it.
     stream : bool, optional
-        Keep in memory only what is open; None: if the captures are larger than a share of the memory.
+        Keep only open connections in memory; None: if the captures are larger than a share of the memory.
     need : Need, optional
     only : callable, optional
         As for `read`: for a command that does not need all segments.
@@ -219,7 +219,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
 
 @contextmanager
 def _first_interrupt() -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C only be noted, for whom it is asked; the second one interrupts."""
+    """Note the first Ctrl-C, and yield a function that returns whether it came; the second one interrupts."""
     stopped = threading.Event()
     before = signal.getsignal(signal.SIGINT)
 
@@ -272,7 +272,7 @@ def axis_bounds_ns(
 
 
 def chosen(recording: Recording, choice: ConnectionChoice | None) -> Chosen:
-    """Return the connections to show, by capture point; None stands for all of a point."""
+    """Return the connections to show, by capture point; None means all of a point."""
     if choice is None:
         return [(part, None) for part in recording.parts]
     return [(part, [n]) for part, n in named_connections(recording, choice)]

@@ -1,7 +1,7 @@
 """The labelled series of a connection as files, one each (paper 004, section 4.5).
 
 A file is comma-separated text: comments with label, unit, source and meaning, a line of column names, then a
-row per point. Its name is our label; nothing of it comes from a capture.
+row per point. The file name is our label; no part of it comes from a capture.
 """
 
 from __future__ import annotations

@@ -31,9 +31,10 @@ LISTED = 20
 """Connections that a summary lists; the machine formats list all."""
 _COMMENTS = 20
 _HEADER = ("#", "start", "initiator", "responder", "bytes ->", "bytes <-", "rexmt", "RTT p50", "took")
-"""The RTT is that of the direction where it is larger; near its receiver a direction has none."""
+"""Column heads. The RTT is that of the direction where it is larger; near its receiver a direction has
+none."""
 _APART = {"rtt_absent", "window_shift_by", "goodput_bytes_per_s", "goodput_ns", "goodput_by"}
-"""What is answer in words below the other values of a direction."""
+"""Values that are shown in words below the other values of a direction."""
 _DIRECTION_LABELS = {
     column.name: column.name.removesuffix("_ns").replace("_", " ")
     for column in DIRECTIONS
@@ -79,7 +80,7 @@ def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[PointCa
 
 
 def _show_more(sheet: Page, recording: Recording, *, one: bool) -> None:
-    """Write what no list of connections says: of WTCP, of the only connection if `one`, and of logs."""
+    """Write what follows the list of connections: WTCP, the only connection if `one`, and logs."""
     if one and any(WTCP_SYN in file.protocols for part in recording.parts for file in part.capture.files):
         from multitracer.cli._flows import show_wtcp  # few recordings hold any
 

@@ -1,4 +1,4 @@
-"""What commands show of the lab: a ray-traced radio, and several transports over one radio."""
+"""Output of commands of the lab: a ray-traced radio, and several transports over one radio."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ _KILO = 1_000
 
 
 def counted(total: int) -> Callable[[int], None]:
-    """Return a function that says on a terminal how many runs are done."""
+    """Return a function that shows on a terminal how many runs are done."""
 
     def tell(done: int) -> None:
         if sys.stderr is not None and sys.stderr.isatty():
@@ -172,7 +172,7 @@ def _row(each: TransportResults, first: TransportResults) -> tuple[str, ...]:
 
 
 def shown(of: Spread, digits: int, *, scale: float = 1) -> str:
-    """Return a median with its range, where that says more: `142.0 (118.3 to 165.1)`."""
+    """Return a median, with its range if that differs: `142.0 (118.3 to 165.1)`."""
     if of.median is None or of.least is None or of.most is None:
         return "-"
     median, least, most = (f"{value * scale:.{digits}f}" for value in (of.median, of.least, of.most))

@@ -85,12 +85,12 @@ def refuse_capture_options(reading: InputChoice) -> None:
 def read_arms(
     sessions: Sequence[Inputs], *, pool: bool = False, some: bool = True
 ) -> tuple[list[Arm], list[str]]:
-    """Return the transactions of the sessions by arm, and a sentence for each one that could not be used.
+    """Return the transactions of the sessions by variant, and why a session could not be used.
 
     Raises
     ------
     InputError
-        If there must be some, and there is not a single one.
+        If transactions are required and there are none.
     """
     recordings = list(map(Recording, sessions))
     arms = arms_of([source_of(recording) for recording in recordings], pool=pool)
@@ -113,7 +113,7 @@ def title_of(sessions: Sequence[Inputs]) -> str:
 
 
 def show_transactions(sheet: Page, arms: Sequence[Arm]) -> None:
-    """Write a line for each size of each arm, then the ratios of arms that are compared."""
+    """Write a line for each size of each variant, then the ratios of compared variants."""
     if not arms:
         sheet.line("No transaction was finished yet.")
         return
@@ -154,7 +154,7 @@ def _ratio_line(row: Row) -> tuple[str, ...]:
 
 
 def write_transactions_csv(stream: TextIO, arms: Sequence[Arm]) -> None:
-    """Write a line for each size of each arm."""
+    """Write a line for each size of each variant."""
     writer = csv.writer(stream, lineterminator="\n")
     for number, record in enumerate(_records(arms)):
         if not number:
@@ -165,7 +165,10 @@ def write_transactions_csv(stream: TextIO, arms: Sequence[Arm]) -> None:
 
 
 def write_transactions_json(stream: TextIO, arms: Sequence[Arm]) -> None:
-    """Write one object: the sizes of each arm, and the comparisons; what is unknown or unbounded is null."""
+    """Write one object: the sizes of each variant, and the comparisons.
+
+    Unknown or unbounded values are null.
+    """
     compared = [
         {"first": first.name, "second": second.name, "varied": first.vary} | _known(row)
         for first, second in pairs(arms)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from multitracer.campaign.run import CampaignProgress, Workers
 
 _MOST_SHOWN = 10
-"""Sessions that `status` says a sentence of."""
+"""Maximum sessions that `status` lists."""
 
 
 def _input(text: str) -> str:

@@ -126,7 +126,7 @@ def _rehearsal(
 
 @contextmanager
 def _path(drive: RehearsedDrive | None, session: SessionFolder) -> Iterator[None]:
-    """Lay the path of a rehearsed drive; the logs of its far end are part of the session afterwards."""
+    """Make the network path of a rehearsed drive; the session gets the logs of its far end."""
     if drive is None:
         yield
         return

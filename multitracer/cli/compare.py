@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 def command(
     first: str, second: str | None, by: str | None, form: Literal["json"] | None, output: str | None
 ) -> None:
-    """Compare two sides: how far their means are apart, and whether that is more than chance.
+    """Compare two sides: the difference of their means, and whether it exceeds chance.
 
-    A and B are campaigns, folders of sessions, sessions, or captures; what is no campaign is analysed first.
-    A session counts once, however long it lasted. Where both sides were at one place and hour, only what
-    differs there counts. docs/compare.md explains the numbers. Needs the extra `campaign`.
+    A and B are campaigns, folders of sessions, sessions, or captures; inputs other than campaigns are
+    analysed first. Each session counts once, however long it is. Where both sides were at the same place and
+    hour, only differences there count. docs/compare.md explains the numbers. Needs the extra `campaign`.
     """
     if (second is None) == (by is None):
         raise click.UsageError("name two sides, A and B, or one place and --by LABEL")

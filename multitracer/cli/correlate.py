@@ -1,4 +1,4 @@
-"""`multitracer correlate`: which quantity tells of which, at which lag, and how surely."""
+"""`multitracer correlate`: which quantity predicts another, at which lag, and with which confidence."""
 
 from __future__ import annotations
 
@@ -122,9 +122,9 @@ def command(  # noqa: PLR0913  # each is an option
     output: str | None,
     theme: ThemeName,
 ) -> None:
-    """Find which quantity of a session tells of which, at which lag, and how surely.
+    """Find which quantity of a session predicts another, at which lag, and with which confidence.
 
-    Prints, for each pair, the lag at which its mutual information stands out most, what chance alone reaches,
+    Prints for each pair the lag with the most significant mutual information, the level that chance reaches,
     and the false discovery rate over all pairs. Each input is a session; several are pooled. A pair that
     cannot be compared is a row with the reason. docs/correlate.md explains the numbers.
     """

@@ -23,7 +23,7 @@ _NEEDS, _NEEDS_OF_CLOCKS = (
     ("multitracer.diagnosis.diagnose",),
     ("multitracer.clock.session_clock", "numpy.random"),
 )
-"""What is loaded while the captures are read; the clocks of two need more."""
+"""Modules that are loaded while the captures are read; two captures need those for clocks, too."""
 
 
 @click.command(
@@ -45,10 +45,10 @@ _NEEDS, _NEEDS_OF_CLOCKS = (
 def command(
     reading: InputChoice, as_json: bool, intervals: bool, direction: str | None, output: str | None
 ) -> None:
-    """Say what limited a transfer, and why: findings with their evidence, largest cost first.
+    """Show what limited a transfer, and why: findings with their evidence, largest cost first.
 
     By default it explains the group of connections that took longest, and the longest of them in detail. With
-    the log of the link it also says how well the channel was used.
+    the log of the link it also shows how well the channel was used.
     """
     from multitracer.cli._memory import keep_memory
     from multitracer.cli._output import page, text_output

@@ -1,4 +1,4 @@
-"""`multitracer dissect`: what Wireshark says of packets, for what MultiTracer does not decode."""
+"""`multitracer dissect`: Wireshark's description of packets that MultiTracer does not decode."""
 
 from __future__ import annotations
 

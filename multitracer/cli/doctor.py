@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 @click.command("doctor", epilog=examples("multitracer doctor"))
 @debug_option
 def command() -> None:
-    """Say what works on this machine, and how to repair what does not.
+    """Show what works on this machine, and how to repair what does not.
 
-    Exit status 1 if reading, analysing, drawing or writing tables does not work; what only recording or
-    comparing with other programs needs is shown, but is no error.
+    Exit status 1 if reading, analysing, drawing or writing tables does not work. Requirements of recording,
+    or of comparing with other programs, are shown but do not change the exit status.
     """
     from multitracer.cli._checks import checks
     from multitracer.cli._output import page

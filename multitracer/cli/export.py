@@ -38,13 +38,13 @@ _COLOURS = ".colorfilters"
 )
 @reads_captures
 def wireshark(reading: InputChoice, output: str, snap: int | None) -> None:
-    """Write the packets once more, each with a comment that says what was concluded of it.
+    """Write the packets to a new pcapng file, with comments on what was concluded.
 
     Records are copied byte for byte; each capture point is an interface. Comments stand on packets that were
     lost or sent again, close the window, or belong to an incident; the comment of the file is the answer.
-    Captures whose clocks are related are put onto one clock. Beside FILE.pcapng stands FILE.colorfilters:
-    rules for View > Coloring Rules > Import. --from, --to and -c choose packets; what is said of them is said
-    by all.
+    Captures whose clocks are related are converted to one clock. FILE.colorfilters beside FILE.pcapng holds
+    rules for View > Coloring Rules > Import. --from, --to and -c select packets; the comments still rest on
+    all packets.
     """
     from multitracer.cli._output import check_output, replacing
     from multitracer.cli._reading import load, one
@@ -102,7 +102,7 @@ def _selection(recording: Recording, reading: InputChoice) -> Selection:
 def xplot(reading: InputChoice, output: str) -> None:
     """Write the plots that tcptrace -G draws, for xplot: sequence numbers, flight, RTT, throughput, sizes.
 
-    Names and points are those of tcptrace; what is sent again carries our verdict. Of more than 50
+    Names and points are those of tcptrace; retransmissions carry our verdict. Of more than 50
     connections the largest are drawn, unless -c names one. --from and --to draw only the packets in between.
     """
     from multitracer.cli._output import replacing_folder
@@ -188,7 +188,7 @@ command.add_command(xplot)
 def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -> None:
     """Write connections, directions and every segment with the results of the analysis.
 
-    And what logs tell of a drive: radio, position, signalling, handovers, cells, where there is a row of it.
+    Also write the tables of a drive that have rows: radio, position, signalling, handovers, cells.
     """
     from multitracer.api.files import write_logged, write_tables
     from multitracer.api.session import Session
@@ -231,7 +231,7 @@ def segments(file: str, receiver: str | None, form: str) -> None:
     """Write each TCP segment of a capture to standard output, with a verdict on each retransmission.
 
     FILE is a capture made at the sender of the data, or a session folder: then the rows are those of the
-    capture nearest to the sender, and the other capture, the sender's TCP state and the link's log are
+    capture nearest to the sender; the other capture, the sender's TCP state and the link's log serve as
     evidence. Every retransmission gets its cause, whether it was needed, and how both are known.
     """
     from multitracer.cli._output import standard_output
@@ -362,8 +362,8 @@ def series(reading: InputChoice, output: str, direction: Literal["forward", "rev
     """Write each labelled series of one connection to its own file, such as TcpSnd_cwnd.csv.
 
     The default is the connection with the most unique bytes. A session folder gives the series of both
-    captures, of the sender's own variables, of the link, of the radio and of the road; without a capture
-    these last two. A file begins with its label, unit, source and meaning. --from and --to select an
+    captures, of the sender's own variables, of the link, of the radio and of the position; without a capture
+    only the last two. A file begins with its label, unit, source and meaning. --from and --to select an
     interval; the values are those of the whole connection.
     """
     from multitracer.cli._output import replacing_folder
@@ -415,8 +415,8 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     """Write the route of a drive for map programs, coloured by a quantity.
 
     SESSION is a session folder, or radio and position logs of one phone or car. The colours and their limits
-    are those of the map in the report; a missing value is grey. Changes of the cell, the bad stretches of the
-    report with their causes, and the notes of the engineer are points.
+    are those of the map in the report; a missing value is grey. Cell changes, the bad stretches of the
+    report with their causes, and the engineer's markers are points.
     """
     from multitracer.cli._output import check_output, text_output, warn
     from multitracer.cli._reading import tell_warnings
@@ -457,7 +457,7 @@ def session(session: str, output: str, anonymize: bool) -> None:
 
 
 def _write_anonymous_copy(name: str, output: str) -> dict[str, str]:
-    """Write the copy to a new or empty folder; return what it left out."""
+    """Write the copy to a new or empty folder; return the logs that were left out or changed."""
     from multitracer.anonymize.session import anonymize
     from multitracer.cli._output import replacing_folder, warn
     from multitracer.recording.inputs import find_inputs

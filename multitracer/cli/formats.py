@@ -22,8 +22,8 @@ def command(*, maps: bool, propose: str | None) -> None:
     """List the formats that can be read, and where each is defined.
 
     A file is recognised by its content, not by its name. Any of them may be compressed with gzip, Zstandard,
-    xz or bzip2. A map that lies beside a CSV, FILE.toml, says what its columns are; what `--propose` is not
-    sure of is marked in it.
+    xz or bzip2. A map beside a CSV, FILE.toml, describes its columns; `--propose` marks uncertain entries of
+    a map.
     """
     import parsers
     from multitracer.cli._output import page, warn

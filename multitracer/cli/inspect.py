@@ -127,7 +127,7 @@ def _ending(folder: Path, run: CollectorRun) -> str:
 
 
 def _last_written_ns(folder: Path, run: CollectorRun) -> int | None:
-    """Return the time of a collector's log, if it lies where `capture` puts it."""
+    """Return the modification time of a collector's log, if it is where `capture` writes it."""
     import stat
     from pathlib import Path
 

@@ -73,7 +73,7 @@ def _centaurus_options(function: Callable[..., object]) -> Callable[..., object]
 def command() -> None:
     """Measure request / reply / good-bye transactions over TCP, CentaurusComm and WTCP.
 
-    One end runs `measure serve`, the other `measure run`. docs/centauruscomm.md and docs/wtcp.md tell of the
+    One end runs `measure serve`, the other `measure run`. docs/centauruscomm.md and docs/wtcp.md describe the
     protocols.
     """
 
@@ -105,8 +105,8 @@ def command() -> None:
 def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, **options: Any) -> None:
     """Answer the requests of `measure run`, until Ctrl-C.
 
-    The first line that it writes says where it listens. Whoever can reach the address can use it; by default
-    that is this machine only.
+    The first line of output shows the address. Any host that can reach the address can use the server; by
+    default only this machine can.
     """
     from multitracer.measure.transports import server
 
@@ -251,11 +251,11 @@ def plan(
     TABLE holds the variables and their levels: CSV, a column for each variable with its levels below its
     name, or TOML (docs/measuring.md). A tuple is one combination; it becomes a session, whose labels are its
     levels. protocol, vary, size, sessions, connection, timeout_s, over, tcp_profile and keys such as
-    link.cell.busy_percent are set by the program. Any other variable is yours: go there, and name its level
-    with --at.
+    link.cell.busy_percent are set by the program. Any other variable is changed by hand: go there, and give
+    its level with --at.
 
-    Repetitions are blocks: each has every tuple once. The same command continues a plan that was ended,
-    however that was. --seed is that of the order and of the link's random numbers; its default is 1.
+    Repetitions are blocks: each has every tuple once. The same command continues an interrupted plan.
+    --seed is the random seed of the order and of the link (default: 1).
     """
     from dataclasses import replace
 

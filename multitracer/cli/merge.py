@@ -29,7 +29,7 @@ def command(session: Path, others: tuple[Path, ...], output: str, host: str | No
     """Make one session of two recordings that `multitracer capture` wrote at its two ends.
 
     With --host it adds logs of another device to a SESSION: files of any format that `multitracer formats`
-    lists. The map of a CSV comes along.
+    lists. The map of a CSV is copied too.
 
     All logs are copied unchanged, each with its own clock; `multitracer align` relates the clocks.
     """
@@ -96,7 +96,7 @@ def _map_of(log: Path) -> Path | None:
 
 
 def _check_read(place: Path, logs: list[Path]) -> None:
-    """Refuse a log whose name a session keeps for files that are no logs."""
+    """Refuse a log whose name a session reserves for other files."""
     from multitracer.errors import InputError
     from multitracer.recording.inputs import find_inputs
 

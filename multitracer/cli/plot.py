@@ -122,10 +122,10 @@ def command(
 ) -> None:
     """Draw the figure of one connection: time/sequence, with windows, RTT and throughput below.
 
-    By default that of the connection with the most unique bytes. Of a session folder the figure is stacked:
-    it shows the receiver's capture, the sender's own variables and the data link too. Prints the slopes that
-    --trend asks for, then the path of the file. Of folders that hold transactions and no capture it is their
-    RTT against message size; of other logs without a capture the radio and the road.
+    The default is the connection with the most unique bytes. For a session folder the figure is stacked:
+    it also shows the receiver's capture, the sender's variables and the data link. Prints the slopes of
+    --trend, then the path of the file. For folders with transactions and no capture the figure is RTT
+    against message size; for other logs without a capture it is the radio and the route.
     """
     from multitracer.cli._output import output_name
 
@@ -188,7 +188,7 @@ def _plot_handovers(reading: InputChoice, target: str, wish: Wish, theme: Theme)
 def _of_transactions(
     reading: InputChoice, kind: str | None, size: int | None, target: str, *, theme: Theme, pool: bool
 ) -> bool:
-    """Draw transactions, if they are asked for or the only data; return whether it was done."""
+    """Draw transactions if they are requested or the only data; return whether they were drawn."""
     from pathlib import Path
 
     if kind is None and not all(Path(name).is_dir() for name in reading.inputs):

@@ -55,8 +55,8 @@ def command(
 ) -> None:
     """Write a self-contained HTML report: what limited the transfer and why, then every packet.
 
-    Each INPUT gets its own report, and several get an index page; files that tcpdump or dumpcap numbered
-    are one input. Folders that `measure run` wrote are compared on one page. Prints the path of the report or
+    Each INPUT gets its own report, and several get an index page; numbered files of tcpdump or dumpcap
+    are one input. Folders of `measure run` are compared on one page. Prints the path of the report or
     the index.
     """
     from multitracer.recording.inputs import separate_inputs
@@ -87,18 +87,18 @@ def _prints() -> None:
 
 
 def _shares(folder: Path) -> None:
-    """Keep script and style of all pages of this folder once, beside them."""
+    """Store script and style of all pages of this folder once, beside them."""
     from multitracer.report.page import FOLDER, Assets
 
     click.get_current_context().meta[_ASSETS] = Assets(folder / FOLDER)
 
 
 _PDF = "multitracer.pdf"
-"""Where the context of the command keeps that pages are printed."""
+"""Key in the context of the command for whether pages are printed."""
 _ASSETS = "multitracer.assets"
-"""Where the context of the command keeps the folder of script and style, if pages share one."""
+"""Key in the context of the command for the shared folder of script and style."""
 _BASE_MAP = "multitracer.base_map"
-"""Where the context of the command keeps the base map that was read."""
+"""Key in the context of the command for the base map."""
 
 
 def _read_base_map(path: str | None) -> None:
@@ -110,7 +110,7 @@ def _read_base_map(path: str | None) -> None:
 
 
 def _write_measured(sessions: list[Inputs], reading: InputChoice, target: str, *, pool: bool) -> str:
-    """Write the page on transactions; sessions that hold captures too get their reports beside it."""
+    """Write the page on transactions; sessions with captures get their reports beside it."""
     from multitracer.cli._transaction_report import links_to, write_measured
     from multitracer.cli._transactions import refuse_capture_options
 
@@ -135,7 +135,7 @@ def _write_one(session: Inputs, reading: InputChoice, target: str) -> str:
 
 
 def _print(pages: list[Path]) -> None:
-    """Print pages, if that was asked for, and name the files."""
+    """Print pages to PDF, if requested, and show the paths."""
     if not click.get_current_context().meta.get(_PDF):
         return
     from multitracer.report.pdf import print_pdf

@@ -29,7 +29,7 @@ _REPEAT = "# repeat it with "
 def command() -> None:
     """Run TCP over a modelled wireless link, and record it at every layer.
 
-    A scenario says what happens: the hosts' TCP, the link and its radio, the traffic, fades and resets.
+    A scenario defines the run: the hosts' TCP, the link and its radio, the traffic, fades and resets.
     """
 
 
@@ -48,10 +48,10 @@ def list_scenarios() -> None:
 @command.command("doctor", epilog=examples("multitracer testbed doctor"))
 @debug_option
 def doctor() -> None:
-    """Say in which of three tiers this machine runs a scenario in real time, and what would help.
+    """Show in which of three tiers this machine runs a scenario in real time, and what would help.
 
-    root: everything is recorded. userns: in a user namespace, without what the kernel keeps for root.
-    plain: virtual time only. Everything is tried out; the exit status is 0 in each.
+    root: everything is recorded. userns: in a user namespace, without data that the kernel gives to root
+    only. plain: virtual time only. Each tier is tested; the exit status is always 0.
     """
     from multitracer.cli._output import page
     from multitracer.lab.testbed.doctor import examine
@@ -291,8 +291,8 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     """Compare transports over one radio, in virtual time.
 
     RADIO is an error trace (`export errors`), a capacity trace (`export capacity`, or one of Mahimahi), a
-    power trace (`testbed channel`), a session folder, a scenario or a bundled link. All transports meet the
-    same radio. What it rests on is said: it is recorded, derived or modelled.
+    power trace (`testbed channel`), a session folder, a scenario or a bundled link. All transports use the
+    same radio. The output states whether the radio is recorded, derived or modelled.
     """
     from multitracer.cli._output import check_output, page, replacing, text_output
     from multitracer.cli._testbed import counted, show, write_csv

@@ -1,4 +1,4 @@
-"""What is known of two clocks, in a sentence for an engineer."""
+"""Describes the relation of two clocks in a sentence for an engineer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DRIFT_THAT_COUNTS_PPM = 0.005  # less would be shown as 0.00 or 0.01 ppm
 
 
 def accuracy(path: ClockPath, *, source: str, target: str, bound_ns: float) -> str:
-    """Return in one line how the times of one host came onto the clock of another, and how sure that is.
+    """Return one line on how the times of one host were converted to the clock of another, and the accuracy.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is explained of a recording before it is exported: the answer, as far as there is one."""
+"""The diagnosis of a recording for an export, if there is one."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
 
 _LONGEST_NAME = 200
-"""Characters of a name that comes from outside; file systems allow 255 bytes."""
+"""Maximum characters of a name from outside; file systems allow 255 bytes."""
 
 
 def explained(recording: Recording, connection: tuple[PointCapture, int] | None = None) -> Diagnosis | None:
-    """Return what is concluded of a connection, by default of the work that took longest.
+    """Return the diagnosis of a connection; by default that of the longest group of connections.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def explained(recording: Recording, connection: tuple[PointCapture, int] | None 
     Returns
     -------
     Diagnosis or None
-        None if there is no connection, or its packets carry no time; the reason is a note of the recording.
+        None if there is no connection, or its packets have no times; the recording gets a warning then.
     """
     if not len(recording):
         recording.warn_once(f"{recording.name}: holds no TCP connection, so there is nothing to explain")

@@ -1,13 +1,13 @@
-"""A trace of one transfer for ui.perfetto.dev: limits and findings, packets, counters, and what led to what.
+"""A trace of one transfer for ui.perfetto.dev: limits and findings, packets, counters, and causes.
 
-From top to bottom: the fields of a protobuf message (no more of it than a trace needs); the messages of a
-trace, written to a stream; counters and what the link reported; the lanes of conclusions; the packets;
-and `write_trace`, which puts all together. A segment is a slice from when it was sent until its ACK; a copy
-that was lost ends where it is sent again. A flow leads from the copy that was lost, or needlessly repeated,
-to the retransmission, and on to the first ACK that covers it.
+From top to bottom: the fields of a protobuf message (only the part that a trace needs); the messages of a
+trace, written to a stream; counters and events of the link; the lanes of conclusions; the packets; and
+`write_trace`, which combines all. A segment is a slice from its sending to its ACK; a lost one ends at its
+retransmission. A flow arrow leads from the lost or needlessly repeated segment to the retransmission, and on
+to the first ACK that covers it.
 
 What must hold: times are link time, ns since 1970, of the sender's clock. The trace's clock is BOOTTIME, as
-Perfetto's own; a snapshot says that it shows the time since 1970. Slices of one track never overlap. Packets
+Perfetto's own; a clock snapshot relates it to the time since 1970. Slices of one track never overlap. Packets
 are written one after the other; texts from outside are printable and of bounded length.
 
 Sources: Protocol Buffers, "Encoding"; Perfetto, protos/perfetto/trace (TracePacket, TrackDescriptor,
@@ -96,7 +96,7 @@ def text(field: int, words: str) -> bytes:
 
 
 Notes = Mapping[str, str | int | float]
-"""What is shown of a slice when it is selected: name -> value."""
+"""Details of a slice, shown when it is selected: values by name."""
 _PACKET = 1
 """Field of Trace."""
 _CLOCKS, _TIME, _SEQUENCE, _EVENT, _FLAGS, _TRACK = 6, 8, 10, 11, 13, 60
@@ -133,11 +133,11 @@ class Trace:
     ----------
     stream : binary file
     name : str
-        Of the recording.
+        Name of the recording.
     begin_ns : int
-        Some time of the trace, from 0.
+        Start of the trace, ns since 1970.
     answer : str
-        Shown with the name.
+        The headline, shown with the name.
     """
 
     def __init__(self, stream: BinaryIO, name: str, begin_ns: int, answer: str) -> None:
@@ -220,7 +220,7 @@ def _lines(words: str) -> str:
 
 
 _PLACES = re.compile(r".*_(data|ack)|(Rlp|Cdpd)\w*")
-"""Labels of series whose values are places in the stream of bytes; packets are slices."""
+"""Labels of series whose values are byte positions; they are not counters, because packets are slices."""
 _AT_ONCE = 1 << 16
 """Points that are Python numbers at a time."""
 _EVENTS = re.compile(r"Rlp(Snd|Rcv)_(xoff|xon|rst)")
@@ -256,7 +256,7 @@ def _write_counter(trace: Trace, label: str, table: Table) -> None:
 
 
 def _rates(transfer: Transfer) -> dict[str, Table]:
-    """Return the rate at which new bytes got through, in link time."""
+    """Return the rate at which new bytes arrived, in link time."""
     is_arrival = transfer.vantage is Vantage.NEAR_RECEIVER
     rates = (goodput if is_arrival else delivered)(transfer.sender, reverse=transfer.reverse)
     window_s = rates.provenance["window_ns"] * transfer.speed / NS_PER_S
@@ -273,20 +273,20 @@ def _rates(transfer: Transfer) -> dict[str, Table]:
 
 
 class Lanes:
-    """Tracks of one name, as many as there are slices at a time; each slice gets one that is free.
+    """Tracks of one name, as many as slices overlap; each slice gets a free track.
 
     Parameters
     ----------
     trace : Trace
     name : str
     most : int
-        Tracks that there may be.
+        Maximum number of tracks.
     """
 
     def __init__(self, trace: Trace, name: str, *, most: int) -> None:
         self._trace, self._name, self._most = trace, name, most
         self._busy: list[tuple[int, int]] = []
-        """Until when each track is taken, and its number; the first to be free comes first."""
+        """End of the last slice and number of each track, ordered by that end."""
 
     def free(self, begin_ns: int, end_ns: int) -> int | None:
         """Return a track for a slice, which begins no earlier than those before; None if all are taken."""
@@ -306,12 +306,12 @@ _MOST_FINDINGS_AT_ONCE = 100
 
 
 def write_conclusions(trace: Trace, diagnosis: Diagnosis, placed: Placed) -> int:
-    """Write the lanes; return how many findings had no room.
+    """Write the lanes; return the number of findings without a free track.
 
     Parameters
     ----------
     placed : callable
-        Gives times of the sender's clock as times of the trace.
+        Converts times of the sender's clock to times of the trace.
     """
     _write_limits(trace, diagnosis, placed)
     return _write_findings(trace, diagnosis, placed)
@@ -356,13 +356,13 @@ def _write_findings(trace: Trace, diagnosis: Diagnosis, placed: Placed) -> int:
 
 
 MOST_IN_FLIGHT = 200
-"""Segments in flight that have a track of their own; a screen shows some fifty rows. Not measured."""
-"""Rows whose words are in memory at a time."""
+"""Maximum segments in flight with their own track; a screen shows some fifty rows. Not measured."""
+"""Rows whose texts are in memory at a time."""
 _OPENS = np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
 
 
 class _Chains:
-    """Which copies of data belong together: flows by row of the sender's table, and verdicts in words."""
+    """Transmissions of the same data: flow arrows by row of the sender's table, and verdicts in words."""
 
     def __init__(self, transfer: Transfer) -> None:
         self.of_data: defaultdict[int, list[int]] = defaultdict(list)
@@ -370,7 +370,7 @@ class _Chains:
         self.words: dict[int, str] = {}
         self.evidence: dict[int, str] = {}
         self.lost: dict[int, int] = {}
-        """Row of a copy that was lost -> row of the one that was sent because of it."""
+        """Row of the retransmission, by the row of the lost segment."""
         verdicts = transfer.verdicts
         names = ("row", "earlier_row", "answer_row", "cause", "necessity", "evidence")
         for flow, row in enumerate(zip(*(verdicts[name].tolist() for name in names), strict=True), start=1):
@@ -390,7 +390,7 @@ class _Chains:
 
 
 def write_packets(trace: Trace, transfer: Transfer, placed: Placed) -> int:
-    """Write the segments with data and the ACKs; return how many segments had no track of their own."""
+    """Write the segments with data and the ACKs; return the number of segments without their own track."""
     chains = _Chains(transfer)
     without = _write_data(trace, transfer, placed, chains)
     _write_acks(trace, transfer, placed, chains)
@@ -519,7 +519,7 @@ def write_trace(stream: BinaryIO, recording: Recording, diagnosis: Diagnosis) ->
 
 
 def _link_bounds(bounds_ns: Bounds, speed: float, origin_ns: int) -> Bounds:
-    """Return bounds of recorded time as those of link time."""
+    """Convert bounds of recorded time to link time."""
     begin, end = (
         None if side is None else origin_ns + round((side - origin_ns) * speed) for side in bounds_ns
     )

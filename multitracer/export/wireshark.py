@@ -1,12 +1,12 @@
-"""A pcapng whose packets say what was concluded of them, and the colours that show it.
+"""Writes a pcapng file with comments on the packets, and colour rules for them.
 
-From top to bottom: how remarks begin, with the colour rules (a file `colorfilters` of a profile of Wireshark)
-that find them; what there is to say of each packet; the records of all capture points, read again in the
-order of time; and `write_pcapng`, which writes a section with the answer, an interface for each capture
-point, and the records with their remarks.
+From top to bottom: the first words of comments, with the colour rules (a file `colorfilters` of a Wireshark
+profile) that find them; the comments of each packet; the records of all capture points, read again in order
+of time; and `write_pcapng`, which writes a section with the answer, an interface for each capture point, and
+the records with their comments.
 
-What must hold: each record is written byte for byte with its original length; what cannot be written is
-counted with its reason. A remark is printable text of ours; names in it are cut. Stamps are nanoseconds
+What must hold: each record is written byte for byte with its original length; records that cannot be written
+are counted with the reason. A remark is printable text of ours; names in it are cut. Stamps are nanoseconds
 since 1970.
 
 Sources: draft-ietf-opsawg-pcapng; Wireshark User's Guide, "Packet colorization".
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Times
 
 SENT_AGAIN, LOST, CLOSED, INCIDENT, EVIDENCE = "sent again", "lost", "window closed", "incident", "evidence"
-"""What a remark begins with; colours and display filters look for these words."""
+"""First words of comments; colour rules and display filters search for them."""
 _RULES = (
     ("incident", INCIDENT, "#7a1f6d", "#ffffff"),
     ("lost", LOST, "#8f2c00", "#ffffff"),
@@ -82,23 +82,23 @@ _MOST_OF_ONE = 20
 
 @dataclass(slots=True)
 class Remarks:
-    """What is said of the segments of one capture point.
+    """Comments on the segments of one capture point.
 
     Parameters
     ----------
     part : PointCapture
     names : list of str
-        What its files are called behind the number of a frame; empty for one that keeps its numbers.
+        Names of its files, shown after a frame number; empty for a file whose numbers do not change.
     verdicts : SegmentVerdicts
-        Of its segments.
+        Verdicts on its segments.
     again : ndarray of int64, shape (n_segments,)
-        Row of the copy that was sent because this one was lost; NA of what was not, or has no copy.
+        Row of the retransmission of a lost segment; NA if it was not lost, or not sent again.
     missed : ndarray of bool, shape (n_segments,)
-        What left here and did not reach the other capture point.
+        Segments that did not reach the other capture point.
     closed : ndarray of bool, shape (n_segments,)
         Segments that offer a window of 0.
     of_rows : dict
-        Row of a segment -> sentences on the incidents that it belongs to.
+        Sentences on the incidents of a segment, by its row.
     """
 
     part: PointCapture
@@ -113,7 +113,7 @@ class Remarks:
     def of(
         cls, recording: Recording, part: PointCapture, diagnosis: Diagnosis | None, names: list[str]
     ) -> Remarks:
-        """Return what is said of the segments of a part, with the incidents of the explained transfer."""
+        """Return the comments on a capture point, with the incidents of the explained transfer."""
         verdicts = segment_verdicts(recording, part)
         missed = np.zeros(len(part.capture.segments), dtype=bool)
         remarks = cls(part, names, verdicts, _next_copies(verdicts), missed, _closed(part))
@@ -124,13 +124,13 @@ class Remarks:
 
     @property
     def rows(self) -> Array:
-        """Rows of the segments of which something is said: int64, ascending."""
+        """Rows of the segments with a comment: int64, ascending."""
         named = (self.verdicts.cause != NO_VERDICT) | (self.again != NA) | self.missed | self.closed
         named[list(self.of_rows)] = True
         return np.flatnonzero(named)
 
     def text(self, row: int) -> str:
-        """Return what is said of a segment, a line for each remark."""
+        """Return the comments on a segment, one per line."""
         return "\n".join([*self.of_rows.get(row, ()), *self._lines(row)])
 
     def frame(self, file: int, frame: int) -> str:
@@ -164,7 +164,7 @@ class Remarks:
         return words if earlier == NA else f"{words}; copy of {self._frame_of(earlier)}"
 
     def _add_missed(self, diagnosis: Diagnosis) -> None:
-        """Mark what the other capture point did not see of the explained transfer, both ways."""
+        """Mark segments of the explained transfer that the other capture point did not see."""
         transfer = diagnosis.transfer
         for pairs, is_here in (
             (transfer.data_pairs, transfer.at_sender.part is self.part),
@@ -230,26 +230,26 @@ class CapturedPacket(NamedTuple):
     """One packet as it was captured."""
 
     time_ns: int
-    """On the clock that all capture points share, if they do."""
+    """Time on the common clock of all capture points, if they are related."""
     packet: bytes
     original_bytes: int
     link_type: int
     file: int
     """Index into the files of its capture point."""
     frame: int
-    """Its number in that file, from 1."""
+    """Frame number in that file, from 1."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which packets are meant.
+    """A selection of packets.
 
     Parameters
     ----------
     bounds_ns : (int or None, int or None)
         Begin and end by the stamps of the captures, the end not included; None leaves a side open.
     connections : dict of int to list of int, optional
-        Place of a capture point -> numbers of the connections (from 1) in it; by default all packets.
+        Connections (from 1) by the index of the capture point; by default all packets.
     """
 
     bounds_ns: Bounds = (None, None)
@@ -279,11 +279,11 @@ class PointRecords:
     ----------
     part : PointCapture
     place : int
-        Its place among the capture points.
+        Its index among the capture points.
     clock : str
-        How its times were moved onto those of the others; empty if they stay.
+        How its times were converted to the common clock; empty if they are unchanged.
     path : sequence of Relation
-        By which they are moved.
+        Relations for the conversion.
     left_out : int
         Packets without a time that a pcapng can hold, counted while they are read.
     """
@@ -347,7 +347,7 @@ def sources(recording: Recording) -> list[PointRecords]:
 def in_order(
     captured: list[PointRecords], selection: Selection
 ) -> Iterator[tuple[PointRecords, CapturedPacket]]:
-    """Yield the records of all capture points by time; those of one stay in the order of its files."""
+    """Yield the records of all capture points by time; records of one point stay in file order."""
     if len(captured) == 1:
         yield from ((captured[0], record) for record in captured[0].records(selection))
         return
@@ -410,7 +410,7 @@ def write_pcapng(
     selection: Selection = _ALL,
     snap_bytes: int | None = None,
 ) -> None:
-    """Write the records of all capture points with remarks on them.
+    """Write the records of all capture points with comments.
 
     Parameters
     ----------
@@ -418,11 +418,11 @@ def write_pcapng(
     recording : Recording
         With a capture; its files are read again.
     diagnosis : Diagnosis, optional
-        What the section's comment says, and whose incidents the packets name.
+        Diagnosis for the comment of the section, and for the incidents of packets.
     selection : Selection
-        Which packets.
+        Packets to write.
     snap_bytes : int, optional
-        Keep so many bytes of each packet; all by default.
+        Maximum bytes of each packet; all by default.
 
     Raises
     ------
@@ -465,9 +465,9 @@ class _Point:
     remarks: Remarks
     _file: int = -1
     _rows: dict[int, list[int]] = field(default_factory=dict)
-    """Frame of the present file -> rows of its segments of which something is said."""
+    """Rows of segments with a comment, by frame of the present file."""
     _earlier: dict[int, list[str]] = field(default_factory=dict)
-    """Frame of the present file -> the comments that it had before."""
+    """Original comments, by frame of the present file."""
 
     def comment(self, record: CapturedPacket) -> str:
         """Return the comment on a packet; empty if there is nothing to say."""
@@ -530,7 +530,7 @@ def _end(
     captured: list[PointRecords],
     interfaces: dict[tuple[int, int], int],
 ) -> None:
-    """Write how many packets the capture programs dropped; note what was left out."""
+    """Write the number of packets that capture programs dropped; warn about records that were left out."""
     for source in captured:
         capture = source.part.capture
         known = [each.dropped_packets for file in capture.files for each in file.interfaces]

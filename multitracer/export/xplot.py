@@ -1,13 +1,13 @@
 """The plots that `tcptrace -G` draws, from our tables and verdicts, for Tim Shepard's xplot (xplot.org).
 
-From top to bottom: how a command is written; what a plot needs of one direction (`Talk`); the time/sequence
+From top to bottom: how a command is written; the data of one direction (`Talk`); the time/sequence
 graph (tsg), the curves (owin, rtt, tput, ssize) and the time line (tline: time runs down, each segment is an
 arrow from one end to the other); and `write_plots`, which chooses the connections and names the files as
 tcptrace numbers them (a2b_tsg.xpl).
 
 What must hold: a file is a heading, commands and `go`, as the demo.0 of xplot-xplot.org 0.90.7 lists them, in
-printable ASCII. Points of what was sent and acknowledged are those of tcptrace 6.6.7; docs/export.md lists
-what is meant to differ.
+printable ASCII. Points of sent and acknowledged data are those of tcptrace 6.6.7; docs/export.md lists
+the intended differences.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table, Times
 
 _AT_ONCE = 1 << 16
-"""Rows whose words are in memory at a time."""
+"""Rows whose texts are in memory at a time."""
 END = "go\n"
 
 
 def heading(title: str, across: str, up: str, *, axes: str = "timeval signed") -> str:
-    """Return what stands before the commands; `axes` are the types of x and y."""
+    """Return the header of a plot file; `axes` are the types of x and y."""
     return f"{axes}\ntitle\n{title}\nxlabel\n{across}\nylabel\n{up}\n"
 
 
@@ -103,13 +103,13 @@ class Talk:
     ----------
     part : PointCapture
     number : int
-        Of the connection in it, from 1.
+        Number of the connection in it, from 1.
     reverse : bool
         Whose data: False the initiator's, True the responder's.
     segments : Table
         TCP_SEGMENTS of the connection.
     verdicts : SegmentVerdicts
-        Of all segments of the part.
+        Verdicts on all segments of the capture.
     """
 
     part: PointCapture
@@ -132,7 +132,7 @@ class Talk:
 
     @cached_property
     def back(self) -> Array:
-        """Rows of the ACKs that come back and carry a time; none of a reset, whose ACK says nothing."""
+        """Rows of the returning ACKs with a time; without those of resets, whose ACK number is not valid."""
         segments = self.segments
         back = (segments["reverse"] != self.reverse) & (segments["ack_bytes"] != NA)
         return timed(segments["time_ns"], back & ((segments["flags"] & Flag.RST) == 0))
@@ -197,11 +197,11 @@ def without_time(talk: Talk) -> int:
 
 
 _MARK_COLOURS = {"R": "red", "O": "pink", "H": "blue", "P": "blue", "S": "orange", "F": "orange"}
-"""By the first letter of a mark, as tcptrace has them."""
+"""Colours by the first letter of a mark, as in tcptrace."""
 
 
 def tsg(talk: Talk) -> Iterator[str]:
-    """Yield the file: sequence numbers are those of the wire, and go on where these wrap."""
+    """Yield the file: sequence numbers are those on the wire, continued where they wrap."""
     return lines(
         [heading(f"{talk.ends} (time sequence graph)", "time", "sequence number", axes="timeval double")],
         _sent(talk),
@@ -238,7 +238,7 @@ def _upper_end(at: str, high: int, flags: int) -> str:
 
 
 def _marked(talk: Talk) -> set[int]:
-    """Return the rows that may have a mark: few, and asked about one by one."""
+    """Return the rows that may have a mark: few, so each is examined alone."""
     kind, flags = talk.segments["kind"][talk.own], talk.segments["flags"][talk.own]
     odd = (
         SegmentKind.RETRANSMISSION
@@ -251,7 +251,7 @@ def _marked(talk: Talk) -> set[int]:
 
 
 def _steps(talk: Talk, level: Array, colour: str, tick: str) -> Iterator[str]:
-    """Yield a staircase of what came back; a tick where it did not change."""
+    """Yield a step curve of ACK or window; a tick where it did not change."""
     before: tuple[str, int] | None = None
     yield f"{colour}\n"
     for stamp, value in rows(talk.segments["time_ns"][talk.back], level[talk.back] + talk.origin):
@@ -287,7 +287,7 @@ def _sacks(talk: Talk) -> Iterator[str]:
 
 
 _INTERVAL = 10
-"""Segments behind a point of the red curve of throughput, as tcptrace's --thru_interval has it."""
+"""Segments for a point of the red throughput curve, the default of tcptrace's --thru_interval."""
 
 
 def owin(talk: Talk) -> Iterator[str]:
@@ -304,7 +304,7 @@ def owin(talk: Talk) -> Iterator[str]:
 
 
 def rtt(talk: Talk) -> Iterator[str]:
-    """Yield the round trips in whole milliseconds, at their answers: exact ACKs of what was sent once."""
+    """Yield round-trip times in whole milliseconds, at their ACKs: exact ACKs of segments sent once."""
     samples = talk.part.analysis.rtt_samples(talk.number)
     own = samples["reverse"] == talk.reverse
     own &= (samples["provenance"] == Provenance.EXACT_ACK) & (samples["time_ns"] != NOT_A_TIME)
@@ -327,7 +327,10 @@ def ssize(talk: Talk) -> Iterator[str]:
 
 
 def tput(talk: Talk) -> Iterator[str]:
-    """Yield the throughput: yellow of one segment, red of ten, blue since the first; copies count."""
+    """Yield the throughput: yellow of one segment, red of ten, blue since the first.
+
+    Retransmissions count.
+    """
     time, size = (talk.segments[name][talk.payload].astype(np.int64) for name in ("time_ns", "payload_bytes"))
     sent = np.cumsum(size)
     begin = int(talk.segments["time_ns"][talk.own[0]]) if len(talk.own) else 0
@@ -343,7 +346,7 @@ def tput(talk: Talk) -> Iterator[str]:
 
 
 def _rates(size: Array, span_ns: Array) -> Array:
-    """Return bytes per second, rounded down; NA where no time passed, or it went back."""
+    """Return bytes per second, rounded down; NA where no time passed, or time decreased."""
     passed = np.where(span_ns > 0, span_ns, 1)
     return np.where(span_ns > 0, (size * float(NS_PER_S) / passed).astype(np.int64), NA)
 
@@ -364,10 +367,10 @@ _NAMES = ((Flag.SYN, "SYN "), (Flag.FIN, "FIN "), (Flag.RST, "RST "), (Flag.PSH,
 
 
 def tline(both: tuple[Talk, Talk]) -> Iterator[str]:
-    """Yield the file of both directions; numbers count from the first of each, the ends are a and b.
+    """Yield the file of both directions; numbers count from the first of each, the endpoints are a and b.
 
-    A capture shows when a segment passed it; at the other end half of the shortest round trip is added, or
-    taken away. Where no round trip was measured arrows are level.
+    A capture shows when a segment passed it; for the other end half of the minimum RTT is added or
+    subtracted. Without an RTT, arrows are horizontal.
     """
     title = heading(f"{both[0].ends} (time line graph)", "segments", "relative time", axes="unsigned dtime")
     return lines([title, "invisible 0 -0.000000\ninvisible 100 -0.000000\n"], _arrows(both))
@@ -396,7 +399,7 @@ def _arrows(both: tuple[Talk, Talk]) -> Iterator[str]:
 
 
 def _shifts(both: tuple[Talk, Talk]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return, of each direction, how much later than at the capture its segments left and arrived."""
+    """Return for each direction the shift from the capture to the sending and the arrival of segments."""
     vantage = both[0].part.analysis.directions["vantage"][2 * (both[0].number - 1)]
     half = max(map(half_round_trip_ns, both))
     if vantage == Vantage.NEAR_SENDER:
@@ -432,7 +435,7 @@ def write_plots(
         Exists.
     recording : Recording
     chosen : iterable of (Part, int), optional
-        Connections by part and number there; by default all, of many those with the most unique bytes.
+        Connections to draw; by default all, or of many those with the most unique bytes.
 
     Raises
     ------

@@ -5,10 +5,10 @@ the plain dict that plotly calls one. On the way the tables become *series* (`se
 whole numbers, each point traceable to a frame of a file.
 
 Read `series.py` first, then `direction.py` (where series come from), `stack.py` (how panels share a time
-axis), `time_sequence.py` (the first figure) and `stacked.py` (all logs of a recording). Panels of their own
-lie in `panels/`, found by name.
+axis), `time_sequence.py` (the first figure) and `stacked.py` (all logs of a recording). Further panels
+are in `panels/`, found by name.
 
-What must hold: a series is in order of time, in int64 nanoseconds and the base unit of its panel; what a
-figure shows is what the table says, so fewer points are drawn only where no pixel changes (`downsample.py`).
-plotly is imported when a figure is made.
+What must hold: a series is in order of time, in int64 nanoseconds and the base unit of its panel; a
+figure shows exactly the values of the table, so fewer points are drawn only where no pixel changes
+(`series.py`). plotly is imported when a figure is made.
 """

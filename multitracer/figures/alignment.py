@@ -1,8 +1,9 @@
-"""The graph of clocks: for each relation, what is left of its evidence once its line is taken off, over time.
+"""The graph of clocks: for each relation the residuals of its evidence after subtracting the fitted line.
 
-Two captures: a packet on its way from the one to the other lies above 0 by its delay, one on its way back
-below. Nothing may cross 0 but by the error, which is drawn around it; the two envelopes come nearest to it.
-Readings taken together lie around 0. A step is a vertical line: on each side of it another line is off.
+Two captures: a packet from the first to the second lies above 0 by its delay, a packet in the other direction
+lies below. No point may cross 0 by more than the error, which is drawn around it; the two envelopes are
+nearest to it. Simultaneous readings lie around 0. A vertical line is a clock step: each side has its own
+fitted line.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 _MOST_PANELS = 8
 _PANEL_PX = 340
 _LESSER = 0.5
-"""Height of a panel of readings, whose answer is a level, to that of packets."""
+"""Height of a panel of readings, relative to that of packets."""
 _TOP_PX = 62
-"""Above the first panel: two lines of title, and the buttons, which lie above them."""
+"""Space above the first panel, for the buttons and two lines of title."""
 _BEFORE_THE_OFFSET = re.compile(r": (?=[+-][\d,.]+ s\b)")
 _CLOSE = 4
 """How many times as far as the envelopes and the bound the first view reaches."""
@@ -82,7 +83,7 @@ def alignment_figure(clocks: Clocks, *, theme: ThemeName = "light") -> go.Figure
 
 
 def _in_two_lines(words: go.layout.Annotation) -> None:
-    """Break a panel's title behind the names of its clocks: a phone is too narrow for one line."""
+    """Break a panel's title after the names of its clocks, because a phone is too narrow for one line."""
     names, *rest = _BEFORE_THE_OFFSET.split(words.text.removesuffix("</b>"), maxsplit=1)
     if rest:
         words.update(text=f'{names}</b><br><span style="font-size:11px">{rest[0]}</span>', align="left")

@@ -1,8 +1,8 @@
-"""Which quantity tells of which: a matrix of the peaks with their lags, and each pair's curve over the lags.
+"""Which quantity predicts which: a matrix of the peaks with their lags, and each pair's curve over the lags.
 
-A number in the matrix stands out if the pair's false discovery rate is at most 5 %. Below, the shaded band is
-what chance alone reaches at each lag in 95 % of the surrogates; the bar at the peak is what data, bins and
-clocks leave open of its lag. The last lines say why other pairs have no number: on paper nobody can point.
+A number in the matrix is bold if the pair's false discovery rate is at most 5 %. Below, the shaded band is
+the level of chance at each lag in 95 % of the surrogates; the bar at the peak is the uncertainty of its lag.
+The last lines give the reasons for pairs without a number, for readers on paper.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 LEVEL = 0.05
-"""False discovery rate up to which a pair stands out: the usual level; a convention."""
+"""Maximum false discovery rate of a significant pair; a convention."""
 _ROW_PX, _CURVE_PX = 44, 210
 _MOST_PAIRS = 24
-"""Pairs with a curve, those that stand out most, and pairs whose reason is written; the matrix has all."""
+"""Maximum pairs with a curve, the most significant first, and pairs with a reason; the matrix has all."""
 _MOST_WIDE = 2
-"""Columns of the matrix up to which a field is wide enough on a phone for its number and lag in one line."""
+"""Maximum columns for which a cell on a phone has number and lag in one line."""
 _LETTERS = 24
-"""Of a name at an axis."""
+"""Maximum letters of a name at an axis."""
 
 
 def correlation_figure(table: Table, *, theme: ThemeName = "light") -> go.Figure:
@@ -114,7 +114,7 @@ def _notes(table: Table, columns: int) -> list[Props]:
 
 
 _DARK = 0.5
-"""Above it the colour of a field is so dark that its words are white."""
+"""Value above which the colour of a cell is so dark that its text is white."""
 
 
 def _matrix(table: Table, xs: list[str], ys: list[str], theme: ThemeName) -> Props:

@@ -1,7 +1,7 @@
-"""What each flow delivered, and how fast, of one recording or of several (paper 001, figures 3 to 6).
+"""Delivered packets and rate of each flow, of one or several recordings (paper 001, figures 3 to 6).
 
-Where each recording has one flow, or there is one recording, each flow has a colour and a dash of its own.
-Else each flow has a colour, by its place in its recording, and each recording a dash.
+Where each recording has one flow, or there is one recording, each flow has its own colour and dash. Otherwise
+each flow has a colour by its position in the recording, and each recording has a dash.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 _HEIGHT_PX = 400
 _MOST_POINTS = 2000
-"""Of a curve: two on each pixel of a wide screen."""
+"""Maximum points of a curve: two on each pixel of a wide screen."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _WINDOWS = 50
-"""A window is the round number of seconds that is at least this part of the time that is shown."""
+"""Divisor of the shown time for the default window, which is rounded up to a round number of seconds."""
 _ROUND = tuple(digit * 10.0**power for power in range(7) for digit in (1, 2, 5))
 
 
 class _Axes(NamedTuple):
-    """What is written at the panel, and how its points are joined."""
+    """Texts of a panel, and how its points are joined."""
 
     title: str
     unit: str
@@ -48,12 +48,12 @@ class _Axes(NamedTuple):
 def delivered_figure(
     sessions: Sequence[Sequence[FlowCurve]], *, empty: str = "", theme: ThemeName = "light"
 ) -> go.Figure:
-    """Return the packets that each flow had delivered at each time, the bytes where one points at it.
+    """Return the packets that each flow had delivered at each time; the hover text has the bytes.
 
     Parameters
     ----------
     sessions : sequence of sequence of FlowCurve
-        Of each recording.
+        Curves of each recording.
     empty : str
         Why there is no curve, if there is none.
     theme : "light" or "dark"
@@ -73,7 +73,7 @@ def rates_figure(
     Parameters
     ----------
     sessions : sequence of sequence of FlowCurve
-        Of each recording.
+        Curves of each recording.
     window_s : float, optional
         Length of the window in link seconds, > 0; by default a round number, 1/50 of the time or more.
     empty : str
@@ -83,7 +83,7 @@ def rates_figure(
     Raises
     ------
     InputError
-        If the window is no time above 0.
+        If the window is not above 0.
     """
     window_s = default_window_s(sessions) if window_s is None else window_s
     if not 0 < window_s < math.inf:
@@ -135,7 +135,7 @@ def _style(sessions: Sequence[Sequence[FlowCurve]], number: int, place: int) -> 
 
 
 def _names(sessions: Sequence[Sequence[FlowCurve]]) -> list[list[str]]:
-    """Return what the legend calls each flow, with its recording where that alone tells two apart."""
+    """Return the legend name of each flow, with its recording if only that distinguishes two."""
     short = [[f"{curve.transport}, {curve.flow}" for curve in flows] for flows in sessions]
     often = Counter(name for names in short for name in names)
     if max(often.values(), default=0) < 2:
@@ -160,6 +160,6 @@ def _steps(curve: FlowCurve) -> Props:
 
 
 def _from_first_to_last(time_s: Array, curve: FlowCurve) -> Array:
-    """Return the times with the first one before them and the end of the recording behind them."""
+    """Return the times, preceded by the first time and followed by the end of the recording."""
     first_s = curve.time_s[0] if len(curve.time_s) else curve.until_s
     return np.concatenate([[first_s], time_s, [max(curve.until_s, first_s)]])

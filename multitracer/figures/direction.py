@@ -1,4 +1,4 @@
-"""What is known of one direction of a connection, and how its series are made and labelled.
+"""Data of one direction of a connection, and how its series are made and labelled.
 
 Labels follow docs/figures.md (paper 004, section 4.5): ``TcpSnd_*`` where the capture was made near
 the sender of the data, ``TcpRcv_*`` near its receiver, ``TcpMid_*`` between them, ``Tcp_*`` where that is
@@ -29,17 +29,17 @@ PREFIXES = {
     Vantage.NEAR_RECEIVER: "TcpRcv",
     Vantage.BETWEEN: "TcpMid",
 }
-"""What the labels of a capture begin with, by where it was made."""
+"""Prefixes of the labels of a capture, by its vantage point."""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureDirection:
-    """What is known of one direction of a connection: the input of a figure.
+    """Data of one direction of a connection: the input of a figure.
 
     Parameters
     ----------
     segments : Table
-        `TCP_SEGMENTS` of the connection, both ways.
+        `TCP_SEGMENTS` of the connection, both directions.
     sack_blocks : Table
         `TCP_SACK_BLOCKS` of the connection.
     rtt_samples : Table
@@ -70,7 +70,7 @@ class FigureDirection:
 
     @property
     def prefix(self) -> str:
-        """What the labels begin with."""
+        """Prefix of the labels."""
         return PREFIXES[self.vantage]
 
     @property

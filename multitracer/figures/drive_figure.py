@@ -1,7 +1,7 @@
-"""The figure of a recording without packets: its radio and its road, over time or over distance.
+"""The figure of a recording without packets: its radio and its route, over time or over distance.
 
-Over the distance along the route a point stands where the car was at its time (`Route.at`). Where that is not
-known nothing is drawn: a line is interrupted there, and the axis says how many points are left out.
+Over distance, a point is drawn at the position of the car at its time (`Route.at`). Where the position is not
+known nothing is drawn: a line is interrupted there, and the axis title counts the points that are left out.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _LEAST_PX = 320
 
 
 def drive_panels(surroundings: Surroundings, view: StackedView = WHOLE) -> list[Panel]:
-    """Return the panels of radio and road with all points of a view.
+    """Return the panels of radio and route with all points of a view.
 
     Raises
     ------
     InputError
-        If the recording holds nothing to draw, or no series has a label that is asked for.
+        If the recording holds nothing to draw, or no series has a requested label.
     """
     panels = surroundings_panels(surroundings)
     if not panels:
@@ -69,7 +69,7 @@ def drive_figure(
     surroundings : Surroundings
     view : StackedView
     panels : list of Panel, optional
-        Of this view, if they were made already; thinned in place.
+        Panels of this view, if they were made already; thinned in place.
     distance : bool
         Draw over the distance along the route instead of time.
     theme : "light" or "dark"
@@ -77,7 +77,7 @@ def drive_figure(
     Raises
     ------
     InputError
-        As `drive_panels` does; or if there is no route to draw over.
+        As in `drive_panels`; or if there is no route.
     """
     origin_ns = surroundings.first_ns or 0
     if panels is None:
@@ -105,7 +105,7 @@ def _height_px(panels: list[Panel]) -> int:
 _TICKS_PER_M = 1_000_000
 """A figure's axis counts 10^9 ticks as one: a second of time, or a kilometre of distance."""
 LEVEL = "zero_level"
-"""The role of a series that is no reading but the same everywhere."""
+"""The role of a constant series, which is not a reading."""
 WITHOUT_DISTANCE = frozenset({"sequence", "phase", "travelled"})
 """Panels that mean nothing over distance: bytes and phases are of one transfer, and the route of itself."""
 
@@ -128,7 +128,7 @@ class OverDistance:
 
     @property
     def axis(self) -> SharedAxis:
-        """The axis; its title says what is not drawn."""
+        """The axis; its title states what is not drawn."""
         share = f"{self.unplaced:,} of {count(self.points, 'point')}"
         missing = f" ({share} not drawn: their place is not known)" if self.unplaced else ""
         return SharedAxis(f"kilometres along the route{missing}", "km", ".3f")
@@ -137,14 +137,14 @@ class OverDistance:
 def over_distance(
     panels: Sequence[Panel], route: Route | None, *, speed: float = 1, origin_ns: int = 0
 ) -> OverDistance:
-    """Return panels over distance, without those that mean nothing there.
+    """Return panels over distance, without those that are not meaningful there.
 
     Parameters
     ----------
     panels : sequence of Panel
     route : Route or None
     speed, origin_ns : float, int
-        The time of the panels is link time: so many seconds in a recorded one, counted from the origin.
+        The time of the panels is link time: `speed` seconds in a recorded one, counted from the origin.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def over_distance(
 
 
 class _Pieces:
-    """The pieces of a route between its gaps: within each, every instant has a place."""
+    """The segments of a route between its gaps: within each, every instant has a position."""
 
     def __init__(self, route: Route, speed: float, origin_ns: int) -> None:
         time_ns = route.table["time_ns"]
@@ -196,7 +196,7 @@ class _Pieces:
         return np.asarray((piece >= 0) & (recorded <= self._end[piece]))
 
     def _ticks(self, recorded: Times) -> Array:
-        """Return the distance at times of the pieces, never decreasing, in ticks."""
+        """Return the distance at times within the segments, never decreasing, in ticks."""
         metres = np.maximum.accumulate(self._route.at(recorded).distance_m)
         return np.asarray(np.rint(metres * _TICKS_PER_M).astype(np.int64))
 

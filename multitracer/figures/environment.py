@@ -1,14 +1,14 @@
-"""The radio and the road as panels, beside transactions of one size and beside a drive.
+"""The radio and the route as panels, for transactions of one size and for a drive.
 
-`overlay` is the way of paper 000 (figures 2 and 4): what the radio was like while the transactions ran, all
-in one picture, each curve scaled and shifted into a band of its own, which shows what moves together and
-hides how much. `panels` is ours: the same on real axes that zoom in step. `surroundings_panels` shows the
+`overlay` is the figure of paper 000 (figures 2 and 4): the radio conditions during the transactions, all in
+one picture, each curve scaled and shifted into its own band, which shows what changes together but not how
+much. `panels` shows the same on real axes that zoom together. `surroundings_panels` shows the
 `Surroundings` of a recording: power, quality, share of lost blocks, rates, speed and distance; `cell_strip`
 the serving cell.
 
 What must hold: a line joins two readings only where none is missing between them; a value is that of the log,
-to the digit of its unit in the panel; a missing value has no point. The dashed line is the level that a modem
-states where there is no signal.
+in the unit of the panel; a missing value has no point. The dashed line is the level that a modem reports
+without a signal.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Row, Table
 
 ZERO_LEVEL_DBM = -113.0
-"""What a CDPD modem says where there is no signal (paper 000, section IV.B)."""
+"""Level that a CDPD modem reports without a signal (paper 000, section IV.B)."""
 _MOST = 2_000
 """Transactions of an arm that are drawn; of more, the first."""
 _MOST_ARMS = 8
 _HALF = 0.5
 _OVERLAY_PX, _RTT_PX, _OTHER_PX = 560, 190, 95
 _BAND = 0.82
-"""Of a band's height that its curve may use."""
+"""Share of a band's height that its curve may use."""
 _STRONG_DBM = -51.0
 """The strongest that +CSQ can say (TS 27.007 8.5): where the RSSI's band ends at its top."""
 
@@ -73,7 +73,7 @@ class _Curve:
     share: float
     """Height of its band."""
     least: float | None = None
-    """What its band or axis begins at, if that is given."""
+    """Lower end of its band or axis, if that is given."""
     empty: str = "not recorded: no modem was polled"
 
     @property
@@ -82,7 +82,7 @@ class _Curve:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """From which to which value its band reaches."""
+        """Lowest and highest value of its band."""
         low = float(self.known.min()) if self.least is None else self.least
         high = float(self.known.max())
         if self.role == "radio_rssi":
@@ -100,14 +100,14 @@ class _Curve:
 
 
 def rtt_range_s(arm: Arm, size_bytes: int) -> float:
-    """Return the greatest less the least RTT of the finished transactions of a size; NaN for none."""
+    """Return maximum minus minimum RTT of the finished transactions of a size; NaN if there are none."""
     rtts = arm.rtt_s(arm.at(size_bytes))
     done = rtts[np.isfinite(rtts)]
     return float(done.max() - done.min()) if len(done) else float("nan")
 
 
 def default_size(arm: Arm) -> int:
-    """Return the size whose environment is worth a look: the largest of which less than half were dropped."""
+    """Return the default size: the largest one of which less than half of the transactions were dropped."""
     lost = {size: float(np.mean(dropped(arm.at(size)))) for size in arm.sizes}
     return max(
         (size for size in arm.sizes if lost[size] < _HALF), default=min(arm.sizes, key=lost.__getitem__)
@@ -115,20 +115,20 @@ def default_size(arm: Arm) -> int:
 
 
 def overlay(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
-    """Return the environment overlay of one size, a panel for each arm, its transactions side by side.
+    """Return the environment overlay of one size, a panel for each variant, its transactions side by side.
 
     Parameters
     ----------
     arms : sequence of Arm
         Up to eight are drawn.
     size_bytes : int, optional
-        By default that of `default_size`, of each arm.
+        By default that of `default_size`, for each variant.
     theme : "light" or "dark"
 
     Raises
     ------
     InputError
-        If no arm has a transaction of that size.
+        If no variant has a transaction of that size.
     """
     return overlay_sheet(arms, size_bytes, theme=theme).figure()
 
@@ -145,7 +145,7 @@ def overlay_sheet(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: 
 
 
 def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[SheetPanel, list[Props]]:
-    """Return one arm's panel, its curves one below the other in bands."""
+    """Return the panel of one variant, its curves in bands one below the other."""
     table = _first(arm.at(size))
     number = np.arange(1, len(table) + 1)
     curves = _curves(arm, table)
@@ -177,7 +177,7 @@ def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[SheetPanel, list[P
 def panels(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
     """Return RTT, efficiency, RSSI, BLER and cell busy of one size on real axes over one time axis.
 
-    Parameters and errors are those of `overlay`; the time axis is that of an arm.
+    Parameters and errors are those of `overlay`; the time axis is that of one variant.
     """
     return panels_sheet(arms, size_bytes, theme=theme).figure()
 
@@ -196,7 +196,7 @@ def panels_sheet(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: T
 
 
 def _stacked(arm: Arm, size: int, theme: ThemeName) -> Iterator[tuple[SheetPanel, list[Props]]]:
-    """Yield the panels of one arm with what is drawn in each."""
+    """Yield the panels of one variant with their traces."""
     table = _first(arm.at(size))
     began_s = arm.begin_s(table)
     curves = _curves(arm, table)
@@ -355,7 +355,7 @@ _ZERO_LEVEL = "zero level"
 
 
 def surroundings_panels(surroundings: Surroundings) -> list[Panel]:
-    """Return the panels of the radio and the road that have something to show, the serving cell first."""
+    """Return the panels of the radio and the route that have data, the serving cell first."""
     lanes = [panel for lane in _LANES if (panel := _panel(lane, surroundings.series)).series]
     strip = cell_strip(surroundings.phones[0].stays) if surroundings.phones else None
     return [*([strip] if strip else []), *lanes]
@@ -378,9 +378,9 @@ def line_with_gaps(label: str, role: str, table: Table, *, scale: float) -> Seri
     Parameters
     ----------
     table : Table
-        SERIES with `gap_ns` in its provenance: readings further apart are not joined.
+        SERIES with `gap_ns` in its provenance: readings farther apart are not joined.
     scale : float
-        Of the unit of the panel.
+        Factor to the unit of the panel.
     """
     time_ns, value = table["time_ns"], np.rint(table["value"] / scale).astype(np.int64)
     wide = np.flatnonzero(np.diff(time_ns) > table.provenance["gap_ns"])
@@ -412,7 +412,7 @@ def cell_name(cell: Row) -> str:
 
 
 def cell_strip(stays: Stays) -> Panel | None:
-    """Return the strip of the serving cell over time; None of a phone that never names one."""
+    """Return the strip of the serving cell over time; None if the phone never reports one."""
     if not stays.cells:
         return None
     seconds = np.bincount(stays.table["cell"], weights=stays.table["seconds"], minlength=stays.cells)
@@ -431,7 +431,7 @@ def cell_strip(stays: Stays) -> Panel | None:
 
 
 def _strip(stays: Stays, chosen: Mask, name: str, role: str) -> Series:
-    """Return a series that is 1 while one of the chosen pieces lasts; pieces that touch are one."""
+    """Return a series that is 1 during the chosen intervals; adjacent intervals are joined."""
     begin, end = stays.begin_ns[chosen], stays.end_ns[chosen]
     apart = begin[1:] > end[:-1]
     first, last = np.append(True, apart)[: len(begin)], np.append(apart, True)[: len(end)]

@@ -1,7 +1,7 @@
-"""The data link in the stacked figure: its series, its own time, and how surely both ends' times are known.
+"""The data link in the stacked figure: its series, link time, and the error of times from another clock.
 
-A session whose link ran faster than a real one is shown as if it had run at its own speed (`in_link_time`).
-Times that came from another clock are known to an error: `time_error_band` is where a series may lie.
+A session whose link ran faster than real time is shown in link time (`in_link_time`). Times that were
+converted from another clock have an error: `time_error_band` shows the range of a series.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _ROLES = {
     "RlpSnd_rexmt": "link_again",
     "RlpSnd_rst": "link_reset",
 }
-"""The look of each label, in the order of drawing: what must be seen comes last."""
+"""Role of each label, in the order of drawing: the most important ones come last."""
 _ONLY_IF_ASKED = frozenset({"RlpRcv_dup", "RlpRcv_srej", "RlpRcv_xoff", "RlpRcv_xon", "RlpRcv_rst"})
-"""They happen a moment before or after what the sender's side shows of them."""
+"""Labels that are drawn only on request: the sender's side shows the same events."""
 _COMMON = frozenset({"RlpSnd_data", "RlpRcv_data"})
 
 
@@ -54,9 +54,9 @@ def link_panel_series(link: Mapping[str, Table], *, offset_bytes: int, everythin
     link : mapping of str to Table
         SERIES by label, as `Transfer.link` has them.
     offset_bytes : int
-        How much higher they are drawn, so that they stand apart from TCP's.
+        Vertical offset, so that they are separate from the TCP series.
     everything : bool
-        Also what the receiver's side shows of things that the sender's side shows.
+        Also return the receiver's view of events that the sender's side shows.
     """
     lifted = f"; drawn {offset_bytes:,} bytes higher" if offset_bytes else ""
     drawn = []
@@ -78,7 +78,7 @@ def axis_title(speed: float) -> str:
 
 
 def in_link_time(panels: list[Panel], *, speed: float, origin_ns: int) -> list[Panel]:
-    """Return the panels in link time: times and durations `speed` times as long, rates so much lower.
+    """Return the panels in link time: durations are multiplied and rates divided by `speed`.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def in_link_time(panels: list[Panel], *, speed: float, origin_ns: int) -> list[P
     speed : float
         Link seconds in a recorded second.
     origin_ns : int
-        The time that stays what it is.
+        The time that does not change.
     """
     if speed == 1:
         return panels
@@ -114,21 +114,21 @@ def place_in_link_time(place: NamedInterval, *, speed: float, origin_ns: int) ->
 
 
 _MOST_TRIPLED = 20_000
-"""Of more points only one bar each is drawn: they lie closer together than any error that matters."""
+"""Maximum points with three bars each; of more points only one bar each is drawn."""
 
 
 def time_error_band(series: Series, clock: Moved) -> Series | None:
-    """Return bars from the least to the most that a growing series may have reached at each time.
+    """Return bars from the minimum to the maximum value that a growing series may have at each time.
 
     At a time t these are its values at t - error and t + error. They are drawn at each point and at the ends
-    of its error, so that zooming in shows how far a point may move.
+    of its error, so that zooming in shows the uncertainty of a point.
 
     Parameters
     ----------
     series : Series
-        On the clock of another host.
+        Series converted from the clock of another host.
     clock : Moved
-        How it came there.
+        The conversion of its times.
 
     Returns
     -------

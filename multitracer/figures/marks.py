@@ -1,4 +1,4 @@
-"""What a user adds to a figure: rectangles and trendlines (paper 004, section 4.4).
+"""Rectangles and trendlines that a user adds to a figure (paper 004, section 4.4).
 
 A rectangle in the time/sequence panel shows where another figure zooms in (paper 004, Figure 5). A trendline
 is a least-squares line whose slope is a throughput.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from multitracer.figures.stack import Panel
 
 _ROOM = 0.012
-"""Of the panel's height, between a rectangle and what it frames."""
+"""Margin of a rectangle around its content, as a share of the panel's height."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,18 @@ class FigureMark:
 def with_marks(
     figure: go.Figure, panels: list[Panel], marks: Sequence[FigureMark], *, origin_ns: int, theme: ThemeName
 ) -> go.Figure:
-    """Return the figure with a rectangle around what the time/sequence panel shows in each interval.
+    """Return the figure with a rectangle around the content of the time/sequence panel in each interval.
 
     Parameters
     ----------
     figure : plotly.graph_objects.Figure
-        Of these panels; changed in place.
+        Figure of these panels; changed in place.
     panels : list of Panel
         From top to bottom.
     marks : sequence of FigureMark
-        One in which nothing is drawn is left out.
+        Intervals; one without drawn points is left out.
     origin_ns : int
-        What the figure's time axis calls 0.
+        Origin of the figure's time axis, ns.
     theme : "light" or "dark"
     """
     axis = next((i for i, panel in enumerate(panels, 1) if panel.key == "sequence"), None)
@@ -99,11 +99,11 @@ class Fit:
     Parameters
     ----------
     label : str
-        Of the series that it is fitted to.
+        Label of the series to fit.
     from_ns, to_ns : int, optional
         Fit only to this interval, both ends included; None leaves a side open.
     named : bool
-        Whether the interval is told in the line's label.
+        Whether the label of the line shows the interval.
     """
 
     label: str

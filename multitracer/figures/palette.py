@@ -1,10 +1,10 @@
-"""How each kind of series looks, and the two themes of a figure.
+"""Colours, marks and lines of each kind of series, in the two themes of a figure.
 
 The hues are Okabe and Ito's ("Color Universal Design", 2008), darkened for the light theme so that each keeps
-a contrast of 3 : 1 with the background (WCAG 2.2, 1.4.11), and moved until all stay apart for the three kinds
-of colour blindness, which `tests/figures/test_palette.py` computes. What is sent is blue, ACKs are green, the
-link and windows orange, what was lost or sent again vermillion, reports of the receiver purple. No two series
-of a panel differ by hue alone: mark, line and dash differ as well.
+a contrast of 3 : 1 with the background (WCAG 2.2, 1.4.11), and adjusted until all can be distinguished with
+the three kinds of colour blindness, which `tests/figures/test_palette.py` computes. Sent data are blue, ACKs
+are green, link and windows are orange, losses and retransmissions are vermillion, reports of the receiver are
+purple. No two series of a panel differ by hue alone: mark, line and dash differ as well.
 
 Colour scales of values on a map: classes from bad to good, stated with their limits and unit.
 The colours are those of ColorBrewer's 6-class RdYlBu (Brewer, "ColorBrewer 2.0", colorbrewer2.org), which
@@ -175,7 +175,7 @@ LIMITS = {
     Limit.CONGESTION_WINDOW: _BLUE[0],
     Limit.UNKNOWN: _FAINT[0],
 }
-"""Of a route, in either theme: what holds a transfer back has the hue of the layer that does so."""
+"""Colours of limits on a route, in either theme: a limit has the hue of its layer."""
 
 ARMS = (
     SeriesStyle(*_BLUE, "line", 2, "circle"),
@@ -185,7 +185,7 @@ ARMS = (
     SeriesStyle(*_ORANGE, "line", 2, "star"),
     SeriesStyle(*_GREY, "line", 2, "hexagon"),
 )
-"""The looks of the arms of an experiment, in their order."""
+"""Styles of the variants of an experiment, in their order."""
 
 
 def template(theme: ThemeName) -> Props:
@@ -277,4 +277,4 @@ SCALES = {
     "TcpSnd_rtt": Scale("Round-trip time", "ms", (3e7, 6e7, 1e8, 2e8, 1e9), high_is_good=False, factor=1e-6),
     "Gps_speed": Scale("Speed", "km/h", (5 / 3.6, 15 / 3.6, 30 / 3.6, 50 / 3.6, 90 / 3.6), factor=3.6),
 }
-"""By the label of a series. The limits are those that drive-test reports usually have; not measured."""
+"""Colour scales by the label of a series. The limits are typical of drive-test reports; not measured."""

@@ -19,22 +19,23 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Numbers, Times
 
 WINDOW_NS = 100 * NS_PER_MS
-"""Of the moving average of the throughput (paper 002, section II)."""
+"""Window of the moving average of the throughput (paper 002, section II)."""
 _TALL_PX, _PANEL_PX, _EVENTS_PX = 300, 150, 70
 _MOST_POINTS = 5_000
-"""Of the power: not measured, several for each pixel; the least and the most of each stretch are drawn."""
+"""Maximum points of the power curve, several for each pixel; minimum and maximum of each interval are drawn.
+Not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerTransfer:
-    """What a sender did, and what arrived; times in ns since the channel's begin, each (n,) int64.
+    """Sent and arrived data of a transfer; times in ns since the start of the channel, each (n,) int64.
 
     Parameters
     ----------
     sent_ns, sent_bytes : Times, Numbers
-        When a segment with data left, and its place in the stream.
+        Sending time of each data segment, and its position in the stream.
     arrived_ns, arrived_bytes : Times, Numbers
-        When data arrived, and up to where they reach.
+        Arrival time of data, and the position of their end in the stream.
     window_ns, window_bytes : Times, Numbers
         The congestion window; empty if it is not known.
     """
@@ -95,7 +96,7 @@ def power_figure(
 
 
 def _thinned(time_ns: Times, power_dbm: Array) -> tuple[Array, Array]:
-    """Return seconds and power, of many steps the least and the most of each stretch."""
+    """Return seconds and power; of many steps the minimum and maximum of each interval."""
     per = -(-len(power_dbm) // (_MOST_POINTS // 2))
     if per < 3:
         return time_ns / NS_PER_S, power_dbm

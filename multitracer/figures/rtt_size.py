@@ -1,11 +1,11 @@
 """The RTT of transactions by message size: its median for each transport, and its distribution.
 
-The median stands on a log2 axis of sizes (paper 000, figures 1, 3, 5 and 6). Dashed is what would be expected
-if the RTT grew with the size on a straight line; on this axis that is a curve, as the paper says. A median
-counts a dropped transaction as longer than any. Below stands how many were dropped, where any was.
+The sizes have a log2 axis (paper 000, figures 1, 3, 5 and 6). The dashed line is the RTT that grows linearly
+with the size; on this axis it is a curve, as the paper says. A median counts a dropped transaction as longer
+than any other. The lower panel shows the share of dropped transactions, if there are any.
 
 The distribution has a panel for each size, all transports in it: paired CDFs. A curve ends at the share that
-was not dropped; a diamond stands there if that is not all.
+was not dropped; a diamond marks it if some were dropped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _RTT_PX, _DROPPED_PX = 380, 90
 _APART = 0.045
-"""Octaves between the marks of neighbouring arms, so that their bars do not hide each other."""
+"""Octaves between the marks of neighbouring variants, so that their bars do not overlap."""
 _CURVE_POINTS = 60
 _FADED = 0.75
 _MOST_ABOVE = 1.7
@@ -39,7 +39,7 @@ _MOST_ABOVE = 1.7
 
 
 class _Drawn(NamedTuple):
-    """An arm with its numbers and its looks."""
+    """A variant with its numbers and its style."""
 
     arm: Arm
     table: Table
@@ -83,7 +83,7 @@ def rtt_size_sheet(arms: Sequence[Arm], *, theme: ThemeName = "light") -> Sheet:
 
 
 def looks_of(arms: Sequence[Arm]) -> list[SeriesStyle]:
-    """Return the style of each arm; arms of one name, which differ in the varied parameter, share it."""
+    """Return the style of each arm; variants of one name, which differ in the varied parameter, share it."""
     names = list(dict.fromkeys(arm.name for arm in arms))
     return [ARMS[names.index(arm.name) % len(ARMS)] for arm in arms]
 
@@ -329,7 +329,7 @@ def cdf_sheet(arms: Sequence[Arm], *, theme: ThemeName = "light") -> Sheet:
 
 
 def _gaps(arms: Sequence[Arm]) -> dict[tuple[str, int], str]:
-    """Return the comparison of two arms at a size: ratio of medians, and the farthest vertical distance."""
+    """Return the comparison of two variants at each size: ratio of medians, and largest vertical distance."""
     gaps = {}
     if len({arm.name for arm in arms}) == 2:
         for first, second in pairs(arms):

@@ -3,9 +3,9 @@
 Labels follow docs/figures.md (paper 004, section 4.5). Rules of the file: time is int64 nanoseconds,
 values are int64 in the base unit of their panel (bytes, nanoseconds, bit/s), rows are in order of time.
 
-`thin` keeps the same picture with fewer points, and all rare events: M4 keeps the first, last, lowest and
-highest point of every bin of time, so that a line drawn through the kept points covers the same pixels as the
-line through all of them (Jugel et al., "M4: a visualization-oriented time series data aggregation", VLDB
+`thin` keeps the picture with fewer points, and all rare events: M4 keeps the first, last, lowest and highest
+point of every bin of time, so that a line through these points covers the same pixels as the line through all
+points (Jugel et al., "M4: a visualization-oriented time series data aggregation", VLDB
 2014). Written in NumPy, because tsdownsample 0.1.5 panics on some times that a hostile capture can hold, and
 is no faster here.
 """
@@ -40,7 +40,7 @@ class Series:
     label : str
         Its name in the legend, for example ``TcpSnd_data``.
     role : str
-        The key of its look in `palette.LOOKS`.
+        The key of its style in `palette.LOOKS`.
     time_ns : ndarray of int64, shape (n,)
         Not decreasing.
     value : ndarray of int64, shape (n,)
@@ -50,14 +50,14 @@ class Series:
     frame, file : ndarray of int, shape (n,), optional
         The packet that each point comes from: its number in the file, and the file's index.
     answer : ndarray of int, shape (n,), optional
-        The number of the packet that answers it, for points that two packets make.
+        The number of the acknowledging packet, for points that come from two packets.
     rare : bool
         Whether each single point matters, so that thinning must keep it.
     bound : bool
-        Whether it is a bound to compare with, such as a window: where it lies far above the rest, it leaves
-        the picture instead of squashing what is below.
+        Whether it is a bound, such as a window: where it is far above the other series, it is cut off instead
+        of compressing them.
     doc : str
-        What it shows and where it comes from, in a sentence.
+        Meaning and source of the series, in a sentence.
     """
 
     label: str
@@ -77,7 +77,7 @@ class Series:
 
     @property
     def is_drawn(self) -> Mask:
-        """Which points are drawn: all but the breaks."""
+        """Mask of the drawn points: all except breaks."""
         return np.asarray(self.value != BREAK)
 
     def take(self, index: Array | slice) -> Series:
@@ -135,17 +135,17 @@ BINS = 1024
 """About one per pixel of a wide screen."""
 
 RARE_LIMIT = 20_000
-"""Up to so many points, a series of rare events is kept whole; above, its events are not rare."""
+"""Maximum points of a series of rare events that are all kept; with more, its events are not rare."""
 
 _PER_BIN = 4
 _SPAN_BITS = 41
-"""Of the time span when it is cut into bins: with up to 2^21 bins the products stay below 2^62."""
+"""Maximum bits of the time span for binning: with up to 2^21 bins the products stay below 2^62."""
 
 
 def thin(series: Series, *, bins: int = BINS) -> Series:
     """Return the series with at most 4 points (8 if it has bars) in each of `bins` bins of time, as M4 keeps.
 
-    A rare series of up to `RARE_LIMIT` points is returned whole.
+    A rare series of up to `RARE_LIMIT` points is returned unchanged.
     """
     points = len(series)
     if points <= max(_PER_BIN * bins, RARE_LIMIT * series.rare):

@@ -1,8 +1,8 @@
 """A sheet: panels in a grid or one above the other, on axes that are not a capture's time.
 
-Every figure carries two layouts, for a desk and for a phone (`layout.meta["narrow"]`): text in a figure does
-not wrap by itself, and three panels side by side are no use on 390 pixels. `plot.js` chooses. A report draws
-the same sheet as still pictures (`report/still_sheet.py`).
+Every figure has two layouts, for a desktop and for a phone (`layout.meta["narrow"]`): text in a figure does
+not wrap by itself, and three panels side by side do not fit 390 pixels. `plot.js` chooses. A report draws the
+same sheet as static SVG (`report/still_sheet.py`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from multitracer.figures.palette import Props, ThemeName
 
 _WIDE_LETTERS, _NARROW_LETTERS = 92, 38
-"""What fits on paper, too, and beside a phone's axis (measured: 580 and 250 pixels)."""
+"""Letters of a line that fit on paper, and beside the axis on a phone (measured: 580 and 250 pixels)."""
 _LINE_PX = 17
 _TITLE_PX = 14
 """Between a panel and the words above it, and what is above them."""
 _BELOW_PX = 46
-"""For the tick labels and the title of an x axis."""
+"""Space for the tick labels and the title of an x axis."""
 _LEGEND_PX = 24
 _BUTTONS_PX = 26
-"""Room for plotly's buttons above all else."""
+"""Space for plotly's buttons at the top."""
 _GUTTER = 0.065
 
 
@@ -42,9 +42,9 @@ class SheetPanel:
         Written above it, in bold.
     height_px : int
     x, y : dict
-        What its axes have besides the theme's looks.
+        Properties of its axes besides those of the theme.
     empty : str
-        Why nothing is in it, if nothing is.
+        Why the panel is empty, if it is.
     notes : list of dict
         Annotations at data coordinates of this panel; their text is markup of ours.
     shapes : list of dict
@@ -72,7 +72,7 @@ def axis_name(letter: str, number: int) -> str:
 
 
 class Sheet(NamedTuple):
-    """Panels and what is drawn in them.
+    """Panels with their traces.
 
     Attributes
     ----------
@@ -81,9 +81,9 @@ class Sheet(NamedTuple):
     traces : list of dict
         Each belongs to the cell whose number (from 1) its axes have.
     theme : "light" or "dark"
-        Of the colours of the traces.
+        Theme of the trace colours.
     columns : int
-        On a desk; a phone shows one.
+        Columns on a desktop; a phone shows one.
     """
 
     cells: list[SheetPanel]
@@ -119,7 +119,7 @@ def _blanks(cells: list[SheetPanel]) -> list[Props]:
 
 @dataclass(frozen=True, slots=True)
 class _Screen:
-    """Where a sheet is shown: how many letters fit above a panel, how many panels side by side."""
+    """The screen of a sheet: letters that fit above a panel, and panels side by side."""
 
     theme: ThemeName
     letters: int

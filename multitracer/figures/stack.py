@@ -1,8 +1,8 @@
 """Panels of series stacked over one time axis, as the plain dict that plotly calls a figure.
 
 A plain dict costs a tenth of `plotly.graph_objects.Figure`, whose validation a report does not need; `figure`
-makes the validated object. Every panel has its own value axis; all share the time axis, so zooming is in
-step. A panel without a point says why.
+makes the validated object. Every panel has its own value axis; all share the time axis, so they zoom
+together. A panel without a point states why.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 BOUND_NOTE = "bound"
-"""The name of a note that holds for the whole time only; a report writes its own for each view."""
+"""Name of a note that is valid only for the whole time; a report writes its own for each view."""
 
 TIME_TITLE = "seconds from the start of the capture"
-"""What stands below the time axis of a link that ran at its own speed."""
+"""Title of the time axis for a link at real speed."""
 
 _GAP, _GAPS = 0.055, 0.28
 """Free share of the height between two panels, and between all: of ten, half the figure would be free."""
@@ -35,9 +35,9 @@ _MOST_SHADES = 500
 _SHADE_OPACITY = 0.16
 _READING_PX = 3
 _LOW_SHARE = 0.6
-"""A panel with less of the height has room for few labels."""
+"""Share of the height below which a panel has few labels."""
 _LINE_LETTERS = 100
-"""Of a figure that is 1000 pixels wide."""
+"""Letters of a line in a figure that is 1000 pixels wide."""
 _ROOM = 0.05
 """Free share of a value axis above and below what is drawn."""
 
@@ -90,9 +90,9 @@ class Panel:
     title : str
         Written above it.
     unit : Unit
-        Of its series' values.
+        Unit of the values of its series.
     share : float
-        Of the height, relative to the other panels.
+        Height, relative to the other panels.
     series : list of Series
         Empty ones are left out of the figure.
     empty : str
@@ -100,8 +100,8 @@ class Panel:
     from_zero : bool
         Whether the value axis always shows 0.
     shades : bool
-        Whether its series are 1 while something holds, else 0, on no scale: each such time of a rare series,
-        in its colour, shades the background of all panels.
+        Whether its series are 1 while a state lasts, else 0, without a scale: each such interval of a rare
+        series shades the background of all panels in its colour.
     """
 
     key: str
@@ -303,7 +303,10 @@ def _value_axis(panel: Panel, domain: list[float]) -> Props:
 
 
 def _shades(panel: Panel, origin_ns: int, theme: ThemeName) -> list[Props]:
-    """Return a rectangle for each time in which a series of the panel is 1; the longest if there are many."""
+    """Return a rectangle for each interval in which a series of the panel is 1.
+
+    The longest if there are many.
+    """
     shapes = []
     for series in (s for s in panel.drawn if s.rare):
         begins = np.flatnonzero(series.value[:-1] == 1)

@@ -47,7 +47,7 @@ OFFSET_BYTES = 10_000
 _HEIGHT_PX = 1050
 _LEAST_PX = 420
 _WHOLE_SHARE = 0.22 + 3.2 + 1.6 + 1.2 + 1.2
-"""Of all panels, `_HEIGHT_PX` high together."""
+"""Sum of the shares of all panels, which are `_HEIGHT_PX` high together."""
 _NO_SCALE = Unit(1, "", "")
 _RECEIVER = {"TcpRcv_data": "received", "TcpRcv_ack": "receiver_ack"}
 _VARIABLES = {
@@ -56,24 +56,25 @@ _VARIABLES = {
     "TcpSnd_srtt": ("rtt", "srtt"),
     "TcpSnd_rto": ("rtt", "rto"),
 }
-"""The sender's variables: in which panel, in which role."""
+"""Panel and role of each variable of the sender."""
 _PLACES = {TcpPhase.LOSS: "timeout", TcpPhase.RECOVERY: "recovery"}
 
 
 @dataclass(frozen=True, slots=True)
 class StackedView:
-    """What of the figure is drawn; times are ns since 1970 in link time.
+    """The part of the figure to draw; times are ns since 1970 in link time.
 
     Parameters
     ----------
     from_ns, to_ns : int, optional
         Draw only this interval, both ends included; the trendlines are fitted to it.
     offset_bytes : int
-        By how much the groups of series are drawn apart: the link's above the sender's, the receiver's below.
+        Distance between the groups of series: those of the link above those of the sender, the receiver's
+        below.
     labels : sequence of str
-        Draw only the series whose labels match one of these patterns; empty for the usual ones.
+        Draw only the series whose labels match one of these patterns; empty for the default ones.
     fits : sequence of Fit
-        Trendlines to draw instead of one through each group; where labels are chosen, these alone.
+        Trendlines to draw instead of one through each group; if labels are chosen, only these.
     marks : sequence of FigureMark
         Intervals to frame.
     """
@@ -87,7 +88,7 @@ class StackedView:
 
 
 WHOLE: StackedView = StackedView()
-"""All of the usual series."""
+"""A view of all default series."""
 
 
 def stacked(
@@ -103,10 +104,10 @@ def stacked(
     Parameters
     ----------
     transfer : Transfer
-        What the recording's logs hold of it.
+        The connection in the logs of the recording.
     view : StackedView
     panels : list of Panel, optional
-        Of this view, if they were made already; thinned in place.
+        Panels of this view, if they were made already; thinned in place.
     origin_ns : int, optional
         The time that the axis calls 0; the sender's first packet by default.
     theme : "light" or "dark"
@@ -114,12 +115,12 @@ def stacked(
     Returns
     -------
     plotly.graph_objects.Figure
-        With buttons that zoom to the places worth a look.
+        The figure, with buttons that zoom to interesting intervals.
 
     Raises
     ------
     InputError
-        If no series has a label that is asked for, or no line can be fitted.
+        If no series has a requested label, or no line can be fitted.
     """
     if origin_ns is None:
         origin_ns = axis_origin_ns(transfer)

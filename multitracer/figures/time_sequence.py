@@ -52,7 +52,7 @@ def time_sequence(
     origin_ns : int, optional
         The time that the axis calls 0; the connection's first segment by default.
     from_ns, to_ns : int, optional
-        Draw only this interval, thinned for it alone; both ends belong to it.
+        Draw only this interval, thinned for it alone; both ends are included.
     theme : "light" or "dark"
 
     Returns
@@ -109,9 +109,9 @@ def time_sequence_panels(
     ----------
     direction : FigureDirection
     speed : float
-        That of the recorded link, for the title that tells how long throughput is averaged.
+        Speed of the recorded link, for the title that shows the averaging time of throughput.
     kept : callable, optional
-        What is kept of each series; all of its points by default.
+        Function that thins each series; by default all points are kept.
     """
     window_ns = _rate_window_ns(direction)
     makers: list[Callable[[FigureDirection], list[Series]]] = [
@@ -250,9 +250,9 @@ def _flight_series(direction: FigureDirection) -> list[Series]:
 
 
 _RATE_WINDOWS, _FEWEST_WINDOWS = 400, 10
-"""A connection lasts so many windows of its rates at most, and at least."""
+"""Maximum and minimum number of rate windows in a connection."""
 _LONGEST_WINDOW_NS = 10**17
-"""Three years: what a capture with broken times gets."""
+"""Maximum window, three years: for captures with wrong times."""
 _PROVENANCES = (
     (Provenance.TIMESTAMP, "rtt_timestamp", "ACK of new data that echoes the segment's timestamp (RFC 7323)"),
     (Provenance.SACK, "rtt_sack", "SACK block that names the segment (RFC 2018)"),
@@ -384,7 +384,7 @@ def plain_connection_figure(
     Parameters
     ----------
     begin_ns, end_ns : int, optional
-        Draw only begin <= time < end, thinned for that stretch alone.
+        Draw only begin <= time < end, thinned for that interval alone.
 
     Other parameters are those of `connection_figure`.
     """

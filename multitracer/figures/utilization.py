@@ -1,7 +1,7 @@
-"""Figure 6 of paper 004: how many transfers used their channel how well, and how fast they were.
+"""Figure 6 of paper 004: histogram of the channel utilization of transfers, with their throughput.
 
-A bin is a rounded-up utilization, as the paper counts (its footnote 5): 99 < u <= 100 is 100. Above each bin
-stands the range of the throughput that its transfers reached.
+A bin is a rounded-up utilization, as the paper counts (its footnote 5): 99 < u <= 100 is 100. The bar in each
+bin is the range of the throughput of its transfers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _ROLE, _RANGE_ROLE = "data", "retransmission"
 
 
 def rounded_up(utilization: Array) -> Array:
-    """Return utilizations as whole percent, rounded up; what is 99.0000001 by rounding errors is 99.
+    """Return utilizations as whole percent, rounded up.
+
+    Rounding errors are removed first (99.0000001 becomes 99).
 
     Parameters
     ----------
@@ -53,7 +55,7 @@ def utilization_histogram(
     Parameters
     ----------
     utilization : ndarray, shape (n,)
-        Of each transfer, 0 to 1.
+        Utilization of each transfer, 0 to 1.
     throughput_bytes_per_s : ndarray, shape (n,)
         Payload over duration, bytes/s.
     excluded : int
@@ -100,7 +102,7 @@ def _bars(bins: Array, shares: Array, percent: Array, theme: ThemeName) -> Props
 
 
 def _ranges(bins: Array, percent: Array, kbps: Array, theme: ThemeName) -> Props:
-    """Return a bar from the least to the greatest throughput of each bin, on the right axis."""
+    """Return a bar from the minimum to the maximum throughput of each bin, on the right axis."""
     full = [int(b) for b in bins if (percent == b).any()]
     low = np.array([kbps[percent == b].min() for b in full])
     high = np.array([kbps[percent == b].max() for b in full])

@@ -32,11 +32,11 @@ class NamedInterval:
     Parameters
     ----------
     key : str
-        What kind of place: "start", "worst_rtt", "pause", "retransmissions", "zero_window" or "reset".
+        Kind of interval: "start", "worst_rtt", "pause", "retransmissions", "zero_window" or "reset".
     from_ns, to_ns : int
-        The interval, with room around what is meant.
+        The interval, with a margin.
     about_ns : int
-        How long the thing itself took; 0 for an instant.
+        Duration of the event itself; 0 for an instant.
     """
 
     key: str
@@ -45,7 +45,7 @@ class NamedInterval:
     about_ns: int = 0
 
     def meets(self, from_ns: int | None, to_ns: int | None) -> bool:
-        """Whether it overlaps with an interval; a bound of None is no bound."""
+        """Whether it overlaps with an interval; None means no bound."""
         return (to_ns is None or self.from_ns <= to_ns) and (from_ns is None or self.to_ns >= from_ns)
 
 
@@ -92,7 +92,7 @@ def places(direction: FigureDirection) -> list[NamedInterval]:
 def with_presets(
     figure: go.Figure, places: Sequence[NamedInterval], *, origin_ns: int, theme: ThemeName
 ) -> go.Figure:
-    """Return the figure with a button for each place and one for the whole.
+    """Return the figure with a button for each interval and one for all.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def with_presets(
         Changed in place.
     places : sequence of NamedInterval
     origin_ns : int
-        What the figure's time axis calls 0.
+        Origin of the figure's time axis, ns.
     theme : "light" or "dark"
     """
     buttons: list[dict[str, object]] = [

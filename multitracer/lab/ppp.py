@@ -1,8 +1,8 @@
 """PPP in HDLC-like framing on an asynchronous line (RFC 1662), with FCS-16.
 
 A frame is `7e ff 03 protocol information FCS-16 7e`, octets 7e, 7d and those of the control character map
-escaped as `7d` and the octet exclusive-or 20. The framer opens with a flag after idle time or a reset: what
-a dead frame left in the receiver's buffer then ends there and does not swallow the next frame.
+escaped as `7d` and the octet exclusive-or 20. The framer begins with a flag after idle time or a reset: an
+incomplete frame in the receiver's buffer then ends there, and the next frame is not lost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MIRRORED = bytes(int(f"{octet:08b}"[::-1], 2) for octet in range(256))
 def fcs16(data: bytes) -> int:
     """Return the FCS register after `data` (RFC 1662, appendix C.2), before the final complement.
 
-    The sender appends the complement, low octet first; over a whole good frame the result is 0xf0b8.
+    The sender appends the complement, low octet first; over a complete intact frame the result is 0xf0b8.
 
     Examples
     --------

@@ -31,7 +31,7 @@ class ChannelPower:
 
     @property
     def threshold_dbm(self) -> float | None:
-        """Below it the link is down."""
+        """Power below which the link is down; None if the link has no threshold."""
         return self._received.threshold_dbm
 
     @property
@@ -42,7 +42,7 @@ class ChannelPower:
 
     @property
     def fades(self) -> Fades | None:
-        """The stretches below the threshold: part of the time, number, mean length (None without one).
+        """The fades below the threshold: share of the time, number, mean duration (None without a threshold).
 
         Examples
         --------
@@ -75,14 +75,14 @@ def received_power(
     scenario : str
         Name of a bundled scenario, such as "ray-1", or the path of a TOML file.
     seed : int, optional
-        Another one than the scenario's.
+        Random seed; by default that of the scenario.
     threshold_dbm : float, optional
-        Another one than its link's.
+        Threshold; by default that of its link.
 
     Raises
     ------
     InputError
-        If there is no such scenario, or its radio cannot be.
+        If there is no such scenario, or its radio is impossible.
 
     Examples
     --------

@@ -176,7 +176,7 @@ class CentaurusClient:
 
 _MAX_CLIENTS = 4096
 _LONGEST_MS = 600_000
-"""How long a reply is tried at most, however patient the client says it is."""
+"""Upper bound on how long the server tries to send a reply, whatever timeout the client states."""
 
 
 def _name_of(address: Address) -> str:

@@ -33,7 +33,7 @@ class CentaurusEndpoint(Protocol):
     clock: Callable[[], int]
 
     refused: bool
-    """Whether the peer's host said that nobody listens there."""
+    """Whether the peer's host answered that no program listens on the port."""
 
     @property
     def worker(self) -> Worker:
@@ -59,7 +59,7 @@ class UdpEndpoint:
     bind : (host, port)
         Where to listen; port 0 takes a free one. By default only this machine can reach it.
     only : (host, port), optional
-        The one peer whose datagrams are let in.
+        The only peer whose datagrams are accepted.
 
     Raises
     ------
@@ -83,7 +83,7 @@ class UdpEndpoint:
         if only is not None:
             self._socket.connect(only)
         self.refused = False
-        """Whether the peer's host said that nobody listens there."""
+        """Whether the peer's host answered that no program listens on the port."""
         self.unsendable = 0
         """Datagrams that the kernel refused; for the protocol they are lost."""
 
@@ -230,7 +230,7 @@ class SerialLine:
     PreflightError
         If pyserial is not installed.
     InputError
-        If it is no serial port, or another program has it.
+        If it is not a serial port, or another program uses it.
     """
 
     def __init__(self, path: str, baud: int = BAUD) -> None:
@@ -275,7 +275,7 @@ class SerialLine:
 
     @property
     def waiting_bytes(self) -> int:
-        """Number of octets that have not left yet."""
+        """Number of octets that are not sent yet."""
         try:
             return len(self._rest) + int(self._port.out_waiting)
         except OSError as error:
@@ -306,7 +306,7 @@ class SerialEndpoint:
         self._lines = list(lines)
         self._in_flight: Outgoing | None = None
         self.refused = False
-        """A line cannot tell."""
+        """Always False: a serial line cannot report a refusal."""
 
     def send(self, address: Address, kind: int, data: bytes, *, lifetime_ns: int) -> int:
         """Put an object into the table of outgoing objects; return its handle."""
@@ -334,7 +334,7 @@ class SerialEndpoint:
         return self._lines[packet.address[0]]
 
     def _push(self) -> None:
-        """Report which packet has left completely, and begin to send the next one."""
+        """Report which packet is sent completely, and begin to send the next one."""
         if self._in_flight is not None:
             line = self._line_of(self._in_flight)
             line.flush()

@@ -1,9 +1,10 @@
 """The messages of a measurement: request, reply, good-bye, and the server's receipt.
 
-Every message begins with 26 octets: two letters, its whole length (4), the run (8), the transaction's number
-in it (4), the length of the reply that is wanted (4), and the client's patience in ms (4). Filler follows up
-to the length that is measured; a good-bye holds the client's recorded values as JSON, a receipt what only the
-server knows. The receipt is ours, sent after everything that is measured.
+Every message begins with 26 octets: two letters, the length of the message (4), the run (8), the number of
+the transaction in the run (4), the requested length of the reply (4), and the client's timeout in ms (4).
+Filler follows up to the length that is measured. A good-bye holds the client's recorded values as JSON. A
+receipt holds the values that only the server knows; it is not part of paper 000, and it is sent after
+everything that is measured.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class Receipt(NamedTuple):
     """The server's values of a transaction; None where its transport does not provide one."""
 
     rtt_ns: int | None
-    """From the reply's first byte out to the good-bye's first byte in."""
+    """Time from the first byte of the reply sent to the first byte of the good-bye received."""
     retransmitted_segments: int | None
-    """Of the reply."""
+    """Segments of the reply that were sent again."""
     sent_bytes: int | None
     """Bytes that the server's transport sent since the request, repetitions included."""
     request_payload_bytes: int | None
@@ -108,7 +109,7 @@ def recorded_values(body: bytes) -> dict[str, object]:
     Raises
     ------
     RemoteProtocolError
-        If they are no JSON object, or too long.
+        If they are not a JSON object, or are too long.
     """
     if len(body) > _MAX_GOODBYE_BYTES:
         raise RemoteProtocolError(f"a good-bye of {len(body)} octets")
@@ -194,7 +195,7 @@ class KernelConnection(socket.socket):
 
     @classmethod
     def dial(cls, address: tuple[str, int], timeout_s: float) -> KernelConnection:
-        """Return a connection to a server; an OSError says why there is none."""
+        """Return a connection to a server; raise OSError with the reason if it cannot be made."""
         connected = socket.create_connection(address, timeout_s)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return cls(fileno=connected.detach())
@@ -205,7 +206,7 @@ class KernelConnection(socket.socket):
 
 
 class MessageReader:
-    """Finds messages in a stream that arrives in pieces of any size; its memory is bounded by one message."""
+    """Finds messages in a stream that arrives in chunks of any size; it stores at most one message."""
 
     def __init__(self) -> None:
         self._gathered = bytearray()

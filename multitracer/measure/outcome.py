@@ -23,9 +23,9 @@ class TransactionOutcome:
     start_ns: int
     """Just before the request was handed over, ns since 1970."""
     connect_ns: int | None = None
-    """What setting up the connection took; None if none was set up for this transaction."""
+    """Time to set up the connection; None if this transaction used an existing one."""
     rtt_ns: int | None = None
-    """From handing the request over until the whole reply was there."""
+    """Time from handing over the request to the last byte of the reply."""
     server_rtt_ns: int | None = None
     retransmitted_client: int | None = None
     """Segments that the client sent again, of the request."""
@@ -59,7 +59,7 @@ class TransactionOutcome:
         self.request_payload_bytes = receipt.request_payload_bytes
 
     def compare(self, offset_ns: int, uncertainty_ns: int) -> None:
-        """Keep a comparison of the clocks if its bounds are closer than those of the previous one."""
+        """Store a comparison of the clocks if it is more exact than the stored one."""
         if self.clock_uncertainty_ns is None or uncertainty_ns < self.clock_uncertainty_ns:
             self.clock_offset_ns, self.clock_uncertainty_ns = offset_ns, uncertainty_ns
 
@@ -78,7 +78,7 @@ class TransactionOutcome:
     def in_link_time(self, speed: float) -> TransactionOutcome:
         """Return the outcome in link time, for a link that ran `speed` times as fast as a real one.
 
-        `start_ns` stays what the clock showed, as in every log.
+        `start_ns` is not converted: it stays the time that the clock showed, as in every log.
         """
         durations = {name: getattr(self, name) for name in _DURATIONS}
         return replace(self, **{name: value and round(value * speed) for name, value in durations.items()})

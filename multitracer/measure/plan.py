@@ -42,12 +42,12 @@ class Transaction:
     """One request / reply / good-bye that is to be done."""
 
     number: int
-    """Its place in the plan, from 1."""
+    """Position in the plan, from 1."""
     vary: Varied
     size_bytes: int
-    """Of the message that is varied."""
+    """Size of the message whose size is varied."""
     repetition: int
-    """From 1."""
+    """Number of the repetition, from 1."""
     request_bytes: int
     reply_bytes: int
     connection: Connection
@@ -77,10 +77,10 @@ class MeasurementPlan:
     """HOST:PORT or serial:PATH; empty over a modelled link."""
     experiments: tuple[Experiment, ...]
     timeout_s: float = 120.0
-    """Without its reply for so long, a transaction is dropped."""
+    """A transaction is dropped if its reply is not complete after this time."""
     labels: dict[str, str] = field(default_factory=dict)
     over: str | None = None
-    """The modelled link that both ends are on; then there is no server to name."""
+    """The modelled link between client and server; None for a real server."""
 
     def __post_init__(self) -> None:
         _check(self.protocol in get_args(ProtocolName), "protocol", self.protocol)
@@ -107,7 +107,7 @@ class MeasurementPlan:
 
     @property
     def label_names(self) -> list[str]:
-        """The labels that at least one transaction has."""
+        """Names of all labels that any transaction has."""
         return sorted({*self.labels, *(name for each in self.experiments for name in each.labels)})
 
     def document(self) -> Document:
@@ -117,7 +117,7 @@ class MeasurementPlan:
         return document
 
     def measurement(self) -> Measurement:
-        """Return the plan as it stands in a manifest."""
+        """Return the plan as a manifest states it."""
         rest = self.document()
         protocol, server, over = (rest.pop(name) for name in ("protocol", "server", "over"))
         return Measurement(protocol, server or None, over, rest)
@@ -131,7 +131,7 @@ class MeasurementPlan:
         return cls(**{**document, "experiments": tuple(experiments)})
 
     def transactions(self) -> Iterator[Transaction]:
-        """Yield the transactions in order: sizes as they are given, each so many times."""
+        """Yield the transactions in order: the sizes as given, each repeated `sessions` times."""
         number = 0
         for each in self.experiments:
             for size in each.sizes:

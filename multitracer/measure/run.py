@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Connect = Callable[[int], Client]
     """Returns a client, given the number of the run."""
     Progress = Callable[[int, int, int], None]
-    """Is told how many transactions are done, how many of them were dropped, and how many are planned."""
+    """Called with the number of transactions done, of these dropped, and planned."""
 
 # transactions.csv: one line for each finished transaction, on disk before the next transaction begins.
 #
@@ -69,7 +69,7 @@ class MeasureJournal:
         self._columns = [*TRANSACTIONS.names[:-1], *(LABEL + name for name in plan.label_names)]
         self.path = folder / FILE
         self.outcomes: dict[int, str] = {}
-        """What became of the transactions that are done, by their numbers."""
+        """Outcome of each transaction that is done, by its number."""
         self.rtts_s: dict[int, float] = {}
         try:
             self._stream = self.path.open("a+b")
@@ -172,9 +172,9 @@ def carry_out(
     connect : callable
         Makes the client.
     progress : callable
-        Told after each transaction.
+        Called after each transaction.
     about : Manifest, optional
-        What the manifest of a new folder says beside the plan. If a run is gone on with, its variables must
+        What else the manifest of a new folder states. When an earlier run is continued, the variables must
         be those of the folder.
     lasting : bool
         As `MeasureJournal`.
@@ -182,7 +182,7 @@ def carry_out(
     Returns
     -------
     MeasureJournal
-        What became of each transaction; closed.
+        The outcome of each transaction; already closed.
 
     Raises
     ------

@@ -39,9 +39,9 @@ class Served:
     number: int
     request_payload_bytes: int | None = None
     replied_ns: int = 0
-    """When the reply was handed over."""
+    """Time at which the reply was handed to the transport."""
     goodbye_ns: int | None = None
-    """When the first byte of the good-bye came in."""
+    """Time at which the first byte of the good-bye arrived."""
     retransmitted: int | None = None
     sent_bytes: int | None = None
 
@@ -69,7 +69,7 @@ class TransactionLog:
     def __init__(self, folder: Path | None, clock: Callable[[], int]) -> None:
         self.count = 0
         self.not_recorded = 0
-        """Transactions for which the log had no room any more."""
+        """Number of transactions that were not written because the log was full."""
         self._clock = clock
         self._path = folder / RECORDS if folder is not None else None
         if folder is not None:
@@ -145,9 +145,9 @@ class Dialogue:
         self._served: Served | None = None
         self._before: Mapping[str, int] = {}
         self.unsent = b""
-        """What is to be sent; whoever sends takes it away."""
+        """Octets to send; the sender removes what it has sent."""
         self.has_asked = False
-        """Whether a request ever came: until then the client is a stranger."""
+        """Whether this client has sent a request; until then it may be closed first."""
 
     def hear(self, octets: bytes) -> None:
         """Take the octets that arrived.

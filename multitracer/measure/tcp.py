@@ -42,16 +42,16 @@ _CHUNK_BYTES = 65_536
 
 
 class TcpClient:
-    """Does transactions over one connection, or one connection each.
+    """Does transactions over one TCP connection, or over a new connection for each.
 
     Parameters
     ----------
     dial : callable
-        Connects to the server within so many seconds, or raises an OSError.
+        Connects to the server; takes a timeout in seconds; raises OSError if it fails.
     run : int
-        A number that tells this run's messages from those of others.
+        Number of the run; messages of other runs are ignored.
     timeout_s : float
-        When a transaction is dropped.
+        Time after which a transaction is dropped, s.
     clock : callable, optional
         Returns the time, ns since 1970.
     """
@@ -167,7 +167,7 @@ class TcpClient:
 _MAX_CONNECTIONS = 256
 _MAX_PER_HOST = 64
 _IDLE_NS = 3600 * NS_PER_S
-"""After so long a client that has asked before makes room for another."""
+"""Idle time after which the server may close a client that has sent requests, to accept another."""
 _BACKLOG = 64
 
 
@@ -259,7 +259,10 @@ class TcpServer:
         return True
 
     def _made_room(self, among: Iterable[_Connection], now_ns: int) -> bool:
-        """Return whether an idle connection was closed: the longest idle, those that never asked first."""
+        """Close the longest idle connection, first among those without a request.
+
+        Return whether one was closed.
+        """
         first = min(among, key=lambda each: (each.dialogue.has_asked, each.heard_ns))
         if first.dialogue.has_asked and now_ns - first.heard_ns < _IDLE_NS:
             return False

@@ -1,4 +1,4 @@
-"""From the user's names (HOST:PORT, serial:PATH, tcp, centauruscomm, wtcp) to clients and servers."""
+"""Makes clients and servers from the user's names (HOST:PORT, serial:PATH, tcp, centauruscomm, wtcp)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _STATION = 1
 _VISIT_NS = 20 * NS_PER_MS
 """How often the server asks an idle client on a serial line; a request waits for half of it on average."""
 _OBJECTS_WAITING = 4
-"""For one peer: a reply, a receipt, and those of a transaction that was given up."""
+"""Objects that may wait for one peer: a reply, a receipt, and both of an abandoned transaction."""
 _TIMERS = ("watchdog_ns", "cap_ns", "lifetime_ns", "max_lifetime_ns", "probe_ns", "visit_ns")
 _WTCP_TIMES = (
     "min_ack_interval_ns",
@@ -58,7 +58,7 @@ _WTCP_TIMES = (
 )
 _WTCP_RATES = ("initial_rate_packets_per_s", "increase_packets_per_s", "min_rate_bps", "max_rate_bps")
 _PEERS_PER_HOST = 512
-"""Several campaigns may come from one machine, each from a port of its own."""
+"""Largest number of peers on one host: several campaigns may run there, each on its own port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class TransportOptions:
     key: bytes | None = None
     baud: int = BAUD
     speed: float = 1
-    """Link seconds in a second: timers and rates are those of the link, divided by it."""
+    """Link seconds in a real second: timers are divided by it, rates are multiplied."""
 
     def config(self, *accepted: bytes) -> CentaurusConfig:
         """Return the protocol's configuration for an end that receives these messages."""
@@ -236,8 +236,8 @@ def _centaurus_server(
 CLIENTS: Mapping[ProtocolName, Callable[[str, int, float, TransportOptions], Client]] = MappingProxyType(
     {"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client}
 )
-"""Transport -> what makes a client of it from the server's name, the run's number, patience and options."""
+"""Function that makes a client, by transport; it takes server, run number, timeout and options."""
 SERVERS: Mapping[
     ProtocolName, Callable[[Sequence[str], Path | None, TransportOptions], tuple[MeasureServer, str]]
 ] = MappingProxyType({"tcp": _tcp_server, "centauruscomm": _centaurus_server, "wtcp": _wtcp_server})
-"""Transport -> what makes a server of it from what to listen to, the folder of its record, and options."""
+"""Function that makes a server, by transport; it takes addresses, the folder of its log, and options."""

@@ -7,7 +7,7 @@ The table is CSV, a column for each variable, its levels below its name:
     1024,per-session,campus
     8192
 
-or TOML, which may say the rest, too:
+or TOML, which may also hold the other settings:
 
     protocol = "tcp"
     vary = "reply"
@@ -50,18 +50,19 @@ SETTINGS = {
     "sessions": int, "other_bytes": int, "connection": str, "timeout_s": float,
     "repetitions": int, "seed": int,
 }  # fmt: skip
-"""What a table may say of every tuple, and its type; all but the last two may be variables."""
+"""Settings that a table may state for all tuples, and their types; the last two cannot be variables."""
 _OF_THE_PLAN = ("repetitions", "seed")
 REPETITION = "repetition"
-"""The label that tells the repetitions of a tuple apart."""
+"""Name of the label that holds the number of the repetition."""
 _RESERVED = {each.name for each in fields(Variables)} - {"tcp_profile"} | {
     REPETITION, "tcp", "sealed", "capture", "nodelay",
 }  # fmt: skip
 """Names that a manifest has for other things."""
 _MOST_LEVELS = 1_000
-"""Of a variable; the table is read by a person. Not measured."""
+"""Maximum levels of a variable; a person reads the table. Not measured."""
 _MOST_TUPLES = 100_000
-"""Repetitions included: each is a folder, and a campaign of so many is read. Not measured."""
+"""Maximum tuples, repetitions included: each is a folder, and a campaign of so many can be read. Not
+measured."""
 _DEEPEST = 8
 """Tables in tables; a scenario has three."""
 _SEPARATOR = "\0"
@@ -71,9 +72,9 @@ class Tuple(NamedTuple):
     """One combination of levels, to be measured once."""
 
     number: int
-    """Its place in the product, from 1; the last variable varies fastest."""
+    """Position in the product, from 1; the last variable varies fastest."""
     repetition: int
-    """From 1."""
+    """Number of the repetition, from 1."""
     levels: dict[str, str]
 
     @property
@@ -84,17 +85,17 @@ class Tuple(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A plan whose tuples are all combinations of levels, each measured so many times."""
+    """A plan whose tuples are all combinations of levels, each measured the same number of times."""
 
     variables: dict[str, tuple[str, ...]]
-    """Name -> its levels as text."""
+    """Levels of each variable as text, by its name."""
     effects: dict[str, dict[str, Document]] = field(default_factory=dict)
-    """Name -> level -> the settings that it stands for: `link.…` are keys of the link's scenario."""
+    """Settings that a level stands for, by variable and level; `link.…` are keys of the link's scenario."""
     settings: Document = field(default_factory=dict)
-    """Of every tuple."""
+    """Settings of all tuples."""
     repetitions: int = 1
     seed: int = 1
-    """Of the order; over a modelled link also that of the first repetition's radio."""
+    """Random seed of the order; over a modelled link also that of the radio in the first repetition."""
 
     @property
     def count(self) -> int:
@@ -130,8 +131,8 @@ class Product:
 
         Notes
         -----
-        Random is the SHA-256 of seed, repetition and levels: every version and machine gives one order, and
-        what is measured already changes nothing of the rest.
+        The random order comes from the SHA-256 of seed, repetition and levels: every version and machine
+        gives the same order, and tuples that are already measured do not change the order of the others.
         """
         return sorted(self._tuples(), key=lambda each: self._place(each, blocks))
 
@@ -196,7 +197,7 @@ def parse_product(text: str, *, path: str, more: Mapping[str, object] | None = N
     Parameters
     ----------
     text : str
-        TOML if `path` ends so, else CSV.
+        TOML if `path` ends in .toml, else CSV.
     path : str
         For messages, and for its ending.
     more : mapping, optional
@@ -325,7 +326,7 @@ def _check_settings(values: Document, path: str) -> None:
 PLAN, DONE, SESSIONS = "plan.json", "done.jsonl", "sessions"
 _SCHEMA = "multitracer.plan/1"
 _MAX_BYTES = 64 << 20
-"""Of either file; 100,000 tuples have 10 MB."""
+"""Maximum size of either file; 100,000 tuples take 10 MB."""
 _MAY_GROW = "repetitions"
 
 
@@ -335,13 +336,13 @@ class MeasuredTuples:
     Parameters
     ----------
     folder : Path
-        That of the plan; it exists.
+        Folder of the plan; it must exist.
     plan : Product
 
     Attributes
     ----------
     done : dict of str to (int, int)
-        Name of a tuple -> its transactions, and how many of them were dropped.
+        Transactions of each tuple and how many of them were dropped, by its name.
 
     Raises
     ------
@@ -385,7 +386,7 @@ class MeasuredTuples:
         return self._folder / SESSIONS / name
 
     def add(self, name: str, transactions: int, dropped: int) -> None:
-        """Note that a tuple is measured whole."""
+        """Note that a tuple is completely measured."""
         line = json.dumps({"tuple": name, "transactions": transactions, "dropped": dropped})
         self._stream.write(line.encode() + b"\n")
         self._stream.flush()

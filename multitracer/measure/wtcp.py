@@ -30,7 +30,7 @@ _CLOSE_S = 5.0
 """How long `close` waits for the peer's end: the longest round trip of paper 001 (4 s) and a margin."""
 _LONGEST_WAIT_S = 1.0
 _ERRORS = {"timed out": errno.ETIMEDOUT}
-"""Why a connection ended -> the error that a socket raises; for anything else that of a reset."""
+"""Error number that a socket raises, by the reason why a connection ended; by default a reset."""
 
 
 class DatagramWay(Protocol):
@@ -40,7 +40,7 @@ class DatagramWay(Protocol):
     """Returns the time, ns since 1970."""
 
     def send(self, octets: bytes) -> None:
-        """Send a datagram; an OSError says that this host refused it."""
+        """Send a datagram; raise OSError if this host refuses it."""
 
     def take(self, wait_s: float) -> bytes | None:
         """Return the next datagram, None if none arrives in the given time; an OSError is an ICMP error."""
@@ -90,11 +90,11 @@ class WtcpClientStream:
     Parameters
     ----------
     way : DatagramWay
-        Leads to the server; closed with the connection.
+        Carries datagrams to the server; closed with the connection.
     config : WtcpConfig
         Parameters of this end.
     random_bytes : callable, optional
-        Returns so many bytes that nobody can guess.
+        Returns the given number of random bytes, for keys that must not be guessed.
     """
 
     def __init__(
@@ -110,13 +110,16 @@ class WtcpClientStream:
 
     @classmethod
     def dial(cls, address: tuple[str, int], config: WtcpConfig, timeout_s: float) -> WtcpClientStream:
-        """Return a connection to a server by UDP; an OSError says why there is none."""
+        """Return a connection to a server over UDP; raise OSError with the reason if it fails."""
         made = cls(UdpWay(address), config)
         made.open(timeout_s)
         return made
 
     def open(self, timeout_s: float) -> None:
-        """Return when the server has answered; an OSError says why it has not, and closes the way."""
+        """Wait until the server has answered.
+
+        Close the socket and raise OSError with the reason if it does not.
+        """
         self.settimeout(timeout_s)
         self.connection.open(self._clock())
         try:
@@ -208,7 +211,10 @@ class WtcpClientStream:
                 self.connection.receive(octets, self._clock())
 
     def _note_refusal(self) -> None:
-        """Raise while connecting: nobody listens there; later it is a loss, as anyone can forge it."""
+        """Raise an error while connecting: no program listens.
+
+        Later count it as a loss: anyone can forge it.
+        """
         if self.connection.state is WtcpState.SYN_SENT:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         self.unsendable += 1
@@ -230,7 +236,7 @@ _DATAGRAMS_A_STEP = 64
 """Datagrams taken, and sent, before the others are looked at."""
 _RECEIVE_BUFFER_BYTES = 1 << 20
 _STRANGER_NS = 60 * NS_PER_S
-"""A client that has asked for nothing in so long makes room for others."""
+"""Time after which a client without a request may be closed, to accept others."""
 
 
 @dataclass(slots=True)
@@ -254,7 +260,7 @@ class WtcpService:
     clock : callable
         Returns the time, ns since 1970.
     random_bytes : callable
-        Returns so many bytes that nobody can guess.
+        Returns the given number of random bytes, for keys that must not be guessed.
     """
 
     def __init__(
@@ -277,7 +283,7 @@ class WtcpService:
             self._clients.append(self._client(address, connection))
 
     def serve(self) -> None:
-        """Take what every client sent, and answer; what is to be sent then comes out of `worker`."""
+        """Read what each client sent, and answer; `worker` then holds the datagrams to send."""
         self._clients = [each for each in self._clients if self._serve(each)]
 
     def _client(self, peer: Hashable, connection: WtcpConnection) -> _Client:
@@ -343,7 +349,7 @@ class WtcpServer:
         return str(host), int(port)
 
     def close(self) -> None:
-        """Close the socket; clients notice by the silence."""
+        """Close the socket; clients notice it by their timeouts."""
         self._socket.close()
 
     def work(self, wait_s: float) -> None:

@@ -5,12 +5,12 @@
     3
     17
 
-Each line is one delivery opportunity, in whole milliseconds since the trace's start; several in one
-millisecond are as many lines. Stamps never go back. The last one is also the trace's length, after which it
-begins again. There are no comments and no empty lines. Any list of ascending integers looks like such a
-trace, so a file is read as one only where an option or a scenario names it.
+Each line is one delivery opportunity, in whole milliseconds since the start of the trace. Several
+opportunities in one millisecond are several equal lines. Stamps never decrease. The last stamp is also the
+length of the trace, after which it repeats. There are no comments and no empty lines. Any list of ascending
+integers looks like such a trace, so a file is read as one only where an option or a scenario names it.
 
-Source: mm-link of Mahimahi (Netravali et al., USENIX ATC 2015), its rules as its behaviour shows them.
+Source: mm-link of Mahimahi (Netravali et al., USENIX ATC 2015), its rules are taken from its behaviour.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from multitracer.tables import Document, Times
 
 OPPORTUNITY_BYTES = 1504
-"""What one opportunity delivers: an IP packet of 1500 octets and the 4 that a TUN device puts before it."""
+"""Size of one opportunity: an IP packet of 1500 octets and the 4-octet header of a TUN device."""
 _MOST_MS = 1 << 42
-"""139 years: beyond it ns do not fit into int64."""
+"""Latest stamp, 139 years: later times in ns do not fit into int64."""
 _MOST_DIGITS = 13
-"""Of a number up to `_MOST_MS`."""
+"""Maximum digits of a stamp up to `_MOST_MS`."""
 
 
 class CapacityTrace:
@@ -41,12 +41,12 @@ class CapacityTrace:
     Parameters
     ----------
     stamps_ms : iterable of int
-        One for each opportunity, in ms since the trace's start; never descending, the last above 0.
+        Time of each opportunity, in ms since the start; never descending, the last one above 0.
 
     Raises
     ------
     InputError
-        If there is none, one is negative or too late, they descend, or the trace lasts 0 ms.
+        If there is no stamp, one is negative or too late, stamps descend, or the trace lasts 0 ms.
     """
 
     def __init__(self, stamps_ms: Iterable[int]) -> None:
@@ -91,7 +91,7 @@ class CapacityTrace:
         return len(self) * (OPPORTUNITY_BYTES - 4) * 8_000 / self.lasts_ms
 
     def facts(self) -> Document:
-        """Return what a manifest says of it."""
+        """Return the entry of the trace in a manifest."""
         return {"opportunities": len(self), "lasts_ms": self.lasts_ms}
 
     def text(self) -> str:
@@ -105,14 +105,14 @@ def parse_capacity_trace(text: str, *, path: str) -> CapacityTrace:
     Parameters
     ----------
     text : str
-        A whole file.
+        The complete file.
     path : str
         Its name, for messages.
 
     Raises
     ------
     FormatError
-        If a line is no whole number of ms, one goes back, there is none, or the trace lasts 0 ms.
+        If a line is not a whole number of ms, a stamp decreases, the file is empty, or the trace lasts 0 ms.
     """
     stamps: list[int] = []
     before = 0

@@ -1,4 +1,4 @@
-"""A recorded radio: which frames of a link failed, as text, to replay them under any transport.
+"""An error trace: which frames of a link failed, as text, to replay the errors under any transport.
 
     # multitracer error-trace 1
     # slot_ns 20000000
@@ -29,7 +29,7 @@ Runs = tuple[tuple[int, int], ...]
 """(first slot, number of slots), ascending."""
 
 RADIO = "truth/radio.txt"
-"""Where the folder of a run over a modelled GSM link keeps its error trace."""
+"""Path of the error trace in the session folder of a run over a modelled GSM link."""
 _TITLE = "# multitracer error-trace 1"
 _MOST_SLOTS = 1 << 40  # not measured: 697 years of slots of 20 ms
 
@@ -45,11 +45,11 @@ class ErrorTrace:
     up: Runs
     down: Runs
     down_slot_ns: int = 0
-    """Time of one frame of `down`; 0: that of `up`."""
+    """Duration of one frame of `down`; 0: the same as `up`."""
 
     @classmethod
     def from_slots(cls, *, slot_ns: int, slots: int, up: Iterable[int], down: Iterable[int]) -> ErrorTrace:
-        """Return the trace in which exactly these slots failed; each direction ascending."""
+        """Return the trace in which exactly these slots failed; slots of each direction must ascend."""
         return cls(slot_ns=slot_ns, slots=slots, up=tuple(_runs(up)), down=tuple(_runs(down)))
 
     @property
@@ -77,7 +77,7 @@ class ErrorTrace:
 
 
 class LostRuns:
-    """Collects the failed slots of one direction while it passes."""
+    """Collects the failed slots of one direction during a run."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[int, int]] = []
@@ -114,14 +114,14 @@ def parse_error_trace(text: str, *, path: str) -> ErrorTrace:
     Parameters
     ----------
     text : str
-        A whole file.
+        The complete file.
     path : str
         Its name, for messages.
 
     Raises
     ------
     FormatError
-        If a line follows another format, or slots do not ascend.
+        If a line has another format, or slots do not ascend.
     """
     lines = text.splitlines()
     if not lines or lines[0].strip() != _TITLE:

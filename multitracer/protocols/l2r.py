@@ -54,16 +54,16 @@ _SIGNALS: dict[int, Literal["", "break", "break-ack"]] = {
     Address.BREAK: "break",
     Address.BREAK_ACK: "break-ack",
 }
-"""Addresses of a last status octet -> what it signals."""
+"""Signal of a last status octet, by its address."""
 
 
 def unpack(info: bytes) -> list[L2rCharacters]:
-    """Return the pieces of an information field, in order.
+    """Return the status octets of an information field, each with its characters, in order.
 
     Raises
     ------
     L2rError
-        If the field is empty, an address is 0, or more characters are announced than there are.
+        If the field is empty, an address is 0, or it announces more characters than it holds.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def unpack(info: bytes) -> list[L2rCharacters]:
 
 
 def _piece(info: bytes, at: int) -> tuple[L2rCharacters, int, bool]:
-    """Return the piece at `at`, where the next one begins, and whether there is one."""
+    """Return the status octet at `at`, its characters, the next position, and whether there is another."""
     status, address = info[at] & _STATUS, info[at] & ~_STATUS
     if address == Address.FULL:
         return L2rCharacters(status, info[at + 1 :]), len(info), False

@@ -16,18 +16,18 @@ from typing import NamedTuple
 
 
 STREAM_BITS = 40
-"""Streams of mobiles begin this power of two behind each other, so that no two of them overlap in the log of
-the fixed side: a terabyte passes in no run, and 30 of them stay below the 2**53 of rlpdump."""
+"""Distance between the stream offsets of two mobiles, as a power of two, so that they do not overlap in the
+log of the fixed side: no run sends a terabyte, and 30 streams stay below the limit 2**53 of rlpdump."""
 
 
 class PieceSent(NamedTuple):
-    """A link frame with a piece of a packet has left this side: MDLP's I frame, a Bluetooth ACL packet."""
+    """A link frame was sent with a part of a packet: an I frame of MDLP, or a Bluetooth ACL packet."""
 
     time_ns: int
-    """When its transmission ended."""
+    """Time at which the transmission ended."""
     tick: int
     air_us: int
-    """From its first bit to its last."""
+    """Time on air, from the first bit to the last."""
     wire_bytes: int
     """Octets of the link frame, its headers included."""
     offset_bytes: int
@@ -36,13 +36,13 @@ class PieceSent(NamedTuple):
     """1 for the first transmission."""
     ip_id: int | None = None
     seq: int | None = None
-    """Of the packet that it is a piece of; where it holds several, the first."""
+    """Sequence number of the packet that the frame carries; of several packets, that of the first."""
     cause: str = ""
     """Why it was sent again: srej, poll, arq."""
 
 
 class PieceReceived(NamedTuple):
-    """Such a frame arrived intact at this side."""
+    """A link frame with a part of a packet arrived intact at this side."""
 
     time_ns: int
     tick: int
@@ -51,11 +51,11 @@ class PieceReceived(NamedTuple):
     ip_id: int | None = None
     seq: int | None = None
     cause: str = ""
-    """Why it was thrown away: duplicate; reset while the link is set up anew."""
+    """Why the frame was discarded: duplicate; reset while the link is set up again."""
 
 
 class PieceLost(NamedTuple):
-    """Such a frame did not arrive at this side; the model knows that, the receiver may not."""
+    """A link frame with a part of a packet did not arrive; the model knows it, the receiver may not."""
 
     time_ns: int
     tick: int
@@ -64,14 +64,14 @@ class PieceLost(NamedTuple):
     ip_id: int | None = None
     seq: int | None = None
     cause: str = ""
-    """block: not decoded; outage: there was no channel; loss: behind a channel that recovers none."""
+    """block: not decoded; outage: no channel; loss: on a link without error recovery."""
 
 
 class BurstSent(NamedTuple):
     """A burst of blocks on a channel; on a contended one, those of one access."""
 
     time_ns: int
-    """When it ended; it began `air_us` before."""
+    """Time at which the burst ended; it began `air_us` before."""
     tick: int
     air_us: int
     blocks: int
@@ -86,11 +86,11 @@ class RateAssigned(NamedTuple):
     time_ns: int
     tick: int
     rate_bps: int
-    """Of the channel; 9600 is the fundamental one alone."""
+    """Rate of the channel; 9600 is the fundamental channel alone."""
     queue_bytes: int
-    """What waited for it."""
+    """Bytes that waited in the queue."""
     offset_bytes: int
-    """Where the stream of that mobile begins: in the log of the fixed side it tells whose channel it is."""
+    """Stream offset of the mobile: in the log of the fixed side it identifies the mobile."""
 
 
 class NakSent(NamedTuple):
@@ -99,7 +99,7 @@ class NakSent(NamedTuple):
     time_ns: int
     tick: int
     attempts: int
-    """Which round it is, from 1."""
+    """Number of the NAK round, from 1."""
     wire_bytes: int
     """Octets that are missing."""
     offset_bytes: int
@@ -107,7 +107,7 @@ class NakSent(NamedTuple):
 
 
 class NakGivenUp(NamedTuple):
-    """The last round of NAKs was in vain: what is behind the missing octets is delivered without them."""
+    """The last round of NAKs failed: the octets after the missing ones are delivered without them."""
 
     time_ns: int
     tick: int
@@ -118,16 +118,16 @@ class NakGivenUp(NamedTuple):
 
 
 class AccessWaitStarted(NamedTuple):
-    """Data at this side wait for a contended channel; none of them is being transmitted."""
+    """Data at this side wait for access to a shared channel; none is being transmitted."""
 
     time_ns: int
     tick: int
     cause: str = ""
-    """new, full (the burst before was as long as one may be), collision, undecoded, outage."""
+    """Reason: new, full (the previous burst had the maximum length), collision, undecoded, outage."""
 
 
 class AccessWaitEnded(NamedTuple):
-    """The wait is over: a burst begins now, or the channel is away."""
+    """The wait for access ended: a burst begins, or the channel is lost."""
 
     time_ns: int
     tick: int
@@ -139,7 +139,7 @@ class AccessWaitEnded(NamedTuple):
 
 
 class OutageStarted(NamedTuple):
-    """The channel between the two sides is away from now on."""
+    """The channel between the two sides is lost from now on."""
 
     time_ns: int
     tick: int
@@ -156,7 +156,7 @@ class OutageEnded(NamedTuple):
 
 
 class FrameSent(NamedTuple):
-    """A frame left this side. Idle RR and NULL frames are counted, not reported."""
+    """A frame was sent. Idle RR and NULL frames are counted, not reported."""
 
     time_ns: int
     tick: int
@@ -176,8 +176,8 @@ class FrameReceived(NamedTuple):
     tick: int
     octets: bytes
     fate: str = ""
-    """Of information: delivered, stored, duplicate, refused. Of any frame: ignored, with state or content
-    the reason; empty for control frames that were obeyed."""
+    """What the receiver did: delivered, stored, duplicate or refused (information frames); ignored, with the
+    reason state or content (any frame); empty for control frames that took effect."""
 
 
 class FrameLost(NamedTuple):
@@ -186,7 +186,7 @@ class FrameLost(NamedTuple):
     time_ns: int
     tick: int
     octets: bytes = b""
-    """What came instead, if the radio hands it up; empty if it does not."""
+    """Damaged octets, if the radio delivers them; empty if it does not."""
 
 
 class Connected(NamedTuple):
@@ -215,7 +215,7 @@ class ResetStarted(NamedTuple):
     time_ns: int
     tick: int
     cause: str
-    """n2: a frame or poll was repeated N2 times in vain; peer: SABM received; forced: the user asked."""
+    """Reason: n2 (a frame or poll was repeated N2 times), peer (SABM received), forced (the user asked)."""
     n_s: int | None = None
     """Number of the frame that failed."""
     attempts: int | None = None
@@ -248,7 +248,7 @@ class CallDropped(NamedTuple):
     time_ns: int
     tick: int
     cause: str
-    """n2: this side gave up instead of resetting; lost: the layer below took the channel away."""
+    """Reason: n2 (this side gave up instead of resetting), lost (the layer below lost the channel)."""
 
 
 class Disconnected(NamedTuple):

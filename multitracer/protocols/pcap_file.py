@@ -1,8 +1,8 @@
 """Writes capture files as bytes: pcap and pcapng.
 
 Source: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Times are nanoseconds since 1970. Every
-function returns one whole header, record or block, so a file can be appended to and be cut anywhere: what
-precedes the cut stays readable.
+function returns one complete header, record or block. A file can therefore be appended to, and everything
+before a cut stays readable.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def pcap_header(*, link_type: int = LINKTYPE_RAW, snap_bytes: int = _SNAP_BYTES)
 def pcap_record(
     packet: bytes, *, time_ns: int, snap_bytes: int = _SNAP_BYTES, original_bytes: int | None = None
 ) -> bytes:
-    """Return the record of one packet, of which at most `snap_bytes` are kept.
+    """Return the record of one packet, cut to at most `snap_bytes`.
 
-    `original_bytes` is its length on the wire, if `packet` is not all of it.
+    `original_bytes` is the length on the wire, if `packet` is already cut.
 
     Raises
     ------

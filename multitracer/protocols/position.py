@@ -1,11 +1,11 @@
 """Output of satellite receivers: NMEA 0183 sentences, and the reports of gpsd.
 
 A line comes in; a fix or a part of one comes out (`nmea.sentence`, `gpsd.report`), with time, place, height,
-speed and accuracy, as far as it says so. `Epochs` joins the sentences of one instant, `Dates` gives times of
-day their date.
+speed and accuracy, as far as the line holds them. `Epochs` joins the sentences of one instant, `Dates` gives
+times of day their date.
 
-What must hold: a line that cannot be used raises only `NmeaError` or `ReportError`; what a receiver leaves
-empty is NA. A time is that of the receiver (UTC), never that of arrival.
+What must hold: a line that cannot be used raises only `NmeaError` or `ReportError`; an empty field is
+NA. A time is that of the receiver (UTC), never that of arrival.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DAY_NS = 86_400 * NS_PER_S  # without leap seconds, as POSIX
 _MOST_WAITING = 10_000
 """Bounds memory: fixes without a date wait for one; at 1 Hz nearly three hours."""
 LONGEST = 256
-"""Characters; the standard says 82, receivers say more."""
+"""Maximum characters of a line; the standard allows 82, real receivers write more."""
 _SENTENCE = re.compile(r"\$([A-Z][!-+\--~ ]{2,80})(?:,([^*$]{0,240}))?\*([0-9A-Fa-f]{2})")
 _TIME = re.compile(r"(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?")
 _DATE = re.compile(r"(\d\d)(\d\d)(\d\d)")
@@ -57,7 +57,7 @@ def sentence(line: str) -> tuple[str, list[str]]:
     Raises
     ------
     NmeaError
-        If it is no sentence or its checksum is another.
+        If it is not a sentence, or its checksum is wrong.
     """
     text = line.strip()
     match = _SENTENCE.match(text) if len(text) <= LONGEST else None
@@ -93,7 +93,7 @@ class Epochs:
         self._fix |= {name: value for name, value in values.items() if value is not None}
 
     def finish(self) -> Iterator[Fix]:
-        """Yield the present epoch, if it holds a position or states that there is none."""
+        """Yield the current epoch, if it holds a position or reports that there is no fix."""
         fix, self._fix = self._fix, {}
         if "valid" not in fix:
             return
@@ -166,7 +166,7 @@ def _zda(f: list[str]) -> Fix:
 
 _READERS = {"RMC": _rmc, "GGA": _gga, "GLL": _gll, "GNS": _gns, "GSA": _gsa, "VTG": _vtg, "ZDA": _zda}
 KEPT = frozenset(_READERS)
-"""The types that tell of a position."""
+"""Sentence types that report a position."""
 
 
 def _coordinates(f: Sequence[str]) -> Fix:
@@ -219,9 +219,10 @@ def _days(year: int, month: int, day: int) -> int | None:
 
 
 class Dates:
-    """Gives fixes their dates: one without a date gets that of its neighbours.
+    """Gives each fix its date; a fix without a date gets that of its neighbours.
 
-    A time of day that falls by more than half a day is after midnight. Fixes before the first date wait.
+    A time of day that decreases by more than half a day is after midnight. Fixes before the first known date
+    wait for it.
     """
 
     def __init__(self) -> None:
@@ -260,7 +261,7 @@ class Dates:
 
 
 def _midnights(before_ns: int, tod_ns: int) -> int:
-    """Return how many midnights lie between two times of day that are less than half a day apart."""
+    """Return the number of midnights (-1, 0 or 1) between two times of day less than half a day apart."""
     return round((before_ns - tod_ns) / DAY_NS)
 
 
@@ -270,7 +271,7 @@ def _midnights(before_ns: int, tod_ns: int) -> int:
 
 
 WATCH = b'?WATCH={"enable":true,"json":true};\n'
-"""What gpsd is told, to hear its reports."""
+"""Command that makes gpsd send its reports."""
 _ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z")
 _COLUMNS = {
     "lat": ("lat_deg", 90.0),
@@ -292,7 +293,7 @@ def report(line: str) -> tuple[str, Fix]:
     Raises
     ------
     ReportError
-        If the line is no JSON object with a class.
+        If the line is not a JSON object with a class.
     """
     try:
         document = json.loads(line)

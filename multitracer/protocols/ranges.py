@@ -1,4 +1,4 @@
-"""A set of integers kept as disjoint half-open ranges: the units that arrived or were SACKed."""
+"""A set of integers, stored as disjoint half-open ranges: the units that arrived or were SACKed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RangeSet:
         return None
 
     def covers(self, left: int, right: int) -> bool:
-        """Return whether the set holds all of `[left, right)`; an empty range is always held."""
+        """Return whether the set holds all of `[left, right)`; always True for an empty range."""
         if left >= right:
             return True
         holder = self.holding(left)

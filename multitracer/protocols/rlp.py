@@ -1,7 +1,7 @@
-"""Frames of the GSM radio link protocol (3GPP TS 24.022), versions 0 and 1, for whoever reads or writes them.
+"""Frames of the GSM radio link protocol (3GPP TS 24.022), versions 0 and 1: reading and writing.
 
-`decode` makes an `RlpFrame` of octets, `read_header` and `position_tables` read many frames at once, as
-a log needs. Frames have 240 bits or 576 (TS 24.022, 5.1), and for studies three sizes of no standard.
+`decode` makes an `RlpFrame` of octets. `read_header` and `position_tables` serve to read the many frames of a
+log fast. Frames have 240 or 576 bits (TS 24.022, 5.1); three more sizes, for studies, are not standard.
 
 The protocol's entities, which exchange frames over slots, belong to the lab: `multitracer.lab.rlp`.
 
@@ -25,7 +25,7 @@ from multitracer.errors import LocalProtocolError, RemoteProtocolError
 _REFLECTED = 0xAD85DD  # TS 24.022, 4.4: the generator polynomial of degree 24, bits reversed
 _ONES = 0xFFFFFF  # 24 bits: the register's start
 RESIDUE = 0xF36E49
-"""What `fcs24` yields over a whole frame, FCS included, when the frame is intact."""
+"""Result of `fcs24` over a complete intact frame, FCS included."""
 
 
 def _byte_remainder(octet: int) -> int:
@@ -39,10 +39,10 @@ _STEP = tuple(_byte_remainder(octet) for octet in range(256))  # CRC by octets
 
 @cache
 def position_tables(length: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    """Return the FCS of `length` zero octets and, per position, what each octet value adds to it.
+    """Return the FCS of `length` zero octets and, for each position, the contribution of each octet value.
 
-    The code is linear, so an octet's share depends only on its value and its distance from the end. One
-    look-up and one exclusive-or per octet is half the work of the usual shift register in Python.
+    The code is linear, so the contribution of an octet depends only on its value and its distance from the
+    end. One look-up and one exclusive-or per octet is half the work of a shift register in Python.
     """
     tables = [_STEP]
     for _ in range(length - 1):
@@ -54,7 +54,7 @@ def position_tables(length: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
 
 
 _LENGTHS = frozenset((27, 69, 39, 141, 285))
-"""Octets before the FCS of frames of 240 and 576 bits, and of those of studies; others have no tables."""
+"""Octets before the FCS, for frames of 240 and 576 bits and the three sizes for studies."""
 
 
 @lru_cache(maxsize=256)  # of frames on the air: each is sealed, and checked when it arrives
@@ -103,11 +103,11 @@ _UNNUMBERED = 63  # TS 24.022, 5.2: N(S) 111111
 
 
 class FrameError(RemoteProtocolError):
-    """Octets that are no RLP frame: a wrong length, a wrong FCS, or an unassigned code point."""
+    """Octets that are not a valid RLP frame: wrong length, wrong FCS, or unassigned code point."""
 
 
 class FcsError(FrameError):
-    """Octets whose FCS does not fit: the slot was not decodable."""
+    """Octets with a wrong FCS: the slot could not be decoded."""
 
 
 class FrameKind(IntEnum):
@@ -122,7 +122,7 @@ class FrameKind(IntEnum):
 
 
 class Supervisory(IntEnum):
-    """What an S or I+S frame reports of the other direction (clause 5.2.3)."""
+    """Supervisory function of an S or I+S frame, about the other direction (clause 5.2.3)."""
 
     RR = 0
     RNR = 1
@@ -147,7 +147,7 @@ class Unnumbered(IntEnum):
 class RlpFrame(NamedTuple):
     """One frame, decoded.
 
-    `n_s` is None but in I+S frames, `n_r` is None in U frames. `function` is a `Supervisory` in S and I+S
+    `n_s` is set only in I+S frames; `n_r` is None in U frames. `function` is a `Supervisory` in S and I+S
     frames and an `Unnumbered` in U frames.
     """
 
@@ -163,12 +163,12 @@ class RlpFrame(NamedTuple):
     """25 or 67 octets (in studies 37, 139, 283); empty means all zero when encoding."""
 
     def encode(self, *, octets: int = 30) -> bytes:
-        """Return the frame as it goes on the channel.
+        """Return the frame as octets for the channel.
 
         Parameters
         ----------
         octets : int
-            One of `FRAME_OCTETS`; the information is padded with zeros to fit.
+            Frame size, one of `FRAME_OCTETS`; the information is padded with zeros.
 
         Raises
         ------
@@ -226,7 +226,7 @@ def read_header(header: int) -> RlpHeader:
     Raises
     ------
     FrameError
-        If N(R) is beyond 61 or the M bits of a U frame are not assigned.
+        If N(R) is above 61 or the M bits of a U frame are not assigned.
     """
     command, poll_final = bool(header & 1), bool(header >> 9 & 1)
     n_s, n_r = header >> 3 & 0x3F, header >> 10
@@ -261,16 +261,16 @@ def decode(octets: bytes, *, check_fcs: bool = True) -> RlpFrame:
     Parameters
     ----------
     octets : bytes
-        One whole frame, of a length in `FRAME_OCTETS`.
+        One complete frame, of a length in `FRAME_OCTETS`.
     check_fcs : bool
-        False for a frame that the radio has already vouched for.
+        False for a frame that the radio has already checked.
 
     Raises
     ------
     FrameError
         If the length or a code point is wrong.
     FcsError
-        If the FCS does not fit.
+        If the FCS is wrong.
 
     Examples
     --------
@@ -290,12 +290,12 @@ _decode_short = lru_cache(maxsize=1024)(decode)
 
 
 def decode_slot(octets: bytes, *, length: int) -> RlpFrame:
-    """Return the frame that came in a slot for frames of `length` octets.
+    """Return the frame received in a slot for frames of `length` octets.
 
     Raises
     ------
     FcsError
-        If it has another length or its FCS does not fit.
+        If it has another length or a wrong FCS.
     FrameError
         If a code point is wrong.
     """
@@ -307,8 +307,8 @@ def decode_slot(octets: bytes, *, length: int) -> RlpFrame:
 class RlpFrameReader:
     """Cuts a stream of octets into frames.
 
-    RLP has no flags: frames are aligned to radio blocks. Over a carrier that keeps order but not
-    boundaries (a file, a serial line), whoever begins aligned stays aligned.
+    RLP has no flags: frames are aligned to radio blocks. A carrier that keeps the order
+    but not the boundaries (a file, a serial line) stays aligned if the first frame is aligned.
     """
 
     def __init__(self, *, octets: int = 30) -> None:

@@ -1,14 +1,14 @@
 """rlpdump's log: the frames and events of one side of a link, as a pcapng file.
 
 Each frame is a packet of the file: GSMTAP type 0x14 over UDP in raw IP, so that Wireshark 4.2 and later
-dissect it. What a frame cannot say of itself stands in the packet's comment, `key=value` words:
-`off` its first character's position in the sender's stream, `try` the transmission it is, `cause` of a
-repetition, `fate` at the receiver. What is no frame (a reset, XOFF, a packet dropped by the queue) is a
-packet too: a GSMTAP log line, an event's name and its `key=value` words, stamped like a frame. The slot's
-number is the frame number of the GSMTAP header in both.
+dissect it. Facts that the frame itself does not hold stand in the comment of the packet, as `key=value`
+words: `off`, the position of its first character in the sender's stream; `try`, the number of the
+transmission; `cause` of a repetition; `fate` at the receiver. Events without a frame (a reset, XOFF, a packet
+dropped by the queue) are packets too: a GSMTAP log line with the name of the event and its `key=value` words.
+The slot's number is the frame number of the GSMTAP header in both.
 
-Why comments and not a second file: the frames and what explains them cannot get lost from each other, a
-log that is cut is cut at one place, and Wireshark shows both in order without a plug-in.
+Why comments and not a second file: frames and comments cannot be separated, a log that is cut is cut at one
+place, and Wireshark shows both in order without a plug-in.
 
 The file begins with a section whose comment is `rlpdump 1` and facts in `key=value` words, one per side;
 idle frames are counted, not logged.
@@ -44,15 +44,15 @@ APPLICATION = "MultiTracer rlpdump"
 _KEPT_OCTETS = {30: 3, 72: 4, 42: 4, 144: 4, 288: 4}
 """Header and status octet of an information frame; in the longer ones a count may follow."""
 _FACTS = {name: kind._fields[2:] for kind, name in EVENT_NAMES.items()}
-"""Name of each kind of event in the log -> the names of what follows time and slot."""
+"""Names of the facts after time and slot, by the name of the event in the log."""
 _NOTHING = frozenset({None, "", b""})
-"""Facts that are left out."""
+"""Values of facts that are not written."""
 _STAMP, _TICK = struct.Struct("<II"), struct.Struct("!I4xII")
 """Time of a pcapng block; frame number of GSMTAP, with seconds and microseconds of its log line."""
 _TICK_AT, _TEXT_AT = BLOCK_PACKET_AT + FRAME_NUMBER_AT, BLOCK_PACKET_AT + LOG_TEXT_AT
 _MASK = 0xFFFFFFFF  # of those 32 bits
 _DELIVERED = "delivered"
-"""The fate that is not written down, because it is that of nearly every frame."""
+"""The default fate, which is not written because nearly every frame has it."""
 
 Fact = str | int | float
 
@@ -81,13 +81,13 @@ class RlpdumpWriter:
     Parameters
     ----------
     side : {"mobile", "fixed"}
-        Whose log this is; it tells which direction was sent and which received.
+        Side whose log this is; it decides which direction counts as sent.
     facts : mapping
-        What a reader should know: `slot_ns`, `speed`, `clock`, `t1_ms`, ... Values without spaces.
+        Facts for the reader: `slot_ns`, `speed`, `clock`, `t1_ms`, ... Values without spaces.
     keep : {"headers", "frames"}
-        "headers" cuts information frames behind the relay's status octet, as tcpdump does with a snap
-        length: users' data stay out of the log, and a busy link takes less than 1 kB/s compressed.
-        "frames" keeps all octets, FCS included.
+        "headers" cuts information frames after the status octet of the relay, like a snap length of
+        tcpdump: users' data stay out of the log, and a busy link takes less than 1 kB/s compressed.
+        "frames" stores all octets, FCS included.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class RlpdumpWriter:
         return b"".join(map(self.record, events))
 
     def record(self, event: LinkEvent, time_ns: int | None = None) -> bytes:
-        """Return the record of one event, a frame or a line; `time_ns` instead of its own time."""
+        """Return the record of one event, a frame or a log line; `time_ns` replaces its own time."""
         time_ns = event.time_ns if time_ns is None else time_ns
         if isinstance(event, FrameSent):
             tries = event.attempt if event.attempt > 1 else None
@@ -157,7 +157,7 @@ def _text(event: LinkEvent) -> str:
 
 @lru_cache
 def _template(name: str, count: int) -> str:
-    """Return the words of an event with so many facts, their values open."""
+    """Return the template of an event's words, with a place for each of `count` facts."""
     return " ".join([name, *(f"{fact}=%s" for fact in _FACTS[name][:count])])
 
 

@@ -75,7 +75,7 @@ class TcpCaState(IntEnum):
     DISORDER = 1
     """Duplicate ACKs or SACKs arrived; nothing was retransmitted yet."""
     CWR = 2
-    """The window is being reduced for a reason that is no loss: ECN, or a drop in the host itself."""
+    """The window is being reduced without a loss: ECN, or a drop in the host itself."""
     RECOVERY = 3
     """Fast retransmit."""
     LOSS = 4
@@ -88,11 +88,11 @@ class ReadBy(IntEnum):
     TCP_INFO = 1
     """Polled: the state at some instant between read_before and read_after."""
     TCP_PROBE = 2
-    """At the arrival of a segment, before it changed the state."""
+    """Read at the arrival of a segment, before it changed the state."""
     SS = 3
     """Polled through the text of `ss`, between two time stamps of the recorder."""
     SIFTR = 4
-    """At a packet, where FreeBSD's filter saw it."""
+    """Read at a packet, in the filter of FreeBSD."""
 
 
 class TcpEvent(IntEnum):
@@ -158,7 +158,7 @@ ACTIVE = (
     TcpState.LAST_ACK,
     TcpState.CLOSING,
 )
-"""The states in which a socket has a sender's variables."""
+"""States in which a socket has the variables of a sender."""
 
 _ANY_ACTIVE = sum(1 << state for state in ACTIVE)  # a bit for each state, as idiag_states
 
@@ -389,15 +389,15 @@ def filter_bytecode(*, ports: Iterable[int] = (), networks: Iterable[Network] = 
     Parameters
     ----------
     ports : iterable of int
-        The local or the remote port must be one of these; none given: any.
+        The local or the remote port must be one of these; by default any.
     networks : iterable of IPv4Network or IPv6Network
-        The local or the remote address must lie in one of these; none given: any. An IPv4 network also
-        chooses IPv6 sockets whose addresses are mapped from it.
+        The local or the remote address must be in one of these; by default any. An IPv4 network also
+        selects IPv6 sockets with IPv4-mapped addresses of it.
 
     Raises
     ------
     LocalProtocolError
-        If a port is not one, or the filter is too long for the kernel's 16-bit jumps.
+        If a port is not 1 to 65535, or the filter is too long for the kernel's 16-bit jumps.
     """
     clauses = [
         [_condition(end, port=_checked(port)) for port in ports for end in (_SOURCE, _DESTINATION)],
@@ -526,7 +526,7 @@ def tcp_info_columns(blobs: Sequence[bytes], *, byte_order: ByteOrder = "little"
     Returns
     -------
     dict of str to ndarray of int64, each of shape (n_blobs,)
-        The names are those of `decode_tcp_info`. A field that a struct is too short for, and a rate that is
+        The names are those of `decode_tcp_info`. A field beyond the end of a struct, and a rate that is
         unlimited (all bits set), is NA.
     """
     padded = b"".join(blob[:TCP_INFO_BYTES].ljust(TCP_INFO_BYTES, b"\0") for blob in blobs)

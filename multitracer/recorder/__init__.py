@@ -6,7 +6,7 @@ as child processes (`child.py`), restarts those that die, watches the disk and t
 all logs at one instant (`Clapperboard`), and ends everything in order. `merge.py` joins the folders of two
 ends.
 
-What must hold: the folder opens at any instant, whatever happens to the recorder, even after `kill -9`. A
-collector that fails costs its own log only, and the manifest says how each one ended. This room knows nothing
-of what collectors measure; the screen only follows their logs.
+What must hold: the folder can be opened at any instant, whatever happens to the recorder, even after
+`kill -9`. A collector that fails loses only its own log, and the manifest states how each one ended. This
+package does not know what collectors measure; the screen only follows their logs.
 """

@@ -47,11 +47,11 @@ class CollectorProcess:
         self.runs: list[CollectorRun] = []
         """Every attempt, for the manifest; the last one is the present one."""
         self.due_ns: int | None = 0
-        """When it is to be started (CLOCK_MONOTONIC); None while it runs, or when it is not wanted."""
+        """Time of its next start (CLOCK_MONOTONIC); None while it runs, or if it must not be started."""
         self._process: subprocess.Popen[bytes] | None = None
         self._words: IO[bytes] | None = None
         self.is_ready = False
-        """Whether it runs and said that its source is open."""
+        """Whether the collector runs and has reported that its source is open."""
         self._ready_pipe: int | None = None
         self._started_ns = 0
         self._is_wanted = True
@@ -79,7 +79,7 @@ class CollectorProcess:
 
     @property
     def logs(self) -> list[Path]:
-        """Return the logs of all attempts that are there; a capture that grows goes on in `tcp-0.pcap1`."""
+        """Return the existing logs of all attempts; a long capture continues in `tcp-0.pcap1`."""
         pairs = [self.source.logs(self.folder, attempt) for attempt in range(len(self.runs))]
         names = {path.name for pair in pairs for path in pair if path is not None}
         return [p for p in self.folder.iterdir() if names & {p.name, p.name.rstrip(string.digits)}]
@@ -157,7 +157,7 @@ class CollectorProcess:
         return False
 
     def _has_started(self, now_ns: int) -> bool:
-        """Start the process; if the system refuses (no processes left, a full disk), try again later."""
+        """Start the process; if the system refuses (process limit, full disk), try again later."""
         try:
             self.start()
         except OSError as error:
@@ -189,7 +189,7 @@ class CollectorProcess:
         self._process = None
 
     def say(self, tag: str) -> None:
-        """Give the collector a tag of the clapperboard; a collector that does not read misses it."""
+        """Send the tag of a sync probe to the collector; a collector that does not read it misses it."""
         if self._process is None or self._process.stdin is None:
             return
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
@@ -215,7 +215,7 @@ class CollectorProcess:
 
 
 def _end_group(pid: int) -> None:
-    """End the processes that a collector left in its process group: a tcpdump whose collector was killed."""
+    """End the processes that remain in the group of a collector, such as tcpdump after its collector."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGTERM)
 
@@ -233,14 +233,14 @@ def _outcome(status: int, words: str) -> str:
 
 
 class Work:
-    """COMMAND and a rehearsal's traffic, in sessions of their own: the terminal's Ctrl-C is not for them.
+    """The user's COMMAND and the traffic of a rehearsal, in own sessions: Ctrl-C does not reach them.
 
     Parameters
     ----------
     command : sequence of str
-        What the engineer wants to record; empty for nothing.
+        The command to record; empty for none.
     traffic : sequence of str
-        What runs beside it without a word, until the recording ends; empty for nothing.
+        A command that runs beside it without output until the recording ends; empty for none.
     """
 
     def __init__(self, command: Sequence[str] = (), traffic: Sequence[str] = ()) -> None:
@@ -249,7 +249,7 @@ class Work:
         self._command: subprocess.Popen[bytes] | None = None
         self._traffic: subprocess.Popen[bytes] | None = None
         self.began_ns: int | None = None
-        """When it was begun (CLOCK_MONOTONIC); None before."""
+        """Start time (CLOCK_MONOTONIC); None before the start."""
 
     @property
     def is_due(self) -> bool:
@@ -268,7 +268,7 @@ class Work:
 
     @property
     def status(self) -> int | None:
-        """COMMAND's exit status as in a shell, 128 + n after signal n; None while there is none."""
+        """Exit status of COMMAND as in a shell, 128 + n after signal n; None while it runs."""
         code = self._command.poll() if self._command else None
         return 128 - code if code is not None and code < 0 else code
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multitracer.recorder.plan import RecordingPlan
 
 _RESERVE_BYTES = 64 << 10
-"""Held back so that the manifest can be completed on a disk that became full."""
+"""Reserved space, so that the manifest can be completed when the disk is full."""
 
 
 class SessionFolder:
@@ -63,7 +63,7 @@ class SessionFolder:
             raise InputError(f"{folder}: cannot be made: {error.strerror}; give another place") from error
 
     def note(self, runs: list[CollectorRun]) -> None:
-        """Write the state of the collectors; a full disk is left for the supervisor to notice."""
+        """Write the state of the collectors; a full disk is ignored here, the supervisor notices it."""
         self._manifest.collectors = runs
         with contextlib.suppress(OSError):
             write_manifest(self.folder, self._manifest)
@@ -94,14 +94,14 @@ class SessionFolder:
         self._finish()
 
     def expect(self, host: str, **facts: object) -> None:
-        """Name a second host of which this machine records, too.
+        """Add a second host whose data this machine also records.
 
         Parameters
         ----------
         host : str
             Name of its folder.
         **facts
-            About the recording.
+            Facts of the host in the manifest.
         """
         self._manifest.hosts[host] = _host()
         self.add(**facts)
@@ -171,7 +171,7 @@ class Room:
     free_bytes: int
     total_bytes: int
     lasts_s: float | None
-    """At the rate of the last minute; None while nothing grows."""
+    """Time until the disk is full, at the rate of the last minute; None while nothing grows."""
 
     @property
     def is_short(self) -> bool:
@@ -198,7 +198,7 @@ class Disk:
         Parameters
         ----------
         used_bytes : int
-            What the recording takes so far.
+            Size of the recording so far.
         now_ns : int
             CLOCK_MONOTONIC.
         """

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
-    """Copy the hosts of several session folders into one, which is new or empty.
+    """Copy the hosts of several session folders into one empty folder.
 
     Parameters
     ----------
     sources : sequence of Path
-        Session folders; no host is in two of them.
+        Session folders; no host may be in two of them.
     into : Path
         An empty folder that exists.
     name : str
@@ -42,7 +42,7 @@ def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
     Raises
     ------
     InputError
-        If a folder is no recording, or a host is in two of them.
+        If a folder is not a recording, or a host is in two of them.
     """
     manifests = [_manifest(source) for source in sources]
     owners: dict[str, Path] = {}
@@ -117,9 +117,9 @@ def _about(manifest: Manifest) -> dict[str, object]:
 _FOLDER_NAME = re.compile(r"\w[\w.+-]{0,63}")
 """Names that every file system takes as they are; 64 characters, as Linux takes for a host's name."""
 _TAKEN = frozenset({"truth", "tables"})
-"""Folders of a session that are no hosts: what a model knows, and what `align` keeps."""
+"""Folders of a session that are not hosts: the truth of a model, and the tables of `align`."""
 _KEPT_TABLES = "tables"
-"""What `align` kept is of the session before; it is made anew."""
+"""Tables that `align` stored; they describe the old session and are made again."""
 
 
 def add_logs(session: Path, logs: Sequence[Path], into: Path, *, host: str, name: str) -> Manifest:
@@ -130,7 +130,7 @@ def add_logs(session: Path, logs: Sequence[Path], into: Path, *, host: str, name
     session : Path
         A session folder, with or without a manifest.
     logs : sequence of Path
-        Regular files; files that lie beside them and that their reading needs are given too.
+        Regular files, with any other files that are needed to read them.
     into : Path
         An empty folder that exists.
     host : str
@@ -146,8 +146,8 @@ def add_logs(session: Path, logs: Sequence[Path], into: Path, *, host: str, name
     Raises
     ------
     InputError
-        If the session has such a host, the name is no name of a folder, the manifest cannot be read, or two
-        logs have the same name.
+        If the session has this host already, the name is not valid for a folder, the manifest cannot be read,
+        or two logs have the same name.
     """
     manifest = _manifest_of(session, name)
     _check_host(session, manifest, host)

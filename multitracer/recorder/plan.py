@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Role = Literal["mobile", "fixed"]
 CLAP_PORT = 9009
-"""UDP port to which the clapperboard's probes go; the packet collectors keep it."""
+"""UDP port of the sync probes; the packet collectors capture it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class PlannedCollector:
     """How they end: `.jsonl`."""
     options: tuple[str, ...] = ()
     notes: bool = False
-    """Whether it writes what it says of itself to a second log (`--notes`)."""
+    """Whether the collector writes its own messages to a second log (`--notes`)."""
     packets: bool = False
     """Whether it captures packets."""
     module: str = ""
-    """What is run, `python -m MODULE`; by default our own collector of that name."""
+    """Module that is run with `python -m`; by default our own collector of that name."""
 
     def logs(self, folder: Path, attempt: int) -> tuple[Path, Path | None]:
         """Return the path of the log of one attempt, and that of its messages."""
@@ -64,11 +64,11 @@ class RecordingPlan:
     ready_ns: int = 5 * NS_PER_S
     """The longest that `command` and `traffic` wait for the collectors."""
     tail_ns: int = NS_PER_S
-    """How long the recording goes on when these have ended, for what is still under way."""
+    """How long the recording continues after they end, for packets that are still on their way."""
     clap_every_ns: int = 30 * NS_PER_S
-    """Time between two claps of the clapperboard; 0 none."""
+    """Time between two sync probes; 0 sends none."""
     clap_to: tuple[str, int] = ("127.0.0.1", CLAP_PORT)
-    """Host and port to which the probe is sent: the other end of the session, if it is known."""
+    """Host and port to which sync probes are sent: the other end of the session, if it is known."""
     variables: Document = field(default_factory=dict)
     """Experiment variables for the manifest."""
     wants_packets: bool = False

@@ -198,7 +198,7 @@ class PlainView:
     Parameters
     ----------
     stream : text stream
-        When it breaks (a closed terminal), the recording goes on without a view.
+        Output; if it fails (a closed terminal), the recording continues without a view.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -29,13 +29,13 @@ class Newest:
 
     words: str = ""
     numbers: dict[str, float] = field(default_factory=dict)
-    """Label with unit -> value."""
+    """Values by label with unit."""
     dropped: int | None = None
     """Packets, events or readings that were lost so far."""
     gap: str | None = None
-    """Why the source gives no values now; empty if it gives some, None if nothing tells."""
+    """Why the source gives no values now; empty if it gives some, None if it is not known."""
     alert: str = ""
-    """What the engineer should know of at once."""
+    """Warning for the engineer; empty if there is none."""
     packets: int | None = None
     """How many were recorded so far, where no record of the log is one of them."""
 
@@ -47,7 +47,7 @@ def values_of(name: str, records: Sequence[Record]) -> Newest:
 
 
 def _numbers(record: Record, **labels: str) -> dict[str, float]:
-    """Return the numbers of a record by their labels; what is missing is left out."""
+    """Return the numbers of a record by their labels; missing ones are left out."""
     pairs = ((label, record.get(key)) for key, label in labels.items())
     return {label: float(v) for label, v in pairs if isinstance(v, int | float) and not isinstance(v, bool)}
 
@@ -104,7 +104,7 @@ _RADIO = {
 
 
 def _modem(records: Sequence[Record]) -> Newest:
-    """Return the serving cell's newest values; empty if an answer held none."""
+    """Return the newest values of the serving cell; empty if the answers held none."""
     newest = Newest(dropped=_last(records, "missed"), gap=_gap(records))
     for record in records:
         shown = record.get("shown")
@@ -175,7 +175,7 @@ _BY_COLLECTOR: dict[str, Callable[[Sequence[Record]], Newest]] = {
 
 
 _MOST_BYTES = 256 << 10
-"""Of one look; what came before is passed over, so that a flood does not hold up the supervisor."""
+"""Maximum bytes read at a time; older ones are skipped, so that a fast log does not delay the supervisor."""
 
 
 class Follower:
@@ -185,10 +185,10 @@ class Follower:
         self._path: Path | None = None
         self._place = 0
         self.lines = 0
-        """Whole lines of the last look, other lines included."""
+        """Complete lines at the last read, lines that are not records included."""
 
     def records(self, path: Path) -> Iterator[dict[str, object]]:
-        """Yield the whole records since the last call; a new path is followed from its begin."""
+        """Yield the complete records since the last call; a new path is read from its beginning."""
         self.lines = 0
         if path != self._path:
             self._path, self._place = path, 0
@@ -223,9 +223,9 @@ def _record(line: bytes) -> dict[str, object] | None:
 _KEPT = 120
 """Values of each series that the screen can show: two minutes at one a second."""
 _LATE_NS = 3 * NS_PER_S
-"""A value that is not told for this long is not known any more."""
+"""Age after which a value is no longer shown."""
 SILENT_NS = 10 * NS_PER_S
-"""A collector whose log does not grow for this long is called silent."""
+"""Time without growth of its log after which a collector is called silent."""
 
 
 @dataclass(slots=True)
@@ -234,16 +234,17 @@ class CollectorState:
 
     name: str
     state: str = "starting"
-    """recording, no values (its source gives none), silent, starting, waiting (to be restarted), ended."""
+    """State: recording, no values (its source gives none), silent, starting, waiting (for a restart),
+    ended."""
     bytes: int = 0
     bytes_per_s: float = 0.0
     records_per_s: float = 0.0
     dropped: int = 0
     last: str = ""
-    """The last value in words, or why there is none; nothing in it acts on a terminal."""
+    """The last value in words, or why there is none; control characters are removed."""
     restarts: int = 0
     alert: str = ""
-    """What the engineer should know of it."""
+    """Warning about this collector; empty if there is none."""
 
 
 @dataclass(slots=True)
@@ -253,12 +254,12 @@ class RecordingStatus:
     elapsed_s: float = 0.0
     lines: list[CollectorState] = field(default_factory=list)
     series: dict[str, deque[float]] = field(default_factory=dict)
-    """Label with unit -> values of the last two minutes, one a second; NaN where there was none."""
+    """Values of the last two minutes by label with unit, one a second; NaN where there was none."""
     room: Room | None = None
     markers: int = 0
     claps: int = 0
     message: str = ""
-    """What the engineer should know now."""
+    """Message for the engineer; empty if there is none."""
 
 
 class Watcher:
@@ -324,7 +325,7 @@ class Watcher:
             self._packets = (packets, now_ns)
 
     def _leave_gaps(self, series: dict[str, deque[float]], now_ns: int) -> None:
-        """End a series whose values no longer arrive: a gap stays visible as a gap."""
+        """Add NaN to a series whose values no longer arrive, so that the gap is visible."""
         for label, told_ns in self._told_ns.items():
             if now_ns - told_ns > _LATE_NS:
                 series[label].append(math.nan)

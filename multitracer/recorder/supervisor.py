@@ -45,7 +45,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.taken: list[str] = []
-        """Names of the signals that came, in order."""
+        """Names of the received signals, in order."""
 
     def __enter__(self) -> Self:
         self._wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -99,20 +99,20 @@ MAGIC = b"MultiTracer clap "
 """How the payload of a probe begins; the tag follows as 16 hexadecimal digits."""
 
 _FIRST_NS = 3 * NS_PER_S
-"""Time before the first clap, for the collectors to begin."""
+"""Time before the first sync probe, for the collectors to start."""
 
 
 class Clapperboard:
-    """Makes tags, sends them, and keeps a log of its own.
+    """Makes the tags of sync probes, sends them, and writes a log of them.
 
     Parameters
     ----------
     log : Path
-        JSON lines, one each clap.
+        JSON lines, one for each sync probe.
     to : (str, int)
-        Where the probes go.
+        Host and port to which the probes are sent.
     every_ns : int
-        Time between two claps; 0 for none.
+        Time between two sync probes; 0 for none.
     """
 
     def __init__(self, log: Path, *, to: tuple[str, int], every_ns: int) -> None:
@@ -121,7 +121,7 @@ class Clapperboard:
         self._every_ns = every_ns
         self._due_ns: int | None = None
         self.claps = 0
-        """How often it was clapped."""
+        """Number of sync probes so far."""
 
     def __enter__(self) -> Self:
         family = socket.AF_INET6 if ":" in self._to[0] else socket.AF_INET
@@ -138,12 +138,12 @@ class Clapperboard:
             self._log.close()
 
     def bring_forward(self, now_ns: int) -> None:
-        """Make the next clap due now: the collectors are ready."""
+        """Make the next sync probe due now, because the collectors are ready."""
         if self._every_ns:
             self._due_ns = now_ns
 
     def clap(self, now_ns: int) -> str | None:
-        """Clap if it is time; return the tag."""
+        """Send a sync probe if it is due; return its tag, or None."""
         if self._every_ns and self._due_ns is None:
             self._due_ns = now_ns + min(_FIRST_NS, self._every_ns)
         if self._due_ns is None or now_ns < self._due_ns:
@@ -175,7 +175,7 @@ _LOOK_NS = NS_PER_S
 _PATIENCE_NS = 5 * NS_PER_S
 _LONGEST_NOTE = 500
 _CAPTURE = ".pcap"
-"""In the suffix of every capture: .pcap, .pcapng, and .pcap1 of a ring buffer."""
+"""Part of the suffix of every capture: .pcap, .pcapng, and .pcap1 of a ring buffer."""
 
 
 class StatusView(Protocol):
@@ -186,13 +186,13 @@ class StatusView(Protocol):
         """A descriptor that becomes readable when the engineer typed something, or None."""
 
     def typed(self) -> str | None:
-        """Read what was typed; return the note of a marker when one is complete."""
+        """Read the typed keys; return the note of a marker when it is complete."""
 
     def show(self, status: RecordingStatus) -> None:
         """Show it; called once a second."""
 
     def warn(self, sentence: str) -> None:
-        """Show at once a warning for the engineer, and let it stay visible."""
+        """Show a warning for the engineer, which stays visible."""
 
 
 class Supervisor:
@@ -257,9 +257,9 @@ class Supervisor:
 
     @property
     def status(self) -> int:
-        """The exit status: that of COMMAND, 128 + n after signal n; without COMMAND, 0.
+        """Exit status: that of COMMAND, 128 + n after signal n; without COMMAND, 0.
 
-        A COMMAND that never began, as the recording was ended before, gives that of the signal that ended it.
+        If a signal ended the recording before COMMAND began, it is that of the signal.
         """
         if not self._plan.command:
             return 0

@@ -1,8 +1,8 @@
 """Reports: analysed captures become one self-contained HTML file, or several files with an index.
 
 A `Recording` comes in; a page goes out that needs no network and no server. Read `write.py` first (the order
-of the sections), then `markup.py` (how text becomes HTML), `packed_columns.py` and `embed.py` (how a figure
-becomes text and JSON in the page; the code in `points/` reads and draws it, `timeline.js` links it with the
+of the sections), then `markup.py` (making HTML), `packed_columns.py` and `embed.py` (encoding a figure as
+text and JSON in the page; the code in `points/` reads and draws it, `timeline.js` links it with the
 rest). `first_screen.py` opens the page with the answer; `sections.py` describes a direction, `limit_words.py`
 the limits. `drive_section.py` is the part of a page that needs a road (`route_map.py` the map, `base_map.py`
 the lines below it), `transactions_page.py` the page of a measurement. `page.py` is the frame of all pages,
@@ -10,6 +10,6 @@ and decides whether script and style stand in the page or beside it; `still_shee
 script.
 
 What must hold: every text that comes from a capture is escaped, and the page's content security policy allows
-only the scripts written here. Nothing is computed: numbers are those of the rooms below. The file appears
-whole under its name or not at all (`replacing.py`); its size is bounded, however long the capture was.
+only the scripts written here. Nothing is computed: numbers are those of lower packages. The file appears
+complete under its name or not at all (`replacing.py`); its size is bounded, however long the capture was.
 """

@@ -25,25 +25,27 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Mask
 
 MOST_BYTES = 64 << 20
-"""Of the file: every road of a city. As JSON in memory it takes about ten times that."""
+"""Maximum file size: all roads of a city. In memory, JSON takes about ten times that."""
 NO_ROUTE = "holds no route, so the base map is not used"
 MOST_POINTS = 2_000_000
-"""Of its lines, before they are cut to the route: more than the file has room for in all but odd cases."""
+"""Maximum points of its lines, before they are cut to the route."""
 _DEEPEST = 16
 """Collections inside collections; a drawing program makes none."""
 MOST_DRAWN = 120_000
 """Points in a page: some 0.8 MB, and each is looked at in every frame."""
 _MARGIN_M = 500.0
 _MARGIN_SHARE = 0.1
-"""Around the route: so much of its longer side, and at least _MARGIN_M. Not measured."""
+"""Margin around the route as a share of its longer side; at least _MARGIN_M. Not measured."""
 _CORRIDORS_M = (5_000, 2_000, 500)
-"""Where the lines around a long route are too many, only those this near to it are drawn. Not measured."""
+"""Maximum distances from a long route: the first one is used for which the lines are not too many. Not
+measured."""
 _ROUGHEST_M = 20.0
-"""Rougher lines do not lie where the roads do: those far from the route are left out first. Not measured."""
+"""Coarsest simplification of lines; before a coarser one, lines far from the route are left out. Not
+measured."""
 _FINEST_M = 2.0
-"""Points nearer than this to the one before are left out: a pixel at the finest usual zoom. Not measured."""
+"""Minimum distance of two points of a line: a pixel at the finest usual zoom. Not measured."""
 _COARSEST_M = 1e5
-"""Lines that are too many points on such a grid are nobody's roads: the first ones are drawn."""
+"""Coarsest grid; lines with too many points even on it are not roads, and only the first ones are drawn."""
 _LINES = {"LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}
 """Geometries that are drawn, and how deep their lines lie in `coordinates`."""
 
@@ -55,12 +57,12 @@ class BaseMap:
     Attributes
     ----------
     name : str
-        Of the file.
+        Name of the file.
     lon_deg, lat_deg : ndarray of float64, degrees (WGS 84), shape (n,)
     joined : ndarray of bool, shape (n,)
-        Whether a line leads from the point before to this one.
+        Whether a line joins the previous point to this one.
     skipped : int
-        Geometries that are no lines, or whose coordinates are none.
+        Geometries that are not lines, or have invalid coordinates.
     """
 
     name: str
@@ -96,7 +98,7 @@ def read_base_map(path: str | os.PathLike[str]) -> BaseMap:
     Raises
     ------
     InputError
-        If it cannot be read, is no GeoJSON, is too large, or holds no line in longitude and latitude.
+        If it cannot be read, is not GeoJSON, is too large, or holds no line in longitude and latitude.
     """
     where = printable(portable(str(path)))
     document = _parsed(Path(path), where)
@@ -176,7 +178,7 @@ def _nested(coordinates: object, depth: int) -> Iterator[object]:
 
 
 def _coordinates(line: object) -> Array | None:
-    """Return longitude and latitude of a line, shape (n, 2); None of what is no line on the earth."""
+    """Return longitude and latitude of a line, shape (n, 2); None if it is not a valid line."""
     if not isinstance(line, list) or len(line) < 2:
         return None
     try:
@@ -195,7 +197,7 @@ def _coordinates(line: object) -> Array | None:
 def base_document(
     base: BaseMap, to_metres: Callable[[Array, Array], tuple[Array, Array]], route: tuple[Array, Array]
 ) -> Document:
-    """Return what of a base map lies around a route as JSON for `map.js`, in whole metres.
+    """Return the part of a base map around a route as JSON for `map.js`, in whole metres.
 
     Parameters
     ----------
@@ -233,7 +235,7 @@ def _fitting(lines: _Kept, roughest_m: float) -> tuple[_Kept, float]:
 
 
 def _within(lines: _Kept, route: tuple[Array, Array], reach_m: float) -> _Kept:
-    """Return the steps of lines of which an end lies in a cell of the route, or in one of its neighbours."""
+    """Return the line segments with an end in a cell of the route, or in a neighbouring cell."""
     own = _cells(route[0], route[1], reach_m)
     wide = [own + east * _ROW + north for east in (-1, 0, 1) for north in (-1, 0, 1)]
     near = np.isin(_cells(lines.east, lines.north, reach_m), np.unique(np.concatenate(wide)))
@@ -243,7 +245,7 @@ def _within(lines: _Kept, route: tuple[Array, Array], reach_m: float) -> _Kept:
 
 
 _ROW = 1 << 32
-"""More cells than the earth has from pole to pole."""
+"""Row length of cell numbers: more cells than from pole to pole."""
 
 
 def _cells(east: Array, north: Array, size_m: float) -> Array:
@@ -259,7 +261,7 @@ def _steps(lines: _Kept, inside: Mask) -> _Kept:
 
 
 def _around(lines: _Kept, route: tuple[Array, Array]) -> _Kept:
-    """Return the steps of lines whose box meets the square around the route: screens are of any shape."""
+    """Return the line segments whose box overlaps the square around the route."""
     inside = np.zeros(len(lines.east), dtype=bool)
     inside[1:] = lines.joined[1:]
     long_m = max(float(np.ptp(each)) for each in route)

@@ -1,8 +1,10 @@
-"""Which incident tells why the largest limit held: it stands below the headline and first among the marks.
+"""Finds the incident that explains the largest limit.
 
-A run of data that were lost in a row, for longer than a full queue loses all, says that the way is dead, or
-as good as that: a full queue frees a place with each packet that it sends on, so others get through between
-those it drops. The culprit's panel shows of the cause the rate of a policer or of the link, and dead times.
+It is shown below the headline and first among the marks.
+
+A long run of consecutively lost data means that the path was dead: a full queue accepts a packet for each one
+that it sends on, so some packets arrive between those that it drops. The panel of the primary cause shows the
+rate of a policer or of the link, and dead times.
 """
 
 from __future__ import annotations
@@ -48,14 +50,14 @@ _EXPLAIN: dict[Limit, tuple[str, ...]] = {
 }  # fmt: skip
 """Kinds that explain a limit, those that say most first."""
 _WORTH = 0.1
-"""Share of the time from which on what cost most goes before what says most (limits.md: worth naming)."""
+"""Share of the time from which the most costly cause comes before the most specific one (see limits.md)."""
 
 
 _REPEATS = {
     "link-limited", "receiver-limited", "zero-window", "send-buffer-limited", "server-think-time",
     "client-think-time", "application-limited", "slow-start-limited",
 }  # fmt: skip
-"""Kinds whose sentence says what the headline says."""
+"""Kinds of findings whose sentence repeats the headline."""
 QUEUES = {"bufferbloat", "overbuffered-link"}
 """Kinds that cost delay, not time: others, and interactive use, feel them."""
 _BEFALLS = {
@@ -68,15 +70,15 @@ _BEFALLS = {
         "against lost frames a better place, antenna or cell",
     ),
 }
-"""What may befall a radio link at once, and what would help; where both did, each names the other."""
+"""Simultaneous causes at a radio link, and what would help; where both occur, each names the other."""
 _JUDGED = {"policer", "random-loss", "congestion-loss", "competing-traffic", "idle-timeout", "radio-limited"}
 """Kinds that are concluded from a pattern: inferred, whatever was captured."""
 AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
-"""What the loss of a packet brings about."""
+"""Limits that follow the loss of a packet."""
 
 
 def why(diagnosis: Diagnosis) -> tuple[str, str]:
-    """Return the name of what made the limit hold, and its sentence; empty where the headline says it all."""
+    """Return name and sentence of the cause of the limit; empty if the headline already states it."""
     first = cause(diagnosis)
     if first is None:
         lost, of = lost_segments(diagnosis)
@@ -146,10 +148,11 @@ def confidence_of(first: Incident, view: Viewpoint) -> Confidence:
 
 
 _LEAST_SEGMENTS = 20
-"""In a row: 88 in an outage of the data, 24 beside competing traffic, 13 in one burst at a policer."""
+"""Minimum segments lost in a row for an outage: measured 88 in an outage, at most 24 with competing traffic,
+13 at a policer."""
 _LEAST_ROUNDS = 2.0
-"""Shortest round trips: 2.6 of them in an outage of the data, 1.3 at most beside competing traffic and 0.6
-at most at full queues, policers and losses by chance (14 bundled recordings)."""
+"""Minimum duration of an outage in minimum RTTs: measured 2.6 in an outage, at most 1.3 with competing
+traffic, and 0.6 with full queues, policers and random losses (14 bundled recordings)."""
 
 
 class LostRun(NamedTuple):
@@ -171,9 +174,9 @@ class LostRun(NamedTuple):
 
 
 def lost_run(diagnosis: Diagnosis) -> LostRun | None:
-    """Return the longest run of lost data in which a repair was lost, too.
+    """Return the longest run of lost data in which a retransmission was lost, too.
 
-    None where there is none so long, only one end was captured, or an outage is a limit already.
+    None if there is no such run, only one endpoint was captured, or an outage is already a limit.
     """
     seen, is_outage = diagnosis.limited.seen, Limit.OUTAGE in diagnosis.limited.cells.limit
     if seen is None or is_outage or not len(seen.sends) or (seen.sends.lost == NA).any():
@@ -193,7 +196,7 @@ def lost_run(diagnosis: Diagnosis) -> LostRun | None:
 
 
 _SAMPLES = 500
-"""Of what was outstanding, for its median. Not measured."""
+"""Samples of the outstanding data, for its median. Not measured."""
 _MOST_BANDS = 400
 """Closer ones are drawn as one: they lie within two pixels."""
 
@@ -207,16 +210,16 @@ class Marks(NamedTuple):
 
 
 class KnownCause(NamedTuple):
-    """What is known of the cause.
+    """Facts about the cause, for the panel.
 
     Attributes
     ----------
     level : float or None
-        A value of the panel, in the unit of its axis; None where none is known of this panel.
+        A level in the unit of the panel's axis; None if not known.
     words : str
-        What the level is, with its number.
+        Name of the level, with its value.
     bands_ns : list of pair of int
-        Begin and end of the times in which nothing came through, recorded time.
+        Begin and end of the times in which nothing arrived, recorded time.
     marks : list of Marks
         Losses, and marks of a router.
     """
@@ -274,7 +277,7 @@ def _level(diagnosis: Diagnosis, panel: str) -> tuple[float | None, str]:
 
 
 def held_bytes(limited: Limited) -> float | None:
-    """Return what was outstanding for most of the time in which the send buffer was full, bytes."""
+    """Return the median of the outstanding bytes while the send buffer was full."""
     begin, end = stretches(limited, Limit.SENDER_BUFFER)
     if limited.seen is None or not len(begin):
         return None
@@ -287,7 +290,7 @@ def held_bytes(limited: Limited) -> float | None:
 
 
 def _rate_bps(diagnosis: Diagnosis) -> tuple[float | None, str]:
-    """Return the rate of the policer, else that of the link where it was the limit; none of a scaled run."""
+    """Return the rate of the policer, else that of the link if it was the limit; None for a scaled run."""
     limited = diagnosis.limited
     if diagnosis.transfer.speed != 1:
         return None, ""

@@ -31,17 +31,17 @@ class Worst(NamedTuple):
 
     rtt_ns: int
     at_s: float
-    """When its answer was captured, in seconds from the start of the capture."""
+    """Time at which its ACK was captured, in seconds from the start of the capture."""
     provenance: Provenance
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """One direction of a connection that gets a figure."""
+    """One direction of a connection with a figure."""
 
     part: PointCapture
     connection: int
-    """From 1 within the part."""
+    """Number of the connection in the capture, from 1."""
     reverse: bool
 
     @property
@@ -93,7 +93,7 @@ class Drawn:
 
     @cached_property
     def worst_rtt(self) -> Worst | None:
-        """Its largest RTT sample, whatever way it was found: stalls are what Karn's rule is silent about."""
+        """Its largest RTT sample of any provenance, because samples by Karn's rule omit stalls."""
         samples = self.tables.rtt_samples
         samples = samples.take((samples["reverse"] == self.reverse) & (samples["rtt_ns"] >= 0))
         if not len(samples):
@@ -133,7 +133,7 @@ def choose(parts: Sequence[PointCapture], *, connection: int | None, most: int) 
 
 
 def largest(parts: Sequence[PointCapture], most: int) -> list[tuple[PointCapture, int]]:
-    """Return the connections with the most unique bytes both ways, as part and number within it."""
+    """Return the connections with the most unique bytes in both directions."""
     ranked = []
     for order, part in enumerate(parts):
         unique = part.analysis.unique_bytes()
@@ -231,5 +231,5 @@ def _row(part: PointCapture, n: int, figure: int | None, *, where: bool) -> Mark
 
 
 def _number(value: float | None, text: str) -> Markup:
-    """Return a cell that sorts by its value; a missing one comes after all others."""
+    """Return a table cell that sorts by its value; missing values come last."""
     return element("td", text, class_="number", data_value=-1 if value is None else value)

@@ -1,6 +1,6 @@
-"""Which panel shows what limited a transfer, and that panel with its legend in words.
+"""Chooses the panel that shows what limited a transfer, and draws it with its legend.
 
-A panel as a picture that needs no script: the same series, as wide as its page.
+The panel is a static picture without script: the same series, as wide as its page.
 Strokes keep their width however the picture is stretched; words stand beside it as text of the page. Where a
 pixel holds several points it shows the range from the lowest to the highest.
 """
@@ -36,11 +36,11 @@ _WIDE, _HIGH = 1000, 300
 _PARTS, _LOW = 60, 20
 """Units of a small picture."""
 _TICKS = 5
-"""About so many: three at least, where four left two of a span of 9 s."""
+"""Approximate number of ticks, so that there are at least three."""
 _EDGE = 2
-"""A point beyond the picture is drawn so far within its edge."""
+"""Distance from the edge at which points beyond the picture are drawn."""
 _DOT_PX, _EVENT_PX = 4, 6
-"""Largest dot of data, and size of an event, by which the two differ whatever their hue."""
+"""Size of the largest data dot, and of an event: they differ in size as well as in colour."""
 _DOT = {"round": "h0", "square": "h.1"}
 """The stroke of a point, by its ends."""
 _ROOM = 1.05
@@ -48,24 +48,24 @@ _ROOM = 1.05
 _MARK = 16
 """Height of the strokes of losses and marks, units of the picture."""
 _FAR = 2.0
-"""Single samples that are so many times as high as 99 of 100 leave the picture at its top. Not measured."""
+"""Factor above the 99th percentile beyond which single samples are cut off at the top. Not measured."""
 
 
 def still(
     panel: Panel, axis: TimeAxis, roles: tuple[str, ...], *, label: str, known: KnownCause = NOTHING_KNOWN
 ) -> tuple[Markup, Markup]:
-    """Return the words of a panel's value axis, and its picture.
+    """Return the labels of a panel's value axis, and its picture.
 
     Parameters
     ----------
     panel : Panel
         With at least one series of these roles; times in link time.
     axis : TimeAxis
-        What the picture shows.
+        The time axis of the picture.
     roles : tuple of str
-        Which series are drawn, the last one on top.
+        Roles of the drawn series, the last one on top.
     label : str
-        What it shows, for those who do not see it.
+        Text alternative of the picture.
     known : KnownCause
         What is known of the cause: a dashed line, shaded times, and strokes at the upper edge.
     """
@@ -247,14 +247,14 @@ _OF_KIND = {
     "congestion-loss": ("sequence",),
     "link-limited": ("throughput",),
 }
-"""Those of the incident that explains the limit: they go before."""
+"""Panels by kind of the incident that explains the limit; they take precedence."""
 _OTHERWISE = ("throughput", "sequence")
 _NONE = np.iinfo(np.int64).max
-"""Above every edge: of a series that draws nothing."""
+"""Value for a series without a drawn point: above every edge."""
 _MOST_LANES = 6
 """Connections with a lane on the first screen; the details have more."""
 _MOST_STAGES = 2_000
-"""Bars of a lane: beyond two in a pixel it is no picture."""
+"""Maximum bars of a lane: two in a pixel."""
 
 
 class _Look(NamedTuple):
@@ -262,7 +262,7 @@ class _Look(NamedTuple):
 
     says: str
     words: dict[str, str]
-    """What each role is called, in the order of drawing."""
+    """Name of each role, in the order of drawing."""
 
 
 _LOOKS = {
@@ -374,9 +374,9 @@ def _requests(diagnosis: Diagnosis, axis: TimeAxis, shift_ns: int) -> list[Marku
 
 
 def _queue_panel(diagnosis: Diagnosis, axis: TimeAxis) -> list[Panel]:
-    """Return the queue that each segment met, one way, when it left it; empty where no capture shows it.
+    """Return the queueing delay of each segment, one way, at its arrival; empty if no capture shows it.
 
-    At the time of sending the picture would have a hole where the sender waits for a queue that empties.
+    At the time of sending the picture would have a gap while the sender waits for the queue to drain.
     """
     seen = diagnosis.limited.seen
     if seen is None or not len(seen.delays.time_ns):

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 _FIRST = 6
 """Incidents that are seen at once; the others unfold."""
 _MOST = 60
-"""Of incidents, and of the parts of one."""
+"""Maximum incidents, and maximum parts of one."""
 _AROUND = 0.15
-"""Room on both sides of what an incident shows, as a part of its length."""
+"""Margin on both sides of an incident in the figure, as a share of its length."""
 _LEAST_ROOM_S = 1.0
 
 
@@ -149,9 +149,9 @@ def limits_section(diagnosis: Diagnosis) -> Markup:
 
 
 _WIDE = 0.16
-"""Share from which on a piece of the bar has room for its name."""
+"""Minimum share at which the name fits in the bar."""
 _SHADES = 3
-"""Colours: the culprit's, the next one's, and that of all others."""
+"""Number of colours: for the primary cause, the next one, and all others."""
 
 
 def _limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> list[Markup]:
@@ -160,11 +160,11 @@ def _limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> lis
     Parameters
     ----------
     rows : list of LimitShare
-        Parts of one limit are put beside each other; the largest limit is the culprit.
+        Subtypes of one limit are put beside each other; the largest limit is the primary cause.
     of_link : str
-        The numbers that stand in the link's row.
+        Numbers for the row of the link.
     label : str
-        Of what it is, for those who hear the page.
+        Text alternative for screen readers.
     """
     order = list(by_limit(rows))
     ordered = sorted((row for row in rows if row.seconds > 0), key=lambda row: order.index(row.limit))
@@ -197,7 +197,7 @@ def _limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> lis
 
 _MOST_LANES = 40
 _LEAST_WIDTH = 0.001
-"""Of the axis: a wait that is narrower than that is no picture; the words beside the lane count it."""
+"""Minimum width of a wait as a share of the axis; narrower ones are only counted in the text."""
 _STAGES = {
     "handshake": "opening the connection",
     "request": "waiting for the client's request",
@@ -271,7 +271,7 @@ _USES = (
     Use.USEFUL, Use.ARQ, Use.XOFF, Use.ACCESS, Use.OTHER, Use.IDLE_APP, Use.OUTAGE, Use.HANDSHAKE,
     Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF, Use.REDUNDANT, Use.WASTED, Use.UNKNOWN,
 )  # fmt: skip
-"""Of the bar: what the link did, then what it could not help, then what TCP lost."""
+"""Order of the classes in the bar: use of the link, unavoidable waits, then losses by TCP."""
 
 
 def _account_bar(diagnosis: Diagnosis) -> list[Markup]:

@@ -1,11 +1,11 @@
-"""What a report says of a drive: where it was bad and why, the map, the radio, the road and the cells.
+"""The part of a report on a drive: where it was bad and why, the map, the radio, the route and the cells.
 
 In come a `Road` (a recording as a drive, with what limited its connection) and what the page's time axis
-calls 0. Out go sections of markup, and JSON for the page's figures and map. First the stretches, which are
-the answer, then the cells and the changes between them as tables, then what brings all together.
+calls 0. Out go sections of markup, and JSON for the page's figures and map. First come the bad stretches,
+then tables of the cells and of the changes between them.
 
-What must hold: times in the JSON are seconds of the page's axis, places metres around the middle of the
-route; a text that came from a log is escaped; nothing is fetched; what is left out is said.
+What must hold: times in the JSON are seconds of the page's axis, positions are metres around the middle of
+the route; a text from a log is escaped; nothing is fetched; the page states what is left out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _TITLE = "Where was it bad, and why?"
 _FIRST = 5
-"""Stretches that are seen at once; the others unfold."""
+"""Stretches that are visible at first; the others can be unfolded."""
 _MOST_STRETCHES = 100
 _ROOM_S = 5.0
 """Seconds before and after a stretch that its button shows."""
@@ -86,7 +86,7 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
     ----------
     road : Road
     origin_ns : int
-        What the page's figure calls 0.
+        Origin of the time axis of the page's figure, ns.
     speed : float
         Seconds of the figure in a second of the recording.
     """
@@ -226,12 +226,12 @@ def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[M
 
 
 def when_of_the_cause(row: Row) -> str:
-    """Return how long a cause was there, and what the rate did before and after; empty if unknown.
+    """Return the duration of a cause, and the rate before and after; empty if unknown.
 
     Parameters
     ----------
     row : dict
-        Of STRETCHES.
+        Row of STRETCHES.
     """
     begin, end = ((row[name], row[f"cause_{name}"]) for name in ("begin_ns", "end_ns"))
     if any(time in (None, NOT_A_TIME) for time in (*begin, *end)):
@@ -282,16 +282,16 @@ def route_map(
     speed: float = 1,
     base: BaseMap | None = None,
 ) -> DrawnRoute | None:
-    """Return the map of a recording; None where its positions make no route.
+    """Return the map of a recording; None if its positions do not form a route.
 
     Parameters
     ----------
     road : Road
-        With what limited the connection, if there is one.
+        The drive, with the limits of the connection if there is one.
     series : mapping of str to Table
         SERIES of the connection, as recorded, to colour the route by.
     origin_ns : int
-        What the page's figure calls 0.
+        Origin of the time axis of the page's figure, ns.
     speed : float
         Seconds of the figure in a second of the recording.
     base : BaseMap, optional
@@ -314,7 +314,7 @@ def tcp_on_the_road(transfer: Transfer) -> dict[str, Table]:
 
 
 _LONGEST_NS = 10 * 86_400 * NS_PER_S
-"""A transfer whose times span more than ten days has two clocks, and its seconds would fill the memory."""
+"""Maximum duration of a transfer on a map; a longer one has wrong times, and would need too much memory."""
 
 
 def _goodput(acked: Table) -> dict[str, Table]:
@@ -360,7 +360,7 @@ def _handovers(road: Road) -> list[RouteEvent]:
 
 
 _MOST_EVENTS = 5_000
-"""Handovers on a map: more are no picture, and a hostile log may claim any number."""
+"""Maximum handovers on a map: a hostile log may claim any number."""
 
 
 def _markers(surroundings: Surroundings) -> list[RouteEvent]:
@@ -372,14 +372,14 @@ def _markers(surroundings: Surroundings) -> list[RouteEvent]:
 
 
 def drive_picture(surroundings: Surroundings, *, origin_ns: int) -> Markup | None:
-    """Return the figure of radio and road over time as a still picture; None where nothing is drawn."""
+    """Return the figure of radio and route over time as static SVG; None if nothing is drawn."""
     return still_figure(surroundings_panels(surroundings), title="Over time", origin_ns=origin_ns)
 
 
 def drive_figure_documents(
     surroundings: Surroundings, *, origin_ns: int, identity: str, budget_bytes: int
 ) -> list[Document]:
-    """Return the figure of radio and road as JSON: over time and, with a route, over distance."""
+    """Return the figure of radio and route as JSON: over time and, with a route, over distance."""
     panels = surroundings_panels(surroundings)
     shown = [(panels, SharedAxis(TIME_TITLE), origin_ns, "reading")]
     try:

@@ -1,7 +1,7 @@
-"""A figure as `points/figure.js` draws it: its panels, looks in both themes, an overview and all points.
+"""Encodes a figure for `points/figure.js`: panels, styles in both themes, an overview and all points.
 
-Beside the points stand what the page calls each series (words first, the label of the paper, docs/figures.md,
-as the second name) and what it knows of single packets: their files, and the verdicts on copies.
+It also holds the names of each series (in words, and the label of docs/figures.md), and facts about single
+packets: their files, and the verdicts on retransmissions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Document
 
 OVERVIEW_BINS = 1_400
-"""Of the picture that is drawn before all points are read: one for each pixel of a wide screen."""
+"""Bins of the overview, which is drawn before all points are read: one for each pixel of a wide screen."""
 
 _MARGIN = 0.01
 _LEAST_OVERVIEW_BINS = 64
@@ -57,15 +57,15 @@ def embed(
     ----------
     panels : list of Panel
     places : list of NamedInterval
-        Worth a look; each becomes a button.
+        Interesting intervals; each becomes a button.
     identity : str
-        Tells the figures of a page apart.
+        Identifier of the figure within the page.
     origin_ns : int
-        What the time axis calls 0.
+        Origin of the time axis, ns.
     budget_bytes : int
-        How long the texts of the series may be together, overview and all points.
+        Maximum total length of the texts of the series, overview and all points.
     x_axis : SharedAxis
-        What the panels share: time, or the distance along a route.
+        The shared axis: time, or the distance along a route.
 
     Returns
     -------
@@ -220,13 +220,13 @@ _NAMES = {
     "speed": "speed",
     "travelled": "distance",
 }
-"""By role; a role without an entry keeps its label."""
+"""Names by role; a role without an entry keeps its label."""
 
 _AT_RECEIVER = {"data": "arrived", "ack": "acknowledged, leaving", "retransmission": "arrived again"}
 
 
 def names(panel: Sequence[Series]) -> list[str]:
-    """Return the name of each series of a panel; two of the same kind get their labels behind it."""
+    """Return the name of each series of a panel; two of the same kind get their labels appended."""
     words = [
         _AT_RECEIVER[series.role]
         if series.label.startswith("TcpRcv") and series.role in _AT_RECEIVER
@@ -246,15 +246,15 @@ def packet_facts(part: PointCapture, transfer: Transfer | None) -> Document:
     Parameters
     ----------
     part : PointCapture
-        Whose packets a figure draws.
+        The capture whose packets a figure draws.
     transfer : Transfer, optional
-        The explained one, if it is what the figure draws; of others no verdict is known here.
+        The explained transfer, if the figure draws it; there are no verdicts on others.
 
     Returns
     -------
     dict
-        "files": of each file its name, and the same as one word of a shell. "verdicts": by "FILE FRAME" (the
-        file's index) why a copy was sent, whether it was needed, and the evidence; at most `RARE_LIMIT`.
+        "files": the name of each file, also quoted for a shell. "verdicts": by "FILE FRAME" (the file's
+        index) the cause of a retransmission, whether it was needed, and the evidence; at most `RARE_LIMIT`.
     """
     names = [printable(PurePath(file.path).name) for file in part.capture.files]
     verdicts: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What the explanation of a transfer adds to its figure: the link's rate above its own, and one-way delay."""
+"""Panels that a diagnosis adds to a transfer's figure: the link's rate above its own, and one-way delay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _SHARE = 1.2
-"""Of the height: as the panel of the round trips."""
+"""Share of the height, as for the panel of the round trips."""
 _EMPTY_SHARE = 0.3
 """A line of words."""
 _NO_WAY = (
@@ -31,7 +31,7 @@ _NO_WAY = (
 
 
 def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: int) -> list[Panel]:
-    """Return the panels of the explained transfer, with what only its explanation knows.
+    """Return the panels of the explained transfer, with those that need its diagnosis.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: in
         In link time.
     diagnosis : Diagnosis
     origin_ns : int
-        The time that stays what it is when recorded time becomes link time.
+        The time that does not change when recorded time becomes link time.
     """
     delay = in_link_time([_delay_panel(diagnosis)], speed=diagnosis.transfer.speed, origin_ns=origin_ns)
     known, shown = _capacity(diagnosis), []
@@ -60,7 +60,7 @@ def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: in
 
 
 def _capacity(diagnosis: Diagnosis) -> tuple[float, str, str] | None:
-    """Return the link's rate in bit/s of link time, its name with its range, and where it comes from."""
+    """Return the link's rate in bit/s of link time, its name with its range, and its source."""
     limited = diagnosis.limited
     logged = logged_bps(diagnosis)
     if logged is not None:
@@ -92,7 +92,7 @@ def logged_bps(diagnosis: Diagnosis) -> float | None:
 
 
 def _delay_panel(diagnosis: Diagnosis) -> Panel:
-    """Return the panel of the delay above its least, in recorded time; without delays it says why."""
+    """Return the panel of the delay above its minimum, in recorded time; without delays it states why."""
     known = _ways(diagnosis)
     if known is None:
         return Panel("one_way", "One-way delay of the data", SECONDS, _EMPTY_SHARE, [], _NO_WAY)
@@ -116,7 +116,7 @@ def _delay_panel(diagnosis: Diagnosis) -> Panel:
 
 
 def _ways(diagnosis: Diagnosis) -> tuple[Array, Array, Array] | None:
-    """Return rows of the sender's table, when each left, and what its way took up to a constant."""
+    """Return rows of the sender's table, their sending times, and their one-way delays up to a constant."""
     seen = diagnosis.limited.seen
     if seen is not None and seen.one_way and len(seen.delays.time_ns):
         return seen.sends.row[seen.delays.place], seen.delays.time_ns, seen.delays.way_ns

@@ -1,8 +1,8 @@
 """The section of a page in which `points/figure.js` draws: buttons, legend, plot, and how to read it.
 
-For paper, and for a browser that runs no script or has no canvas, the whole figure is a picture, too. It is
-drawn from as many points as the overview of the page: the lowest and the highest value of each pixel, and
-every rare event.
+For paper, and for a browser without scripts or canvas, the whole figure is also a static picture. It is drawn
+from as many points as the overview of the page: the lowest and highest value of each pixel, and every rare
+event.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def figure_section(
     ----------
     titles : sequence of str
     at_receiver : bool
-        Whether some of them were captured there; it is said what these cannot show.
+        Whether some were captured near the receiver; the section states what these cannot show.
     picture : Markup, optional
         The first figure for paper, and for a browser that cannot draw the others.
     """

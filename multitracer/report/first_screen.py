@@ -41,36 +41,36 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _NEAR_ZERO = 0.05
-"""Share of the time by which the first packet here may differ from the begin of the work: the axis begins
-with 0 s then. It is half a round trip of a handshake that the other end began. Not measured."""
+"""Maximum difference between the first packet and the start of the work, as a share of the time, at which the
+axis still begins with 0 s (half a round trip, if the other endpoint began). Not measured."""
 _DATA = {"data", "retransmission", "out_of_order", "received"}
 """Roles of the series that show data segments."""
 _MOST = 4
 """Rows of limits; those beyond them are named in one."""
 _BINS = 500
-"""Of a row that is some 800 pixels wide: the eye tells two pixels apart. Not measured."""
+"""Bins of a row, which is some 800 pixels wide. Not measured."""
 _LEAST_HEIGHT = 0.3
-"""Of a row: what held for a moment is seen, too."""
+"""Minimum height of a bar in a row, so that short limits are visible."""
 _ROW = 0.02
-"""Share below which a limit has no row of its own: of less no reader of the screen named one."""
+"""Share below which a limit has no row of its own: test readers did not notice smaller ones."""
 _WORTH = 0.005
 """Share below which percent have a fraction."""
 
 
 class FirstScreenContent(NamedTuple):
-    """What the first screen is made of.
+    """The content of the first screen.
 
     Attributes
     ----------
     diagnosis : Diagnosis
     drawn : Drawn
-        The direction that is explained, as its sender's capture has it.
+        The explained direction in the sender's capture.
     panels : list of Panel
-        Of that direction, in link time; empty if the page draws another one.
+        Panels of that direction, in link time; empty if the page draws another one.
     surroundings : Surroundings or None
         Cells and markers on the same clock.
     bounds_ns : pair of int or None
-        What the user asked to see, link time.
+        Interval that the user requested, link time.
     """
 
     diagnosis: Diagnosis
@@ -90,7 +90,7 @@ class FirstScreenContent(NamedTuple):
 
 
 def first_screen(answer: FirstScreenContent, *, trust: Markup) -> Markup:
-    """Return the section; `trust` says how far the captures can be trusted."""
+    """Return the section; `trust` shows how far the captures can be trusted."""
     diagnosis, axis = answer.diagnosis, axis_of(answer)
     kind, sentence = why(diagnosis)
     sums = by_limit(shares_of(diagnosis))
@@ -144,7 +144,7 @@ def first_screen(answer: FirstScreenContent, *, trust: Markup) -> Markup:
 
 
 def axis_of(answer: FirstScreenContent) -> TimeAxis:
-    """Return the time of the work, or of that part of it which the user asked for, if there is any."""
+    """Return the time of the work, or of the part that the user requested."""
     diagnosis, zero_ns = answer.diagnosis, origin_ns(answer.drawn.part)
     shift = clock_shift_ns(diagnosis)
     timed = [each for each in diagnosis.group.members if len(each.begin)]
@@ -165,7 +165,7 @@ def clock_shift_ns(diagnosis: Diagnosis) -> int:
 
 
 def _note_of_part(answer: FirstScreenContent, axis: TimeAxis) -> str:
-    """Return that what stands here is not of the part that is drawn, if the user asked for a part."""
+    """Return a note that the answer describes the whole transfer, if the user requested a part."""
     whole = axis_of(answer._replace(bounds_ns=(None, None)))
     first, last = answer.recorded_bounds_ns
     begin, end = whole.begin_ns if first is None else first, whole.end_ns if last is None else last
@@ -225,7 +225,7 @@ def _limit_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> li
 
 
 def _limit_name(diagnosis: Diagnosis, limit: Limit) -> str:
-    """Return a limit's name with whose it is, as the headline calls that end, and with its only part."""
+    """Return a limit's name with its endpoint, as in the headline, and its only subtype."""
     own = [each for each in shares_of(diagnosis) if each.limit is limit]
     ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
     main = max(own, key=lambda each: each.share).part
@@ -241,9 +241,9 @@ def _rounded(share: float) -> str:
 
 
 def heights(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit) -> Array:
-    """Return for which part of each bin of time a limit held: float64, 0 to 1, shape (n_bins,).
+    """Return the share of each bin of time in which a limit was active: float64, 0 to 1, shape (n_bins,).
 
-    Of several connections each counts as in the headline: those that were active share the moment equally.
+    Several connections count as in the headline: active ones share each moment equally.
     """
     group, bin_ns = diagnosis.group, axis.length_ns / _BINS
     edges = axis.begin_ns + np.arange(_BINS + 1) * bin_ns + clock_shift_ns(diagnosis)
@@ -291,7 +291,8 @@ _REPEAT_ROWS = {
 }  # fmt: skip
 """Incidents that say what the row of a limit shows, moment by moment."""
 _WORTH_A_ROW = 0.02
-"""Share of the time that an incident with a row costs at least; of less no reader of the screen named one."""
+"""Minimum cost of an incident with a row, as a share of the time: test readers did not notice smaller
+ones."""
 
 
 def _incident_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> list[Markup]:

@@ -33,10 +33,10 @@ _LONGEST_NAME = 80
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What one report is made of."""
+    """The input of one report."""
 
     name: str
-    """As the user named it; its last part becomes the report's name."""
+    """Name as the user gave it; its last part becomes the report's name."""
     recording: Recording
     request: Request = field(default_factory=Request)
 
@@ -81,10 +81,10 @@ def write_reports(
 
 
 def file_name(title: str, taken: set[str]) -> str:
-    """Return a plain file name that no input before has, and add it to `taken`.
+    """Return a plain file name that is not used yet, and add it to `taken`.
 
     Only ASCII letters, digits, dot, hyphen and underscore of the last part of the title are kept, so that a
-    hostile name leads nowhere.
+    hostile name cannot become a path.
     """
     last = re.split(r"[/\\]", title.rstrip("/\\"))[-1]
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip(".-")[:_LONGEST_NAME] or "report"
@@ -95,7 +95,7 @@ def file_name(title: str, taken: set[str]) -> str:
 
 
 def _section(rows: list[list[Markup]]) -> Markup:
-    """Return the table; a column of which no report knows anything is left out."""
+    """Return the table; a column without any value is left out."""
     shown = [at for at in range(len(HEADS)) if not all(is_empty(row[at]) for row in rows)]
     cells = [
         element(
@@ -139,17 +139,17 @@ def order(answer: FirstScreenContent | None) -> float:
 def index_row(
     recording: Recording, answer: FirstScreenContent | None, *, title: str, page: str
 ) -> list[Markup]:
-    """Return the cells of a report's row, one for each of `HEADS`; what is not known has an empty one.
+    """Return the cells of a report's row, one for each of `HEADS`; unknown values are empty.
 
     Parameters
     ----------
     recording : Recording
     answer : FirstScreenContent, optional
-        What its first screen shows; None where no transfer could be explained.
+        Content of its first screen; None if no transfer could be explained.
     title : str
-        What the user called it.
+        Name as the user gave it.
     page : str
-        Its file, beside the index.
+        File name of the report, beside the index.
     """
     trust = recording.trust if recording.parts else ""
     start_ns = _start_ns(recording)
@@ -178,7 +178,7 @@ def _text(words: str, *, name: str) -> Markup:
 
 
 def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
-    """Yield what the diagnosis tells."""
+    """Yield the cells of the diagnosis."""
     diagnosis, drawn = answer.diagnosis, answer.drawn
     headline, speed = diagnosis.headline, goodput_bps(diagnosis, drawn)
     trip, lost = round_trip(diagnosis, drawn), loss(diagnosis, drawn)
@@ -233,6 +233,9 @@ def _place(recording: Recording) -> str:
 
 
 def _number(value: float | None, text: str, *, name: str, title: str | None = None) -> Markup:
-    """Return a cell that sorts by its value; `name` stands before it where there is no room for a head."""
+    """Return a cell that sorts by its value.
+
+    `name` is shown before it on narrow screens, which have no table head.
+    """
     key = "" if value is None else value
     return element("td", text, class_="number", data_value=key, data_name=name, title=title)

@@ -1,8 +1,7 @@
 """The answer of the first screen, in words and numbers: what made a transfer slow.
 
-First three numbers with their meaning (how fast, how long a round trip takes, how much is lost), then the
-arithmetic of the answer (how long the bytes take at the link's rate, or what a buffer lets through), then
-the large sentence.
+First three numbers with their meaning (rate, round-trip time, loss), then the arithmetic of the answer (the
+time of the bytes at the link's rate, or the rate of a buffer), then the headline.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 _LASTED = r"[\d.,]+ [a-z]+(?: \d+ [a-z]+)?"
 """A length of time in a sentence: 27.5 s, 28 min 41 s."""
 _BASIS = re.compile(rf"\(\d+%(?: of {_LASTED})?, [a-z]+\)")
-"""Where the sentence says on what its share rests: what the link did stands behind it."""
+"""Place in the sentence of the share and its basis; text on the link is inserted after it."""
 _WEAK = re.compile(rf"\((\d+%) of ({_LASTED}), weak\)")
 """The same of a share that is weak."""
 _BEGINS = {"Mostly ": "So the limit was mostly ", "The largest part was ": "So the largest part was "}
@@ -72,17 +71,17 @@ _PLAIN = {
 }
 """Causes that need no number."""
 _UNREAD = "The receiving program read more slowly than data came, until its buffer was full."
-"""What a closed window says (RFC 9293, section 3.8.6): the buffer holds only what nobody has read."""
+"""Sentence for a closed window (RFC 9293, section 3.8.6): the buffer is full of unread data."""
 _OF_THE_LINK = {"link-flow-control", "rlp-retransmission-burst", "rate-change"}
-"""What the link did while it was the limit: it tells more of it, and is not why."""
+"""Findings that describe the link while it was the limit, but do not explain it."""
 _WORTH_A_SENTENCE = 0.02
-"""Share of the time from which on an outage is told, too. Not measured."""
+"""Share of the time from which an outage is mentioned. Not measured."""
 _SHORT_WAIT = 0.1
-"""Of the shortest round trip: who waited less met no queue to speak of (limits.md: the link's own bound)."""
+"""Wait as a share of the minimum RTT, below which there is no significant queue (see limits.md)."""
 
 
 def lead(diagnosis: Diagnosis) -> str:
-    """Return the headline; what made the largest limit stands before it, what else happened behind it."""
+    """Return the headline, with the cause of the largest limit before it, and other events after it."""
     headline, first, run = diagnosis.headline, cause(diagnosis), lost_run(diagnosis)
     sentence = headline.sentence
     basis = _BASIS.search(sentence)
@@ -110,7 +109,7 @@ def lead(diagnosis: Diagnosis) -> str:
 
 
 def _within(diagnosis: Diagnosis, sentence: str) -> str:
-    """Return the sentence with the bounds of a weak share: how sure its cause is has been told before."""
+    """Return the sentence with the bounds of a weak share, without the confidence of its cause."""
     own = [each for each in shares_of(diagnosis) if each.limit is diagnosis.headline.limit]
     within, weak = bounds(own[0]) if len(own) == 1 else "", _WEAK.search(sentence)
     if not within or weak is None:
@@ -135,7 +134,7 @@ def _in_all(diagnosis: Diagnosis, sentence: str) -> str:
 
 
 def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
-    """Return the sentence of what made the limit, and how sure it is; "" where the headline says it."""
+    """Return the sentence of the limit's cause and its confidence; "" if the headline states it."""
     seen = diagnosis.limited.seen
     if diagnosis.headline.part is LimitSubtype.ZERO:
         return _UNREAD
@@ -191,7 +190,7 @@ def _words(diagnosis: Diagnosis, first: Incident) -> str:
 
 
 def _dead(diagnosis: Diagnosis, first: Incident, numbers: Mapping[str, float]) -> str:
-    """Return for how long which way was dead; where that is the limit, how long it was at least."""
+    """Return which direction was dead and for how long; if that is the limit, the minimum duration."""
     if diagnosis.headline.limit is not Limit.OUTAGE:
         return f"nothing came through for {duration(first.cost_s * NS_PER_S)}"
     way = _WAYS.get(diagnosis.headline.part, "the path was dead")
@@ -216,9 +215,9 @@ def _short_outage(diagnosis: Diagnosis) -> str:
 
 
 _NEXT_TO_NOTHING = 0.02
-"""Share of the time below which the repair of losses is said to have cost little. Not measured."""
+"""Share of the time below which recovery from losses counts as cheap. Not measured."""
 _SHOWN_S = 0.0005
-"""A shorter time is none on a screen."""
+"""Times below this are not shown."""
 
 
 class RoundTripText(NamedTuple):
@@ -230,7 +229,7 @@ class RoundTripText(NamedTuple):
     most_ns: float
     """95 % took less."""
     is_inferred: bool
-    """From arrivals at the receiver: the shortest one and the queue on top."""
+    """Whether the round trip is inferred from arrivals at the receiver: minimum plus queueing delay."""
 
     @property
     def words(self) -> str:
@@ -241,7 +240,7 @@ class RoundTripText(NamedTuple):
 
 
 class SegmentLoss(NamedTuple):
-    """What is known of the segments that did not get through at once."""
+    """Facts on the segments that were not delivered at the first transmission."""
 
     name: str
     segments: int
@@ -260,7 +259,7 @@ def goodput_bps(diagnosis: Diagnosis, drawn: Drawn) -> float | None:
 
 
 def round_trip(diagnosis: Diagnosis, drawn: Drawn) -> RoundTripText | None:
-    """Return the round trips of a transfer; None where nothing tells them."""
+    """Return the round-trip times of a transfer; None if they are not known."""
     row, speed = drawn.direction, diagnosis.transfer.speed
     if not RoundTrips(row["rtt_absent"]):
         least, usual, most = (row[f"rtt_{name}_ns"] * speed for name in ("min", "p50", "p95"))
@@ -319,9 +318,9 @@ _NARROW = 1.2
 _WIDE = 1.5
 """The same where the link was the limit, so that its rate was seen for most of the time. Not measured."""
 _WORTH = 0.02
-"""Share of the time from which on a term of the sum is told: as small as what has a row of its own."""
+"""Share of the time from which a term of the sum is shown, as for rows."""
 _CHANGES = {"rate-change", "handover", "competing-traffic", "path-change"}
-"""Findings after which no single rate was that of the link for us."""
+"""Findings that mean that the link's rate for us was not constant."""
 
 
 def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:

@@ -75,7 +75,7 @@ _SHORT = {
     LimitSubtype.LATENCY: "round trips",
     LimitSubtype.REPAIR: "lost requests",
 }
-"""What the first screen calls a part, where its label says too little."""
+"""Names of subtypes on the first screen, where the label is not clear enough."""
 
 
 def shares_of(diagnosis: Diagnosis) -> list[LimitShare]:
@@ -104,7 +104,7 @@ def says(row: LimitShare) -> str:
 
 
 def bounds(row: LimitShare) -> str:
-    """Return between which shares one that is weak lies: "at most 61%"; "" of one that is one number."""
+    """Return the bounds of a weak share ("at most 61%"); "" if the share is a single number."""
     low, high = f"{row.share_low:.0%}", f"{row.share_high:.0%}"
     if row.confidence is not Confidence.WEAK or low == high:
         return ""

@@ -32,7 +32,7 @@ def element(tag: str, /, *children: Child, **attributes: object) -> Markup:
     tag : str
         Tag name; the program's own, never from input.
     children : str, Markup, iterable of them, or None
-        A str is shown as it is; None is left out.
+        A str is escaped and shown unchanged; None is left out.
     attributes
         A trailing underscore is dropped and others become hyphens (``class_``, ``aria_label``). True writes
         the bare name; None and False leave the attribute out.
@@ -54,11 +54,12 @@ def fold(title: str, *children: Child, note: str = "", class_: str = "", **attri
     title : str
     children : str, Markup, iterable of them, or None
     note : str
-        Beside the title: what the section holds, so that few have to open it.
+        Text beside the title: a summary of the section.
     class_ : str
-        Beside its own.
+        Additional CSS class.
     attributes
-        Of the section, as in `element`; with an ``id`` an address that ends with it opens the section.
+        Attributes of the section, as in `element`; with an ``id`` an address that ends with it opens the
+        section.
     """
     more = element("span", note, class_="muted") if note else None
     summary = element("summary", element("h2", title), more)

@@ -1,20 +1,19 @@
-"""Columns of whole numbers as text of a page, and which of a figure's columns and points a page has room for.
+"""Encodes columns of integers as text of a page, and chooses the columns and points of a figure that fit.
 
 A column of a figure is written as differences, zigzag, byte planes, gzip, base64: the differences of
 neighbouring numbers are small, zigzag makes them positive, and the planes (all lowest bytes, then all second
-ones, ...) put what is alike side by side. A short series of a map or an overview is written as varints
+ones, ...) group similar bytes. A short series of a map or an overview is written as varints
 (`pack_columns`, 7 bits a byte, lowest first; `points/table.js` holds the inverse). In the page,
 `points/decoder.js` reads the columns again and makes the blocks of 64 points (lowest, highest) that make far
 views quick, `loader.js` has it run in a worker, `table.js` answers what is in a window, and `figure.js` on
 `plot.js` on `panel.js` draws it on a canvas.
 
-`fitted` leaves out in a fixed order. What can be derived goes first: the frames of quantities that are
-computed from packets, which the packets themselves still name. Then the ticks become 1 µs. Then the finest
-points go: of each stretch of time the first, the last, the lowest and the highest value stay, and rare
-events.
+`fitted` leaves out data in a fixed order. First the frame numbers of derived quantities, which the packets
+still have. Then the ticks become 1 µs. Then the finest points: of each interval the first, last, lowest and
+highest value stay, and rare events.
 
 What must hold: an overview is in the page itself, and drawn before the rest is read. A rare event is drawn
-in every view. What a page leaves out, it says.
+in every view. A page states what it leaves out.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document
 
 _MOST_BYTES = 10
-"""Of one number: 64 bits, 7 a byte."""
+"""Maximum bytes of one number: 64 bits, 7 a byte."""
 
 
 def zigzag(numbers: Array) -> Array:
@@ -81,7 +80,8 @@ def pack_columns(columns: Mapping[str, Array]) -> Document:
     Parameters
     ----------
     columns : mapping of str to ndarray of int, each of shape (n,)
-        "time" is in ticks, and "value" may hold BREAK; both by `tick_s` and `scale` beside the columns.
+        "time" is in ticks, and "value" may hold BREAK; `tick_s` and `scale` beside the columns give the
+        units.
     """
     data = b"".join(varints(column) for column in columns.values())
     points = len(next(iter(columns.values())))
@@ -89,25 +89,25 @@ def pack_columns(columns: Mapping[str, Array]) -> Document:
 
 
 _GZIP_LEVEL = 6
-"""Of 9, which took 15 times as long for 5 % less of the times, frames and numbers of a recorded transfer."""
+"""Compression level: level 9 took 15 times as long and saved 5 % on a recorded transfer."""
 MOST_POINTS = 5_000_000
-"""Of a figure. In a probe in Chromium on two idle cores they took 350 to 420 MB, and a window 17 ms."""
+"""Maximum points of a figure. In Chromium on two idle cores they took 350 to 420 MB, and 17 ms to draw."""
 
 _FEWEST_BINS = 64
-"""Of a series with the finest points left out; a picture of a thumb's width. Not measured."""
+"""Minimum bins of a thinned series. Not measured."""
 _SHRINK = 0.9
-"""Of the bins that the last try suggests: fewer points take more bytes each. Not measured."""
+"""Factor on the number of bins in the next try, because fewer points take more bytes each. Not measured."""
 _COARSEST_TICK_NS = NS_PER_US
 """The narrowest view of a page is as wide."""
 _RARE_BYTES = 12
-"""Of base64 for one rare event, about; two fifths of the budget are for them."""
+"""Approximate base64 size of a rare event; two fifths of the budget are for these."""
 _MOST_TICKS = 1 << 52
-"""A page counts in doubles: with more ticks neighbouring ones are no longer told apart."""
+"""Maximum ticks: JavaScript numbers are doubles, which cannot distinguish neighbouring larger integers."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What goes into the page.
+    """The encoded data for the page.
 
     Parameters
     ----------
@@ -116,9 +116,9 @@ class Fitted:
     lines : list of str
         The texts of the columns; two equal ones are written once.
     entries : list of dict
-        Of each series: its points, its columns, their planes, and which line each is.
+        For each series: its points, its columns, their planes, and the line of each.
     reduced : str
-        What was left out, in sentences; "" if nothing was.
+        Sentences on what was left out; "" if nothing was.
     """
 
     tick_ns: int
@@ -236,7 +236,7 @@ def _written(
 
 
 def columns_of(series: Series, origin_ns: int, tick_ns: int, *, frames: bool = True) -> dict[str, Array]:
-    """Return the columns of a series as whole numbers: times in ticks, `until` above the value."""
+    """Return the columns of a series as integers: times in ticks, `until` relative to the value."""
     columns = {"time": (series.time_ns - origin_ns) // tick_ns, "value": series.value}
     if series.until is not None:
         columns["until"] = series.until - series.value

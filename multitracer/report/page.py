@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FOLDER = "assets"
 _LETTERS = 16
-"""Of a hash in a file's name: 64 bits, so that two versions of the program do not share a file."""
+"""Hexadecimal digits of the hash in a file name (64 bits), so that two versions do not share a file."""
 _LOADER = """\
 "use strict";
 (() => {
@@ -136,7 +136,7 @@ DOCTYPE = "<!doctype html>\n"
 _POINTS_CODE = "link decoder loader table axes marks packets trend panel plot figure"
 _FIGURE_CODE = ("timeline.js", "tracks.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
 _MAP_CODE = ("drive/map_gestures.js", "drive/map.js")
-"""In the order in which they need each other."""
+"""Scripts of the map, in the order of their dependence."""
 
 
 def document(
@@ -146,20 +146,20 @@ def document(
     route: dict[str, object] | None = None,
     assets: Assets | None = None,
 ) -> str:
-    """Return a whole page.
+    """Return a complete page.
 
     Parameters
     ----------
     title : str
-        Of the window and the page.
+        Title of the window and the page.
     sections
-        What goes into ``main``.
+        Content of ``main``.
     figures : list of dict, optional
-        From `embed.embed`; their texts stand at the end of the page.
+        Figures from `embed.embed`; their texts are at the end of the page.
     route : dict, optional
-        From `route_map.map_document`, for its section.
+        Document of `route_map.map_document`, for its section.
     assets : Assets, optional
-        Where script and style go; by default into the page.
+        Place of script and style; by default in the page.
 
     Raises
     ------
@@ -201,15 +201,15 @@ def whole_page(
     Parameters
     ----------
     title : str
-        Of the window and the page.
+        Title of the window and the page.
     sections : sequence
-        What goes into ``main``.
+        Content of ``main``.
     code : Attached
         Style and script.
     data, texts
-        What stands before the script and behind it.
+        Content before and after the script.
     kicker : str
-        What stands above the title.
+        Text above the title.
     """
     theme = element(
         "button", "Light / dark", class_="theme", type="button", title="Switch between light and dark"
@@ -229,7 +229,7 @@ def whole_page(
 
 
 def head(title: str, code: Attached) -> Markup:
-    """Return the head of a page on which its own code may run, and nothing else."""
+    """Return the head of a page, whose policy allows only its own code."""
     policy = (
         f"default-src 'none'; {code.policy}; img-src data: blob:; worker-src blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -252,9 +252,9 @@ def own_file(name: str) -> str:
 
 
 def write(path: str | os.PathLike[str], page: str) -> None:
-    """Write a page under a temporary name and rename it, so that a reader never sees half of it.
+    """Write a page under a temporary name and rename it, so that a reader never sees an incomplete page.
 
-    A place that is no regular file (a pipe, /dev/null) is written to, never replaced.
+    A path that is not a regular file (a pipe, /dev/null) is written to, never replaced.
 
     Raises
     ------

@@ -17,7 +17,7 @@ _PATIENCE_S = 180
 
 
 def browser() -> str:
-    """Return the path of an installed browser that prints.
+    """Return the path of an installed browser that can print to PDF.
 
     Raises
     ------
@@ -31,19 +31,19 @@ def browser() -> str:
 
 
 def print_pdf(page: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-    """Print a page of ours to a PDF file, which appears whole or not at all.
+    """Print one of our pages to a PDF file, which appears complete or not at all.
 
     Parameters
     ----------
     page : path
-        Of the HTML file.
+        Path of the HTML file.
     path : path
-        Of the PDF file.
+        Path of the PDF file.
 
     Raises
     ------
     InputError
-        If no browser is installed, it prints nothing, or the file cannot be written.
+        If no browser is installed, printing fails, or the file cannot be written.
     """
     executable = browser()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """The page of one plotly figure, as `multitracer plot` writes it: complete, and without any network.
 
-The figure is the JSON that plotly writes of it, made without plotly, which takes half a second to import,
-check and copy what `figures/stack.py` has made; a page needs none of that.
+The figure is the same JSON that plotly writes, made without plotly, which takes half a second to import and
+to validate the figure; a page does not need that.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ def _value(value: object) -> object:
 
 
 def plot_page(figure: go.Figure | Props, *, title: str, theme: ThemeName) -> str:
-    """Return a whole page that shows a figure.
+    """Return a complete page that shows a figure.
 
     Parameters
     ----------
     figure : plotly.graph_objects.Figure, or the dict of one
     title : str
-        Of the window and the page.
+        Title of the window and the page.
     theme : "light" or "dark"
-        As the figure was made.
+        Theme of the figure.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A file that appears whole under its name or not at all."""
+"""Writes a file that appears complete under its name or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
     """Give the path of a new file in the folder of `target`; it replaces `target` after success.
 
-    A target that is no regular file (a pipe, a device) is given as it is.
+    A target that is not a regular file (a pipe, a device) is used directly.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""The map of a drive in a report: its route, coloured by any quantity, and what happened along it.
+"""The map of a drive in a report: its route, coloured by any quantity, and the events along it.
 
-Places are metres east and north of the middle of the route, on the plane that touches the earth there: a
+Positions are metres east and north of the middle of the route, on the plane that touches the earth there: a
 route of 100 km is off by less than 0.1 % at its ends. `map.js` draws them; no tile is fetched. For readers
 whose browser runs no scripts there is a picture: an inline SVG.
 """
@@ -49,7 +49,7 @@ class RouteEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class Stretches:
-    """A quantity that is one of several words, over stretches of time, such as what limited the transfer.
+    """A quantity with a word for each interval of time, such as the limit of the transfer.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Stretches:
     code: Numbers
 
     def classes(self, time_ns: Times) -> Array:
-        """Return the word at each time as its index, -1 outside of all stretches."""
+        """Return the index of the word at each time, -1 outside of all intervals."""
         if not len(self.begin_ns):
             return np.full(len(time_ns), -1)
         row = np.searchsorted(self.begin_ns, time_ns, side="right") - 1
@@ -77,7 +77,7 @@ class Stretches:
 
 @dataclass(frozen=True)
 class MappedDrive:
-    """What a map shows.
+    """The content of a map.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class MappedDrive:
     stretches : sequence of Stretches
     events : sequence of RouteEvent
     origin_ns : int
-        What the page's time axis calls 0.
+        Origin of the page's time axis, ns.
     speed : float
         Seconds of that axis in a second of the recording.
     """
@@ -111,21 +111,21 @@ class DrawnRoute(NamedTuple):
     """A map."""
 
     document: Document
-    """For `map.js`."""
+    """The map as JSON for `map.js`."""
     still: Markup
     """A picture for browsers that run no scripts."""
     words: str = ""
-    """What of the positions is not in it, in sentences."""
+    """Sentences on positions that are left out."""
 
 
 def map_document(drive: MappedDrive) -> Document | None:
-    """Return the map as JSON for `map.js`; None of a route with fewer than two places."""
+    """Return the map as JSON for `map.js`; None for a route with fewer than two positions."""
     drawn = drawn_route(drive)
     return None if drawn is None else drawn.document
 
 
 def drawn_route(drive: MappedDrive) -> DrawnRoute | None:
-    """Return the map for `map.js` and as a still picture; None of a route with fewer than two places."""
+    """Return the map for `map.js` and as static SVG; None for a route with fewer than two positions."""
     time_ns = _times(drive)
     places = drive.route.at(time_ns)
     known = np.isfinite(places.lat_deg)
@@ -169,7 +169,7 @@ _MOST_NAMED = 3  # gaps in the sentence; all are on the map
 
 
 def left_out_words(route: Route) -> str:
-    """Return which gaps a route has, the longest first, and which positions were left out; or nothing."""
+    """Return sentences on the gaps of a route, the longest first, and on positions that were left out."""
     words = []
     if len(route.gaps):
         longest = np.argsort(-route.gaps["length_m"], kind="stable")
@@ -229,7 +229,7 @@ def map_section(drawn: DrawnRoute) -> Markup:
 
 
 _STILL = Markup(".map canvas, .map > .bar, .map > .classes, .map > .status, .map > .base { display: none; }")
-"""Without scripts the picture stands in the place of the map."""
+"""Style for browsers without scripts: the picture replaces the map."""
 _HINT = (
     "Map of the route. Keys: arrows move, plus and minus zoom, 0 shows the whole, comma and full stop step "
     "along the route."
@@ -251,7 +251,7 @@ def _box(kind: str) -> Markup:
 
 
 def _times(drive: MappedDrive) -> Times:
-    """Return the times of the points: those of the route, and of the readings of all series but TCP's."""
+    """Return the times of the points: those of the route, and of the readings of all series except TCP's."""
     own = [drive.route.table["time_ns"]]
     own += [table["time_ns"] for label, table in drive.series.items() if label.startswith("Radio_")]
     own += [np.array([event.time_ns for event in drive.events], np.int64)]
@@ -274,7 +274,10 @@ class _Plane(NamedTuple):
 
     @classmethod
     def around(cls, lat_deg: Array, lon_deg: Array) -> _Plane:
-        """Return the plane at the middle; longitudes count from the first, so that the date line is none."""
+        """Return the plane at the middle.
+
+        Longitudes count from the first one, so that the date line does not matter.
+        """
         lon = lon_deg[0] + _turned(lon_deg - lon_deg[0])
         return cls((lat_deg.min() + lat_deg.max()) / 2, (lon.min() + lon.max()) / 2)
 
@@ -330,7 +333,7 @@ def held(series: Table, time_ns: Times) -> Array:
 
 
 _DEFAULT_GAP_NS = 2 * NS_PER_S
-"""A value of TCP says nothing of the road two seconds later; not measured."""
+"""Time for which a TCP value is shown on the route; not measured."""
 
 
 def _of_stretches(drive: MappedDrive, time_ns: Times) -> list[Document]:
@@ -349,7 +352,7 @@ def _of_stretches(drive: MappedDrive, time_ns: Times) -> list[Document]:
 
 
 def _events(drive: MappedDrive, plane: _Plane) -> list[Document]:
-    """Return the events whose place is known."""
+    """Return the events whose position is known."""
     time_ns = np.array([event.time_ns for event in drive.events], np.int64)
     places: RoutePositions = drive.route.at(time_ns)
     east, north = plane.metres(places.lat_deg, places.lon_deg)
@@ -366,7 +369,7 @@ _WIDTH, _HEIGHT, _MARGIN = 960, 480, 24
 _MOST_POINTS = 5_000
 """Some 50 kB; a screen shows no more of a route."""
 _FINEST_PX = 0.7
-"""As in map.js: a step below it is not seen."""
+"""Shortest visible step of a line, as in map.js."""
 _LONGEST_BAR_PX = 160
 
 

@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from multitracer.report.markup import Child
 
 _TICKS = 8
-"""About so many: a label of six letters has room around it at 700 pixels. Not measured."""
+"""Approximate number of ticks: labels of six letters fit at 700 pixels. Not measured."""
 _MOST_MARKS = 400
-"""Of a row: more than one in two pixels is no picture."""
+"""Maximum marks in a row: one in two pixels."""
 _STEPS = (1, 2, 5, 10)
 _MINUTE_S, _HOUR_S = 60, 3600
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60)
-"""Of minutes and hours: divisors that a clock has."""
+"""Tick distances in minutes and hours."""
 
 
 class TimeAxis(NamedTuple):
-    """An interval of time, and where a moment lies in it.
+    """The time axis of a page: an interval, and positions in it.
 
     Attributes
     ----------
     begin_ns, end_ns : int
-        Its ends, recorded time, by the clock of the figure.
+        Begin and end, recorded time, by the clock of the figure.
     origin_ns : int
         What the figure calls 0.
     speed : float
@@ -47,7 +47,7 @@ class TimeAxis(NamedTuple):
         return max(self.end_ns - self.begin_ns, 1)
 
     def place(self, stamp_ns: int) -> float:
-        """Return where a moment lies: 0 at the begin, 1 at the end, never outside."""
+        """Return the position of a time: 0 at the begin, 1 at the end, never outside."""
         return min(max((stamp_ns - self.begin_ns) / self.length_ns, 0.0), 1.0)
 
     def seconds(self, stamp_ns: int) -> float:
@@ -55,12 +55,15 @@ class TimeAxis(NamedTuple):
         return (stamp_ns - self.origin_ns) * self.speed / NS_PER_S
 
     def style(self, begin_ns: int, end_ns: int) -> str:
-        """Return the position of a stretch within a row."""
+        """Return the CSS position of an interval within a row."""
         left, right = self.place(begin_ns), self.place(end_ns)
         return f"left:{left:.3%};width:{right - left:.3%}"
 
     def spread(self, stretches: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-        """Return of stretches (begin, end, words) that begin within two pixels the one that ends last."""
+        """Return intervals (begin, end, words).
+
+        Of those that begin within two pixels only the one that ends last.
+        """
         kept: dict[int, tuple[int, int, str]] = {}
         for each in stretches:
             place = int(self.place(each[0]) * _MOST_MARKS)
@@ -69,7 +72,7 @@ class TimeAxis(NamedTuple):
         return list(kept.values())
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the places of round times with their words; none of an axis too short for them."""
+        """Return positions and labels of the ticks; empty if the axis is too short."""
         first, last = self.seconds(self.begin_ns), self.seconds(self.begin_ns + self.length_ns)
         if last <= first:
             return []
@@ -85,7 +88,7 @@ class TimeAxis(NamedTuple):
 
 
 def round_step(span: float, about: int) -> float:
-    """Return 1, 2 or 5 times a power of ten: the distance of about so many ticks over a span above zero."""
+    """Return a tick distance, 1, 2 or 5 times a power of ten, for about `about` ticks over a span above 0."""
     power = 10.0 ** math.floor(math.log10(span / about))
     return next((step * power for step in _STEPS if step * power * about >= span), 10 * power)
 
@@ -103,7 +106,7 @@ def row(name: Child, track: Child, value: Child, *, kind: str = "") -> list[Mark
 def stretches(
     axis: TimeAxis, spans: Iterable[tuple[int, int, str]], *, label: str, kind: str = ""
 ) -> list[Markup]:
-    """Return stretches of time as bars, each with its words; the row as a whole is read as `label`."""
+    """Return intervals as bars, each with its words; screen readers read the row as `label`."""
     bars = [
         element("i", class_=kind or None, style=axis.style(begin, end), title=words)
         for begin, end, words in spans

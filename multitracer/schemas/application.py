@@ -1,6 +1,6 @@
 """Results of programs that load a path: the rate of each stream, sums, and pings.
 
-These are the program's own words, at its own places: bytes that it wrote or read, not bytes on the path.
+These are measurements of the program itself: bytes that it wrote or read, not bytes on the path.
 Times are those of the host that it ran on.
 """
 
@@ -54,7 +54,7 @@ APPLICATION_RATE = Schema(
         ),
     ),
 )
-"""One row is what one stream carried in one interval, or what its sender's kernel said at one instant."""
+"""One row is the rate of one stream in one interval, or a reading of its sender's kernel."""
 
 APPLICATION_SUMS = Schema(
     "application_sums",

@@ -1,4 +1,4 @@
-"""What is said of the flows of a session together: how evenly they share the link, by intervals."""
+"""Results on all flows of a session: how evenly they share the link, by intervals."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ SHARES = Schema(
         ),
     ),
 )
-"""What each flow had of the link, by intervals; a flow has no row while it does not run."""
+"""Share of the link of each flow, by intervals; a flow has no row while it is inactive."""

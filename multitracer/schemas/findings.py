@@ -1,4 +1,4 @@
-"""What a diagnosis and comparisons hand over: findings, where time went, dependence, two sides, as tables."""
+"""Tables of diagnoses and comparisons: findings, use of time, dependence, differences of two sides."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LINK_USE = Schema(
         Column("ended_row", "int64", "row in `sender` of the segment that ended an idle interval", na=True),
     ),
 )
-"""What a transfer's time was used for, in order; the seconds sum to the transfer's duration.
+"""Use of a transfer's time, in order; the seconds sum to the transfer's duration.
 
 Where a slot is shared (the end of one packet and the begin of the next in one frame) intervals overlap, and
 `seconds` is each one's share. `source` is sender, near.events, near.frames or far.frames.

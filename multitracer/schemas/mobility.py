@@ -52,7 +52,7 @@ ROUTE_GAPS = Schema(
         Column("reason", "U64", "the gap in words: leap of 300 km in 1 s"),
     ),
 )
-"""Stretches of the route in which no position is interpolated."""
+"""Parts of the route in which no position is interpolated."""
 
 JUDGED_HANDOVERS = HANDOVERS.extended(
     "judged_handovers",
@@ -97,7 +97,7 @@ _LEVELS = (
     ("rssi", "dBm", "RSSI"),
 )  # fmt: skip
 _QUARTILES = (("q1", "a quarter is at or below"), ("median", "median"), ("q3", "a quarter is at or above"))
-"""Of numpy.quantile, method linear."""
+"""Quartiles by numpy.quantile, method linear."""
 
 CELLS = Schema(
     "cells",
@@ -157,7 +157,7 @@ AROUND = Schema(
         Column("reason", "U64", "why the baseline cannot be used; empty if it can"),
     ),
 )
-"""What passed in windows around each handover; the limits of these windows are `around_limits`."""
+"""Traffic in windows around each handover; the limits in these windows are `around_limits`."""
 
 AROUND_LIMITS = Schema(
     "around_limits",
@@ -168,7 +168,7 @@ AROUND_LIMITS = Schema(
         *_reals(("share", "part of the window", "")),
     ),
 )
-"""What limited the transfers around each handover; the shares of one window sum to 1."""
+"""Limits of the transfers around each handover; the shares of one window sum to 1."""
 
 EPOCHS = Schema(
     "epochs",
@@ -223,4 +223,4 @@ STRETCHES = Schema(
         Column("missing", "U120", "of an unknown cause: what would have to be recorded to tell"),
     ),
 )
-"""Where it was bad, how bad, and why: the ones that cost most time first."""
+"""Bad parts of a drive with cost and cause, the most costly first."""

@@ -1,9 +1,9 @@
-"""What logs of the radio, of positions and of clocks hand over, as tables.
+"""Tables of radio, position and clock logs.
 
-One row is one statement of a source: an answer of a modem gives a row for each cell it tells of, with the
-columns it tells and no others. Two commands that are asked one after the other give two rows with the stamps
-of each, never one row that was true at no instant. A missing value is NA, never 0, and a value that was not
-read is never repeated: the time without is a row of `gaps`.
+One row is one statement of a source: an answer of a modem gives a row for each cell in it, with only the
+columns in the answer. Two consecutive commands give two rows, each with its own stamps; they are never
+merged. A missing value is NA, never 0, and a value that was not read is never repeated: a time without
+readings is a row of `gaps`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ POSITION = Schema(
         ),
     ),
 )
-"""What a receiver said of its position at one time; without a fix the coordinates are missing."""
+"""Position of a receiver at one time; without a fix the coordinates are NA."""
 
 GAPS = Schema(
     "gaps",
@@ -117,7 +117,7 @@ GAPS = Schema(
         Column("reason", "U64", "silent, port busy, unplugged, unintelligible, late, ..."),
     ),
 )
-"""Times in which a collector wanted to read and could not, with the reason."""
+"""Times at which a collector could not read its source, with the reason."""
 
 MARKERS = Schema(
     "markers",

@@ -1,6 +1,6 @@
-"""What tables hold: columns with their units, and the schemas of what a capture holds; without NumPy.
+"""Columns with their units, schemas of tables, and the schemas of a capture; without NumPy.
 
-Column names carry their unit. Time is int64 nanoseconds since 1970 UTC. A value that is missing is `NA` of
+Column names carry their unit. Time is int64 nanoseconds since 1970 UTC. A missing value is the `NA` of
 its column: `NOT_A_TIME` in int64 columns whose unit is ns, `-1` in signed integer columns marked `na`, NaN in
 floats.
 """
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Row = dict[str, Any]
-"""One row of a table as Python values: column name -> cell, None where it is missing."""
+"""One row of a table as Python values by column name; None where a value is missing."""
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 """Any JSON value."""
 Document = dict[str, Any]
-"""A JSON object: what a log, a manifest or a page holds, and where a table comes from."""
+"""A JSON object: content of a log, manifest or page, or the provenance of a table."""
 
 NA = -1
 """The missing value of a signed integer column that is marked `na`."""

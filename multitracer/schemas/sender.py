@@ -1,6 +1,6 @@
-"""What a log of a host's TCP variables hands over: readings of its sockets, and events of its kernel.
+"""Tables of TCP variables of a host: readings of its sockets, and events of its kernel.
 
-docs/tcp_state.md says which source provides which column; the numbers in `state`, `ca_state`, `method` and
+docs/tcp_state.md shows which source provides which column; the numbers in `state`, `ca_state`, `method` and
 `event` are those of `multitracer.protocols.sock_diag`. A missing value is NA, never 0.
 """
 
@@ -79,7 +79,7 @@ TCP_STATE = Schema(
         ),
     ),
 )
-"""A reading of one socket's variables, at the host; docs/tcp_state.md tells what each source provides."""
+"""A reading of one socket's variables, at the host; docs/tcp_state.md shows what each source provides."""
 
 TCP_EVENTS = Schema(
     "tcp_events",
@@ -94,7 +94,7 @@ TCP_EVENTS = Schema(
         ),
     ),
 )
-"""What the kernel's trace points said of one socket, at the host."""
+"""Events of the kernel's trace points for one socket, at the host."""
 
 _JOINED = (
     Column("socket", "int32", "number of the socket, from 1, in order of its first row"),
@@ -118,7 +118,7 @@ TCP_PHASES = Schema(
         Column("reconstructed", "bool", "True: concluded from packets; False: from the kernel's variables"),
     ),
 )
-"""What a sender's congestion control was doing, in order of time; phases do not overlap."""
+"""Phases of a sender's congestion control, in order of time; they do not overlap."""
 
 SERIES = Schema(
     "series",

@@ -51,9 +51,9 @@ class Result(StrEnum):
     COMPLETE = "complete"
     """The phone confirmed it, or used the new cell."""
     FAILED = "failed"
-    """The phone said that it could not."""
+    """The phone reported a failure."""
     RE_ESTABLISHED = "re-established"
-    """It did not confirm; it then asked a cell to continue the connection."""
+    """The phone did not confirm; it then asked a cell to continue the connection."""
     UNKNOWN = "unknown"
     """The log does not say."""
 

@@ -1,7 +1,6 @@
-"""What the analysis says of TCP: connections, their directions and segments, and series over them.
+"""Tables of the TCP analysis: connections, their directions and segments, and series over them.
 
-The segments as they were captured are `multitracer.tables.SEGMENTS`; docs/analysis.md tells how each number
-is counted.
+The segments as they were captured are `multitracer.tables.SEGMENTS`; docs/analysis.md defines each number.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ class GoodputBy(IntEnum):
 
     NO_DATA = 0
     ACKNOWLEDGED = 1
-    """By the ACKs of its bytes, where the capture was made elsewhere than near the receiver."""
+    """Measured by ACKs: the capture was not made near the receiver."""
     ARRIVED = 2
-    """By the arrival of its bytes near the receiver."""
+    """Measured by the arrival of bytes near the receiver."""
     ONE_MOMENT = 3
-    """All that got through did so at one moment: there is no time to divide by."""
+    """All bytes arrived at one moment: there is no duration to divide by."""
     NOTHING_CAME_THROUGH = 4
     """No ACK of its data was captured, or none with a time; what was sent may be lost."""
 
@@ -74,11 +73,11 @@ class RoundTrips(IntEnum):
     NO_EXACT_ACK = 3
     """No ACK ends exactly at a segment that was sent once (Karn's rule)."""
     NO_TIME = 4
-    """Its segments carry no time."""
+    """The segments have no times."""
 
     @property
     def words(self) -> str:
-        """Why there are none, for people and in JSON."""
+        """The reason for no round-trip times, for people and in JSON."""
         return _ROUND_TRIP_WORDS[self]
 
 
@@ -97,7 +96,7 @@ class WindowScaleBy(IntEnum):
     SYN = 0
     """Announced, or ruled out, in the SYNs."""
     SENT = 1
-    """Least scale at which what the other side sent fitted: the SYN's options were not captured."""
+    """Minimum scale at which the other side's data fitted the window: the SYN options were not captured."""
     UNKNOWN = 2
     """Neither: windows are as they stand in the header, and may be larger."""
 
@@ -112,7 +111,7 @@ class Close(IntEnum):
 
 
 class Initiator(IntEnum):
-    """What tells who began a connection; anything but its own handshake is an assumption."""
+    """How the initiator of a connection was determined; without its handshake it is an assumption."""
 
     HANDSHAKE = 0
     OTHER_CONNECTIONS = 1
@@ -120,13 +119,13 @@ class Initiator(IntEnum):
     PORTS = 2
     """The other end has the port that a server would have."""
     DATA = 3
-    """It sent less payload."""
+    """The initiator is the endpoint that sent less payload."""
     FIRST_SENDER = 4
-    """It was seen first."""
+    """The initiator is the endpoint that was seen first."""
 
     @property
     def words(self) -> str:
-        """What it is called: `first sender`."""
+        """The name in output: `first sender`."""
         return self.name.replace("_", " ").lower()
 
 
@@ -155,7 +154,7 @@ CONNECTIONS = Schema(
         Column("bulk_direction", "uint8", "0 forward, 1 reverse: the direction with more unique bytes"),
     ),
 )
-"""A TCP connection: what lies between one SYN (or first sight) of a flow and its end or its port's reuse."""
+"""A TCP connection: from the SYN (or first segment) of a flow to its end or the reuse of its port."""
 
 DIRECTIONS = Schema(
     "directions",
@@ -244,7 +243,7 @@ TCP_SEGMENTS = SEGMENTS.extended(
     Column("rtt_ns", "int64", "time to the ACK that ends exactly here, Karn's rule", "ns"),
     Column("rtt_timestamp_ns", "int64", "time to the ACK that echoes this segment's tsval first", "ns"),
 )
-"""One connection's segments with what the analysis says of each; rows in capture order."""
+"""One connection's segments with the results of the analysis; rows in capture order."""
 
 TCP_SACK_BLOCKS = SACK_BLOCKS.extended(
     "tcp_sack_blocks",
@@ -265,7 +264,7 @@ VERDICTS = Schema(
         Column("evidence", "uint32", "how both are known: bits of analysis.verdicts.Evidence"),
     ),
 )
-"""What is said of each retransmission of one direction, in capture order."""
+"""Verdict on each retransmission of one direction, in capture order."""
 
 SEGMENT_VERDICTS = Schema(
     "segment_verdicts",
@@ -294,7 +293,7 @@ RTT_SAMPLES = Schema(
         Column("provenance", "uint8", "0 exact ACK (Karn's rule), 1 timestamp echo, 2 SACK"),
     ),
 )
-"""Round-trip times of one connection, in order of their answers; the three provenances are kept apart."""
+"""Round-trip times of one connection, in order of their ACKs; the three provenances are listed separately."""
 
 RTO_STATES = Schema(
     "rto_states",

@@ -1,4 +1,4 @@
-"""What a measurement hands over: request / reply / good-bye transactions, as `measure run` wrote them.
+"""Tables of a measurement: request / reply / good-bye transactions, as `measure run` writes them.
 
 The CSV has these columns by these names, in this order, and one `label_NAME` for each label behind them; the
 table holds the labels in one column. `rig.join_radio` fills the columns of the radio. docs/measuring.md
@@ -26,7 +26,7 @@ def _real(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
 
 
 RADIO_COLUMNS = ("rssi_dbm", "bler_percent", "cell_busy_percent", "radio_readings")
-"""What is filled in afterwards, by time, from the log of a modem."""
+"""Columns that are filled in later, by time, from the log of a modem."""
 
 TRANSACTIONS = Schema(
     "transactions",
@@ -87,4 +87,4 @@ TRANSACTIONS = Schema(
         ),
     ),
 )
-"""One row is one transaction, in the order in which they were done."""
+"""One row is one transaction, in the order of execution."""

@@ -1,6 +1,6 @@
-"""Reads a file ahead: while one block of it is decoded, other threads already read and find the next.
+"""Reads a file ahead: while one block is decoded, other threads read the next one and find its records.
 
-Neither is for pipes, whose next bytes may not come for a long time.
+Pipes are not read ahead, because their next bytes may not come for a long time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ALONE = 2
 """Blocks without a thread: most captures have no more, and start as quickly as without it."""
 _ROOM_BYTES = 64 * 1024
-"""Of a window, what is left of the one before usually fits here: a part of a packet."""
+"""Space before each window for the rest of the previous one, which is a part of a packet."""
 
 
 def ahead(blocks: Iterable[PacketRecords]) -> Generator[PacketRecords]:
@@ -56,15 +56,15 @@ class _Piece(NamedTuple):
     data: Bytes
     end: int
     error: Exception | None
-    """What ended it."""
+    """The error that ended reading; None if there was none."""
 
 
 class AheadStream:
-    """A stream of which a thread reads the next window while this one is looked at.
+    """A stream whose next window is read by a thread while the present one is used.
 
     Notes
     -----
-    What is read, and in which pieces, is the same as without it.
+    The bytes, and the sizes in which they come, are the same as without it.
     """
 
     def __init__(self, stream: Readable) -> None:
@@ -74,9 +74,9 @@ class AheadStream:
         self._thread: ThreadPoolExecutor | None = None
         self._next: Future[_Piece] | None = None
         self._left = memoryview(b"")
-        """What the thread has read and no window holds."""
+        """Bytes that the thread has read and no window holds yet."""
         self._error: Exception | None = None
-        """Of the thread: raised when all bytes before were taken."""
+        """Error of the thread, raised after all bytes before it were taken."""
 
     def __enter__(self) -> AheadStream:
         """Return this stream."""
@@ -101,7 +101,7 @@ class AheadStream:
         return self._read_once(buffer) or 0
 
     def read_on(self, size: int) -> None:
-        """Let the thread read the next window of so many bytes, except what fits before it."""
+        """Let the thread read the next window of `size` bytes, less the rest of the previous one."""
         self._windows += 1
         if self._windows <= _ALONE or self._left or self._error:
             return

@@ -1,9 +1,9 @@
-"""What a record of a capture can hold at most, and how far times of one capture are apart: without NumPy."""
+"""Bounds of capture files: maximum packet size, and maximum distance of times. Loads no NumPy."""
 
 from __future__ import annotations
 
 WINDOW_BYTES = 4 * 1024 * 1024
-"""So much of a file is looked at together."""
+"""Size of a window of a file."""
 LARGEST_PACKET = 256 * 1024
 _LARGEST_OF_LINK = dict.fromkeys((189, 220, 231, 249), 128 * 1024 * 1024)
 """USB and D-Bus records may be larger than any packet of a network."""
@@ -14,11 +14,11 @@ bit in the seconds up to 68. Shorter leaps ahead and back are steps back, which 
 
 
 def largest_packet(link_type: int) -> int:
-    """Return the captured length in bytes beyond which a record must be damaged."""
+    """Return the maximum captured length of a link type, bytes; a record that states more is damaged."""
     return _LARGEST_OF_LINK.get(link_type, LARGEST_PACKET)
 
 
 def cut_off(what: str, offset: int, left: int) -> str:
-    """Return in words that a record or block at `offset` is cut off behind its first `left` bytes."""
+    """Return the message that a record or block at `offset` is cut off after its first `left` bytes."""
     left_of_it = "1 byte of it is" if left == 1 else f"{left} bytes of it are"
     return f"the {what} at byte {offset} is cut off: only {left_of_it} left"

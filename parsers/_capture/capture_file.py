@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from parsers._packets.layers import PacketRecords
 
 _RECORD_HEADER_BYTES = 16
-"""Those of pcap; where they are longer, more room is made than is needed, which costs nothing."""
+"""Record header of pcap; for formats with a longer one too much memory is reserved, which costs nothing."""
 _MOST_GAPS = 1000
-"""A file with more damaged places is no capture any more; each costs a search."""
+"""Maximum damaged places in a file; with more, the rest is not read, because each costs a search."""
 
 
 class FileDamage:
@@ -32,7 +32,7 @@ class FileDamage:
     def __init__(self, source: SourceFile) -> None:
         self._source = source
         self._reason: str | None = None
-        """What is wrong at the first damaged place."""
+        """Description of the damage at the first damaged place."""
         self._gaps = 0
 
     @property
@@ -70,10 +70,10 @@ _FAR_APART = f"more than {ERA_YEARS} years from the others"
 
 
 class _Shown(NamedTuple):
-    """What the known times of some packets show."""
+    """Summary of the known times of some packets."""
 
     packets: int
-    """With a time; if 0, `last` is the one before, and the others mean nothing."""
+    """Number of packets with a time; if 0, `last` is the previous one and the other fields are not valid."""
     last: int | None
     steps_back: int
     largest_step_back_ns: int
@@ -82,7 +82,7 @@ class _Shown(NamedTuple):
 
 
 def _what_shows(known: Numbers, last: int | None) -> _Shown:
-    """Return what times show that follow `last`; a step of more than an era is none."""
+    """Return the summary of times that follow `last`; steps longer than an era are not counted."""
     lowest_ns = int(known.min(initial=np.iinfo(np.int64).max))
     if lowest_ns == NOT_A_TIME:
         return _what_shows(known[known != NOT_A_TIME], last)
@@ -102,7 +102,7 @@ class StampFacts:
         self._source = source
         self._last: int | None = None
         self._years: dict[int, tuple[int, int, int]] = {}
-        """Years since 1970 -> packets, the smallest and the largest time."""
+        """Number of packets, smallest and largest time, by years since 1970."""
 
     def note(self, time_ns: Numbers) -> None:
         """Note the next times, in the order of the file: int64, ns since 1970; NOT_A_TIME if missing."""
@@ -133,7 +133,7 @@ class StampFacts:
     def era(self) -> tuple[int, int] | None:
         """Return the first and last time of the era with most packets; None if there are no others.
 
-        What is outside is noted to have no time.
+        Packets outside this era count as packets without a time.
         """
         years, facts = self._years, self._source
         if not years or max(years) - min(years) <= ERA_YEARS:
@@ -158,7 +158,8 @@ def decode_file(
 ) -> None:
     """Decode the blocks of one file; stop after `max_packets` of it.
 
-    `share` tells how much of the file its first so many bytes are, from 0 to 1, if that is known.
+    `share` returns the fraction of the file, 0 to 1, that a number of decompressed bytes is; None if not
+    known.
     """
     clock = StampFacts(source)
     for _ in decode_blocks(blocks, source, decoder, clock, max_packets=max_packets, share=share):

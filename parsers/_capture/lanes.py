@@ -1,9 +1,9 @@
 """Finds the records of a window in many lanes at once.
 
-Records are a chain: each says only where the next one begins, and a loop over it in Python costs more than
-everything that comes after it. So the window is cut into lanes, a likely record is looked for near the start
-of each, and all lanes walk in step. The result is exact all the same: a lane is believed only if the lane
-before it arrives exactly where it began, and so back to the first one, which begins at a true record.
+Records form a chain: each states only where the next one begins, and a loop over them in Python costs more
+than all later steps. So the window is divided into lanes, a likely record is searched near the start of each,
+and all lanes advance together. The result is still exact: a lane is used only if the lane before it ends
+exactly where it began, and so back to the first lane, which begins at a true record.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class RecordLayout(Protocol):
     """How records are laid out."""
 
     def following(self, data: Bytes) -> Following:
-        """Return a function from where records begin to where the next ones do; far away if there is none."""
+        """Return a function that maps positions of records to those of the next ones.
+
+        Far away if there is none.
+        """
 
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
         """Return where a record may begin among the places `at` (int64, shape (n,)): bool, shape (n,)."""
@@ -47,12 +50,12 @@ class RecordLayout(Protocol):
 def walk_lanes(
     data: Bytes, begin: int, end: int, layout: RecordLayout, *, sample: list[int]
 ) -> tuple[Numbers, int]:
-    """Return where whole records begin, from `begin` on, and where the next one after them begins.
+    """Return the positions of complete records from `begin` on, and the position after the last one.
 
     Parameters
     ----------
     sample : list of int
-        Where some records just before `begin` begin; their lengths decide how far to look for one.
+        Positions of some records just before `begin`; their lengths decide how far to search.
 
     Returns
     -------
@@ -62,7 +65,7 @@ def walk_lanes(
 
     Notes
     -----
-    May stop anywhere at a true record, even at `begin`: what is left is the caller's.
+    It may stop at any true record, even at `begin`: the caller must read the rest.
     """
     lengths = np.diff([*sample, begin])
     if not len(lengths):

@@ -37,7 +37,7 @@ def batches(
     Parameters
     ----------
     records : callable
-        Takes the data (uint8) and where whole records begin in it (int64, ascending); returns them.
+        Takes the data (uint8) and the positions of complete records (int64, ascending); returns the records.
     """
     more, damage = True, None
     while more and damage is None:
@@ -48,7 +48,7 @@ def batches(
 
 
 def _walk(window: StreamWindow, layout: RecordLength) -> tuple[list[int], str | None]:
-    """Return where whole records begin, and why there is none behind them; move the window past them."""
+    """Return positions of complete records, and why they end; move the window past them."""
     starts: list[int] = []
     while len(window) >= layout.header_bytes:
         length = layout.length.unpack_from(window.view, window.begin + layout.length_at)[0]

@@ -1,4 +1,4 @@
-"""A piece of a stream in memory: bounded for any file, and for pipes."""
+"""A window of a stream in memory: its size is bounded for any file and pipe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class StreamWindow:
     def __init__(self, stream: Readable, *, size: int = WINDOW_BYTES) -> None:
         self.data: Bytes = np.empty(size + PAD_BYTES, np.uint8)
         self.view = memoryview(self.data)  # type: ignore[arg-type]
-        """The same bytes; of each `refill` its own, so that a block stays as it is while the next is read."""
+        """The same bytes; each `refill` makes new ones, so that a block does not change while the next is
+        read."""
         self.begin = 0
         self.end = 0
         self.damage: str | None = None
@@ -43,11 +44,11 @@ class StreamWindow:
 
     @property
     def offset(self) -> int:
-        """Where `begin` lies in the stream."""
+        """Position of `begin` in the stream."""
         return self.offset_of(self.begin)
 
     def offset_of(self, position: int) -> int:
-        """Return where `data[position]` lies in the stream."""
+        """Return the position of `data[position]` in the stream."""
         return self._first_offset + position
 
     @property
@@ -62,7 +63,7 @@ class StreamWindow:
         return cut_off(what, self.offset, len(self))
 
     def refill(self) -> bool:
-        """Read on until the buffer is full or the stream ends; return whether there is more than before."""
+        """Read until the buffer is full or the stream ends; return whether new bytes came."""
         kept = len(self)
         known, begin = self.data[self.begin : self.end], self.begin
         taken = None if self._ahead is None else self._ahead.take(known)

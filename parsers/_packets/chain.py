@@ -9,8 +9,8 @@ in `steps.py`, and all keep this contract:
 `packets` has shape (n,); its `at` is where the header begins, and nothing at or behind `end` is read. The
 result has shape (m,), m <= n, in the same order: the packets that can be followed, with `at` behind the
 header, and for each one the number of the next header (int64, shape (m,); never NA). The step counts the
-other n - m packets in the ledger, each once. It changes no array that it got, and raises nothing whatever
-the bytes are.
+other n - m packets in the ledger, each once. It changes none of its input arrays, and raises no error
+whatever the bytes are.
 """
 
 from __future__ import annotations

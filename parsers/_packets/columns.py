@@ -1,7 +1,7 @@
 """Arrays and tables that grow block by block, without a second copy at the end.
 
-Memory that was asked for but not yet written costs nothing, so the room is made as large as the rest of the
-input lets expect, and otherwise doubled.
+Reserved memory costs nothing until it is written, so the size is set from the expected rest of the input, and
+is otherwise doubled.
 """
 
 from __future__ import annotations

@@ -55,14 +55,14 @@ Key = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Open:
-    """A datagram whose fragments are not all there yet."""
+    """A datagram whose fragments have not all arrived yet."""
 
     first: int | None = None
     """Number of the packet that brought the first fragment."""
     first_end: int = 0
     """Bytes that the first fragment carries."""
     total: int | None = None
-    """Where the last fragment ends."""
+    """Length of the datagram, by its last fragment; None before it arrives."""
     later: Counter[int] = field(default_factory=Counter)
     """Fragments other than the first, by the file that they are in."""
     pieces: list[tuple[int, int]] = field(default_factory=list)
@@ -84,9 +84,9 @@ class Fragments:
     def __init__(self) -> None:
         self._open: dict[Key, _Open] = {}
         self.extra_bytes: dict[int, int] = {}
-        """Number of the packet with the first fragment -> bytes that later ones carry."""
+        """Payload bytes of later fragments, by the number of the packet with the first fragment."""
         self.without_first: Counter[int] = Counter()
-        """Fragments whose first one was given up or never seen, by the file that they are in."""
+        """Fragments without a first fragment (never seen or discarded), by file."""
 
     def add(self, datagrams: Datagrams, records_before: int, file: int) -> None:
         """Take in fragments of a file, in capture order; `records_before` makes record numbers unique."""
@@ -197,11 +197,11 @@ def endpoints_that_sort(flows: Table, side: str) -> NDArray[np.bytes_]:
 
 
 _SHARE = 0.9
-"""So much of one flow has to recur in the other; the rest the capture may have dropped."""
+"""Share of one flow that must recur in the other; the capture may have dropped the rest."""
 _FEWEST = 3
 """Packets, as of a handshake: fewer prove nothing."""
 _USUAL_NS = 200_000_000
-"""For a round trip where no handshake tells: the shortest timer of Linux; a retransmission comes later."""
+"""Round trip where no handshake shows it: the minimum RTO of Linux; a retransmission comes later."""
 _KEY = ("ip_id", "seq", "ack", "flags", "payload_bytes")
 
 
@@ -288,7 +288,7 @@ def _recurs(one: _Flow, two: _Flow) -> bool:
 
 
 def _round_trip_ns(flow: _Flow) -> int:
-    """Return the time from the first SYN to the ACK that ends the handshake; a usual one without them."""
+    """Return the time from the first SYN to the ACK that ends the handshake; by default a typical value."""
     side, flags = flow.key[:, 0], flow.key[:, 1 + _KEY.index("flags")]
     syn = np.flatnonzero((flags & (Flag.SYN | Flag.ACK)) == Flag.SYN)
     if not len(syn):
@@ -306,13 +306,13 @@ _PROBED_RECORDS, _PROBED_SEGMENTS = 4000, 1000
 _MOST_UNCLEAR = 20_000
 """Packets after which no more TCP is waited for."""
 _FEWEST_SEGMENTS = 10
-"""So many tell a file's rule from an odd packet."""
+"""Minimum segments to recognise that all lengths of a file are overwritten."""
 _NEARLY_ALL = 0.9
 _NAMES = {each.value: each.name.lower() for each in IpProtocol}
 
 
 OVERWRITTEN = "original lengths overwritten"
-"""What the variant of such a file ends in: Python decodes all of it."""
+"""End of the variant's name for such a file; Python decodes all of it."""
 GSMTAP_LINKTYPES = frozenset({217, 218})
 """Packets that begin with the GSMTAP header: LINKTYPE_GSMTAP_UM and _ABIS (IANA link types)."""
 _GSMTAP_PORT = 4729  # IANA: gsmtap, 4729/udp
@@ -485,10 +485,10 @@ class Decoder:
         return len(self._segments)
 
     def take(self) -> Capture:
-        """Return what was collected since the last call, and go on empty; flows keep their numbers.
+        """Return the segments since the last call, and remove them here; flows keep their numbers.
 
-        What needs all packets is left out: flows of several VLANs are not joined, and a fragment is credited
-        to no segment that was taken before it came.
+        Steps that need all packets are left out: flows of several VLANs are not joined, and a late fragment
+        is not credited to a segment that was already returned.
         """
         segments_table = self._segments.finish()
         self._credit_fragments(segments_table)
@@ -544,7 +544,7 @@ def _is_wtcp_syn(datagrams: Datagrams) -> Mask:
 
 
 def _opened(datagrams: Datagrams, ledger: PacketCounts) -> tuple[Datagrams, list[tuple[LayerPackets, int]]]:
-    """Return the datagrams that are no tunnels, and the IP packets inside those that are tunnels."""
+    """Return the datagrams that are not tunnels, and the IP packets inside the tunnels."""
     if (datagrams.protocol == _TCP).all():
         return datagrams, []
     tunnel = _IS_TUNNEL[datagrams.protocol]
@@ -588,7 +588,7 @@ def _share(cut: Mask, captured: Numbers) -> float:
 
 
 def _mark_overwritten(frames: Iterable[LayerPackets]) -> None:
-    """Mark the packets whose two lengths are equal: whether they were cut cannot be seen."""
+    """Mark the packets whose two lengths are equal: it is not known whether they were cut."""
     for packets in frames:
         cut = packets.end == packets.stop
         packets.marks |= np.where(cut, np.uint16(CaptureMark.LENGTH_OVERWRITTEN), np.uint16(0))
@@ -608,7 +608,7 @@ def _count_links(records: PacketRecords, source: SourceFile) -> None:
 def by_link_type(records: PacketRecords, chosen: Numbers | None = None) -> list[tuple[int, LayerPackets]]:
     """Return the packets of a block by their link type: `at` is where the frame begins.
 
-    `chosen` says which records are meant: int64, ascending; None means all.
+    `chosen` are the indexes of the records to use: int64, ascending; None means all.
     """
     record = np.arange(len(records)) if chosen is None else chosen
     of = slice(None) if chosen is None else chosen

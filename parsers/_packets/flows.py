@@ -2,9 +2,9 @@
 
 Numbers keys of several 64-bit words: equal keys get the same number, new ones the next.
 
-A hash table in NumPy arrays with linear probing, looked up for a whole block at once. Keys are compared
-whole, so that a collision costs time, never a wrong number; the multipliers of the hash are random, so that
-nobody can prepare collisions. The cost stays linear for millions of keys.
+A hash table in NumPy arrays with linear probing, which looks up a whole block at once. Complete keys are
+compared, so a collision costs time but never gives a wrong number; the multipliers of the hash are random, so
+that an attacker cannot prepare collisions. The cost stays linear for millions of keys.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class KeyIndex:
         return number, unknown[first]
 
     def _slots(self, words: Sequence[Words]) -> Numbers:
-        """Return the slot in which to look for each key first."""
+        """Return the first slot to probe for each key."""
         mixed = words[0] * self._multipliers[0]
         for word, multiplier in zip(words[1:], self._multipliers[1:], strict=False):
             mixed ^= mixed >> np.uint64(29)
@@ -182,7 +182,7 @@ class FlowTable:
         self._ipv4 = KeyIndex(3)
         self._ipv6 = KeyIndex(6)
         self._numbers = {4: GrowingArray("i4"), 6: GrowingArray("i4")}
-        """By the number of its key: the number of the flow."""
+        """Number of the flow, by the number of its key."""
         self._table = GrowingTable(FLOWS)
         self._seen = GrowingArray("i8")
         self._opened_by_higher = GrowingArray("?")

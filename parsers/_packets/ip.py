@@ -52,7 +52,7 @@ _EXTENSIONS = members((_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTI
 _EXTENSION_OF_IPV4 = members((_AUTHENTICATION,))
 _MOST_EXTENSIONS = 16
 _LONGEST_BYTES = 1 << 24
-"""Of a packet: offload hands over 512 KiB (BIG TCP); what says far more is damaged."""
+"""Maximum size of a packet: offload delivers up to 512 KiB (BIG TCP); larger ones are damage."""
 _NO_MARK, _IS_FRAGMENT, _BAD_LENGTH, _LENGTH_OVERWRITTEN, _LENGTH_FROM_CAPTURE = (
     np.uint16(mark)
     for mark in (
@@ -79,7 +79,7 @@ class Datagrams:
     """Both halves of the address; the second is 0 for IPv4, the first then is the 32-bit address."""
     destination: tuple[Words, Words]
     identification: Numbers
-    """IPv4 identification, or that of the IPv6 fragment header; 0 without one."""
+    """Identification of IPv4, or of the IPv6 fragment header; 0 without one."""
     fragment_offset: Numbers
     """Bytes before this fragment in the datagram."""
     more_fragments: Mask
@@ -125,7 +125,7 @@ def in_capture_order(parts: list[Datagrams]) -> Datagrams:
 
 
 def ipv4(packets: LayerPackets, ledger: PacketCounts) -> Datagrams:
-    """Take the IPv4 headers off; packets whose header is cut or contradicts itself are counted and left out.
+    """Take the IPv4 headers off; packets with a cut or contradictory header are counted and left out.
 
     `packets` has shape (n,), `at` where IP begins; the result has shape (m,), m <= n, in the same order.
     """
@@ -157,7 +157,7 @@ def ipv4(packets: LayerPackets, ledger: PacketCounts) -> Datagrams:
 
 
 def ipv6(packets: LayerPackets, ledger: PacketCounts) -> Datagrams:
-    """Take the IPv6 headers and extension headers off; what is cut or not valid is counted and left out.
+    """Take the IPv6 headers and extension headers off; cut or invalid packets are counted and left out.
 
     `packets` has shape (n,), `at` where IP begins; the result has shape (m,), m <= n, in the same order.
     """

@@ -1,4 +1,4 @@
-"""What the native kernel decodes of a block: plain segments; all other records stay for Python."""
+"""Decoding of a block by the native kernel: plain segments; all other records are left to Python."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ class DecodedBlock(NamedTuple):
 
     parts: list[BlockSegments]
     rest: Numbers
-    """Records that are left to Python: ascending."""
+    """Indexes of the records that are left to Python, ascending."""
     segments: dict[int, int]
-    """IP version -> how many there are."""
+    """Number of segments by IP version."""
     udp: int = 0
     """Datagrams of UDP, which are only counted."""
 
 
 def decoded(records: PacketRecords) -> DecodedBlock | None:
-    """Return what the kernel decodes of a block; None if there is no kernel, or nothing that it takes."""
+    """Return the segments that the kernel decodes of a block.
+
+    None without a kernel, or if it decodes none.
+    """
     native = kernel()
     if native is None or not len(records):
         return None

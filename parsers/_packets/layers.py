@@ -1,6 +1,6 @@
 """The types that decoders of one layer pass to the next: many packets at once, as arrays of positions.
 
-A block is a piece of the capture in memory, with `PAD_BYTES` of slack after its last packet, so that a
+A block is a part of the capture in memory, with `PAD_BYTES` of slack after its last packet, so that a
 header can be gathered first and found to be cut short afterwards. Gathering rows of bytes as `void` and
 viewing them as header fields is many times faster than gathering with the structured dtype itself.
 """
@@ -28,7 +28,7 @@ class PacketRecords:
     """Packet records of one block; arrays of shape (n,), in capture order."""
 
     data: Bytes
-    """The block, with slack behind the last packet (see `layers.PAD_BYTES`)."""
+    """The block, with slack after the last packet (see `layers.PAD_BYTES`)."""
     start: Numbers
     """First captured byte of the packet."""
     captured: Numbers
@@ -39,7 +39,7 @@ class PacketRecords:
     link_type: Numbers | int
     """One for all, or one each."""
     offset: int | None = None
-    """Where in the file reading could begin with this block; None if the format does not tell."""
+    """Position of the block in the file; None if the format does not show it."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -59,7 +59,7 @@ class PacketRecords:
 
 
 PAD_BYTES = 256
-"""Slack after a block: no header is gathered from further than this behind a packet's end."""
+"""Slack after a block: no header is read farther than this beyond the end of a packet."""
 
 UNTAGGED = -1
 """`vlan` of a packet without a VLAN tag."""
@@ -95,7 +95,7 @@ def headers(data: Bytes, at: Numbers, dtype: np.dtype[np.void]) -> NDArray[np.vo
     ----------
     data : ndarray of uint8, shape (n_bytes,)
     at : ndarray of int64, shape (n,)
-        Positions in `data`, with a whole header behind each.
+        Positions in `data`, each followed by a complete header.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def u32(data: Bytes, at: Numbers) -> Numbers:
 class LayerPackets:
     """Packets of one block that reached the same layer; all arrays have shape (n,).
 
-    Always `at <= end <= stop`; nothing at or behind `end` was captured.
+    Always `at <= end <= stop`; bytes at and after `end` were not captured.
     """
 
     data: Bytes
@@ -150,11 +150,11 @@ class LayerPackets:
     record: Numbers
     """Index of the packet's record in the block."""
     at: Numbers
-    """Where this layer's header begins."""
+    """Position of the header of this layer."""
     end: Numbers
-    """Where the captured bytes end."""
+    """End of the captured bytes."""
     stop: Numbers
-    """Where the packet ended on the wire."""
+    """End of the packet on the wire."""
     vlan: Numbers
     """VLAN ids as in the table of flows; `UNTAGGED` if none."""
     marks: NDArray[np.uint16]

@@ -1,7 +1,7 @@
-"""The segments of one block in parts: what Python decoded, by IP version, and what the native kernel did.
+"""The segments of one block in parts: those that Python decoded, by IP version, and the kernel's.
 
-A part is rows of the tables whose flows have no numbers of the capture yet. `numbered` gives them these in
-the order of the block, whoever decoded a packet; `in_order` merges parts that lie between each other.
+A part is rows of the tables whose flows have no number yet. `numbered` numbers the flows in the order of the
+block, whoever decoded a packet; `in_order` merges interleaved parts.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class BlockSegments:
     """The columns of SEGMENTS that the packet alone decides."""
     sack_blocks: Columns
     syn_options: Columns
-    """Of these tables, `row` counts within the part."""
+    """SYN_OPTIONS; in this and the other side tables `row` counts within the part."""
     ends: list[AddressColumns]
-    """Of each segment; of the native kernel: of the first one of each flow, those of IPv4 first."""
+    """Addresses of each segment; of the native kernel those of each flow's first segment, IPv4 first."""
     flow: Flow | None = None
-    """Of the native kernel: 2 x place in `ends`, + 1 if the other end sent it."""
+    """Set by the native kernel: 2 x position in `ends`, + 1 if the other endpoint sent the segment."""
 
 
 def of_segments(segments: TcpSegments) -> BlockSegments:

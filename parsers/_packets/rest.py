@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class RestDecoder(Decoder):
-    """Counts the packets of a file that the kernel left, by their protocols."""
+    """Counts the packets of a file that the kernel did not decode, by their protocols."""
 
     def __init__(self, source: SourceFile) -> None:
         super().__init__()
         self.files.append(source)
         self._segments_by_version = {4: 0, 6: 0}
-        """Segments in the block beside those packets, by IP version."""
+        """Segments of the block that the kernel decoded, by IP version."""
 
     def count(
         self,
@@ -31,7 +31,7 @@ class RestDecoder(Decoder):
         time_ns: list[int],
         segments: list[int],
     ) -> None:
-        """Count packets of a block, one behind the other, and its segments in IPv4 and IPv6."""
+        """Count the consecutive packets of a block, and its segments in IPv4 and IPv6."""
         lengths = np.array(captured, np.int64)
         source, self._segments_by_version = self.files[0], dict(zip((4, 6), segments, strict=True))
         records = PacketRecords(

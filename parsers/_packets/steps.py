@@ -101,4 +101,4 @@ STEPS: dict[int, Step] = {
     link(284): ethertype_step("Marvell DSA tag", length=18, at=16),
     link(285): ethertype_step("Marvell EDSA tag", length=22, at=20),
 }
-"""Kind of header (see `chain.py`) -> its step."""
+"""Step by kind of header (see `chain.py`)."""

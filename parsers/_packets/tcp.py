@@ -36,7 +36,7 @@ class TcpOptionColumns:
     tsval: NDArray[np.uint32]
     tsecr: NDArray[np.uint32]
     sack_at: Numbers
-    """Where the first SACK block lies in the data."""
+    """Position of the first SACK block in the data."""
     sack_blocks: Numbers
     mptcp: Mask
     mss_bytes: NDArray[np.int32]
@@ -93,7 +93,7 @@ def read_options(data: Bytes, at: Numbers, length: Numbers, *, odd: Mask) -> Tcp
 
 
 def _walk(data: Bytes, first: Numbers, stop: Numbers, row: Numbers, options: TcpOptionColumns) -> None:
-    """Read the options of the segments `row` one by one, in step."""
+    """Read the options of the segments `row`, one option of all segments at a time."""
     at = first[row]
     for _ in range(_MOST_OPTIONS):
         inside = at < stop[row]
@@ -178,7 +178,7 @@ _TCP = np.dtype(
     ]
 )
 _LEAST_CAPTURED = 16
-"""Up to the window field; with less a segment says too little."""
+"""Minimum captured bytes of a header: up to the window field."""
 
 
 @dataclass(slots=True)
@@ -196,7 +196,7 @@ class TcpSegments:
 
 
 def segments(datagrams: Datagrams, ledger: PacketCounts) -> TcpSegments:
-    """Decode TCP headers and options; what is cut or not valid is counted and left out."""
+    """Decode TCP headers and options; cut or invalid segments are counted and left out."""
     packets = datagrams.packets
     header = headers(packets.data, packets.at, _TCP)
     offset_flags = header["offset_flags"].astype(np.int64)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from parsers._packets.layers import LayerPackets, PacketCounts
 
 INSIDE = {4: IPV4, 41: IPV6, 47: GRE, 97: ETHERIP, 137: 0x8847}
-"""IP protocol of a tunnel -> the kind of header that comes next."""
+"""Kind of the next header, by the IP protocol of the tunnel."""
 _CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _ACKNOWLEDGMENT = 0x8000, 0x4000, 0x2000, 0x1000, 0x0080
 _ERSPAN = 0x88BE
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 FILE_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16
-"""What all dialects have in common of a record's header."""
+"""Record header bytes that all dialects have in common."""
 PROBE_BYTES = 64 * 1024
-"""How much of a file is looked at to tell dialects with the same magic number apart."""
+"""Bytes of a file that are read to choose between dialects with the same magic number."""
 NEAR_S = 30 * 86_400
-"""Neighbours in a file are not further apart than this, if nothing is wrong."""
+"""Maximum plausible time between consecutive records of a file."""
 
 _LARGEST_SPECULATED = 65_600
 
@@ -34,7 +34,7 @@ class _Magic(NamedTuple):
     name: str
     tick_ns: int
     headers: tuple[int, ...]
-    """Lengths of a record's header, the usual one first."""
+    """Possible lengths of a record header, the standard one first."""
     extra: int = 0
     """Bytes between the file's header and the first record."""
 
@@ -58,7 +58,7 @@ class Dialect(NamedTuple):
     header_bytes: int
     """Length of a record's header."""
     swapped: bool
-    """The two lengths may be the wrong way round (before version 2.4): the smaller is the captured one."""
+    """Whether the two lengths may be swapped (before version 2.4): the smaller one is the captured length."""
     link_type: int
     snap_length: int
     high_seconds: int = -1
@@ -66,12 +66,12 @@ class Dialect(NamedTuple):
 
     @property
     def first_record(self) -> int:
-        """Where the first record begins."""
+        """Position of the first record."""
         return FILE_HEADER_BYTES + self.magic.extra
 
     @property
     def largest(self) -> int:
-        """Captured length beyond which a record must be damaged."""
+        """Maximum captured length; a record that states more is damaged."""
         return largest_packet(self.link_type)
 
     @property

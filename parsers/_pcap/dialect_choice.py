@@ -8,10 +8,10 @@ from multitracer.errors import FormatError
 from parsers._pcap.dialect import FILE_HEADER_BYTES, MAGICS, PROBE_BYTES, Dialect, is_magic
 
 _CLEAR_RECORDS = 16
-"""So many plausible records at the start leave no doubt."""
+"""Number of plausible records at the start that settle the choice."""
 _FEWEST_CHAINS = 2
 _RARE_FACTOR = 2
-"""A rare header needs so many times the evidence of the usual one."""
+"""Factor by which the evidence for a rare header must exceed that for the standard one."""
 
 
 def dialect_of(head: bytes, *, path: str) -> Dialect:
@@ -20,7 +20,7 @@ def dialect_of(head: bytes, *, path: str) -> Dialect:
     Raises
     ------
     FormatError
-        If there is no whole file header.
+        If the file header is not complete.
     """
     if not is_magic(head):
         raise FormatError(path, "no pcap magic number", offset=0, excerpt=head[:4])
@@ -39,7 +39,7 @@ def dialect_of(head: bytes, *, path: str) -> Dialect:
 
 
 def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:
-    """Return the dialect in which the first records make most sense; in doubt the usual one."""
+    """Return the dialect in which most of the first records are plausible; if unclear, the standard one."""
     usual, *rare = candidates
     if not rare or _is_clear(usual, head):
         return usual

@@ -1,8 +1,8 @@
 """How plausible it is that bytes are a pcap record, and where reading continues after damage.
 
-A record has no mark that tells it from other bytes. But its lengths and its fraction of a second are small
-numbers, its time is near that of its neighbours, and it ends where the next one begins: three such records in
-a row do not happen by chance (each has some 40 bits that must be as they are).
+A record has no magic number. But its lengths and its fraction of a second are small numbers, its time is near
+that of its neighbours, and it ends where the next one begins: three such records in a row do not occur by
+chance (each has some 40 bits with expected values).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _FAR_S = 10 * 365 * 86_400
 """Nor is what follows damage further from what precedes it: else it is a pattern in the damage."""
 CHAIN = 3
-"""So many plausible records in a row are believed wherever they are."""
+"""Number of consecutive plausible records that are accepted at any position."""
 OVERLAP_BYTES = (CHAIN + 1) * (LARGEST_PACKET + 64)
-"""A chain that begins before the last so many bytes of a window lies in it whole."""
+"""A chain that begins at least this far before the end of a window is completely inside it."""
 _FIRST_PIECE_BYTES, _LARGEST_PIECE_BYTES = 2048, 256 * 1024
 
 
@@ -63,7 +63,7 @@ class RecordHeaderFields(NamedTuple):
         return times
 
     def complete(self, dialect: Dialect) -> Mask:
-        """Return where a record holds the whole packet, or as much of it as the snap length allows."""
+        """Return where a record holds the complete packet, or as much of it as the snap length allows."""
         whole: Mask = (self.captured == self.original) | (self.captured == dialect.snap_length)
         return whole
 
@@ -94,9 +94,9 @@ def strange(fields: RecordHeaderFields, dialect: Dialect) -> Mask:
 
 
 def doubtful(fields: RecordHeaderFields, dialect: Dialect, *, ends_well: bool) -> tuple[Mask, Mask]:
-    """Return which strange records the next ones do not confirm, and for which too few follow to decide.
+    """Return which unexpected records the next ones do not confirm, and which have too few to decide.
 
-    `ends_well` says that the last record ends where the file does, which confirms it.
+    `ends_well`: the last record ends exactly at the end of the file, which confirms it.
 
     Returns
     -------
@@ -161,7 +161,7 @@ class Chains:
         return begins
 
     def _sane_places(self, begin: int, end: int) -> Numbers:
-        """Return each place from `begin` to before `end` whose lengths and fraction a record may have."""
+        """Return positions in [`begin`, `end`) with lengths and fraction that a record may have."""
         if end <= begin:
             return np.empty(0, np.int64)
         fraction, captured, original = (
@@ -178,9 +178,9 @@ class Chains:
         return here + begin
 
     def _followed(self, places: Numbers, *, times: int) -> Numbers:
-        """Return the places whose record is followed by the given number of plausible ones.
+        """Return the positions whose record is followed by the given number of plausible ones.
 
-        That the file ends exactly behind a record, near the time that is looked for, says as much.
+        A file that ends exactly after a record, near the expected time, confirms it as well.
         """
         begin, at = places, places
         ended = np.empty(0, np.int64)

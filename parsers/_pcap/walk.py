@@ -1,8 +1,8 @@
 """Reads the records of a pcap file, a window at a time, and the damage between them.
 
-Reading follows the lengths that the records state. One wrong bit in a length leads it among the bytes of a
-packet, where nothing looks like a record: one that is strange, and for which those behind it do not speak, is
-the place where something is wrong. Reading goes on at the next chain of plausible records.
+Reading follows the lengths that the records state. One wrong bit in a length leads into the bytes of a
+packet, where nothing looks like a record: an unexpected record that the next ones do not confirm marks the
+damage. Reading continues at the next chain of plausible records.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class _Seen(NamedTuple):
     """The records of a window."""
 
     at: Numbers
-    """Where they begin."""
+    """Positions of the records."""
     fields: RecordHeaderFields
     whole: int
-    """How many are whole; the last one may not be."""
+    """Number of complete records; the last record may be incomplete."""
 
 
 class RecordBatches:
@@ -45,12 +45,12 @@ class RecordBatches:
 
     def __init__(self, window: StreamWindow, dialect: Dialect, damage: FileDamage) -> None:
         self.done = False
-        """There is nothing more to read."""
+        """Whether the end of the file is reached."""
         self._window = window
         self._dialect = dialect
         self._damage = damage
         self.offset = 0
-        """Where in the file the last batch begins."""
+        """Position of the last batch in the file."""
         self.without_time = 0
         """How many packets of the last batch have none."""
         self._reason: str | None = None
@@ -58,7 +58,7 @@ class RecordBatches:
         self._near_s: int | None = None
         """Time of the last record that was believed."""
         self._lost: tuple[int, str] | None = None
-        """Where in the file the bytes begin behind which no record was found yet, and what is wrong there."""
+        """Position from which no record has been found yet, and the damage there."""
 
     def batch(self) -> PacketRecords:
         """Return the next records, those of the window."""
@@ -92,7 +92,7 @@ class RecordBatches:
         return self._records(seen, kept)
 
     def _plain(self) -> PacketRecords | None:
-        """Return the records of the window if the native kernel sees that nothing in it is strange."""
+        """Return the records of the window if the native kernel finds all of them regular; else None."""
         window, dialect, native = self._window, self._dialect, kernel()
         walked = native and native.walk_pcap(window.data, window.begin, window.end, dialect.layout)
         if not walked:
@@ -105,7 +105,7 @@ class RecordBatches:
         return PacketRecords(window.data, start, captured, original, time_ns, dialect.link_type)
 
     def _seen(self, starts: Numbers) -> _Seen:
-        """Return the whole records, and the one behind them if its header is there."""
+        """Return the complete records, and the next one if its header is present."""
         window = self._window
         at = starts
         if len(window) >= RECORD_HEADER_BYTES:
@@ -206,7 +206,7 @@ class RecordBatches:
         return kept
 
     def _is_complete(self, seen: _Seen, index: int) -> bool:
-        """Return whether nothing is strange about a record, including its captured length."""
+        """Return whether a record is regular, including its captured length."""
         as_expected = seen.fields.complete(self._dialect) & ~strange(seen.fields, self._dialect)
         return bool(as_expected[index])
 
@@ -267,7 +267,7 @@ class RecordBatches:
 
 
 def _walk(window: StreamWindow, dialect: Dialect) -> Numbers:
-    """Return where the whole records in the window begin, and move the window past them."""
+    """Return the positions of the complete records in the window, and move the window past them."""
     if dialect.swapped:
         return np.array(_step_by_step(window, dialect, most=_ALL), np.int64)
     sample = _step_by_step(window, dialect, most=_SAMPLE)
@@ -277,7 +277,7 @@ def _walk(window: StreamWindow, dialect: Dialect) -> Numbers:
 
 
 def _step_by_step(window: StreamWindow, dialect: Dialect, *, most: int) -> list[int]:
-    """Return where up to `most` whole records begin, and move the window past them."""
+    """Return the positions of up to `most` complete records, and move the window past them."""
     lengths = struct.Struct(dialect.order + "II").unpack_from
     view, at, end, header = window.view, window.begin, window.end, dialect.header_bytes
     swapped = dialect.swapped

@@ -1,8 +1,9 @@
 """The blocks of a pcapng file that are not packets: sections, interfaces and their statistics.
 
-Source: draft-ietf-opsawg-pcapng, section 4. Text of a file is kept as it is and is escaped where it is shown.
+Source: draft-ietf-opsawg-pcapng, section 4. Text of a file is stored unchanged, and escaped where it is
+shown.
 
-Where the native kernel reads the packets by itself, only these come to Python.
+Where the native kernel reads the packets by itself, only these blocks come to Python.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ if TYPE_CHECKING:
 
 _NS_DIGITS = 9
 _LARGEST_OFFSET_S = 1 << 32
-"""Sections of today have none; beyond it times need more than 64 bits."""
+"""Maximum time offset of a section; with a larger one times need more than 64 bits. Most have none."""
 
 
 def first_packet(head: bytes, sections: Sections) -> int | None:
-    """Read the section and its interfaces; return where the first packet begins.
+    """Read the section and its interfaces; return the position of the first packet.
 
-    None if there is none, or anything strange before it.
+    None if there is no packet, or anything unexpected before it.
 
     Parameters
     ----------
     head : bytes
         The file's first bytes.
     sections : Sections
-        Knows the section afterwards.
+        Holds the section afterwards.
 
     Raises
     ------
@@ -57,7 +58,7 @@ def first_packet(head: bytes, sections: Sections) -> int | None:
 
 
 def _took_in(kind: int, block: bytes, sections: Sections) -> bool:
-    """Read a block that is no packet; return False if it is strange, or begins another section."""
+    """Read a block that is not a packet; return False if it is unexpected, or begins another section."""
     if kind == BlockType.SECTION:
         return not sections.count and sections.begin_section(block, sections.order) is None
     if kind == BlockType.INTERFACE:
@@ -66,7 +67,7 @@ def _took_in(kind: int, block: bytes, sections: Sections) -> bool:
 
 
 def note_other(block: bytes, sections: Sections) -> bool:
-    """Take in a block that is no packet, section or interface; return False if it may have been a packet."""
+    """Read a block that is not a packet, section or interface; return False if it may have been a packet."""
     (kind,) = struct.unpack_from(sections.order + "I", block)
     if kind == BlockType.STATISTICS:
         return sections.other(kind, block, packets_before=0) is None
@@ -74,7 +75,7 @@ def note_other(block: bytes, sections: Sections) -> bool:
 
 
 def form_of(sections: Sections) -> dict[str, bool | int | list[int]] | None:
-    """Return how the packets of a section lie in the file; None if its interfaces are not alike."""
+    """Return the layout of the packets of a section; None if its interfaces differ."""
     interfaces = [sections.source.interfaces[known] for known in sections.local]
     resolutions = {sections.resolutions[known].key for known in sections.local}
     if len({interface.link_type for interface in interfaces}) > 1 or len(resolutions) > 1:
@@ -100,12 +101,12 @@ SMALLEST: dict[int, int] = {
     BlockType.ENHANCED_PACKET: 32,
     BlockType.SECTION: SECTION_BYTES,
 }
-"""Of the others it is `SMALLEST_BLOCK`."""
+"""Minimum length by block type; for other types `SMALLEST_BLOCK`."""
 PACKET_AT = 28
-"""Where the packet begins in an enhanced packet block."""
+"""Position of the packet in an enhanced packet block."""
 _END_OF_OPTIONS = bytes(4)
 _RLPDUMP = b"rlpdump"
-"""In the section header of the one log of ours that lies in a pcapng file; a plug-in may have another."""
+"""Mark in the section header of an rlpdump log, which is a pcapng file."""
 _MAGIC = 0x1A2B3C4D
 _MOST_INTERFACES = 65536
 _MOST_COMMENTS = 10_000
@@ -172,15 +173,15 @@ class Sections:
         self.order = "<"
         self.local: list[int] = []
         self.since: list[int] = []
-        """For each of `local`: packets of the window that came before its description."""
+        """Packets of the window before the description of each interface of `local`."""
         self.base = 0
         self.count = 0
-        """Section headers so far; one that is read again behind damage counts again."""
+        """Section headers so far; one that is read again after damage counts twice."""
         self.resolutions: list[Resolution] = []
-        """By position in `source.interfaces`."""
+        """Clock resolutions by position in `source.interfaces`."""
         self._known: dict[tuple[object, ...], int] = {}
         self._dropped_before: dict[int, int] = {}
-        """By position in `source.interfaces`: packets dropped in the sections that have ended."""
+        """Packets dropped in the ended sections, by position in `source.interfaces`."""
 
     def forget(self) -> None:
         """Discard the sections that have ended; called at the start of a window."""
@@ -191,7 +192,7 @@ class Sections:
     def rewind(self, packet: int, *, base: int, order: str) -> None:
         """Discard those sections and interfaces of the window that follow the packet with this index.
 
-        What lies behind damage is read again. `base` and `order` are those of that packet's section.
+        Blocks after damage are read again. `base` and `order` are those of that packet's section.
         """
         kept = bisect_right(self.since, packet)
         del self.local[kept:], self.since[kept:]

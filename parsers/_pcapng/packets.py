@@ -107,7 +107,7 @@ def _scaled(ticks: Numbers, resolution: Resolution) -> Numbers:
 
 
 def _exactly(ticks: Numbers, resolution: Resolution) -> Numbers:
-    """Return the same with Python's integers: for odd resolutions and for values out of range."""
+    """Return the times in ns, computed with Python's integers: for unusual resolutions and large values."""
     base = (2 if resolution.binary else 10) ** resolution.exponent
     offset = resolution.offset_s * _SECOND
     unsigned = ticks.astype(np.uint64).tolist()
@@ -116,7 +116,7 @@ def _exactly(ticks: Numbers, resolution: Resolution) -> Numbers:
 
 
 _SIMPLE_PACKET_AT = 12
-"""Where the packet begins in a simple packet block."""
+"""Position of the packet in a simple packet block."""
 _NO_LIMIT = 0xFFFF_FFFF
 
 
@@ -128,7 +128,7 @@ class _Blocks:
     length: Numbers
     """Padded to a multiple of four."""
     packet: Numbers
-    """Where the packet begins."""
+    """Position of the packet."""
     interface: Numbers
     """Position in `SourceFile.interfaces`."""
     captured: Numbers
@@ -136,22 +136,22 @@ class _Blocks:
     time_ns: Numbers
     link_type: Numbers
     simple: Mask
-    """It has no time."""
+    """Whether it is a simple packet block, which has no time."""
     described: Mask
     """The interface was described before the packet."""
     closed: Mask
     """The lengths at both ends agree."""
     fits: Mask
-    """The packet fits in its block, and is no larger than packets are."""
+    """Whether the packet fits in its block and is not larger than any packet can be."""
 
 
 def packet_records(
     window: StreamWindow, walked: WalkedBlocks, sections: Sections, packets_before: int
 ) -> tuple[PacketRecords, str | None]:
-    """Return the packets of a walk, and why there are fewer than the walk found.
+    """Return the packets of a walk, and why they are fewer than the walk found.
 
-    A packet in a block whose closing length is wrong is delivered, if no bytes of it are gone; what comes
-    after it is not.
+    A packet in a block whose closing length is wrong is returned if none of its bytes are missing; packets
+    after it are not.
     """
     if (plain := _plain(window, walked, sections)) is not None:
         return plain, None
@@ -182,7 +182,7 @@ def packet_records(
 
 
 def _plain(window: StreamWindow, walked: WalkedBlocks, sections: Sections) -> PacketRecords | None:
-    """Return the packets of a walk if the native kernel sees that nothing is strange about them."""
+    """Return the packets of a walk if the native kernel finds all of them regular; else None."""
     native, section = kernel(), walked.sections[0]
     if native is None or len(walked.sections) > 1 or not walked.count:
         return None

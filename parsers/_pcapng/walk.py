@@ -37,27 +37,27 @@ if TYPE_CHECKING:
 _PACKET_BLOCKS = (BlockType.OBSOLETE_PACKET, BlockType.SIMPLE_PACKET, BlockType.ENHANCED_PACKET)
 _TAKEN_IN = frozenset((*SMALLEST, BlockType.INTERFACE, BlockType.STATISTICS))
 _FOUND_AGAIN = (*_PACKET_BLOCKS, BlockType.INTERFACE)
-"""Blocks at which reading goes on behind damage, beside sections."""
+"""Block types at which reading can continue after damage, besides sections."""
 _ENHANCED = BlockType.ENHANCED_PACKET.value
 """A plain int: NumPy compares a column with it some ten times faster than with a member."""
 _LARGEST_METADATA = 1 << 20
 """The options of interface and section blocks are read up to here."""
 _LARGEST_SPECULATED = 65_600
 _LARGEST_BLOCK = 128 * 1024 * 1024
-"""As large as the largest packet, of USB; larger blocks are damage."""
+"""Maximum block size: that of the largest packet (USB); larger blocks are damage."""
 _FAR = np.int64(1 << 40)
 _SAMPLE = 64
 
 
 @dataclass(slots=True)
 class Section:
-    """Where a section of the window begins."""
+    """Start of a section in the window."""
 
     first: int
     """Index of its first packet."""
     order: str
     base: int
-    """Where its interfaces begin in `Sections.local`."""
+    """Index of its first interface in `Sections.local`."""
 
 
 class WalkedBlocks:
@@ -70,9 +70,9 @@ class WalkedBlocks:
         self.damage: str | None = None
         """Why the walk cannot go on."""
         self.damaged_at = 0
-        """Where the block begins at which it ended."""
+        """Position of the block at which the walk ended."""
         self.only_a_section = False
-        """Whether what follows says nothing until a section begins."""
+        """Whether the following blocks cannot be read until a section begins."""
         self.odd: list[tuple[int, int, int]] = []
         """Begin, end and type of blocks that are laid out as packets, but do not say that they are."""
         self._pieces: list[Numbers] = []
@@ -108,7 +108,10 @@ class _EnhancedPackets:
     order: str
 
     def following(self, data: Bytes) -> Following:
-        """Return a function from where blocks begin to where the next ones do; far away for other blocks."""
+        """Return a function that maps positions of blocks to those of the next ones.
+
+        Far away for other blocks.
+        """
         kinds = np.ndarray((len(data) - 3,), self.order + "u4", data, strides=(1,))
         lengths = np.ndarray((len(data) - 7,), self.order + "u4", data, offset=4, strides=(1,))
 
@@ -141,9 +144,9 @@ class _EnhancedPackets:
 def next_block(
     window: StreamWindow, begin: int, order: str, *, only_a_section: bool = False, stop: int | None = None
 ) -> int | None:
-    """Return where the first block of a packet, interface or section begins whose two lengths agree.
+    """Return the position of the first packet, interface or section block whose two lengths agree.
 
-    It begins at `begin` or behind it, and before `stop`.
+    It begins in [`begin`, `stop`).
     """
     data, end = window.data, window.end if stop is None else min(stop + SMALLEST_BLOCK - 1, window.end)
     count = end - SMALLEST_BLOCK - begin + 1
@@ -172,7 +175,7 @@ def _is_closed(window: StreamWindow, at: int, order: str) -> bool:
 def is_spliced(window: StreamWindow, start: int, length: int, captured: int, order: str) -> bool:
     """Return whether bytes are missing in a packet block whose two lengths differ: others begin inside it.
 
-    Where a block begins at its end, as either its length or that of the packet says, only a length is wrong,
+    If another block begins at its end, by its own length or by that of the packet, only a length is wrong,
     whatever the packet holds.
     """
     packet_end = start + PACKET_AT + captured
@@ -183,7 +186,7 @@ def is_spliced(window: StreamWindow, start: int, length: int, captured: int, ord
 
 
 def walk(window: StreamWindow, sections: Sections) -> WalkedBlocks:
-    """Find the packet blocks that are whole in the window, and move the window past what was read."""
+    """Find the complete packet blocks of the window, and move the window past them."""
     sections.forget()
     walked = WalkedBlocks(sections)
     while True:

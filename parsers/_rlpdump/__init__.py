@@ -1,10 +1,10 @@
 """How the records of an rlpdump log become the tables `link_frames` and `link_events`.
 
 In come the blocks of one log, which is a pcapng file with rlpdump's mark; `parsers/rlpdump.py` finds them,
-and reads what describes them with `parsers/_pcapng/`. `log.py` holds what the blocks add up to, and reads
+and reads what describes them with `parsers/_pcapng/`. `log.py` holds the totals, and reads
 records of any layout one at a time, and the lines of events. `bulk.py` reads records in the layout that
 rlpdump itself writes, many at once.
 
-What must hold: both ways make the same rows, in the order of the log. A record that cannot be used is skipped
-and counted with its reason. What a line says that is no number, or too large for one, is missing, never 0.
+What must hold: both readers make the same rows, in the order of the log. A record that cannot be used is
+skipped and counted with its reason. A value that is not a number, or is too large, is missing, never 0.
 """

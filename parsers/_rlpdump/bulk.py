@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from parsers._rlpdump.log import RlpTotals
 
 _PACKET_AT = 28
-"""Where in its block a packet begins."""
+"""Position of a packet in its block."""
 _HEADERS = IP_OCTETS + UDP_OCTETS + GSMTAP_OCTETS
 _LONGEST_COMMENT = 64
 _MOST_DIGITS = len(str(MOST))
@@ -71,13 +71,13 @@ class RlpPackets(NamedTuple):
     uplink: Mask
     tick: Numbers
     at: Numbers
-    """Where the frame or line begins."""
+    """Position of the frame or line."""
     kept: Numbers
-    """Its octets that are there."""
+    """Octets of the frame that are in the log."""
     length: Numbers
-    """Its octets."""
+    """Octets of the complete frame."""
     comment: Numbers
-    """Where the comment begins."""
+    """Position of the comment."""
     comment_bytes: Numbers
 
     def where(self, chosen: Array) -> RlpPackets:
@@ -95,9 +95,9 @@ def take(log: RlpTotals, data: Bytes, starts: list[int], first: int) -> None:
     data : ndarray of uint8
         With `PAD_BYTES` of slack behind the last block.
     starts : list of int
-        Where the blocks begin in it; each is whole and long enough for a packet.
+        Positions of the blocks in it; each is complete and long enough for a packet.
     first : int
-        Number in the file of the first.
+        Number of the first block in the file.
     """
     at, place = np.array(starts, dtype=np.int64), first + np.arange(len(starts))
     usual = np.zeros(len(at), dtype=bool)
@@ -140,9 +140,10 @@ def _little(data: Bytes, dtype: str) -> Array:
 def _laid_out(
     data: Bytes, at: Numbers, place: Numbers, resolutions: list[Resolution]
 ) -> tuple[RlpPackets, Mask]:
-    """Return the packets with the usual layout, and which of the blocks these are.
+    """Return the packets with the usual layout, and the indexes of their blocks.
 
-    A packet with a line has no comment in a log of rlpdump; with one it is none of the usual.
+    In a log of rlpdump a packet with a line has no comment; one with a comment does not have the usual
+    layout.
     """
     u4 = _little(data, "<u4")
     size, interface, kept = (u4[at + where].astype(np.int64) for where in (4, 8, 20))
@@ -232,7 +233,7 @@ _NOTHING: Document = {
     "kind": "", "function": "", "command": False, "poll_final": False, "n_s": NA, "n_r": NA,
     "payload_bytes": 0,
 }  # fmt: skip
-"""What a slot without a frame says."""
+"""Values of a slot without a frame."""
 
 
 def _is_intact(data: Bytes, at: Numbers, length: int) -> Mask:
@@ -269,7 +270,7 @@ def _facts(packets: RlpPackets, length: int) -> tuple[dict[str, Array], Mask]:
 
 _SUPERVISORY = np.array([each.name for each in Supervisory])
 _UNNUMBERED = np.array([{each.value: each.name for each in Unnumbered}.get(bits, "") for bits in range(32)])
-"""Names of functions by their bits; empty for those that nobody assigned."""
+"""Names of functions by their bits; empty for unassigned ones."""
 
 
 def _characters(packets: RlpPackets, length: int) -> Numbers:
@@ -290,7 +291,7 @@ def _characters(packets: RlpPackets, length: int) -> Numbers:
 class _Words:
     """The `key=value` words in the comments of packets.
 
-    Nearly every one is `off=` and a number, so that is read apart; what else they say is seldom new.
+    Nearly every one is `off=` and a number, which is read separately; the other words seldom differ.
     """
 
     def __init__(self, packets: RlpPackets) -> None:

@@ -1,7 +1,7 @@
 """The totals of an rlpdump log, and its records one at a time.
 
-Records that are laid out as rlpdump writes them are read many at once (`bulk.py`); here are those
-that are laid out otherwise, the lines of events, and what both ways share.
+Records in the layout of rlpdump are read many at once (`bulk.py`); this module reads those with another
+layout and the lines of events, and holds what both readers share.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def frame_facts(octets: bytes, *, length: int) -> Facts:
     Raises
     ------
     FrameError
-        If the header is cut or makes no sense.
+        If the header is cut or not valid.
     """
     if len(octets) < 2 or length not in FRAME_OCTETS:
         raise FrameError(
@@ -115,11 +115,11 @@ class RlpTotals:
     packets : int
         Packet blocks so far.
     skipped : dict of str to int
-        Reason -> packets that could not be used.
+        Packets that could not be used, by reason.
     order : str
         struct's sign for the byte order of the current section; empty before the first.
     resolutions : list of Resolution
-        Of the section's interfaces.
+        Clock resolutions of the interfaces of the section.
     """
 
     def __init__(self, path: str) -> None:

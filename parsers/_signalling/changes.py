@@ -102,12 +102,12 @@ class SeenMessage:
 
     @property
     def channel(self) -> int:
-        """Of the cell that it was exchanged with, NA if that is not known."""
+        """Channel of the cell with which the message was exchanged; NA if not known."""
         return self.dissected.numbered.message.channel
 
     @property
     def cell(self) -> int:
-        """Its physical identity."""
+        """Physical identity of that cell; NA if not known."""
         return self.dissected.numbered.message.physical_cell_id
 
     def first(self, name: str) -> int:
@@ -124,21 +124,21 @@ _OF_LEG = (
 )
 """Changes that leave the serving cell as it is."""
 _LONGEST_NS = 12 * NS_PER_S
-"""From a command to its reply: T304 of NR is at most 10 s (TS 38.331, 6.3.2), the reply comes later."""
+"""Maximum time from a command to its reply: T304 of NR is at most 10 s (TS 38.331, 6.3.2)."""
 _REDIRECTED_NS = 60 * NS_PER_S
-"""From a release to the first message elsewhere: a phone that found nothing by then was not redirected. Not
+"""Maximum time from a release to the first message in another cell; a later one is not a redirection. Not
 measured."""
 _TARGETS = {0: "UMTS", 1: "GSM", 2: "CDMA", 3: "EVDO", 4: "NR", 5: "LTE"}
-"""Of MobilityFromEUTRACommand (TS 36.331, 6.2.2)."""
+"""Target technology of MobilityFromEUTRACommand (TS 36.331, 6.2.2)."""
 _TARGETS_OF_NR = {0: "LTE", 1: "UMTS"}
-"""Of MobilityFromNRCommand (TS 38.331, 6.2.2)."""
+"""Target technology of MobilityFromNRCommand (TS 38.331, 6.2.2)."""
 _REDIRECTIONS = dict(enumerate(("LTE", "GSM", "UMTS", "UMTS", "EVDO", "CDMA", "UMTS", "UMTS", "NR")))
-"""Of RedirectedCarrierInfo (TS 36.331, 6.2.2)."""
+"""Technology of RedirectedCarrierInfo (TS 36.331, 6.2.2)."""
 _RECONFIGURATIONS = (
     *("PhysicalChannelReconfiguration", "TransportChannelReconfiguration"),
     *("RadioBearerReconfiguration", "RadioBearerSetup", "RadioBearerRelease"),
 )
-"""Of UMTS, which may order a hard handover (TS 25.331, 8.3.5)."""
+"""Reconfiguration messages of UMTS that may order a hard handover (TS 25.331, 8.3.5)."""
 
 
 class Tracker:
@@ -160,7 +160,7 @@ class Tracker:
         self._done: list[CellChange] = []
 
     def finish(self) -> None:
-        """Forget what is under way: the log ends, or its clock changes."""
+        """Discard changes that are not complete: the log ends, or its clock changes."""
         self._pending = self._leg_pending = self._leg = None
         self.serving, self._trigger = KnownCell(), NA
 
@@ -170,7 +170,7 @@ class Tracker:
             yield change.row(self.modem)
 
     def take_reading(self, reading: Reading, time_ns: int, frame: int) -> None:
-        """Take what the phone says of the cell that serves it."""
+        """Take a reading of the phone about its serving cell."""
         if reading.get("role") != "serving" or "cell_id" not in reading:
             return
         cell = KnownCell(*(reading.get(name, NA) for name in KnownCell.__slots__))  # type: ignore[arg-type]
@@ -212,7 +212,7 @@ class Tracker:
             handler(self, seen)
 
     def _expire(self, seen: SeenMessage) -> None:
-        """Give up commands whose reply cannot come any more."""
+        """Discard commands whose reply is overdue."""
         for slot in ("_pending", "_leg_pending"):
             change: CellChange | None = getattr(self, slot)
             if change is None:
@@ -222,7 +222,7 @@ class Tracker:
                 setattr(self, slot, None)
 
     def _locate(self, seen: SeenMessage) -> None:
-        """Take from a message with its network which cell serves, as far as it says."""
+        """Take the serving cell from a message, as far as the message shows it."""
         message = seen.dissected.numbered.message
         is_gsm = seen.named.rat == "GSM" and message.uplink is True
         if seen.named.contained or not (is_gsm or message.logical_channel.endswith(("DCCH", "CCCH"))):
@@ -280,7 +280,7 @@ class Tracker:
             self._leg = None if leg.kind is HandoverKind.SECONDARY_RELEASED else leg.target
 
     def _refuse(self, seen: SeenMessage) -> None:
-        """Take note of a reply that it could not be done: the phone stays where it is."""
+        """Note a reply that the command failed: the phone stays in its cell."""
         if self._pending is not None:
             self._pending.end(seen, Result.FAILED, seen.named.cause)
             self._pending = None

@@ -1,7 +1,7 @@
-"""Where the clock of a diagnostic log jumps: stretches between which times cannot be compared.
+"""Clock jumps in a diagnostic log: times before and after a jump cannot be compared.
 
-A modem counts from 1980 until it has heard the time of a network; then it may count GPS time, which is ahead
-of UTC by the leap seconds since 1980 (18 s from 2017 on), until it has heard these, too.
+A modem counts from 1980 until it receives the time of a network. Then it may count GPS time, which is ahead
+of UTC by the leap seconds since 1980 (18 s from 2017 on), until it receives these too.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from multitracer.tables import Numbers, Times
 
 _BACK_NS = 5 * NS_PER_S
-"""A log holds messages of several tasks, each stamped when it was made: SCAT's packets are up to 1 s out of
-order in the recordings at hand. Beyond it, the clock was set."""
+"""Step backwards from which on the clock was set: a log holds messages of several tasks, and in our
+recordings the packets of SCAT are up to 1 s out of order."""
 _FORWARD_NS = 86_400 * NS_PER_S
-"""A phone that hears a network logs a message at least at each periodic update, at most some hours apart."""
+"""Step forward from which on the clock was set: a phone with a network logs a message every few hours."""
 _FIRST_NETWORK_NS = 631_152_000 * NS_PER_S
-"""1990-01-01: before GSM (1991). A modem that has not heard the time counts from 1980-01-06."""
+"""1990-01-01, before GSM (1991): earlier times mean that the modem has not received the time yet."""
 _SAME_NS = 3 * NS_PER_S // 2
-"""Two jumps between the same clocks, with the pauses between messages in them; not measured."""
+"""Maximum difference of two jumps between the same two clocks; not measured."""
 _MOST_SHOWN = 4
 
 
@@ -54,10 +54,10 @@ def stretches(time_ns: Times) -> Numbers:
 
 
 def _returns(steps: Times) -> list[int]:
-    """Return the steps forward that lead back to a clock that the log had left.
+    """Return the steps forward that return to an earlier clock.
 
-    Between two jumps back by the same amount there was one forward by it: tasks of a modem that take up a new
-    clock one after the other log both in turn.
+    Between two jumps backwards by the same amount there must be one forward: tasks of a modem adopt a new
+    clock one after the other, so that the log alternates between both.
     """
     back = np.flatnonzero(steps < -_BACK_NS)
     chosen = []

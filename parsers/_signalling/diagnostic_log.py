@@ -30,16 +30,16 @@ LEAST_S, BYTES_PER_S = 60.0, 50_000
 LEAST_OUTPUT_BYTES, EXPANSION = 64 << 20, 8
 """A record of 30 octets becomes a packet of 110, and a second one with the line of its cell."""
 MOST_BYTES = 2 << 30
-"""Of frames that SCAT gets: a day of a busy phone. What follows is counted."""
+"""Maximum size of the frames given to SCAT: a day of a busy phone. Later frames are only counted."""
 _PIECE_BYTES = 256 << 10
-"""2 GiB are 8,192 pieces: their names fit the 2 MiB that a command may have (execve(2))."""
+"""Size of a chunk: 2 GiB are 8,192 chunks, whose names fit the 2 MiB of a command line (execve(2))."""
 _MOST_RESTARTS = 20
-"""A log on which SCAT fails more often is of a modem that it does not know; each time costs a second."""
+"""Maximum failures of SCAT on a log; with more, the modem is not supported. Each costs a second."""
 _FAILED = ("failed with status", "was ended by signal")
 _READING = re.compile(rb"INFO: Reading from ")
 _UNKNOWN = re.compile(rb"WARNING: ([Uu]nknown [ -~]{1,100}?)\r?\n")
 _MOST_WORDS_BYTES = 16 << 20
-"""Of what SCAT says: a line of 130 octets for each record of 300 that it does not know."""
+"""Maximum output of SCAT: it writes 130 octets for each unknown record of 300 octets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class LogChunk:
 
 
 class Conversion:
-    """A log through SCAT.
+    """The conversion of a log by SCAT.
 
     Parameters
     ----------
@@ -61,20 +61,20 @@ class Conversion:
     command : sequence of str
         SCAT and its options, without files.
     suffix : str
-        By which SCAT knows the format.
+        File name suffix by which SCAT recognises the format.
 
     Attributes
     ----------
     captures : list of Path
-        What SCAT made, in the order of the log.
+        Captures that SCAT wrote, in the order of the log.
     left_out : int
-        Frames behind the bound on their octets.
+        Frames beyond the maximum size.
     refused : Counter of str
-        Records that SCAT does not know, by its words.
+        Records that SCAT does not support, by its message.
     failed : Counter of str
-        Frames on which SCAT failed, by its words.
+        Frames on which SCAT failed, by its message.
     stopped : str
-        Why the rest was not read, in words that follow its name; "" if all was.
+        Why the rest was not read, as words that follow its name; "" if all was read.
     """
 
     def __init__(self, folder: Path, command: Sequence[str], suffix: str) -> None:
@@ -103,7 +103,7 @@ class Conversion:
             pending = self._behind(pending[reading], failure) + pending[reading + 1 :]
 
     def _behind(self, piece: LogChunk, failure: str) -> list[LogChunk]:
-        """Return what follows the frame of a piece on which SCAT fails."""
+        """Return the frames after the one on which SCAT failed."""
         data, begin, single = piece.path.read_bytes(), 0, []
         for length in piece.lengths:
             single.append(self._piece([data[begin : begin + length]]))
@@ -124,7 +124,7 @@ class Conversion:
         return [LogChunk(behind.path, rest)]
 
     def _written(self, frames: Iterable[bytes]) -> list[LogChunk]:
-        """Write all frames, as pieces."""
+        """Write all frames to chunk files."""
         pieces, held, size, total = [], list[bytes](), 0, 0
         for frame in frames:
             if total + len(frame) > MOST_BYTES:
@@ -145,7 +145,7 @@ class Conversion:
         return LogChunk(path, [len(frame) for frame in frames])
 
     def _run(self, pieces: list[LogChunk], capture: Path, *, counts: bool) -> tuple[str, int | None]:
-        """Return why SCAT failed on pieces, and the number of that which it was reading."""
+        """Return why SCAT failed on the chunks, and the number of the chunk that it was reading."""
         self._runs += 1
         size = sum(sum(piece.lengths) for piece in pieces)
         bounds = ProgramBounds(LEAST_S + size / BYTES_PER_S, LEAST_OUTPUT_BYTES + EXPANSION * size)
@@ -161,21 +161,21 @@ class Conversion:
 
 
 _LAYERS = "nas,rrc"
-"""Those that signalling needs: without the users' packets, which SCAT would pass on as well."""
+"""Layers that SCAT decodes: signalling, without user packets."""
 _NO_FRAME = "no whole frame of a diagnostic log is in it; record it again"
 _UNHEARD = "127.77.47.29"
-"""SCAT sends each packet by UDP, too: on the loopback (RFC 1122, 3.2.1.3), where nobody listens."""
+"""Loopback address (RFC 1122, 3.2.1.3) for the UDP packets of SCAT; no program listens there."""
 
 
 class LogFrames(Protocol):
     """The frames of a log, and what was counted of them."""
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield each whole frame."""
+        """Yield each complete frame."""
 
     @property
     def whole(self) -> int:
-        """How many were whole."""
+        """Number of complete frames."""
 
     @property
     def damaged(self) -> int:
@@ -190,20 +190,20 @@ def tables_of_log(
     Parameters
     ----------
     frames : LogFrames
-        Only whole frames are given to SCAT: it takes damaged ones for whole.
+        Only complete frames are given to SCAT, because it accepts damaged ones.
     facts : dict
-        For the provenance.
+        Facts for the provenance.
     path : str
-        Of the log, for messages.
+        Name of the log, for messages.
     arguments : sequence of str
-        Of SCAT: whose modem.
+        Options of SCAT for the vendor of the modem.
     suffix : str
-        By which SCAT knows the format.
+        File name suffix by which SCAT recognises the format.
 
     Raises
     ------
     FormatError
-        If no frame is whole.
+        If no frame is complete.
     PreflightError
         If scat or tshark is not installed.
     """
@@ -247,7 +247,7 @@ def _warnings(conversion: Conversion) -> list[str]:
 
 
 def untimed(tables: dict[str, Table], warning: str) -> dict[str, Table]:
-    """Return tables whose times are those of the conversion: without them, and with a warning."""
+    """Return the tables without times, and with a warning: their times are those of the conversion."""
     for table in tables.values():
         for column in table.schema:
             if column.is_time:

@@ -1,7 +1,7 @@
 """Has tshark dissect messages, all in one process, and yields the few fields that the tables need.
 
 Columns give the names of messages and causes in tshark's own words, fields the numbers. None of them is an
-identity of a subscriber or of a phone, or text of a short message: what is not named here never gets here.
+identity of a subscriber or of a phone, or the text of a short message: fields not named here are never read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _MOST_MEMORY_BYTES = 4 << 30
-"""Of addresses: tshark maps 0.3 GB at its start and grows by 0.7 kB a packet, so a million fit four times."""
+"""Maximum address space of tshark: it needs 0.3 GB and 0.7 kB a packet, a quarter of it for a million."""
 _LAST_WORDS_BYTES = 500
 _GRACE_S = 2.0  # after each signal; not measured
 _INSTALL = {
@@ -46,11 +46,11 @@ _INSTALL = {
 
 @dataclass(frozen=True, slots=True)
 class ProgramBounds:
-    """What a program may use."""
+    """Resource limits of a program."""
 
     seconds: float
     output_bytes: int
-    """Of each file that it writes."""
+    """Maximum size of each file that it writes."""
 
 
 def program(name: str) -> str:
@@ -147,12 +147,12 @@ def _failure(returncode: int, words: Path) -> str:
 _RAW, _UPPER_PDU = 101, 252
 """LINKTYPE_RAW, and LINKTYPE_WIRESHARK_UPPER_PDU for what no link carries (IANA link types)."""
 _MOST_MESSAGES = 1_000_000
-"""Of one capture; a drive of eight hours has half of that (15 a second). The rest is counted."""
+"""Maximum messages of one capture; a drive of eight hours has half (15 a second). The rest is counted."""
 _LONGEST_BYTES = 1 << 16  # of a UDP packet
 _LEAST_S, _MESSAGES_PER_S = 60.0, 500
 """tshark dissects 8,000 messages a second on one core of 2020: a machine 16 times slower may finish."""
 _BYTES_PER_MESSAGE = 4096
-"""Of the output; a measurement report of NR with eight cells takes 600."""
+"""Maximum output for a message; a measurement report of NR with eight cells takes 600 bytes."""
 
 COLUMNS = {
     "lte": "lte-rrc.c1",
@@ -195,7 +195,7 @@ COLUMNS = {
         )
     ),
 }
-"""Name, and the fields of tshark whose values it shows in words."""
+"""Names of columns, and the tshark fields whose values they show in words."""
 FIELDS = {
     "number": "frame.number",
     "protocols": "frame.protocols",
@@ -253,7 +253,7 @@ _UNKNOWN = re.compile(r"^\s+([\w.-]+)$", re.MULTILINE)
 
 
 class DissectedMessage(NamedTuple):
-    """What tshark says of one message: name of a column or of a field -> its value; absent if it has none."""
+    """tshark's description of one message: values by name of a column or field; absent if it has none."""
 
     numbered: Numbered
     values: dict[str, str]
@@ -276,14 +276,14 @@ class DissectedMessage(NamedTuple):
 
 
 class Dissection:
-    """The messages of a capture with what tshark says of them.
+    """The messages of a capture with tshark's description.
 
     Attributes
     ----------
     warnings : list of str
-        What went wrong, a sentence each; whole when the iteration has ended.
+        Warnings, a sentence each; complete when the iteration has ended.
     left_out : int
-        Messages behind the bound on their number.
+        Messages beyond the maximum number.
     """
 
     def __init__(self, messages: Iterable[Numbered]) -> None:

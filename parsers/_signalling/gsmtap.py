@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PORT = 4729
 """IANA: gsmtap, 4729/udp."""
 LOG, NR_RRC, NAS_5GS = 0x10, 0x0503, 0x0504
-"""Types (gsmtap.h and its version 3) that are handled apart: lines of a program's log, and NR."""
+"""Types (gsmtap.h and its version 3) that are handled separately: lines of a program's log, and NR."""
 UM, UMTS_RRC, LTE_RRC, LTE_NAS = 0x01, 0x0C, 0x0D, 0x12
 """Types of version 2 (gsmtap.h)."""
 _V2 = struct.Struct("!BBBBHbbLBBBB")
@@ -37,12 +37,12 @@ _UPLINK, _ARFCN = 0x4000, 0x3FFF  # gsmtap.h: GSMTAP_ARFCN_F_UPLINK and GSMTAP_A
 _CHANNEL, _CELL, _END = 0x0002, 0x0005, 0xFFFE
 """Tags of version 3: channel number, physical cell identity, no more tags."""
 _UPLINK_CHANNELS = ((18_000, 36_000, 18_000), (131_072, 200_000, 65_536))
-"""EARFCN of the uplink: first, end, and how far above that of the downlink (TS 36.101, table 5.7.3-1). SCAT
-names it for what a Samsung phone sent."""
+"""EARFCN of the uplink: first, end, and offset from the downlink (TS 36.101, table 5.7.3-1). SCAT reports it
+for messages that a Samsung phone sent."""
 _MOST_TAGS = 64  # far more than the 40 that version 3 defines
 _LOG_HEADER = 84  # gsmtap.h: struct gsmtap_osmocore_log_hdr
 _HOST = bytes((192, 0, 2, 1))
-"""Of the documentation range (RFC 5737): the packets that tshark gets show no address of the capture."""
+"""Address of the documentation range (RFC 5737): tshark gets no address of the capture."""
 
 LTE_CHANNELS = (
     "DL-CCCH",
@@ -69,17 +69,17 @@ LTE_CHANNELS = (
     "PCCH-NB",
     "SC-MCCH-NB",
 )
-"""By the subtype of version 2 (gsmtap.h, GSMTAP_LTE_RRC_SUB_*)."""
+"""LTE channels by the subtype of version 2 (gsmtap.h, GSMTAP_LTE_RRC_SUB_*)."""
 _UMTS_CHANNELS = (
     *("DL-DCCH", "UL-DCCH", "DL-CCCH", "UL-CCCH", "PCCH", "DL-SHCCH", "UL-SHCCH", "BCCH-FACH", "BCCH-BCH"),
     *("MCCH", "MSCH"),
 )
-"""By the subtype of version 2 (gsmtap.h, GSMTAP_RRC_SUB_*); those behind are parts of messages."""
+"""UMTS channels by the subtype of version 2 (gsmtap.h, GSMTAP_RRC_SUB_*); higher ones are message parts."""
 _UM_CHANNELS = (
     *("", "BCCH", "CCCH", "RACH", "AGCH", "PCH", "SDCCH", "SDCCH/4", "SDCCH/8", "FACCH/F", "FACCH/H"),
     *("PACCH", "CBCH", "PDCH", "PTCCH", "CBCH"),
 )
-"""By the subtype of version 2 (gsmtap.h, GSMTAP_CHANNEL_*)."""
+"""GSM channels by the subtype of version 2 (gsmtap.h, GSMTAP_CHANNEL_*)."""
 _LTE_V3 = {
     **dict(zip(range(0x01, 0x0D), (4, 8, 5, 9, 10, 7, 6, 0, 1, 2, 3, 11), strict=True)),
     0x101: 12,
@@ -137,14 +137,14 @@ _DISSECTOR, _END_TAG = 12, 0
 
 
 class GsmtapVersionError(RemoteProtocolError):
-    """Octets that are no GSMTAP packet of a version that is read."""
+    """Octets that are not a GSMTAP packet of a supported version."""
 
 
 class Message(NamedTuple):
     """A GSMTAP packet."""
 
     type: int
-    """As `TYPE_NAMES` has it."""
+    """Type of the packet, a key of `TYPE_NAMES`."""
     version: int
     uplink: bool | None
     """None if the packet does not say."""
@@ -156,7 +156,7 @@ class Message(NamedTuple):
     exported: str
     """The name under which tshark dissects the payload; "" if as the payload of `packet`."""
     header: bytes
-    """Of version 2, for tshark; empty if exported."""
+    """Header of version 2, for tshark; empty for an exported PDU."""
     payload: bytes
 
     @property
@@ -169,7 +169,7 @@ class Message(NamedTuple):
         return self.payload[_LOG_HEADER:].split(b"\0")[0].decode("ascii", "backslashreplace")
 
     def packet(self) -> bytes:
-        """Return what tshark gets: an exported PDU (link type 252), else an IPv4 packet (101)."""
+        """Return the packet for tshark: an exported PDU (link type 252), else an IPv4 packet (101)."""
         if self.exported:
             name = self.exported.encode()
             name += bytes(-len(name) % 4)
@@ -293,7 +293,7 @@ class Numbered(NamedTuple):
     """A GSMTAP packet in its capture."""
 
     frame: int
-    """From 1."""
+    """Frame number in the capture, from 1."""
     time_ns: int
     """NOT_A_TIME without one."""
     modem: int

@@ -1,4 +1,4 @@
-"""Frames of Qualcomm's diagnostic protocol: taken apart, checked and counted, and not interpreted further.
+"""Frames of Qualcomm's diagnostic protocol: separated, checked and counted; their content is not decoded.
 
 A frame ends in 0x7e; in it 0x7d stands before 0x7d and 0x7e, with bit 5 turned (RFC 1662, section 4.2). Its
 last two octets are the check sequence of RFC 1662, appendix C. The first octet of the others is the command:
@@ -23,12 +23,12 @@ LOG, SEVERAL_RADIOS = 0x10, 0x98
 """Commands."""
 _ESCAPE = b"\x7d"
 _GOOD = 0x1D0F
-"""What is left of the register over a whole frame, 0xF0B8 (RFC 1662, C.2), its bits turned."""
+"""CRC of a complete frame, 0xF0B8 (RFC 1662, C.2), with its bits reversed."""
 _TURNED = bytes(int(f"{octet:08b}"[::-1], 2) for octet in range(256))
-"""Each octet with its bits in the other order: the sequence is that of `binascii.crc_hqx`, turned."""
+"""Each octet with its bits reversed: the check sequence is `binascii.crc_hqx` with reversed bits."""
 _CHUNK_BYTES = 1 << 16
 _LONGEST_BYTES = 1 << 17
-"""Without a flag: a record of the log has a length of 16 bits, and each octet may be escaped."""
+"""Maximum octets without a flag: a record has a length of 16 bits, and each octet may be escaped."""
 _RADIO_BYTES = 8
 _GPS_EPOCH_NS = 315_964_800 * 1_000_000_000
 """1980-01-06 in ns since 1970."""
@@ -44,11 +44,11 @@ class HdlcFrames:
     Attributes
     ----------
     whole, damaged : int
-        Frames whose check sequence holds, and others.
+        Frames with a correct check sequence, and the others.
     cut_bytes : int
-        Octets behind the last flag: a frame that was being written.
+        Octets after the last flag: an incomplete frame.
     commands, log_codes : Counter of int
-        Whole frames by command; those of command LOG by the code of the record.
+        Complete frames by command; those of command LOG by the code of the record.
     inner_codes : Counter of int
         Records in frames of SEVERAL_RADIOS, by code.
     first_ns, last_ns : int
@@ -66,7 +66,7 @@ class HdlcFrames:
     last_ns: int = NOT_A_TIME
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield each whole frame as it is in the log, with its flag."""
+        """Yield each complete frame as it is in the log, with its flag."""
         rest = b""
         while chunk := self.stream.read(_CHUNK_BYTES):
             *ended, rest = (rest + chunk).split(FLAG)
@@ -108,7 +108,7 @@ def unescaped(raw: bytes) -> bytes:
 
 
 def holds(frame: bytes) -> bool:
-    """Return whether the check sequence at the end of a frame is that of its octets."""
+    """Return whether the check sequence at the end of a frame is correct."""
     return binascii.crc_hqx(frame.translate(_TURNED), 0xFFFF) == _GOOD
 
 

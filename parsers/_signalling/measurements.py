@@ -164,14 +164,14 @@ _GSM_CELL = re.compile(
 
 
 class ScatLines:
-    """Reads the lines that SCAT prints beside its packets (signalcat 2.1): the words behind are its own."""
+    """Reads the lines that SCAT prints besides its packets (signalcat 2.1), by their words."""
 
     def __init__(self) -> None:
         self._channel: int | None = None
         self._serving: int | None = None
 
     def reading(self, line: str) -> Reading | None:
-        """Return what a line says of a cell; None if it says nothing of one."""
+        """Return the reading of a cell in a line; None if there is none."""
         row = _identity(line) or self._measured(line)
         return None if row is None else {"source": _PROGRAM, **row}
 

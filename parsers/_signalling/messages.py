@@ -1,4 +1,4 @@
-"""The rows of `signalling`: the names that the standards give messages, from what tshark says of them."""
+"""The rows of `signalling`: messages with their standard names, from tshark's description."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ABBREVIATION = re.compile(r"^(rrc|ue|ul|dl|scg|mcg|csfb|mbms|rn|wlan|ura|utran|
 _TOKEN = re.compile(r"[A-Za-z][\w-]*")
 _NOT_PRINTABLE = re.compile(r"[^ -~]")
 _CIPHERED = "Ciphered message"
-"""What tshark shows of a NAS message whose content is encrypted."""
+"""tshark's text for a NAS message whose content is encrypted."""
 _WITHOUT_TYPE = "Service request"
-"""The one message of NAS that has no type (TS 24.301, 8.2.25): its security header says what it is."""
+"""The only NAS message without a type (TS 24.301, 8.2.25); its security header identifies it."""
 _RATS = {
     1: "GSM",
     2: "GSM",
@@ -34,7 +34,7 @@ _RATS = {
     NAS_5GS: "NR",
     UMTS_RRC: "UMTS",
 }
-"""By GSMTAP type: UM, ABIS, bursts, LLC and SNDCP are of GSM."""
+"""Technology by GSMTAP type: UM, ABIS, bursts, LLC and SNDCP belong to GSM."""
 _RRC = {LTE_RRC: "LTE", NR_RRC: "NR", UMTS_RRC: "UMTS"}
 _CONTAINED = {"LTE": "lte", "NR": "nr", "UMTS": "umts"}
 _LONGEST_NAME = 64
@@ -46,7 +46,7 @@ class Named(NamedTuple):
     rat: str
     layer: str
     name: str
-    """As the standard has it; "" if it is not known."""
+    """Name in the standard; "" if it is not known."""
     cause: str
     transaction: int
     """NA without one."""

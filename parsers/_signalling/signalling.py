@@ -39,14 +39,14 @@ def read_signalling(*paths: str | os.PathLike[str]) -> dict[str, Table]:
     Parameters
     ----------
     *paths : path
-        Of a capture that this program reads, or of several in order, whose packets are numbered through;
-        other packets in them are passed over. Without any the tables are empty.
+        A capture in a supported format, or several in order, whose packets are numbered consecutively;
+        other packets are skipped. Without any path the tables are empty.
 
     Returns
     -------
     dict of str to Table
         In the order of the capture. Their provenance counts messages that have no name (`unknown`, by
-        GSMTAP type), malformed ones, and packets that were skipped, and holds what else there is to say.
+        GSMTAP type), malformed ones, and packets that were skipped, and holds further warnings.
 
     Raises
     ------

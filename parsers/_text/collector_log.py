@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 LATEST_NS = 1 << 62
-"""Year 2116: a time stamp beyond it is damage, and may not overflow a sum."""
+"""Year 2116: later time stamps are damage, and could overflow a sum."""
 _FASTEST_SLEW = 0.1
-"""Of the time that passes: chrony slews by 8.3 % at most (`maxslewrate`), adjtimex by its `tick` of 10 %."""
+"""Maximum slew as a fraction of time: chrony at most 8.3 % (`maxslewrate`), adjtimex 10 % (`tick`)."""
 
 
 @dataclass(slots=True)
@@ -138,7 +138,10 @@ class Sparse:
 
 
 class Positions:
-    """Rows of POSITION from fixes whose dates may come later; without a logger's stamp, time is the fix's."""
+    """Rows of POSITION from fixes whose dates may come later.
+
+    Without a logger's stamp the fix time is used.
+    """
 
     def __init__(self, source: str) -> None:
         self._source = source

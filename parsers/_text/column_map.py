@@ -38,7 +38,7 @@ _MORE = {
 }  # fmt: skip
 """Words that a proposed map has only where the log has them."""
 WORDS = RAT | _MORE | {word.lower(): rat for word, rat in (RAT | _MORE).items()}
-"""In capital and in small letters."""
+"""Technologies by their names, in capital and in small letters."""
 
 
 SCHEMAS = {"radio": RADIO, "position": POSITION}
@@ -52,16 +52,16 @@ RANGES = {
     "physical_cell_id": (0, 1007), "channel": (0, 3_279_165), "timing_advance": (0, 10**6), "fix": (0, 3),
     "satellites": (0, 1000),
 }  # fmt: skip
-"""What can be: TS 36.133 9.1 and TS 38.133 10.1 with room for loggers, TS 25.214 6A.2, TS 38.413 9.3.1.7;
-a rate five times that of a whole cell by ITU-R M.2410 (20 Gbit/s)."""
+"""Possible values: TS 36.133 9.1 and TS 38.133 10.1 with a margin for loggers, TS 25.214 6A.2, TS 38.413
+9.3.1.7; rates up to five times that of a cell by ITU-R M.2410 (20 Gbit/s)."""
 AUTO_DELIMITER = "auto"
 DELIMITERS = "\t;,|"
 _OWN = ("time_ns", "line", "asked_ns", "answered_ns")
 _KEYS = {"time", "radio", "position", "delimiter", "missing", "map"}
 _CELL_KEYS = {"column", "scale", "unit", "base", "words", "missing", "above", "bits", "hemisphere"}
 _MOST_BITS = 16
-"""Of a cell below its node: 8 under an eNodeB (TS 36.413, 9.2.1.38), 4 to 14 under a gNB (TS 38.413, 9.3.1.6
-and 9.3.1.7), 16 under an RNC (TS 25.413, 9.2.1.28)."""
+"""Maximum bits of a cell number within its node: 8 under an eNodeB (TS 36.413, 9.2.1.38), 4 to 14 under a gNB
+(TS 38.413, 9.3.1.6 and 9.3.1.7), 16 under an RNC (TS 25.413, 9.2.1.28)."""
 _ZONE = re.compile(r"([+-])(\d\d):(\d\d)")
 
 
@@ -78,9 +78,9 @@ class ColumnSource:
     base: int = 10
     words: Mapping[str, str] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
-    """What stands for no value in this column, beside what does in all."""
+    """Texts for a missing value in this column, besides those for all columns."""
     above: str = ""
-    """Column of the log whose number is the upper part of the value: a base station, above its sector."""
+    """Column of the log with the upper part of the number: the base station above its sector."""
     bits: int = 0
     """How many bits of the value are below that part."""
     hemisphere: str = ""
@@ -106,7 +106,7 @@ class RowMap:
     table: str
     cells: Mapping[str, ColumnSource]
     always: Mapping[str, str]
-    """Columns whose value is always the same."""
+    """Columns with a constant value."""
     when: tuple[str, frozenset[str], bool] | None = None
     """Column of the log, words, and whether the lines with these words give this row; all others do if not.
 
@@ -135,10 +135,10 @@ class ColumnMap:
 
 
 class LogHeader:
-    """The names in the first line of a log, and where each stands.
+    """The column names in the first line of a log, and their positions.
 
-    A name is found as it is written, else in other letters and blanks, else without the unit in brackets
-    behind it. Of several columns of one name the first counts.
+    A name is searched as written, then without regard to case and spaces, then without the unit in brackets
+    after it. Of several columns with one name the first counts.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -152,11 +152,11 @@ class LogHeader:
         self._bare = dict(reversed(bare))
 
     def find(self, column: str) -> int | None:
-        """Return where a column stands; None if there is none of this name."""
+        """Return the position of a column; None if there is none of this name."""
         return self.find_with_unit(column)[0]
 
     def find_with_unit(self, column: str) -> tuple[int | None, str]:
-        """Return where a column stands, and the unit that its name in the log has and `column` has not."""
+        """Return the position of a column, and the unit that only its name in the log has."""
         at = self._exact.get(column)
         at = self._plain.get(plain(column)) if at is None else at
         return (at, "") if at is not None else self._bare.get(plain(column), (None, ""))
@@ -276,7 +276,7 @@ def _zone(text: object) -> timezone | None:
 
 
 def delimiter_of(header: str) -> str:
-    """Return what stands between the names in the first line of a log; a comma if there is but one name."""
+    """Return the delimiter of the names in the first line of a log; a comma if there is only one name."""
     return max(DELIMITERS, key=lambda each: (header.count(each), each == ","))
 
 

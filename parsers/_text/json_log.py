@@ -1,4 +1,4 @@
-"""Whole JSON documents of a log, in bounded memory, and checks of their numbers and texts."""
+"""Complete JSON documents of a log, in bounded memory, and checks of their numbers and texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def documents(stream: BinaryIO, path: str) -> tuple[list[Document], str | None]:
     Raises
     ------
     FormatError
-        If not one object is whole, or the log is too large.
+        If no object is complete, or the log is too large.
     """
     octets, damage = _all(stream, path)
     text = octets.decode("utf-8-sig", "replace")

@@ -19,30 +19,30 @@ _LONGEST_LINE_BYTES = 1 << 20
 _MOST_WARNINGS = 100
 ZONELESS = "the time zone is not given; taken as UTC"
 _ZONE_DOUBT = "the time zone "
-"""How each warning of a time whose zone is not known begins."""
+"""Beginning of each warning about an unknown time zone."""
 
 
 @dataclass(slots=True)
 class LogLines:
     """The lines of one log, and the counts of them.
 
-    Iterating yields each line as text, without its end; a line that is no UTF-8 is of Windows-1252, in which
-    spreadsheets save, and what is not that either becomes U+FFFD. A last line
-    that has no end was cut, and a number that was cut is another number: it is not yielded but kept in `cut`.
-    Where compressed data are damaged behind some lines, these are all that there are, and `damage` says why.
+    Iterating yields each line as text, without its end. A line that is not UTF-8 is read as Windows-1252, in
+    which spreadsheets save; other octets become U+FFFD. A last line without an end is incomplete, and so may
+    be its last number: it is not yielded but stored in `cut`. Where compressed data are damaged, the lines
+    before the damage are yielded, and `damage` holds the reason.
     """
 
     stream: BinaryIO
     number: int = 0
-    """Of the current line, from 1."""
+    """Number of the current line, from 1."""
     cut: bytes = b""
     """A last line that has no end."""
     damage: str | None = None
-    """Why there are no more lines, with the byte of the file."""
+    """Why there are no more lines, with the position in the file."""
     skipped: dict[str, int] = field(default_factory=dict)
-    """Reason -> lines that could not be used."""
+    """Number of lines that could not be used, by reason."""
     first_skipped: dict[str, int] = field(default_factory=dict)
-    """Reason -> number of the first such line."""
+    """Number of the first line that could not be used, by reason."""
     warnings: list[str] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[str]:
@@ -70,7 +70,7 @@ class LogLines:
             pass
 
     def skip(self, reason: str, count: int = 1, *, number: int | None = None) -> None:
-        """Count the current line, or that of a number, as not used, or so many lines up to it."""
+        """Count the current line (or line `number`) as not used, or `count` lines up to it."""
         if count:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
             self.first_skipped.setdefault(reason, self.number if number is None else number)
@@ -127,7 +127,7 @@ _SEPARATOR = re.compile(r"sep=.", re.IGNORECASE)
 
 
 def first_line(lines: Iterable[str]) -> str:
-    """Return the line that names the columns: the first that is no comment; empty if there is none."""
+    """Return the line with the column names: the first that is not a comment; empty if there is none."""
     for text in islice(lines, _MOST_COMMENTS):
         stripped = text.strip("\ufeff \t")
         if stripped and not stripped.startswith("#") and not _SEPARATOR.fullmatch(stripped):
@@ -136,7 +136,7 @@ def first_line(lines: Iterable[str]) -> str:
 
 
 def names_in(text: str, delimiter: str) -> list[str]:
-    """Return the names in the first line of a log; none if it is no CSV."""
+    """Return the names in the first line of a log; an empty list if it is not a CSV."""
     try:
         return next(csv.reader([text[:_LONGEST]], delimiter=delimiter), [])
     except csv.Error:
@@ -156,18 +156,18 @@ _OFFSET_H = {
     "JST": 9, "KST": 9, "AWST": 8, "ACST": 9.5, "ACDT": 10.5, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13,
     "HST": -10, "AKST": -9, "AKDT": -8, "PDT": -7, "MDT": -6,
 }  # fmt: skip
-"""Abbreviation -> hours ahead of UTC, where the tz database has one meaning since 2000 and no other country
-writes the same letters (but for KST, half an hour less in Pyongyang from 2015 to 2018)."""
+"""Hours ahead of UTC by abbreviation, where the tz database has one meaning since 2000 and no other country
+uses the same letters (except KST, half an hour less in Pyongyang from 2015 to 2018)."""
 _OF_SEVERAL = (
     *("IST", "CST", "CDT", "EST", "EDT", "PST", "MST"),
     *("BST", "AST", "ADT", "GST", "SST", "NST", "MSK"),
 )
-"""Those that name zones hours apart: India, Israel and Ireland; the USA, China and Australia."""
+"""Ambiguous abbreviations, of zones hours apart: India, Israel and Ireland; the USA, China and Australia."""
 _GREENWICH = ("UTC", "GMT", "UT", "Z")
 _OFFSET = r"(?:UTC|GMT)?[+-]\d\d:?\d\d(?!\d)"
 _NAMED = "|".join((*_GREENWICH, *_OFFSET_H, *_OF_SEVERAL))
 _ZONE = rf"(?: ?(?P<zone>{_OFFSET}|(?:{_NAMED})(?!\w|[+-]\d)))?"
-"""Of a line that goes on: a word that is no zone, as AT, OK or RING, is what the modem wrote."""
+"""Time zone in a line that continues; other words, such as AT, OK or RING, are output of the modem."""
 _ANY_ZONE = rf"(?: (?P<zone>{_OFFSET}|[A-Z]{{2,5}}))?"
 _MONTH = r"(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _FORMS = (
@@ -183,7 +183,7 @@ _AT_END = tuple(
 )
 _LONGEST_STAMP = 64
 _MAY_END = re.compile(r"(?:\d{10}|\d:\d\d)[^:]{0,40}$")
-"""What every stamp at the end of a line has; it is looked for first, because most lines have none."""
+"""Pattern that every stamp at the end of a line matches; it is tested first, as most lines have none."""
 _LEAD = re.compile(r"\W{0,5}(?:[A-Za-z]{1,12}[:=]\s*)?")
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
@@ -196,7 +196,7 @@ class DateLine:
     resolution_ns: int
     rest: str
     doubt: str | None = None
-    """What had to be assumed: the zone, or the day."""
+    """Assumption about the time zone or the day; None if there is none."""
     has_day: bool = True
 
 

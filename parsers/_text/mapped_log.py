@@ -1,6 +1,6 @@
 """Reads a CSV log by a map of its columns.
 
-Values that are no number, or that cannot be (an RSRP of -200 dBm, a rate below 0, a place at 0/0), are
+Values that are not numbers, or are impossible (an RSRP of -200 dBm, a rate below 0, a position at 0/0), are
 missing, and counted. A line needs no more fields than the map has columns, those of its first row of each
 table; a log of which no line has a time is an error.
 """
@@ -100,8 +100,9 @@ class Jumps:
 
 
 _MOSTLY_BOTH = 0.5
-"""From this share of times with both on, a log has a line for each cell; a log of one cell a line may have
-both in one second, when the cell changes (a drive of the UCC data set: 1 of 524). Not measured on others."""
+"""Share of times with both roles from which on a log has a line for each cell; a log with one cell a line may
+have both in one second, when the cell changes (a drive of the UCC data set: 1 of 524). Not measured on
+others."""
 
 
 def name_legs(radio: Table) -> None:
@@ -142,12 +143,12 @@ class BundledMap:
     """One map that comes with MultiTracer."""
 
     name: str
-    """Of its file, without the ending."""
+    """Name of its file, without the suffix."""
     description: str
     source: str
-    """Where its columns are written down."""
+    """Source of its columns."""
     certain: str
-    """What of it is known, and how."""
+    """How certain the map is, and why."""
     needs: tuple[str, ...]
     """Columns without which a log is not this one."""
     columns: ColumnMap
@@ -186,7 +187,7 @@ def _read(name: str, text: str) -> BundledMap:
 
 
 def _best(header: LogHeader) -> list[BundledMap]:
-    """Return the map that fits a header best; several if they fit alike, none if no map fits."""
+    """Return the map that fits a header best; several if they fit equally well, none if no map fits."""
     matched = [(each.matched(header), each) for each in bundled_maps()]
     most = max((count for count, _ in matched), default=0)
     return [each for count, each in matched if count == most and most]
@@ -208,7 +209,7 @@ def read_bundled(stream: BinaryIO, *, path: str, name: str) -> dict[str, Table]:
     Raises
     ------
     FormatError
-        If no map fits, several fit alike, or no line has a time.
+        If no map fits, several fit equally well, or no line has a time.
     """
     chosen: list[BundledMap] = []
 
@@ -233,7 +234,7 @@ _RATES = ("downlink_bps", "uplink_bps")
 _MOST = 1 << 53
 _LONGEST_FIELD = 100_000
 _SAMPLE_ROWS = 200
-"""Lines by which the form of the times is decided; not measured."""
+"""Number of lines from which the time format is determined; not measured."""
 _MOSTLY = 0.5
 _FEW = 4
 _LONGEST_WORD = 64  # of a condition: each row of each line asks for it, so the last ones are kept
@@ -281,19 +282,19 @@ def read_mapped(
 
 @dataclass(slots=True)
 class _Source:
-    """Where the value of a column of ours stands in a line, and what is known of its values so far."""
+    """Position of the value of a table column in a line, and facts about its values so far."""
 
     column: Column
     cell: ColumnSource
     at: int | None
     scale: float
     second_at: int | None = None
-    """Where a second text of it stands: the upper part of its value, or its hemisphere."""
+    """Position of a second text: the upper part of its value, or its hemisphere."""
     seen: int = 0
     impossible: int = 0
     example: str = ""
     is_wrong: bool = False
-    """Whether what cannot be is more than one number that stands for no value, as 0 dBm for no 5G."""
+    """Whether impossible values are more than one code for a missing value (such as 0 dBm without 5G)."""
 
     @property
     def is_doubted(self) -> bool:
@@ -371,7 +372,7 @@ class _Log:
         self._tables = {row.table: Sparse(SCHEMAS[row.table]) for row in columns.rows}
         self._makers = [self._maker(row, header) for row in columns.rows]
         self.impossible: dict[str, int] = {}
-        """Column -> values that cannot be."""
+        """Number of impossible values, by column."""
         self._nowhere = 0
 
     def _maker(self, row: RowMap, header: LogHeader) -> _Maker:
@@ -459,7 +460,7 @@ class _Log:
                 self._tables[maker.row.table].append({"source": "csv", **maker.row.always, **known, **own})
 
     def _drop_nowhere(self, known: dict[str, object]) -> None:
-        """Remove the position 0/0 from a row: receivers without a fix write it, and nobody drives there."""
+        """Remove the position 0/0 from a row: receivers without a fix write it."""
         if known.get("lat_deg") == 0.0 == known.get("lon_deg"):
             self._nowhere += 1
             for name in ("lat_deg", "lon_deg"):
@@ -501,9 +502,9 @@ class _Log:
         return value if column.dtype.startswith("f") else int(value)
 
     def _below(self, source: _Source, fields: list[str], value: int) -> int | None:
-        """Return a number below the one of another column, as a cell's below that of its base station.
+        """Return a number combined with the one of another column above it, such as cell and base station.
 
-        None where there is none above, or where it leaves no room: a gNB has up to 32 bits.
+        None if the upper number is missing, or is too large: a gNB has up to 32 bits.
         """
         at, cell = source.second_at, source.cell
         upper = (
@@ -557,7 +558,7 @@ class _Log:
                 yield from maker.sources
 
     def _wrong(self, table: str) -> set[str]:
-        """Return the columns of a table of which no source is to be believed."""
+        """Return the columns of a table whose sources are all implausible."""
         sources = list(self._sources(table))
         return {each.column.name for each in sources} - {
             each.column.name for each in sources if not each.is_unread

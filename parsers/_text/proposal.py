@@ -72,7 +72,8 @@ _QUANTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "role": (("role",), ("cell", "type"), ("celltype",), ("cell", "role"), ("serving",), ("registered",),
              ("cell", "status"), ("cellstatus",)),
 }  # fmt: skip
-"""Column of ours -> words of which one group stands in the name; the first that fits takes the column."""
+"""Groups of words by table column: a log column fits if its name has all words of a group; first match
+wins."""
 _OTHERS = {
     "neighbour",
     "neighbor",
@@ -109,7 +110,7 @@ _TOKEN = re.compile(r"[A-ZÀ-Þ]+(?![a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|\d+")
 _UNIT_AT_END = re.compile(r"(?P<name>.*[^_ ])[_ ](?P<unit>[A-Za-z%]{1,5}(?:/[a-z]{1,2})?)")
 _HEX = re.compile(r"(?:0[xX])?[0-9A-Fa-f]{1,9}")
 _MOST_VALUES = 0.9
-"""So many of a column's values must be possible for a guess; not measured."""
+"""Share of values that must be possible for a guess; not measured."""
 _ROLES = {
     "serving": ("serving", "serving cell", "servingcell", "primary", "pcell", "registered"),
     "secondary": ("secondary", "secondary cell", "scell"),
@@ -123,17 +124,17 @@ _ROLES = {
         "ncell",
     ),
 }
-"""Words by which logs with a line for each cell say which one serves."""
+"""Words for the serving cell in logs with a line for each cell."""
 _IS_SERVING = {"true": "serving", "yes": "serving", "1": "serving"} | dict.fromkeys(
     ("false", "no", "0"), "neighbour"
 )
 _NODES = {"enb", "enbid", "enodeb", "enodebid", "enodebnumber"}
 _SECTORS = {"sector", "sectorid", "sektor", "sektorid", "localcellid", "lcid", "localcell"}
 SECTOR_BITS = 8
-"""Of a cell below its eNodeB (TS 36.413, 9.2.1.38)."""
+"""Bits of a cell number within its eNodeB (TS 36.413, 9.2.1.38)."""
 _FLOORS = {"rsrp_dbm": 20.0, "rscp_dbm": 20.0, "rssi_dbm": 20.0, "sinr_db": 10.0}
-"""A value that repeats, so far from all others, stands for none: levels of one drive have no such gap. Not
-measured."""
+"""Distance from all other values at which a repeated value is taken as missing: levels of one drive have no
+such gap. Not measured."""
 _LEAST_FLOORS, _LEAST_OTHERS = 3, 10
 _NR, _LTE = {"nr", "5g", "ss"}, {"lte", "4g"}
 DEFAULT_MISSING = ColumnMap((), "iso", None, ()).missing
@@ -145,14 +146,14 @@ class Guess:
 
     table: str
     column: str
-    """Of the table."""
+    """Column of the table."""
     name: str
-    """Of the column of the log."""
+    """Name of the column in the log."""
     unit: str = ""
     base: int = 10
     words: tuple[tuple[str, str], ...] = ()
     technology: str = ""
-    """LTE or NR, if the name says so."""
+    """LTE or NR, if the name contains it."""
     doubt: str = ""
     """Why it may be wrong; empty if nothing speaks against it."""
     is_possible: bool = True
@@ -162,7 +163,7 @@ class Guess:
     hemisphere: str = ""
     """Name of the column with N, S, E or W."""
     missing: str = ""
-    """What seems to stand for no value in this column."""
+    """Text that seems to mean a missing value in this column."""
 
 
 def tokens(name: str) -> list[str]:
@@ -173,7 +174,7 @@ def tokens(name: str) -> list[str]:
 
 
 def named_unit(name: str) -> tuple[str, str]:
-    """Return a column's name without its unit, which stands in brackets, behind its last blank, or alone."""
+    """Return a column's name without its unit (in brackets or after the last space), and the unit."""
     bare, unit = without_unit(name)
     if not unit and (match := _UNIT_AT_END.fullmatch(name)) and is_unit(match["unit"]):
         return match["name"], match["unit"]
@@ -210,7 +211,7 @@ def guesses(names: Sequence[str], values: Sequence[Sequence[str]], taken: Iterab
 def _of(
     column: str, groups: Iterable[tuple[str, ...]], there: Iterable[tuple[int, str, Sequence[str]]]
 ) -> list[tuple[int, Guess]]:
-    """Return the guesses of a column, the likeliest first: whose values can be, in the fewest words."""
+    """Return the guesses of a column, the most likely first: possible values, fewest words."""
     readings = [
         (at, guess)
         for at, name, texts in there
@@ -265,7 +266,7 @@ def _is_rate(column: str, compact: str, words: set[str], unit: str) -> bool:
 
 
 def why_not(name: str) -> str:
-    """Return why a column of a log is no guess, by its name."""
+    """Return why no guess is made for a column, by its name."""
     others = sorted(_OTHERS & set(tokens(name)))
     if others:
         return f"{others[0]!r} is a word of another cell, or of several lines"
@@ -284,7 +285,7 @@ def _technology(guess: Guess, texts: Sequence[str]) -> Guess | None:
 
 
 def _role(guess: Guess, texts: Sequence[str]) -> Guess | None:
-    """Return the guess of which cell serves; None if a text is no word for it, or all say the same."""
+    """Return the guess of a column for the serving cell; None if its texts are unknown, or all equal."""
     named = {word: role for role, each in _ROLES.items() for word in each}
     for words, doubt in ((named, ""), (_IS_SERVING, "what does not serve is taken for a neighbour")):
         there = {text: words.get(text.casefold(), "") for text in dict.fromkeys(texts)}
@@ -311,7 +312,7 @@ def _floor(own: Column, texts: Sequence[str], numbers: Sequence[float | None]) -
 def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess:
     """Return the guess of a column with numbers: its unit, and whether its values are possible.
 
-    A rate without a unit is no guess: it may be a thousand times off.
+    A rate without a unit gives no guess: it may be wrong by a factor of a thousand.
     """
     scale = factor(unit, own.unit) if unit else None
     doubt = ""
@@ -339,7 +340,7 @@ def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess
 
 
 def _is_hexadecimal(texts: Sequence[str]) -> bool:
-    """Return whether all texts are hexadecimal numbers, and at least one is no decimal number."""
+    """Return whether all texts are hexadecimal numbers, and at least one is not decimal."""
     return all(map(_HEX.fullmatch, texts)) and not all(text.isdigit() for text in texts)
 
 
@@ -351,7 +352,7 @@ _MOST_TIMES = 64
 _MOST_CHARACTERS = 8 << 20
 _LONGEST_LINE = 100_000
 _LEAST_DIGITS = 8
-"""Of a day and a time: 2021-05-06 10:00 has 12, seconds since 1970 have 10."""
+"""Minimum digits of a date and time: 2021-05-06 10:00 has 12, seconds since 1970 have 10."""
 _TIME_WORDS = (
     "timestamp",
     "datetime",
@@ -373,18 +374,18 @@ _TIME_WORDS = (
     "clock",
 )
 _MOSTLY = 0.8
-"""So many texts of a column must be times for it to be the time; not measured."""
+"""Share of texts that must be times for a column to be the time; not measured."""
 _NO_NUMBERS = ("?", "n.a.", "none", "None", "null", "nil", "*", "N/A", "unknown", "-9999", "2147483647")
 _METRES = 6_371_000.0 * math.pi / 180
-"""Of a degree of latitude on a sphere of the earth's mean radius."""
+"""Metres of a degree of latitude, on a sphere with the mean radius of the earth."""
 _UNITS = ("m/s", "km/h", "mph", "kn")
 _SLOWEST_MPS = 1.0
-"""Of which the distance between two positions says something; not measured."""
+"""Minimum speed for which the distance of two positions is used; not measured."""
 _FASTEST_MPS = 70.0
 """250 km/h: a larger number of a car is in another unit."""
 _FITS = 1.3
-"""Speeds that are farther than this factor from those of the positions fit no unit: between km/h and mph lie
-1.6, between knots and m/s 1.9. Not measured."""
+"""Maximum factor between the speeds and those of the positions: km/h and mph differ by 1.6, knots and m/s by
+1.9. Not measured."""
 
 
 class NoProposalError(ValueError):
@@ -448,7 +449,7 @@ def _bounded(lines: LogLines) -> Iterator[str]:
 
 
 class _Time:
-    """Which columns are the time, and in which form."""
+    """Columns of the time, and their format."""
 
     def __init__(self, columns: tuple[int, ...], form: str, doubt: str, example: str) -> None:
         self.columns = columns
@@ -492,7 +493,7 @@ def _time(sample: _Sample) -> _Time:
 
 
 def _weight(name: str) -> int:
-    """Return the place of the first word of time in a column's name; their number if there is none."""
+    """Return the rank of the first time word in a column's name; the number of words if there is none."""
     words = tokens(name)
     return next((at for at, word in enumerate(_TIME_WORDS) if word in words), len(_TIME_WORDS))
 
@@ -527,7 +528,7 @@ def proposed(stream: BinaryIO) -> str:
     Raises
     ------
     NoProposalError
-        If it is no CSV, or no column has times, or none has a place or a level.
+        If it is not a CSV, or no column has times, or none has a position or a level.
     """
     sample = _Sample(stream)
     time = _time(sample)
@@ -567,7 +568,7 @@ def _with_speed(guess: Guess, sample: _Sample, times: Sequence[int | None], like
 
 
 def _ratio(sample: _Sample, times: Sequence[int | None], at: dict[str, int]) -> float | None:
-    """Return the median of speed over the speed of the positions; None if they hardly move."""
+    """Return the median ratio of the speed to that of the positions; None if they hardly move."""
     fixes: list[tuple[int, float, float, float]] = []
     for row, time in zip(sample.rows, times, strict=True):
         texts = [row[at[name]] if at[name] < len(row) else "" for name in ("lat_deg", "lon_deg", "speed_mps")]

@@ -45,12 +45,13 @@ _FACTORS: dict[str, dict[str, float]] = {
     "%": {"%": 1.0, "percent": 1.0, "pct": 1.0},
     "s": {"s": 1.0, "sec": 1.0, "ms": 1e-3},
 }  # fmt: skip
-"""Unit of a column -> unit of a log -> factor. A mile is 1609.344 m, a foot 0.3048 m (NIST SP 811, B.6)."""
+"""Factors by unit of the table column and unit of the log. A mile is 1609.344 m, a foot 0.3048 m (NIST SP
+811, B.6)."""
 _ANY_CASE = {
     own: {unit.casefold(): factor for unit, factor in units.items() if "B" not in unit.replace("dB", "")}
     for own, units in _FACTORS.items()
 }
-"""Without bytes, which only a capital letter tells from bits."""
+"""Units in any case, without bytes: only the capital letter distinguishes them from bits."""
 _IN_HEADER = re.compile(r"(?P<name>.*\S)\s*[(\[{](?P<unit>[^()\[\]{}]{1,16})[)\]}]$")
 _BEHIND = re.compile(r"([+-]?[\d.,]+)\s*([^\W\d]\S{0,7}|%|°)")
 _ANGLE = re.compile(
@@ -86,7 +87,7 @@ def is_unit(text: str) -> bool:
 
 
 def without_unit(name: str) -> tuple[str, str]:
-    """Return the name of a header's column and the unit in the brackets behind it, empty if there is none."""
+    """Return the name of a column, and the unit in brackets after it; empty if there is none."""
     match = _IN_HEADER.fullmatch(name)
     return (match["name"], match["unit"].strip()) if match else (name, "")
 
@@ -97,18 +98,18 @@ def plain(name: str) -> str:
 
 
 def split_unit(text: str) -> tuple[str, str]:
-    """Return a number's text and the unit behind it, empty if there is none."""
+    """Return the text of a number and the unit after it; empty if there is none."""
     match = _BEHIND.fullmatch(text)
     return (match[1], match[2]) if match else (text, "")
 
 
 def value_of(text: str, own: str) -> float | None:
-    """Return a number with its own unit behind it, or an angle, in the unit of a column; None if it is none.
+    """Return a number with its own unit, or an angle, in the unit of a column; None if the text is neither.
 
     Parameters
     ----------
     text : str
-        A number that names no unit stays as it is.
+        The text; a number without a unit is not converted.
     own : str
         Unit of the column.
     """
@@ -140,7 +141,7 @@ def degrees_of(text: str) -> float | None:
 
 
 def decimal_of(text: str) -> float | None:
-    """Return a number in which the last of commas and points, where there are both, is the decimal sign."""
+    """Return a number whose decimal sign is the last comma or point, if it has both."""
     if "," in text:
         decimal_comma = text.rfind(",") > text.rfind(".")
         text = text.replace(".", "").replace(",", ".") if decimal_comma else text.replace(",", "")
@@ -164,7 +165,7 @@ def address(text: str) -> tuple[int, bytes]:
     Raises
     ------
     ValueError
-        If it is none: a name, for example.
+        If it is not an address: a host name, for example.
     """
     parsed = ip_address(text.partition("%")[0].strip("[]"))
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped:
@@ -178,7 +179,7 @@ def decimal_ns(seconds: str, fraction: str = "") -> int:
     Raises
     ------
     ValueError
-        If it lies beyond the year 2242, or is no number.
+        If it is after the year 2242, or is not a number.
     """
     whole = int(seconds[:12])
     if whole >= _LATEST_WRITTEN_S:
@@ -259,7 +260,7 @@ def times(factors: Array, values: Array) -> Array:
     Returns
     -------
     ndarray of int64, same shape
-        NA where one of both is.
+        NA where either is NA.
     """
     return np.where((factors == NA) | (values == NA), NA, factors * values)
 
@@ -299,28 +300,28 @@ _EPOCH_DIGITS = {10: "epoch_s", 13: "epoch_ms", 16: "epoch_us", 19: "epoch_ns"}
 _DAYS = ("%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
 _CLOCKS = ("%H:%M:%S", "%I:%M:%S %p")
 _DIGITS, _DIGITS_LONG = "%Y%m%d%H%M%S", 14
-"""Shorter, strptime reads times since 1970 in it."""
+"""Format of 14 digits; shorter numbers must not be read with it, as they may be times since 1970."""
 _FORMS = (
     "iso", "%Y.%m.%d_%H.%M.%S", "%Y%m%d %H:%M:%S", _DIGITS, "%Y%m%d_%H%M%S",
     *(f"{d} {c}" for d in (*_DAYS, "%b %d, %Y", "%d %b %Y", "%d-%b-%Y") for c in _CLOCKS),
 )  # fmt: skip
 _UTC_BEHIND = re.compile(r"\s*(?:UTC|GMT)$", re.IGNORECASE)
-"""Behind a time of the form `iso`."""
+"""UTC or GMT after a time of the form `iso`."""
 _LATEST_S = 1 << 33
 """Seconds since 1970 of the year 2242, as in `decimal_ns`."""
 _LONGEST = 64
 _ISO_START = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d")
-"""A day alone is no time of a reading."""
+"""Start of an ISO time: date and time of day; a date alone does not match."""
 
 
 class UncertainTimeError(ValueError):
-    """Times that have none of the forms that are known, or several at once; the message says which.
+    """Times that fit no known format, or several; the message states which.
 
     Parameters
     ----------
     message : str
     form : str, optional
-        One of the several.
+        One of the formats that fit.
     """
 
     def __init__(self, message: str, form: str | None = None) -> None:
@@ -342,7 +343,7 @@ def is_form(form: str) -> bool:
 
 
 def time_ns(text: str, form: str, zone: timezone | None, zoneless: Callable[[], None]) -> int | None:
-    """Return the instant that a text names in ns since 1970; None if it names none.
+    """Return the time in a text, ns since 1970; None if there is none.
 
     Parameters
     ----------
@@ -350,9 +351,9 @@ def time_ns(text: str, form: str, zone: timezone | None, zoneless: Callable[[], 
     form : str
         Any but `auto`.
     zone : timezone or None
-        Of times that name none of their own; None is UTC.
+        Zone of times without their own; None means UTC.
     zoneless : callable
-        Called if neither the text nor `zone` names a zone.
+        Called if neither the text nor `zone` gives a zone.
     """
     if len(text) > _LONGEST:
         return None
@@ -392,17 +393,17 @@ def _instant(text: str, form: str) -> datetime:
 
 
 def form_of(texts: Sequence[str]) -> str:
-    """Return the form that the times of a log have.
+    """Return the time format of a log.
 
     Parameters
     ----------
     texts : sequence of str
-        Times of the first lines; what is empty or no time of any form is passed over.
+        Times of the first lines; empty texts and texts that are not times are skipped.
 
     Raises
     ------
     UncertainTimeError
-        If no form fits one of them, or several forms fit all alike and name different instants.
+        If no format fits one of them, or several formats fit all and give different times.
     """
     fits = {form: _instants(texts, form) for form in (*EPOCH_NS, *_FORMS)}
     most = max(map(len, fits.values()))

@@ -26,9 +26,9 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 14, 12, 26
 _MOST_TICKS = 5
 _LEAST_SPAN = 1e-300  # below it a step between ticks would leave the range of floats
 _LOG_FROM = 20.0
-"""Ratio of the highest to the lowest value from which on an axis is logarithmic. Not measured."""
+"""Ratio of the highest to the lowest value above which an axis is logarithmic. Not measured."""
 _DECADES = 5.0
-"""Of a logarithmic axis, at most: what is smaller lies at its begin."""
+"""Maximum decades of a logarithmic axis; smaller values are drawn at its start."""
 
 
 class PictureAxis(NamedTuple):
@@ -42,7 +42,7 @@ class PictureAxis(NamedTuple):
     is_log: bool = False
 
     def share(self, value: float) -> float:
-        """Return where a value lies on the axis, 0 to 1."""
+        """Return the position of a value on the axis, 0 to 1."""
         if self.is_log:
             value, low, high = (math.log10(max(each, self.low)) for each in (value, self.low, self.high))
         else:
@@ -78,12 +78,12 @@ def line(points: Points, across: PictureAxis, up: PictureAxis, *, says: str, dot
     Parameters
     ----------
     points : sequence of (float, float)
-        In order of the first number.
+        Points in ascending order of the first number.
     across, up : PictureAxis
     says : str
-        What the picture shows, for those who cannot see it.
+        Text alternative of the picture.
     dots : bool
-        Mark each point, too.
+        Whether to mark each point.
     """
     placed = [(_x(across, x), _y(up, y)) for x, y in points]
     path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in placed)
@@ -131,7 +131,7 @@ def _picture(across: PictureAxis, up: PictureAxis, drawn: list[Markup], says: st
 
 
 def _thinned(axis: PictureAxis) -> Sequence[float]:
-    """Return the ticks of the lower axis for which there is room."""
+    """Return the ticks of the lower axis that fit without overlap."""
     every = math.ceil(len(axis.ticks) / _MOST_TICKS)
     return axis.ticks[::every] if every else axis.ticks
 
@@ -155,14 +155,14 @@ def _up(axis: PictureAxis, value: float) -> list[Markup]:
 _WIDEST_EM = 4.0
 """The bar of a second that is always bad."""
 _SEEN = 25
-"""A table of more rows scrolls in a window of its own, so that the page stays short."""
+"""Maximum rows of a table that are visible; longer tables scroll, so that the page stays short."""
 Heads = tuple[tuple[str, bool], ...]
 """Names of columns, and whether they hold numbers."""
 GROUP_HEADS: Heads = (
     ("Bad", True), ("Bad time", True), ("Judged", True), ("Throughput", True), ("RTT", True), ("Loss", True),
     ("Sessions", True),
 )  # fmt: skip
-"""Of the cells that `group_cells` makes."""
+"""Heads of the cells that `group_cells` makes."""
 
 
 def table(caption: str, heads: Heads, rows: Iterable[Sequence[Markup]], *, filter_id: str = "") -> Markup:
@@ -219,7 +219,7 @@ def seconds(value: float | None) -> Markup:
 
 
 def bar(part: float, whole: float) -> Markup:
-    """Return a cell of a percentage with a bar; empty without a whole."""
+    """Return a table cell with a percentage and a bar; empty if `whole` is 0."""
     if not whole:
         return number(None, str)
     drawn = (

@@ -36,7 +36,7 @@ _MEDIAN, _TENTH = 50, 10
 _TO_DAYS, _TO_SECONDS = len("2026-11-23"), len("2026-11-23 20:15:00")
 _DAY_S = 86_400
 _YEAR_D = 365
-"""From so many days on a day of the month says less than its year."""
+"""Number of days above which dates show the year instead of the day."""
 _LIMITS = {limit.label: limit for limit in Limit}
 _NO_RATE = "no second has a throughput: record packets, or a phone's logger"
 _NOT_JUDGED = "Nothing can be said: no second can be judged."
@@ -328,9 +328,9 @@ def _month(day: float) -> str:
 
 
 def stretches_section(rows: Sequence[Row], links: Sequence[Markup], judged: int) -> Markup:
-    """Return the worst stretches; `links` lead to the report of each, or say how it is made.
+    """Return the worst stretches; `links` lead to the report of each, or show how to make it.
 
-    `judged` seconds can be good or bad at all.
+    `judged` is the number of seconds that can be judged.
     """
     title = "The worst stretches" if rows else "Where was it worst?"
     heads = (
@@ -377,7 +377,7 @@ def failures_section(sentences: Sequence[str], total: int) -> Markup | None:
 
 
 def method_section(numbers: Quality, bounds: RateBounds, facts: Sequence[tuple[str, str]]) -> Markup:
-    """Return how the seconds were judged, and what the page was made of."""
+    """Return the section on how the seconds were judged, and on the data of the page."""
     by_radio, not_judged = numbers.judged - numbers.by_rate, numbers.seconds - numbers.judged
     first = (
         f"Of {count(numbers.seconds, 'second')}, {numbers.by_rate:,} are judged by their rate while data "

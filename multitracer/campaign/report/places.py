@@ -1,7 +1,7 @@
-"""Where a campaign was bad: its seconds in hexagons, and in squares of 50 m by heading, over all drives.
+"""The places where a campaign was bad: seconds in hexagons, and in squares of 50 m by heading.
 
-Places are metres on the sinusoidal projection around the middle meridian of the campaign: each area is true
-everywhere, so a cell of 50 m is one wherever it lies (Snyder, "Map Projections: A Working Manual", 1987, 30).
+Positions are metres on the sinusoidal projection around the middle meridian of the campaign, which preserves
+area, so all cells of 50 m have the same size (Snyder, "Map Projections: A Working Manual", 1987, 30).
 
 The map of a campaign in its page: what `places.js` draws, and the worst places as a table.
 """
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Row
 
 SQUARE_M = 50.0
-"""Of the squares: the way of four seconds at 45 km/h."""
+"""Side of the squares: the distance driven in four seconds at 45 km/h."""
 SECTORS = 8
-"""Headings that are told apart: north is 0, north-east 1; a street has two."""
+"""Number of heading sectors: north is 0, north-east 1."""
 MOST_HEXAGONS = 3_000
 """A hexagon on a screen of 1,280 pixels is then some twenty pixels wide. Not measured."""
 MOST_SQUARES = 40_000
 """Squares by heading in a page, those with most seconds: some 3 MB."""
 _WIDTHS_M = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
-"""Of the hexagons, between two opposite sides: the smallest one of which there are not too many."""
+"""Possible widths of the hexagons between opposite sides; the smallest with not too many hexagons is used."""
 _MIDDLE = (
     "SELECT degrees(atan2(avg(sin(radians(lon_deg))), avg(cos(radians(lon_deg))))) AS lon_deg "
     "FROM seconds WHERE lat_deg IS NOT NULL AND lon_deg IS NOT NULL"
@@ -46,7 +46,7 @@ _NUMBERS = """count(*) AS seconds, count(DISTINCT session) AS sessions,
     CASE WHEN sum(sent) > 0 THEN sum(lost) / sum(sent) END AS loss,
     avg(rsrp_dbm) AS rsrp_dbm, avg(rscp_dbm) AS rscp_dbm, avg(rssi_dbm) AS rssi_dbm, avg(rsrq_db) AS rsrq_db,
     avg(sinr_db) AS sinr_db, mode(limited_by) AS limited_by"""
-"""Of a cell of the map: means of seconds, but the median of round trips, whose mean a few decide."""
+"""Numbers of a map cell: means over seconds; the median of RTT, because few values dominate its mean."""
 
 
 class Plane(NamedTuple):
@@ -75,11 +75,11 @@ class CampaignMap:
     ----------
     plane : Plane
     width_m : float
-        Of the hexagons, between two opposite sides.
+        Width of the hexagons, between two opposite sides.
     hexagons : pyarrow.Table
         A row each, those with most bad seconds first: `q` and `r` (their axial coordinates), `x` and `y`
         (their middle, metres), `seconds`, `sessions`, `judged`, `bad`, `throughput_bps`, `rtt_ns`, `loss`,
-        the levels of the radio, and `limited_by`; null is not known.
+        the levels of the radio, and `limited_by`; null if not known.
     squares : pyarrow.Table
         The same of squares of SQUARE_M by heading: `q` and `r` count squares, and `sector` is the heading, in
         eighths of a turn from north, null while it stood. Those with most seconds.
@@ -95,7 +95,7 @@ class CampaignMap:
 
 
 def places(engine: Engine) -> CampaignMap | None:
-    """Return the map; None of a campaign without positions."""
+    """Return the map; None for a campaign without positions."""
     lon_deg = engine.row(_MIDDLE)["lon_deg"]
     if lon_deg is None:
         return None
@@ -154,7 +154,7 @@ def _axial_sql(source: str, width_m: float) -> str:
 
 
 def _width(engine: Engine, plane: Plane) -> float:
-    """Return the smallest width of which there are not too many hexagons."""
+    """Return the smallest width with not too many hexagons."""
     points = engine.table(
         f"SELECT (floor(east / {SQUARE_M}) + 0.5) * {SQUARE_M} AS east, "
         f"(floor(north / {SQUARE_M}) + 0.5) * {SQUARE_M} AS north FROM {_located(engine, plane)} "
@@ -209,7 +209,7 @@ def worst(drawn: CampaignMap, most: int) -> list[Row]:
 
 _WORST = 20
 _DIGITS = 4
-"""Of the values in the page, as many as a reader compares."""
+"""Significant digits of the values in the page."""
 _BAD = Scale("Bad time", "%", (1, 5, 10, 25, 50), high_is_good=False, factor=100)
 _LOSS = Scale("Lost segments", "%", (0.1, 0.5, 1, 3, 10), high_is_good=False, factor=100)
 _AMOUNT = Scale("Recorded time", "s", (3, 10, 30, 100, 1000))

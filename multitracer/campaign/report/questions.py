@@ -1,7 +1,7 @@
-"""Which seconds of a campaign were bad, and the questions about them that DuckDB answers.
+"""The bad seconds of a campaign, and queries about them by DuckDB.
 
-The rule is that of a drive (`multitracer.analysis.mobility.stretches`), with one difference: what is typical
-is the upper quartile of the whole campaign, so that a drive that was bad throughout is bad here.
+The rule is that of a drive (`multitracer.analysis.mobility.stretches`), with one difference: the typical rate
+is the upper quartile of the whole campaign, so that a drive that was bad throughout counts as bad.
 
 Why it was slow: the limits and the findings of a campaign, ranked by the time that they cost its users.
 
@@ -47,8 +47,8 @@ _WANTED = (
     "coalesce(wanted, limited_by IS NOT NULL "
     "AND NOT (limited_by = 'application' AND coalesce(part, '') IN ('own', 'peer')))"
 )
-"""The user waited for data: neither the phone's program nor its next request kept the server waiting, or its
-test program loaded."""
+"""SQL condition for seconds in which the user waited for data: the transfer did not wait for the phone's
+program or its next request, or the test program was loading."""
 _OUT = "coalesce(limited_by = 'outage' OR (limited_by = 'recovery' AND coalesce(part, '') = 'timer'), false)"
 _WEAK = f"coalesce(rsrp_dbm < {WEAK_RSRP_DBM}, rscp_dbm < {WEAK_RSCP_DBM}, rssi_dbm < {WEAK_RSSI_DBM})"
 _POOR = f"coalesce(sinr_db < {POOR_SINR_DB}, rsrq_db < {POOR_RSRQ_DB})"
@@ -75,21 +75,21 @@ _JUDGED = """(
 
 
 class RateBounds(NamedTuple):
-    """What the seconds of a campaign are compared with, in bit/s; 0 where no second tells."""
+    """Rates with which the seconds of a campaign are compared, bit/s; 0 if no second shows them."""
 
     typical_bps: float
     """Upper quartile of the seconds in which data were wanted."""
     good_bps: float
-    """From here on a second was good, whatever its radio, if nobody knows what was wanted."""
+    """Rate from which a second is good, whatever its radio, if it is not known whether data were wanted."""
 
     @property
     def poor_bps(self) -> float:
-        """Below it a second in which data were wanted is bad."""
+        """Rate below which a second in which data were wanted is bad."""
         return POOR_SHARE * self.typical_bps
 
 
 class Engine:
-    """The tables of a catalogue, ready for questions; use as a context manager.
+    """The tables of a catalogue, ready for queries; use as a context manager.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Engine:
     Raises
     ------
     InputError
-        If a part is gone or is no Parquet file, or memory is short.
+        If a part is missing or is not a Parquet file, or there is not enough memory.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -152,11 +152,11 @@ class Cost(NamedTuple):
 
     limit: Limit
     seconds: float
-    """In link time."""
+    """Duration in link time."""
     share: float
-    """Of the time of all limits."""
+    """Share of the time of all limits."""
     sessions: int
-    """With a transfer that it limited longest."""
+    """Sessions with a transfer for which this was the longest limit."""
 
 
 def limits(engine: Engine) -> list[Cost]:
@@ -199,9 +199,10 @@ def findings(engine: Engine) -> list[Row]:
 MOST_GROUPS = 200
 """Rows of a table, those with most bad seconds: `campaign query` gives the others."""
 _MOST_LABELS = 8
-"""Names of labels that get a table: more is no page any longer. Not measured."""
+"""Maximum labels with a table of their own. Not measured."""
 _MOST_VALUES = 100
-"""Of a label that is one to compare by: a number of a run has a value in each session. Not measured."""
+"""Maximum values of a label to compare by; a label such as a run number has one in each session. Not
+measured."""
 _CELL = "rat, plmn, cell_id, physical_cell_id, channel"
 _NUMBERS = (
     "count(*) AS seconds, count(bad) AS judged, count(*) FILTER (bad) AS bad, "
@@ -209,7 +210,7 @@ _NUMBERS = (
     "median(throughput_bps) AS throughput_bps, median(rtt_ns) AS rtt_ns, "
     "CASE WHEN sum(sent) > 0 THEN sum(lost) / sum(sent) END AS loss"
 )
-"""Of a group of seconds; None is not known."""
+"""Numbers of a group of seconds; None if not known."""
 
 
 class Grouped(NamedTuple):
@@ -217,7 +218,7 @@ class Grouped(NamedTuple):
 
     title: str
     rows: list[Row]
-    """With `name`, `seconds`, `judged`, `bad`, `sessions`, `throughput_bps`, `rtt_ns` and `loss`."""
+    """Rows with `name`, `seconds`, `judged`, `bad`, `sessions`, `throughput_bps`, `rtt_ns` and `loss`."""
 
 
 def cells(engine: Engine) -> list[Row]:
@@ -279,18 +280,18 @@ MOST_FAILURES = 20
 
 @dataclass(frozen=True)
 class Quality:
-    """A campaign in numbers; None is not known.
+    """A campaign in numbers; None means not known.
 
     Attributes
     ----------
     sessions, failures : int
         Failures are inputs that could not be read.
     first, last : int or None
-        Begins of the first and the last session, ns since 1970.
+        Start times of the first and last session, ns since 1970.
     speeds : int
         Sessions whose link ran faster or slower than real time.
     seconds, judged, bad, by_rate : int
-        All of them, those that can be judged, the bad ones, and those that are judged by their rate.
+        All seconds, those that can be judged, the bad ones, and those that are judged by their rate.
     sent, lost : int or None
         Segments of the explained transfers.
     throughput_bps, rtt_ns : sequence of float

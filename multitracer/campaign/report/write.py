@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from multitracer.tables import Document, Row
 
 REPORTS = "reports"
-"""The folder of the sessions' reports, beside the page."""
+"""Folder of the sessions' reports, beside the page."""
 
 
 class WrittenReport(NamedTuple):
-    """What was written."""
+    """Paths of the written files."""
 
     page: Path
     failed: list[str]
@@ -49,7 +49,7 @@ def write_campaign_report(
     command: str = "",
     shown: Callable[[str], None] = lambda _: None,
 ) -> WrittenReport:
-    """Write the report of a campaign into a folder, and return where its page is.
+    """Write the report of a campaign into a folder, and return the path of its page.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ def write_campaign_report(
     folder : str or path
         Made if it is missing.
     with_reports : bool
-        Write the reports of the sessions with the worst stretches, too; their logs are read again.
+        Also write the reports of the sessions with the worst stretches; their logs are read again.
     shared : bool
-        Keep script and style of all pages once, in a folder beside them.
+        Store script and style of all pages once, in a folder beside them.
     command : str
         The command line, for the page.
     shown : callable, optional
-        Gets the path of each report of a session before it is made.
+        Called with the path of each session report before it is made.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def write_campaign_report(
 
 
 def _folder(target: Path, catalogue: Catalogue) -> Path:
-    """Return the folder, made; refuse one inside the campaign, whose files are its own."""
+    """Make the folder and return it; refuse one inside the campaign."""
     inside = target.resolve()
     if Path(catalogue.store.address) in (inside, *inside.parents):
         raise InputError(f"{target}: lies in the campaign itself; choose a folder outside of it")
@@ -115,7 +115,7 @@ class SessionReports:
     target : Path
         The folder of the page.
     rows : sequence of dict
-        From `questions.stretches`.
+        Rows of `questions.stretches`.
     """
 
     def __init__(self, target: Path, rows: Sequence[Row]) -> None:

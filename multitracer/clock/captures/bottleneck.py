@@ -34,13 +34,14 @@ _LEAST_ERROR = 0.003  # relative, for bytes that are not seen: 4 in 1,400. Not m
 _LARGEST_DIFFERENCE = 0.02
 """Between groups of pairs, relative: jitter and a sender's own pace make for more, a busy link does not."""
 _JITTER_NS = 1e8
-"""A link that repeats frames hands over what it held at once; some GSM slots. Not measured."""
+"""Jitter of a link that repeats frames and then delivers several packets at once: some GSM slots. Not
+measured."""
 _DEEP = 0.4
-"""Of the usual largest wait: a packet that waited less may have been late by jitter only."""
+"""Share of the typical maximum wait: a packet that waited less may have been late only by jitter."""
 _USUAL_LARGEST = 0.9  # quantile of the waits: the largest of all may be an outage. Not measured
 _SIGMAS = 3  # standard errors by which the rate may be too slow
 _BORROWED_PACKETS = 4
-"""Of the largest size: a link may hand over so many at once after their time. Not measured."""
+"""Maximum packets of the largest size that a link may deliver late together. Not measured."""
 _PAIRS_A_GROUP = 4  # so that a group has an average, and `_LEAST_PAIRS` make three groups
 _MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a mean
@@ -48,7 +49,7 @@ _MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a 
 
 @dataclass(frozen=True, slots=True)
 class Spacing:
-    """What a busy link's arrivals show of its rate."""
+    """Rate of a link, from the arrivals while it was busy."""
 
     ns_per_byte: float
     error: float
@@ -57,7 +58,7 @@ class Spacing:
 
 
 def spacing(way: MatchedDirection) -> Spacing | None:
-    """Return seconds per byte of the slowest link, in ns; None if it was hardly ever busy."""
+    """Return seconds per byte of the slowest link, in ns; None if it was rarely busy."""
     order = np.argsort(way.row, kind="stable") if way.sign > 0 else np.argsort(way.sent_ns, kind="stable")
     sent, arrived = way.sent_ns[order], way.sent_ns[order] + way.delay_ns[order]
     carried = _carried_bytes(way, order)
@@ -73,9 +74,10 @@ def spacing(way: MatchedDirection) -> Spacing | None:
 
 
 def _bears(spacing: Spacing, arrived: Array, size_bytes: Array) -> bool:
-    """Return whether all that arrived could have come through a link of that rate.
+    """Return whether all packets could have arrived over a link of that rate.
 
-    Of any stretch of time the link needs no less than its bytes take; jitter lends some tenth of a second.
+    In any interval the link needs at least the time of its bytes, except for jitter of some tenths of a
+    second.
     """
     rate = spacing.ns_per_byte * (1 - _SIGMAS * spacing.error)
     order = np.argsort(arrived, kind="stable")
@@ -97,9 +99,9 @@ def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:
 
 
 def _carried_bytes(way: MatchedDirection, order: Array) -> Array:
-    """Return what the link carried from each packet's end to the next one's, headers included; 0 if unknown.
+    """Return the bytes on the link from each packet's end to the next one's, headers included; 0 if unknown.
 
-    Known is what lies between two segments of one connection, whether captured or not.
+    Known are the bytes between two segments of one connection, captured or not.
     """
     flow, payload, size = way.flow[order], way.payload_bytes[order], way.size_bytes[order]
     known = (np.diff(flow) == 0) & (payload[1:] > 0) & (payload[:-1] > 0)
@@ -113,7 +115,7 @@ def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
     Parameters
     ----------
     arrived_ns, size_bytes : ndarray of int64 or float64, shape (n_packets,)
-        Of one direction. But for jitter, any stretch of time is at least as long as its bytes take.
+        Packets of one direction. Except for jitter, any interval is at least as long as its bytes take.
     """
     order = np.argsort(arrived_ns, kind="stable")
     arrived, total = arrived_ns[order], np.cumsum(size_bytes[order])
@@ -137,19 +139,21 @@ def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
 
 
 _REACH = 12
-"""More would carry one wrong match farther; fewer miss the queue of a burst. Not measured."""
+"""Number of packets before each one that are considered: more would spread a wrong match, fewer miss the
+queue of a burst. Not measured."""
 _CAUTION = 0.002
-"""On top of two standard errors of the rate, for bytes that are not seen (padding). Not measured."""
+"""Margin besides two standard errors of the rate, for bytes that are not captured (padding). Not measured."""
 _FEW = 6
-"""Packets that must agree before a delay counts as the least: one or two may be mistaken matches."""
+"""Packets that must agree before a delay counts as the minimum: one or two may be wrong matches."""
 _STRAY = 0.01  # share of mistaken matches that is tolerated. Not measured
 _TILT = 0.02
-"""Of the longest wait: an error of the rate tilts the delays of long waits. Not measured."""
+"""Tolerance as a share of the longest wait: an error of the rate changes the delays of long waits. Not
+measured."""
 _APART_NS = 1e6  # a host's own jitter: stamps 1 ms apart are no sign of a queue
 _STRETCH = 2 * _REACH
 """Packets: a mistake reaches no farther than this."""
 _ISOLATED = 5
-"""A gap so many times as wide as those above it parts mistaken matches from delays. Not measured."""
+"""Ratio of a gap to those above it from which it separates wrong matches from delays. Not measured."""
 _WITNESSES = 3  # two may be wrong together (a packet and its copy); three are not
 _RANGE = ("seq", "payload_bytes")
 
@@ -163,7 +167,7 @@ def own_queue_ns(
     jumps: Zones = (),
     reach: int = _REACH,
 ) -> Array:
-    """Return for each matched packet how long it waited behind packets of its host, at the least.
+    """Return the minimum wait of each matched packet behind packets of its own host.
 
     Parameters
     ----------
@@ -172,11 +176,11 @@ def own_queue_ns(
     matched : ndarray of int64, shape (n_matched,)
         Rows in the sender's capture that arrived, ascending or not.
     spaced : Spacing
-        What is known of the slowest link's rate.
+        Rate of the slowest link.
     jumps : sequence of (int, int)
-        First and last row at which the sender's clock may have jumped: times across a jump tell no wait.
+        First and last row at which the sender's clock may have jumped: times across a jump show no wait.
     reach : int
-        How many packets before each one count.
+        Number of packets before each one that are considered.
 
     Returns
     -------

@@ -3,8 +3,8 @@
 A module binds `panel(transfer)`, which returns a `Panel` of what a transfer holds, or None where
 there is nothing to show. Times are those of the sender's clock as recorded, as in `transfer.sender` and
 `transfer.logged`: link time and cutting come later. (`transfer.series` is in link time already, so it is not
-what a panel is made of.) The roles "reading" (a line) and "event" (points) suit whatever has no look of its
-own.
+what a panel is made of.) The roles "reading" (a line) and "event" (points) are for series without a style
+of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PanelModule(Protocol):
-    """What a module of this folder binds."""
+    """Interface of the modules of this folder."""
 
     def panel(self, transfer: Transfer, /) -> Panel | None:
         """Return the panel; None if it would be empty."""

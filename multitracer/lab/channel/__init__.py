@@ -1,4 +1,4 @@
-"""Radio and link models: what destroys frames, what queues packets, and the whole data call.
+"""Radio and link models: frame errors, packet queues, and complete data calls.
 
 A configuration, a seed and a script come in; `links.py` makes the link that they describe. IP packets go in
 at one host and come out at another, later or never; each host has events for its log, and each

@@ -1,11 +1,11 @@
 """Bluetooth 1.1: PPP over RFCOMM between a mobile, the slave, and an access point, the master.
 
 In come IP packets at two sides, a `BluetoothConfig`, a script and a seed; out come packets, events and
-readings of the modem. What it sends over is in `bluetooth_piconet.py`.
+readings of the modem. The radio and baseband are in `bluetooth_piconet.py`.
 
-What must hold: nothing is lost but by a full queue or a lost connection, and order is kept. Everything
+What must hold: packets are lost only by a full queue or a lost connection, and order is kept. Everything
 happens in order of one scheduler, in whole slots of 625 µs, at times that do not depend on how often the
-driver calls. What the model leaves out is in docs/links.md.
+driver calls. docs/links.md lists what the model leaves out.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class BluetoothLink:
         return ErrorTrace(SLOT_NS, -(-max(now_ns, 1) // SLOT_NS), up, down)
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return what the controller answers; its packet error rate is None while it receives no data."""
+        """Return the reading of the controller; its packet error rate is None while it receives no data."""
         del host
         if self._outages:
             return RadioReading(self.config.signal.zero_dbm, None, None, None, "blackout")

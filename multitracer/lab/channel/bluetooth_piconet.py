@@ -1,8 +1,8 @@
-"""Bluetooth's radio and baseband, and RFCOMM above it: what `bluetooth.py` sends its octets over.
+"""Bluetooth's radio and baseband, and RFCOMM above it; `bluetooth.py` sends its octets over them.
 
-`RfcommEnd` puts octets into frames, under credits; `Piconet` takes turns and repeats each baseband packet
-until it arrives; `PiconetBitErrors` says how often bits are wrong, how likely a packet then fails, and which
-link quality the modem reports. Where each number comes from stands in the configurations.
+`RfcommEnd` puts octets into frames, under credits; `Piconet` alternates between the ends and repeats each
+baseband packet until it arrives; `PiconetBitErrors` computes the bit error rate, the probability that a
+packet fails, and the link quality that the modem reports. The configurations give the source of each number.
 """
 
 from __future__ import annotations
@@ -54,14 +54,18 @@ PACKET_TYPES = (
     BasebandPacketType("DM5", 5, 224, True),
     BasebandPacketType("DH5", 5, 339, False),
 )
-"""Baseband: with two DH5 in turn 433.9 kb/s each way, with DH5 against DH1 723.2 and 57.6."""
+"""Baseband packet types: with DH5 in both directions 433.9 kb/s each, with DH5 and DH1 723.2 and 57.6
+kb/s."""
 
 MaxType = Literal["DM1", "DH1", "DM3", "DH3", "DM5", "DH5"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitErrorConfig:
-    """Bit errors both ways: two states, exponential times, each with its own rate; or a recording."""
+    """Bit errors in both directions: two states with exponential times, each with its own rate.
+
+    Or a recording.
+    """
 
     kind: Literal["two-states", "replay"] = "two-states"
     """replay: a packet is lost if one of its slots failed in a recording; the other keys have no effect."""
@@ -77,7 +81,7 @@ class BitErrorConfig:
     replayed_down: tuple[tuple[int, int], ...] = ()
     """... to the mobile."""
     repeat_slots: int = 0
-    """Replay: the recording begins again after so many slots; 0: after it the radio is perfect."""
+    """Replay: slots after which the recording repeats; 0: no errors after its end."""
 
     def __post_init__(self) -> None:
         last = max((sum(runs[-1]) for runs in (self.replayed_up, self.replayed_down) if runs), default=0)
@@ -98,7 +102,7 @@ class RfcommConfig:
     credits: int = 7
     """Frames that the far end may send before it is granted more (memory: 7 is the most at set-up)."""
     grant_at: int = 3
-    """Credits are granted when so many frames were taken (ours)."""
+    """Number of taken frames after which credits are granted (our choice)."""
     accm: int = 0
     """Control characters that PPP escapes (RFC 1662)."""
 
@@ -112,15 +116,15 @@ class BluetoothSignalConfig:
     """Received power at the mobile: a mean and slow fading in dB, correlated in time."""
 
     mean_dbm: float = -55.0
-    """Ours: the same room, class 2."""
+    """Mean received power (our choice: the same room, class 2)."""
     deviation_db: float = 3.0
     """Ours."""
     correlation_ns: int = 10 * NS_PER_S
     """Ours."""
     sensitivity_dbm: float = -70.0
-    """At or below it the bit error rate is 0.1 % (baseband: what a receiver must do at -70 dBm)."""
+    """Power at which the bit error rate is 0.1 % (baseband: required at -70 dBm)."""
     zero_dbm: float = -113.0
-    """The least that is reported."""
+    """Lowest reported power."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,24 +136,25 @@ class BluetoothConfig:
     up: MaxType = "DH5"
     """Longest packet from the mobile; the shortest one of the same family that holds the data is used."""
     down: MaxType = "DH5"
-    """... to the mobile. DH5 and DH5: 432 kb/s each way; DH1 up and DH5 down: 57.6 and 721."""
+    """Largest packet type to the mobile. DH5 in both directions: 432 kb/s each; DH1 up, DH5 down: 57.6 and
+    721."""
     poll_slots: int = 40
     """The master polls an idle slave so often (memory: 40 slots, 25 ms, by default)."""
     sniff_slots: int = 0
-    """Sniff mode: an idle slave listens once in so many slots, until there are data; 0: active mode."""
+    """Sniff mode: interval in slots at which an idle slave listens; 0: active mode."""
     sniff_after_ns: int = 1 * NS_PER_S
     """Idle time after which sniff mode begins (ours)."""
     host_ns: int = 2 * NS_PER_MS
-    """Each packet's way through controller, driver and stack, at either end (ours)."""
+    """Delay of each packet in controller, driver and stack, at either end (our choice)."""
     supervision_ns: int = 20 * NS_PER_S
-    """Nothing heard for so long: the connection is lost (baseband's default, 20 s)."""
+    """Time without reception after which the connection is lost (default of the baseband, 20 s)."""
     reconnect_ns: int = 3 * NS_PER_S
     """Paging, RFCOMM and PPP anew, once the radio is back (ours)."""
     errors: BitErrorConfig = field(default_factory=BitErrorConfig)
     rfcomm: RfcommConfig = field(default_factory=RfcommConfig)
     signal: BluetoothSignalConfig = field(default_factory=BluetoothSignalConfig)
     report_ns: int = 1 * NS_PER_S
-    """The packet error rate of a reading is that of the last so many seconds (ours)."""
+    """Interval of the packet error rate in a reading (our choice)."""
 
     def __post_init__(self) -> None:
         if self.poll_slots < 2 or self.sniff_slots < 0:
@@ -184,7 +189,7 @@ class PiconetBitErrors:
         self._until_ns = 0
 
     def ber(self, now_ns: int) -> float:
-        """Return the bit error rate at a time not before that of the last call."""
+        """Return the bit error rate; the time must not be before that of the last call."""
         while now_ns >= self._until_ns:
             self._is_bad = not self._is_bad
             mean_s = self._config.bad_s if self._is_bad else self._config.good_s
@@ -225,11 +230,11 @@ _L2CAP_OCTETS = 4
 _FRAME_OCTETS = 4
 """Address, control, length, check."""
 _SHORT_LENGTH = 127
-"""Above it the length takes a second octet."""
+"""Maximum length with one octet; above it the length field has two."""
 
 
 class Octets(NamedTuple):
-    """A piece of the stream, and its offset in the stream."""
+    """A part of the stream, and its offset."""
 
     offset: int
     data: bytes
@@ -371,7 +376,7 @@ class BasebandPacket:
     """A baseband packet; without a fragment it is POLL or NULL, of one slot."""
 
     side: Side
-    """Who sends it."""
+    """Side that sends it."""
     kind: BasebandPacketType
     fragment: Fragment | None
     began_ns: int
@@ -387,7 +392,7 @@ class Air:
     fades: dict[Side, FadingErrors]
     luck: Random
     replayed: dict[Side, ErrorProcess]
-    """What a recording says instead of `errors` and `signal`, by who sends; empty if there is none."""
+    """Recorded errors by sending side, which replace `errors` and `signal`; empty if there are none."""
 
 
 class Piconet:
@@ -397,7 +402,7 @@ class Piconet:
     ----------
     config : BluetoothConfig
     ends : dict
-        What each side sends and receives.
+        The RFCOMM end of each side.
     air : Air
     agenda : Agenda
     arrived : callable
@@ -426,7 +431,8 @@ class Piconet:
         self._idle_since_ns = 0
         self._is_away = False
         self.receptions: deque[tuple[int, bool]] = deque()
-        """When payloads reached the mobile, and whether they were lost; the caller forgets what is old."""
+        """Arrival times of payloads at the mobile, and whether they were lost; the caller removes old
+        ones."""
 
     # --- when ---
 

@@ -4,8 +4,8 @@ In come IP packets at two sides and, for a direction or both, a `CapacityTrace`;
 as many octets as the opportunities carry, a constant delay later. `CapacityLink` has the rules of an
 opportunity, `Opportunities` finds the next one however many there are.
 
-What must hold: nothing is lost but by a full queue, by a script or by the trace's end, and order is kept. The
-work of a run grows with its packets, not with the opportunities of its trace. Nothing in it is random.
+What must hold: packets are lost only by a full queue, a script or the end of the trace, and order is kept.
+The work of a run grows with its packets, not with the opportunities of its trace. Nothing is random.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _MOST_DELAY_NS = 60 * NS_PER_S
-"""Longer than by any satellite (not measured)."""
+"""Maximum delay: longer than by any satellite (not measured)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +52,15 @@ class CapacityConfig:
     """A link of Mahimahi: a queue, delivery opportunities, a delay, in each direction."""
 
     queue: QueueConfig = field(default_factory=lambda: QueueConfig(limit_packets=100))
-    """Before the opportunities, in each direction, at a router: no host learns of its drops. 100 packets
-    are ours: 1.2 s at 1 Mbit/s."""
+    """Queue before the opportunities, in each direction, at a router: no host is informed of its drops. 100
+    packets are our choice: 1.2 s at 1 Mbit/s."""
     delay_ns: int = 20 * NS_PER_MS
-    """One way, after the opportunity, each way (ours: a cellular network's core and some Internet)."""
+    """One-way delay after the opportunity, in each direction (our choice: a core network and some
+    Internet)."""
     at_end: Literal["repeat", "stop"] = "repeat"
-    """What follows a trace's last stamp: the trace again, or the end of the link and so of the run."""
+    """After the last stamp of a trace: repeat the trace, or end the link and so the run."""
     overhead_bytes: int = 4
-    """What each IP packet takes of its opportunities in addition (Mahimahi: the header of its TUN device)."""
+    """Overhead of each IP packet (Mahimahi: the header of its TUN device)."""
     up: TracedConfig = field(default_factory=TracedConfig)
     down: TracedConfig = field(default_factory=TracedConfig)
 
@@ -88,13 +89,13 @@ class DeliveryOpportunity(NamedTuple):
 
 
 class Opportunities:
-    """When a trace lets packets pass, from link time 0 on, again and again or once.
+    """The delivery opportunities of a trace from link time 0 on, repeated or once.
 
     Parameters
     ----------
     trace : CapacityTrace
     repeats : bool
-        Whether it begins again at its end: a stamp of 0 then falls on the end of the round before.
+        Whether the trace repeats: a stamp of 0 then coincides with the end of the previous round.
     """
 
     def __init__(self, trace: CapacityTrace, *, repeats: bool) -> None:
@@ -214,7 +215,7 @@ class CapacityLink:
         return out
 
     def _left(self, side: Side, packet: bytes, offset_bytes: int, now_ns: int) -> None:
-        """Carry a packet, whose last octet has left, to the other side."""
+        """Carry a packet, whose last octet is sent, to the other side."""
         far = FAR[side]
 
         def arrive(then_ns: int) -> None:
@@ -228,7 +229,7 @@ class CapacityLink:
         self._agenda.at(now_ns + self.config.delay_ns, arrive)
 
     def _stop(self, now_ns: int) -> None:
-        """End the link; what has left its opportunity still arrives."""
+        """End the link; packets that are already sent still arrive."""
         del now_ns
         self.is_dropped = True
         for way in self._ways.values():
@@ -287,7 +288,7 @@ class _Way:
         return not (len(self.interface.queue) or self._octets_left)
 
     def close(self) -> None:
-        """Let nothing leave any more."""
+        """Stop sending."""
         self._is_closed = True
 
     def attend(self, now_ns: int) -> None:
@@ -328,7 +329,7 @@ class _Way:
         return True
 
     def _finish(self, now_ns: int) -> None:
-        """Note that the packet's last octet has left."""
+        """Note that the last octet of the packet is sent."""
         packet, offset = self._packet, self._sent_bytes
         facts = ip_facts(packet)
         wire_bytes = len(packet) + self._overhead_bytes

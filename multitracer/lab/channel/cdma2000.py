@@ -2,12 +2,12 @@
 
 In come IP packets of mobiles and of the fixed host, a `Cdma2000Config`, a script and a seed; out come
 packets, events and readings of each modem. Read `Cdma2000Link` first; `SectorMobile` is all of one mobile.
-`cdma2000_radio.py` holds rates, frames, the signal and the assignments; `cdma2000_rlp.py` finds holes, asks
-for them in rounds and gives up.
+`cdma2000_radio.py` holds rates, frames, the signal and the assignments; `cdma2000_rlp.py` finds holes,
+requests them in rounds of NAKs and finally gives up.
 
 What must hold: all frames begin at whole multiples of 20 ms. The same seed gives the same radio, whatever is
-sent. A packet is delivered in order, lost with an event that says so, or still inside. What the model leaves
-out is in docs/links.md.
+sent. A packet is delivered in order, lost with an event that reports it, or still inside. docs/links.md
+lists what the model leaves out.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ _PACKETS_OF_A_FULL_BUFFER = 1 << 20
 
 
 class _OnAir(NamedTuple):
-    """What a side sends in one frame."""
+    """The content of a frame that a side sends."""
 
     rate: Rate
     pieces: list[FrameOctets]
     nak: Nak | None
     sent_up_to: int | None
-    """What its idle frame says; None if it sends data."""
+    """Stream position in an idle frame; None if it sends data."""
 
 
 class ScheduledDirection:
@@ -93,7 +93,7 @@ class ScheduledDirection:
     pilot : Pilot
     errors : FrameErrors
     steady : (Rate, float), optional
-        A rate that is not assigned, and how many octets its frames have room for in the mean.
+        A constant rate without assignment, and the mean octets of its frames.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class ScheduledDirection:
 
     @property
     def backlog_bytes(self) -> int:
-        """What waits: packets in the queue, and the rest of those in RLP."""
+        """Waiting bytes: packets in the queue, and unsent octets in RLP."""
         return self.interface.queue.queued_bytes + self.path.unsent_bytes
 
     def ecio_db(self, now_ns: int) -> float:
@@ -137,7 +137,7 @@ class ScheduledDirection:
         return burst.rate if burst is not None else FUNDAMENTAL
 
     def room(self) -> int:
-        """Return how many octets its frame has room for."""
+        """Return the capacity of its frame in octets."""
         if self._steady is None:
             return self.rate.octets
         self._credit += self._steady_octets
@@ -159,19 +159,19 @@ class ScheduledDirection:
 
 @dataclass(frozen=True, slots=True)
 class Sector:
-    """What the mobiles of a sector have in common."""
+    """State that the mobiles of a sector share."""
 
     config: Cdma2000Config
     agenda: Agenda
     journal: SideJournal
-    """Of the fixed side."""
+    """Journal of the fixed side."""
     has_channel: Callable[[], bool]
     deliver: Callable[[HostName, Side, bytes, int], None]
     """Takes a mobile, a side of it, a packet that has come out of RLP there, and the time."""
 
 
 class SectorMobile:
-    """A mobile and its way to the base station controller.
+    """A mobile and its path to the base station controller.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class SectorMobile:
         Counts the mobiles, from 1.
     shared : Sector
     seed : str
-        Of all its chance.
+        Seed of all its random numbers.
     """
 
     def __init__(
@@ -205,9 +205,9 @@ class SectorMobile:
         self._modem = Pilot(config.radio, luck=self._luck("pilot"))  # a reading asks at its own times
         self.ways = {side: self._way(side) for side in SIDES}
         self._down_frames: deque[tuple[int, bool]] = deque(maxlen=config.report_ns // FRAME_NS + 1)
-        """When a forward frame with data ended, and whether it was lost, of the last `report_ns`."""
+        """End of each forward frame with data, and whether it was lost, in the last `report_ns`."""
         self.under_way = 0
-        """Frames behind the air that have not arrived."""
+        """Frames after the radio that have not arrived yet."""
 
     # --- parts ---
 
@@ -230,12 +230,12 @@ class SectorMobile:
     # --- packets ---
 
     def offer(self, side: Side, packet: bytes, now_ns: int) -> bool:
-        """Put a packet into the queue of a side; False if it refused it and says so."""
+        """Put a packet into the queue of a side; return False if the queue refuses it and reports this."""
         return self.ways[side].interface.offer(packet, now_ns=now_ns)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no packet of it, or to it, waits or is on its way."""
+        """Whether no packet from or to it is waiting or in transit."""
         return all(way.path.is_settled and not len(way.interface.queue) for way in self.ways.values())
 
     @property
@@ -317,7 +317,7 @@ class SectorMobile:
         way.frames = 0
 
     def _frame(self, side: Side, way: ScheduledDirection, now_ns: int) -> _OnAir | None:
-        """Return what a side sends; None if that tells the other side nothing."""
+        """Return the frame that a side sends; None if it has no information for the other side."""
         nak = self.ways[FAR[side]].path.nak(self._journals[side], now_ns)
         rate = way.rate
         room = 0 if nak is not None and rate is FUNDAMENTAL else way.room()  # a NAK takes the whole frame
@@ -329,7 +329,7 @@ class SectorMobile:
     # --- the script ---
 
     def play(self, event: ScriptEvent, now_ns: int) -> None:
-        """Let a scripted fade or drop befall it."""
+        """Apply a scripted fade or drop."""
         for side in SIDES:
             if event.direction not in ("both", "up" if side == "mobile" else "down"):
                 continue
@@ -362,7 +362,7 @@ def _steady(config: Cdma2000Config, side: Side) -> tuple[Rate, float] | None:
 
 
 def _buffer(config: Cdma2000Config) -> QueueConfig:
-    """Return the buffer of the base station controller; no host is told of its drops."""
+    """Return the buffer of the base station controller; no host is informed of its drops."""
     return replace(
         config.queue,
         limit_packets=_PACKETS_OF_A_FULL_BUFFER,
@@ -429,7 +429,7 @@ class Cdma2000Link:
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a channel: no blackout of the script goes on."""
+        """Whether there is a channel: no scripted blackout is active."""
         return not self._outages
 
     @property
@@ -549,16 +549,16 @@ def mean_rate_bps(events: Iterable[LinkEvent], *, until_ns: int, mobile: int = 1
     Parameters
     ----------
     events : iterable of LinkEvent
-        Of the side that sends, in order: of the fixed host for the rates to the mobiles.
+        Events of the sending side, in order: those of the fixed host for the rates to the mobiles.
     until_ns : int
         End of the time, link time in ns.
     mobile : int
-        Whose rates, from 1: the fixed host's log has those of all.
+        Number of the mobile, from 1: the fixed host's log has the rates of all.
 
     Returns
     -------
     float or None
-        In bit/s, of the channel and not of packets; None if no time passed with a rate.
+        Mean rate of the channel (not of packets), bit/s; None if no rate was assigned.
     """
     first_ns = since_ns = until_ns
     rate_bps, bits = 0, 0

@@ -1,7 +1,7 @@
 """The radio of cdma2000 1x: rates, frames, the pilot's Ec/Io, and who gets a supplemental channel.
 
 In come `Cdma2000Config` and a seed; out come, for each frame, whether it fails, and for each direction of a
-sector the rates that its mobiles are assigned by backlog and channel. Where each number comes from stands
+sector the rates that its mobiles are assigned by backlog and channel. The source of each number stands
 beside it.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 FRAME_NS = 20 * NS_PER_MS
-"""A frame of the fundamental and of the supplemental channel (C.S0002; 5, 40 and 80 ms are left out)."""
+"""Duration of a frame of both channels (C.S0002; frames of 5, 40 and 80 ms are left out)."""
 
 
 class Rate(NamedTuple):
@@ -34,10 +34,10 @@ class Rate(NamedTuple):
 
     bits_per_s: int
     info_bits: int
-    """Of a frame, before check sequence (12 or 16 bits) and tail (8 bits) (C.S0002)."""
+    """Information bits of a frame, without check sequence (12 or 16 bits) and tail (8 bits) (C.S0002)."""
     octets: int
-    """Of RLP's octet stream in a frame: of 172 bits 20, of each 360 bits 41; the rest is headers of the
-    multiplex sublayer and of RLP (C.S0003 and C.S0017, of memory)."""
+    """RLP octets in a frame: 20 of 172 bits, 41 of each 360 bits; the rest is headers of the multiplex
+    sublayer and of RLP (C.S0003 and C.S0017, from memory)."""
 
     @property
     def walsh(self) -> float:
@@ -54,7 +54,7 @@ SUPPLEMENTAL = (
     Rate(76_800, 1_512, 164),
     Rate(153_600, 3_048, 328),
 )
-"""Ascending (C.S0002; 9.6 kbit/s of it and rates of other configurations are left out)."""
+"""Supplemental rates, ascending (C.S0002; 9.6 kbit/s and rates of other configurations are left out)."""
 FASTEST = SUPPLEMENTAL[-1]
 RATES = {rate.bits_per_s: rate for rate in (FUNDAMENTAL, *SUPPLEMENTAL)}
 
@@ -79,7 +79,7 @@ _WORST_ECIO_DB = -40.0
 _MOST_M_PER_S = 150.0
 """540 km/h (ours); the paper's fastest is 75 mph, 33.5 m/s."""
 _MOST_DB = 40.0
-"""Of a deviation or a slope (ours: more is a mistake)."""
+"""Maximum of a deviation or a slope (our choice: more is a mistake)."""
 BURST_FRAMES = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 96, 128, 256)
 """Lengths that a supplemental channel can be assigned for, in frames of 20 ms (C.S0005, FOR_SCH_DURATION)."""
 
@@ -91,16 +91,17 @@ def _check(name: str, value: float, least: float, most: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cdma2000RadioConfig:
-    """The pilot's Ec/Io at each mobile, and what of fading is left after power control."""
+    """The pilot's Ec/Io at each mobile, and the fading that remains after power control."""
 
     ecio_db: float = -4.0
     """Mean Ec/Io of the pilot (paper: averages of -9 to -2 dB, moving between 0 and -16)."""
     deviation_db: float = 2.0
-    """Of the shadow fading around it, Gaussian in dB (ours)."""
+    """Standard deviation of the shadow fading, Gaussian in dB (our choice)."""
     speed_m_per_s: float = 0.0
-    """Of the mobile; the paper drives 45, 60 and 75 mph: 20.1, 26.8 and 33.5."""
+    """Speed of the mobile; in the paper 45, 60 and 75 mph: 20.1, 26.8 and 33.5 m/s."""
     correlation_m: float = 50.0
-    """Way in which the shadow's correlation falls to 1/e (ours; tens of metres in towns, Gudmundson 1991)."""
+    """Distance over which the shadow's correlation falls to 1/e (our choice; tens of metres in towns,
+    Gudmundson 1991)."""
     still_ns: int = 30 * NS_PER_S
     """The same as a time for a mobile that does not move: people do (ours)."""
     remainder_db: float = 1.0
@@ -127,9 +128,10 @@ class ErrorMapConfig:
     """Ec/Io at which 153.6 kbit/s take all the power there is for supplemental channels; half the rate needs
     3 dB less (ours, so that one mobile has about 125 kbit/s and four have 75 each, paper, Figure 6)."""
     fundamental_error_rate: float = 0.01
-    """Frame errors that power control keeps on the fundamental channel (ours; 1 % is usual)."""
+    """Frame error rate that power control maintains on the fundamental channel (our choice; 1 % is
+    typical)."""
     supplemental_error_rate: float = 0.05
-    """... on the supplemental one (ours; 5 % is usual)."""
+    """Frame error rate on the supplemental channel (our choice; 5 % is typical)."""
     decade_db: float = 2.0
     """Missing signal for which errors grow tenfold (ours)."""
 
@@ -142,18 +144,18 @@ class ErrorMapConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentConfig:
-    """How supplemental channels are assigned, in each direction by itself."""
+    """How supplemental channels are assigned, separately in each direction."""
 
     most_bits_per_s: int = FASTEST.bits_per_s
-    """The highest rate; 9600 is no supplemental channel at all."""
+    """The highest rate; 9600 means no supplemental channel."""
     request_bytes: int = 400
-    """Backlog from which on a supplemental channel is wanted (ours: 0.4 s of the fundamental one)."""
+    """Backlog from which a supplemental channel is requested (our choice: 0.4 s of the fundamental one)."""
     delay_ns: int = 200 * NS_PER_MS
-    """From the decision to the first frame: messages, and the time at which the burst starts (ours)."""
+    """Delay from the decision to the first frame of a burst (our choice)."""
     burst_frames: int = 64
     """Length of a burst; it is never cut short (ours; C.S0005 knows these lengths)."""
     load_percent: float = 0.0
-    """Power of the sector that other users hold (paper: nobody else, at night)."""
+    """Share of the sector's power that other users take (paper: none, at night)."""
     codes_percent: float = 75.0
     """Forward codes for supplemental channels; pilot, sync, paging and voice have the rest (ours: three of
     the four codes of length 4)."""
@@ -174,12 +176,12 @@ class AssignmentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rlp3Config:
-    """RLP type 3: rounds of NAKs, each with so many copies; after the last one a hole is given up."""
+    """RLP type 3: rounds of NAKs, each with a number of copies; after the last round a hole is abandoned."""
 
     first_naks: int = 1
     second_naks: int = 2
     third_naks: int = 3
-    """Copies in each round (C.S0017's default is 1, 2, 3); 0: there is no such round."""
+    """Copies in the third round (C.S0017's default is 1, 2, 3 in the three rounds); 0: no such round."""
     timer_ns: int = 260 * NS_PER_MS
     """Wait after the last copy for something of the hole (ours: a round trip of RLP and 80 ms)."""
     overhead_bytes: int = 7
@@ -187,7 +189,7 @@ class Rlp3Config:
 
     @property
     def rounds(self) -> tuple[int, ...]:
-        """Copies of each round that there is."""
+        """Copies in each existing round."""
         return tuple(copies for copies in (self.first_naks, self.second_naks, self.third_naks) if copies)
 
     def __post_init__(self) -> None:
@@ -200,12 +202,13 @@ class Rlp3Config:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WiredConfig:
-    """The parts of the way that are no radio; their delays are constant, and they lose nothing."""
+    """The wired parts of the path; their delays are constant, and they lose nothing."""
 
     backhaul_ns: int = 40 * NS_PER_MS
-    """Mobile to base station controller, where RLP ends, one way besides the frame (ours)."""
+    """One-way delay from mobile to base station controller, where RLP ends, besides the frame (our
+    choice)."""
     fixed_ns: int = 60 * NS_PER_MS
-    """From there to the fixed host (ours)."""
+    """One-way delay from there to the fixed host (our choice)."""
 
     def __post_init__(self) -> None:
         for name, value in (("backhaul", self.backhaul_ns), ("fixed", self.fixed_ns)):
@@ -224,23 +227,23 @@ class Cdma2000Config:
     the paper (Figure 5), for each mobile a channel of a steady rate, whose bits are those of packets, and no
     frame is lost. mean-rlp: the same with the headers, errors and RLP of the scheduled one."""
     mean_bits_per_s: int = 0
-    """Without scheduler: to the mobile; the mean assigned rate of a run that is scheduled."""
+    """Rate to the mobile without a scheduler: the mean assigned rate of a scheduled run."""
     mean_up_bits_per_s: int = FUNDAMENTAL.bits_per_s
     """... from the mobile."""
     buffer_bytes: int = 30_000
-    """For each mobile at the base station controller (paper: 25 to 35 KB); what does not fit is lost."""
+    """Buffer of each mobile at the base station controller (paper: 25 to 35 KB); more is lost."""
     queue: QueueConfig = field(default_factory=QueueConfig)
     """Interface queue at the mobile."""
     radio: Cdma2000RadioConfig = field(default_factory=Cdma2000RadioConfig)
     errors: ErrorMapConfig = field(default_factory=ErrorMapConfig)
     forward: AssignmentConfig = field(default_factory=AssignmentConfig)
-    """To the mobiles."""
+    """Assignment to the mobiles."""
     reverse: AssignmentConfig = field(default_factory=AssignmentConfig)
-    """From them; codes do not limit it."""
+    """Assignment from the mobiles; codes do not limit it."""
     rlp: Rlp3Config = field(default_factory=Rlp3Config)
     wired: WiredConfig = field(default_factory=WiredConfig)
     report_ns: int = 1 * NS_PER_S
-    """The frame error rate of a reading is that of the last so many seconds (ours)."""
+    """Interval of the frame error rate in a reading (our choice)."""
 
     def __post_init__(self) -> None:
         _check("mobiles", self.mobiles, 1, MOST_MOBILES)
@@ -275,20 +278,21 @@ class Cdma2000Config:
 STEP_NS = 100 * NS_PER_MS
 """The shadow changes so often (ours): 3 m at 75 mph, little against its correlation."""
 _BEST_DB, _WORST_DB = 0.0, -31.5
-"""Of a pilot's Ec/Io: all power is its own; the least that a mobile reports (C.S0005, steps of -0.5 dB)."""
+"""Bounds of a pilot's Ec/Io: all power is its own; the lowest reported value (C.S0005, steps of 0.5 dB)."""
 _LIGHT_M_PER_S = 299_792_458
 _FOLLOWED_HZ = 20.0
-"""Fades of so many a second are followed by 1 - 1/e (ours; 800 steps of 1 dB a second, C.S0002)."""
+"""Fading rate at which power control compensates 1 - 1/e (our choice; 800 steps of 1 dB a second,
+C.S0002)."""
 
 
 class Pilot:
-    """Ec/Io of one mobile; it may be asked at times that do not go back.
+    """Ec/Io of one mobile; the times of calls must not decrease.
 
     Parameters
     ----------
     config : Cdma2000RadioConfig
     luck : Random
-        Where chance comes from; two pilots with the same chance agree.
+        Random generator; two pilots with equal generators agree.
     """
 
     def __init__(self, config: Cdma2000RadioConfig, *, luck: Random) -> None:
@@ -322,16 +326,16 @@ def power_share(rate: Rate, ecio_db: float, config: ErrorMapConfig) -> float:
 
 
 class FrameErrors:
-    """Which frames of one direction are lost; frames are asked for in order.
+    """Decides which frames of one direction are lost; frames must be asked for in order.
 
     Parameters
     ----------
     radio : Cdma2000RadioConfig
     errors : ErrorMapConfig
     fades : FadingErrors
-        Those of the script.
+        Fades of the script.
     luck : Random
-        Where chance comes from. It is drawn for each frame, whether one is sent or not.
+        Random generator; it draws for each frame, whether one is sent or not.
     """
 
     def __init__(
@@ -405,13 +409,13 @@ class BurstAssignment(NamedTuple):
     rate: Rate
     begin: int
     end: int
-    """The first frame behind it."""
+    """The first frame after it."""
     power: float
     """Share of the power for supplemental channels."""
 
 
 class Assigned:
-    """What one mobile has in one direction."""
+    """The assignments of one mobile in one direction."""
 
     def __init__(self) -> None:
         self.present: BurstAssignment | None = None
@@ -442,7 +446,7 @@ class User(Protocol):
 
     @property
     def backlog_bytes(self) -> int:
-        """What waits to be sent."""
+        """Bytes that wait to be sent."""
 
     def ecio_db(self, now_ns: int) -> float:
         """Ec/Io that the mobile reports now."""
@@ -469,7 +473,7 @@ class Scheduler:
         self._rates = [rate for rate in SUPPLEMENTAL if rate.bits_per_s <= config.most_bits_per_s]
 
     def decide(self, frame: int, users: Sequence[User]) -> None:
-        """Promise bursts to those who want one in this frame."""
+        """Assign bursts to the users that request one in this frame."""
         asking = [(-user.backlog_bytes, place) for place, user in enumerate(users) if self._may(user, frame)]
         for backlog, place in sorted(asking):
             if -backlog >= self._config.request_bytes:

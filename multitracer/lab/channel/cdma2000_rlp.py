@@ -1,10 +1,10 @@
 """One direction of a NAK-based radio link protocol, as RLP type 3 (C.S0017): a stream, and its holes.
 
-Octets are numbered. The receiver sees a hole when something behind it arrives, or when an idle frame says how
-far the sender is. It asks for a hole in rounds of NAKs; each copy of a NAK that arrives makes the sender send
-the hole once more. A round is over when nothing of the hole came for a time after its last copy; after the
-last round the hole is given up, and PPP's check sequence finds the packet damaged. What is *like* and not
-*as*: frames are objects, numbers do not wrap, and RLP is never reset.
+Octets are numbered. The receiver finds a hole when later octets arrive, or when an idle frame states the
+position of the sender. It requests a hole in rounds of NAKs; each NAK copy that arrives makes the sender send
+the hole once more. A round ends when no octet of the hole arrived for a time after its last copy; after the
+last round the hole is abandoned, and PPP's check sequence finds the packet damaged. Differences from RLP type
+3: frames are objects, numbers do not wrap, and RLP is never reset.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class FrameOctets(NamedTuple):
     attempt: int
     ip_id: int | None
     seq: int | None
-    """Of the packet in which it begins."""
+    """Sequence number of the packet in which it begins."""
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """End of the octets in the stream."""
         return self.begin + self.octets
 
 
@@ -68,7 +68,7 @@ class _Hole:
     attempts: int = 1
     """Transmissions so far, if each NAK arrived."""
     due_ns: int = 0
-    """When the round is over, once all its copies are sent."""
+    """End of the round, set when all its copies are sent."""
 
     def fill(self, begin: int, end: int) -> int:
         """Remove what has arrived; return how many octets were missing of it."""
@@ -92,7 +92,7 @@ class _Sender:
     next: int
     """The first octet that was never sent."""
     end: int
-    """Behind the last octet that was taken from the queue."""
+    """Position after the last octet that was taken from the queue."""
     resend: deque[tuple[int, int, int]] = field(default_factory=deque)
 
 
@@ -127,7 +127,7 @@ class RlpPath:
         """Taken from the queue, and neither delivered nor given up."""
         self._sender = _Sender(first_offset_bytes, first_offset_bytes)
         self._expected = first_offset_bytes
-        """Behind the last octet that the receiver knows of."""
+        """Position after the last octet that the receiver knows."""
         self._holes: list[_Hole] = []
 
     # --- the sender ---
@@ -147,11 +147,11 @@ class RlpPath:
 
     @property
     def sent_up_to(self) -> int:
-        """The number that an idle frame names: behind the last octet that was sent."""
+        """Position after the last sent octet, which an idle frame states."""
         return self._sender.next
 
     def fill(self, octets: int, now_ns: int) -> list[FrameOctets]:
-        """Return what the next frame with room for so many octets carries: what is asked for comes first."""
+        """Return the content of the next frame of `octets` octets: requested octets come first."""
         sender = self._sender
         pieces: list[FrameOctets] = []
         while octets and sender.resend:
@@ -256,7 +256,7 @@ class RlpPath:
         return self._in_order(now_ns) if self._packets else []
 
     def _give_up(self, hole: _Hole, now_ns: int) -> None:
-        """Deliver what is behind a hole without it."""
+        """Deliver the octets after a hole without it."""
         self._holes.remove(hole)
         about = len(self._rounds), _size(hole.missing), hole.missing[0][0]
         self._journal.add(NakGivenUp, now_ns, *about)
@@ -265,7 +265,7 @@ class RlpPath:
                 packet.is_damaged = True
 
     def _in_order(self, now_ns: int) -> list[bytes]:
-        """Return the packets of which nothing is missing, in order; leave out the damaged ones."""
+        """Return the complete packets in order; leave out the damaged ones."""
         done = min((hole.missing[0][0] for hole in self._holes), default=self._expected)
         packets = []
         while self._packets and self._packets[0].end <= done:

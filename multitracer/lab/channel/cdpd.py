@@ -6,8 +6,8 @@ cuts packets into frames and repeats what was lost, `cdpd_channel.py` packs fram
 behind the base station is the `FixedNetwork`.
 
 What must hold: everything happens in order of one scheduler, at times that do not depend on how often the
-driver calls. What is uncertain in the model, and where each number comes from, is in docs/links.md and
-`cdpd_config.py`.
+driver calls. docs/links.md and `cdpd_config.py` describe what is uncertain in the model, and the source of
+each number.
 """
 
 from __future__ import annotations
@@ -65,21 +65,21 @@ if TYPE_CHECKING:
 
 
 class FixedNetwork:
-    """One direction.
+    """One direction of the fixed network.
 
     Parameters
     ----------
     delay_ns : int
-        The least delay.
+        The minimum delay.
     jitter_ns : int
-        Mean of the exponential delay on top of it.
+        Mean of the additional exponential delay.
     loss : float
         Probability that a packet is lost.
     agenda : Agenda
     luck : Random
-        Where chance comes from.
+        Random generator.
     arrived : callable
-        Called with a packet that has arrived, and when.
+        Called with each arrived packet and its time.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class FixedNetwork:
         """Packets that have not arrived."""
 
     def send(self, packet: bytes, now_ns: int) -> bool:
-        """Send a packet; False if it gets lost."""
+        """Send a packet; return False if it is lost."""
         is_lost = self._luck.random() < self._loss
         extra_ns = round(self._luck.expovariate(1.0) * self._jitter_ns)
         if is_lost:
@@ -126,7 +126,7 @@ class FixedNetwork:
 
 @dataclass(frozen=True, slots=True)
 class CdpdChannelState:
-    """What the mobiles of a cell have in common."""
+    """State that the mobiles of a cell share."""
 
     config: CdpdConfig
     times: BlockTimes
@@ -134,9 +134,9 @@ class CdpdChannelState:
     reverse: ReverseChannel
     forward: ForwardChannel
     journal: SideJournal
-    """Of the fixed side."""
+    """Journal of the fixed side."""
     hops: OutageProcess
-    """The channel is away for all."""
+    """Outages of the channel for all mobiles."""
     deliver: Callable[[HostName, bytes], None]
     """Takes a packet that has arrived at a host."""
     outage_ended: Callable[[OutageKind], None]
@@ -374,7 +374,7 @@ class CellMobile:
     def change_channel(
         self, now_ns: int, kind: OutageKind, *, begins: bool, journals: list[SideJournal]
     ) -> None:
-        """Note that an outage begins or is over, its own or that of the channel."""
+        """Note that an outage begins or ends, its own or that of the channel."""
         for journal in journals:
             journal.add(OutageStarted if begins else OutageEnded, now_ns, kind)
         worst = self._worst
@@ -383,7 +383,7 @@ class CellMobile:
         self._reverse.set_away(now_ns, is_away=worst is not None)
 
     def play(self, event: ScriptEvent, now_ns: int) -> None:
-        """Let a scripted fade or drop befall it."""
+        """Apply a scripted fade or drop."""
         for side in SIDES:
             if event.direction not in ("both", "up" if side == "mobile" else "down"):
                 continue
@@ -547,7 +547,7 @@ class CdpdLink:
     # --- outages and the script ---
 
     def _hop(self, now_ns: int, kind: OutageKind, begins: bool) -> None:
-        """Take the channel away from all mobiles, or give them another one."""
+        """Begin or end an outage of the channel for all mobiles."""
         self._journal.add(OutageStarted if begins else OutageEnded, now_ns, kind)
         for member in self._members.values():
             member.change_channel(now_ns, kind, begins=begins, journals=[member.journal])
@@ -555,7 +555,7 @@ class CdpdLink:
             self._channel = self._tuning.choice(_AMPS_CHANNELS)
 
     def _outage_ended(self, kind: OutageKind) -> None:
-        """Tune an only mobile anew after an ejection; one of many comes back to the channel of all."""
+        """Tune a single mobile again after an ejection; one of many returns to the common channel."""
         if kind != "blackout" and len(self._members) == 1:
             self._channel = self._tuning.choice(_AMPS_CHANNELS)
 

@@ -1,4 +1,4 @@
-"""CDPD's channel: blocks, which of them the radio loses, and who sends when.
+"""CDPD's channel: blocks, block errors, and access to the channel.
 
 In come link frames, a `CdpdConfig`, and a seed; out come blocks at their times. The base station has the
 forward channel to itself, on which mobiles take turns; on the reverse channel the mobiles contend by the
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 
 
 class BlockRadio:
-    """Loses blocks by an error process; without signal or channel it loses all.
+    """Loses blocks by an error process; without signal or channel all are lost.
 
     Parameters
     ----------
     errors : ErrorProcess
         Asked once for each block.
     signal : Signal, optional
-        Where it is zero, nothing is decoded; None is a channel on which power does not count.
+        Without signal no block is decoded; None is a channel that does not depend on power.
     block_ns : int
         Time of a block.
     report_ns : int
-        How far back `bler_percent` looks.
+        Interval of `bler_percent`.
     """
 
     def __init__(self, errors: ErrorProcess, signal: Signal | None, *, block_ns: int, report_ns: int) -> None:
@@ -120,12 +120,12 @@ class BlockTimes:
 
     microslot_ns: int
     forward_ns: int
-    """Of a block; so is the next."""
+    """Duration of a forward block."""
     reverse_ns: int
     preamble_ns: int
-    """Of a reverse burst."""
+    """Duration of the preamble of a reverse burst."""
     forward_bits: int
-    """Of frames in a block; so is the next."""
+    """Frame bits in a forward block."""
     reverse_bits: int
 
 
@@ -157,9 +157,9 @@ class BlockPath:
     agenda: Agenda
     end: MdlpEntity | PacketEnd
     radio: BlockRadio
-    """What loses its blocks."""
+    """The radio that may lose its blocks."""
     journal: SideJournal
-    """Of the side that sends."""
+    """Journal of the sending side."""
     completed: Callable[[Carriage, int], None]
     """Called with each carriage that has ended, and when."""
 
@@ -186,9 +186,9 @@ class BlockContent:
     """The content of one block."""
 
     carriages: list[Carriage] = field(default_factory=list)
-    """Frames of which a part is in it."""
+    """Frames that are partly or completely in it."""
     completed: list[Carriage] = field(default_factory=list)
-    """Of these, the ones that end in it."""
+    """Frames that end in it."""
 
 
 class BlockFiller:
@@ -257,7 +257,7 @@ class ForwardChannel:
         self._journal = journal
         self._filler = BlockFiller(self._next_carriage, times.forward_bits)
         self._turns: deque[BlockPath] = deque()
-        """The paths that may have a frame; the first is asked first."""
+        """Paths that may have a frame, in the order in which they are asked."""
         self._is_sending = False
         self._blocks = 0
 
@@ -314,12 +314,12 @@ class StationBurst:
 
     began_ns: int
     owner: int = 0
-    """Number of the mobile whose it is, from 1; 0 of the other users."""
+    """Number of the mobile that sends it, from 1; 0 for other users."""
     has_collided: bool = False
 
 
 class StationSpan(NamedTuple):
-    """A time in which a station held the channel."""
+    """A time in which a station used the channel."""
 
     begin_ns: int
     end_ns: int
@@ -327,14 +327,14 @@ class StationSpan(NamedTuple):
 
 
 class ReverseChannel:
-    """Which stations transmit, and what the busy/idle flag shows of it.
+    """The transmitting stations, and the busy/idle flag.
 
     Parameters
     ----------
     config : AccessConfig
     times : BlockTimes
     remembers_ns : int
-        How far back `busy_percent` may look.
+        Maximum interval of `busy_percent`.
     """
 
     def __init__(self, config: AccessConfig, times: BlockTimes, *, remembers_ns: int) -> None:
@@ -342,7 +342,7 @@ class ReverseChannel:
         self.flag_delay_ns = config.flag_delay_microslots * times.microslot_ns
         self._remembers_ns = remembers_ns
         self._on_air: list[StationBurst] = []
-        """In the order in which they began."""
+        """Present bursts, in order of their start."""
         self._busy_until_ns = 0
         self._past: deque[StationSpan] = deque()
 
@@ -368,9 +368,9 @@ class ReverseChannel:
             self._past.popleft()
 
     def busy_percent(self, since_ns: int, now_ns: int, *, owner: int) -> float | None:
-        """Return the share of time in which others held the channel, among the time that `owner` did not.
+        """Return the share of time in which others used the channel, of the time in which `owner` did not.
 
-        What ended before `since_ns` is forgotten.
+        Bursts that ended before `since_ns` are forgotten.
         """
         while self._past and self._past[0].end_ns < since_ns:
             self._past.popleft()
@@ -399,9 +399,9 @@ class Access:
     config : AccessConfig
     agenda : Agenda
     luck : Random
-        For deferrals and back-off.
+        Random generator for deferrals and back-off.
     begin : callable
-        Called with the time when the station may send.
+        Called with the time at which the station may send.
     """
 
     def __init__(
@@ -424,9 +424,9 @@ class Access:
         self.is_wanting = False
         """Whether the station waits for the channel."""
         self.deferrals = 0
-        """Of this wait."""
+        """Deferrals in the present wait."""
         self.failures = 0
-        """In a row."""
+        """Consecutive failures."""
 
     def want(self, now_ns: int) -> None:
         """Start to wait for the channel."""
@@ -440,7 +440,7 @@ class Access:
         self._wanted += 1
 
     def succeeded(self, now_ns: int) -> None:
-        """Note that a burst is over: there is a pause before the next one."""
+        """Note the end of a burst: the next one must wait for the minimum idle time."""
         self.failures = 0
         self._may_at_ns = now_ns + self._config.min_idle_microslots * self._microslot_ns
 
@@ -484,13 +484,13 @@ class ReverseTransmitter:
     channel : ReverseChannel
     config : AccessConfig
     path : BlockPath
-        What it sends, and what loses it.
+        Frames to send, and the radio.
     owner : int
         Number of the mobile, from 1.
     has_work : callable
-        Tells whether there is something to send at a time.
+        Returns whether there is something to send at a time.
     luck : Random
-        For deferrals and back-off.
+        Random generator for deferrals and back-off.
     """
 
     def __init__(
@@ -604,7 +604,7 @@ class ReverseTransmitter:
     # --- outages ---
 
     def set_away(self, now_ns: int, *, is_away: bool) -> None:
-        """Note that there is no channel, or that it is back; a frame that is partly sent stays."""
+        """Note that the channel is lost, or is back; a partly sent frame stays."""
         if is_away and self._access.is_wanting:
             self._access.give_up()
             self._waited(now_ns, "outage")
@@ -629,8 +629,8 @@ if TYPE_CHECKING:
 class CdpdCell:
     """Starts other users' bursts at a rate that varies slowly.
 
-    Each burst is one of a new user's, or, with `stations`, of one of so many users: he contends with all
-    others but never with himself, and what he cannot send yet waits for his turn.
+    Each burst belongs to a new user or, with `stations`, to one of a fixed number of users. A user contends
+    with all others but not with himself; his further bursts wait.
 
     Parameters
     ----------
@@ -639,7 +639,7 @@ class CdpdCell:
     access : AccessConfig
     agenda : Agenda
     seed : str
-        The bursts that arrive depend on it alone; how they contend, on what is on the channel too.
+        Arrivals of bursts depend only on it; their contention also depends on the traffic on the channel.
     """
 
     def __init__(
@@ -742,7 +742,7 @@ class _Station:
         self._cell.channel.end(self._burst, now_ns)
 
     def _next(self, now_ns: int) -> None:
-        """Go on to the next burst; the pause and the back-off of the one before hold for it."""
+        """Continue with the next burst, after the idle time and the back-off of the previous one."""
         self._waiting.popleft()
         if self._waiting:
             self._access.want(now_ns)

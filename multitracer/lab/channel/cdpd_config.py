@@ -1,8 +1,10 @@
 """The parameters of CDPD, Cellular Digital Packet Data, in a scenario.
 
-Where a number comes from stands beside it. *Primer*: Sierra's CDPD primer and lecture slides, read. *Paper
-000, 001*: the measurements and the model that this link is for. *Memory*: of the CDPD specification, release
-1.1, whose text was not at hand. *Ours*: chosen, low confidence. docs/links.md discusses what is uncertain.
+The source of each number stands beside it. *Primer*: Sierra's CDPD primer and lecture slides. *Paper 000,
+001*:
+the measurements and the model for which this link is made. *Memory*: the CDPD specification, release 1.1,
+from memory, because its text was not available. *Ours*: our choice, low confidence. docs/links.md discusses
+what is uncertain.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _MOST_MICROSLOTS = 10_000
 _MOST_COUNT = 16
 _MOST_BLOCKS = 10_000
 _MOST_ATTEMPTS = 1_000
-"""Bounds that no channel comes near (ours); beyond them a run would take for ever or mean nothing."""
+"""Bounds far from any real channel (our choice); beyond them a run would not end or not be meaningful."""
 
 
 def _check(name: str, value: float, least: float, most: float) -> None:
@@ -34,7 +36,7 @@ class AccessConfig:
     """DSMA/CD: how a mobile gets the reverse channel; times in microslots of 3.125 ms."""
 
     min_idle_microslots: int = 6
-    """Min_Idle_Time: pause after a burst of one's own (memory)."""
+    """Min_Idle_Time: wait of a station after its own burst (memory)."""
     max_entrance_delay_microslots: int = 35
     """Max_Entrance_Delay: a busy channel is looked at again after 0 to this many (memory)."""
     min_count: int = 4
@@ -44,7 +46,7 @@ class AccessConfig:
     max_blocks: int = 64
     """Most blocks chained in a burst (primer: 64 by default, 32 common)."""
     max_attempts: int = 10
-    """Collisions and undecoded blocks in a row after which what the block held is left to MDLP (ours)."""
+    """Consecutive collisions and undecoded blocks after which recovery is left to MDLP (our choice)."""
     flag_delay_microslots: int = 2
     """Age of the busy/idle flag that a mobile acts on: who starts within it collides (ours)."""
 
@@ -66,10 +68,10 @@ class CellConfig:
     spread_percent: float = 20.0
     """The share wanders evenly within busy_percent ± spread_percent (ours)."""
     holds_ns: int = 60 * NS_PER_S
-    """Mean time for which it stays (ours)."""
+    """Mean duration of a load level (our choice)."""
     mean_blocks: float = 8.0
-    """Mean length of their bursts, geometric, up to max_blocks (ours: a short packet has 3, a full one 18;
-    a base station does not tell)."""
+    """Mean length of their bursts, geometric, up to max_blocks (our choice: a short packet has 3, a full one
+    18; a base station does not report it)."""
     stations: int = 0
     """How many users they are, each with bursts of his own that wait while he sends (paper 001: up to 30 of a
     channel). 0 is any number: every burst is one of another user, so that a busy cell collides more."""
@@ -89,7 +91,7 @@ class MdlpConfig:
     """The data link between the mobile and the network (MDLP, like LAPD), and the layer above it."""
 
     window: int = 15
-    """Frames on the way (memory, low confidence)."""
+    """Maximum unacknowledged frames (memory, low confidence)."""
     t200_ns: int = 5 * NS_PER_S
     """Retransmission timer (memory, low confidence)."""
     n200: int = 3
@@ -122,11 +124,11 @@ class SignalConfig:
     mean_dbm: float = -85.0
     """Ours: a usable cell; the paper's Figures 2 and 4 show -113 as the lowest."""
     deviation_db: float = 7.0
-    """Ours: 6 to 8 dB are usual for shadowing."""
+    """Standard deviation of the signal (our choice: 6 to 8 dB are typical for shadowing)."""
     correlation_ns: int = 20 * NS_PER_S
     """Ours: time after which the fading has changed by 1 - 1/e, for a mobile at walking pace."""
     zero_dbm: float = -113.0
-    """No signal (paper 000, section IV); nothing is decoded there."""
+    """Level that means no signal (paper 000, section IV); no block is decoded then."""
 
     def __post_init__(self) -> None:
         if self.correlation_ns < 1 or not self.deviation_db >= 0:
@@ -135,7 +137,7 @@ class SignalConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutageConfig:
-    """When the channel is away; intervals are exponential, and a mean interval of 0 means never."""
+    """Outages of the channel; intervals are exponential, and a mean interval of 0 means never."""
 
     hop_every_ns: int = 600 * NS_PER_S
     """Channel hops, planned by a timer or forced by a voice call (paper 001; interval ours)."""
@@ -167,17 +169,17 @@ class OutageConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkConfig:
-    """The fixed network behind the channel, in each direction."""
+    """The fixed network beyond the channel, in each direction."""
 
     backhaul_ns: int = 270 * NS_PER_MS
-    """Modem, base station and frame relay up to the router that ends MDLP (ours, so that a short packet's
-    round trip is that of paper 001: 0.8 s and more, three quarters of it on this side of the router)."""
+    """Delay of modem, base station and frame relay up to the router that ends MDLP (our choice, so that
+    a short packet's round trip is that of paper 001: 0.8 s and more, 3 / 4 of it before the router)."""
     fixed_ns: int = 80 * NS_PER_MS
-    """From there to the fixed host, at least (ours)."""
+    """Minimum delay from there to the fixed host (our choice)."""
     jitter_ns: int = 40 * NS_PER_MS
-    """Mean of an exponential delay on top of it, order kept (ours)."""
+    """Mean of an additional exponential delay; order is kept (our choice)."""
     loss_up: float = 0.02
-    """Packets lost behind the channel, towards the fixed host (paper 001: 1 to 10 % in all)."""
+    """Probability of loss beyond the channel, towards the fixed host (paper 001: 1 to 10 % in total)."""
     loss_down: float = 0.02
     """... towards the mobile."""
 
@@ -190,7 +192,7 @@ class NetworkConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossConfig:
-    """Packets lost behind the channel where nothing is recovered: paper 001's exponential loss model.
+    """Packet losses beyond a channel without recovery: paper 001's exponential loss model.
 
     The packets between two losses are counted by an exponential variable, rounded down, which makes each
     packet's loss independent of all others.
@@ -211,7 +213,7 @@ def _block_errors() -> ErrorConfig:
 
 
 _LEAST_BITS_PER_S, _MOST_BITS_PER_S = 1_200, 10_000_000
-"""Rates of which nothing is known are refused: a block would last a third of a second, or 40 us (ours)."""
+"""Bounds of the rate: a block would last a third of a second, or 40 us (our choice)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +230,7 @@ class CdpdConfig:
     scripted fade, and packets get lost behind the channel by `loss`; `up`, `down` and the losses of `network`
     are those of the other."""
     queue: QueueConfig = field(default_factory=QueueConfig)
-    """Before each channel, at the modem and at the router: deep buffers (papers 000, 001)."""
+    """Queue before each channel, at the modem and at the router: deep buffers (papers 000, 001)."""
     up: ErrorConfig = field(default_factory=_block_errors)
     """Reverse blocks that the base station cannot decode (ours: 2.1 % in the mean, most of it in bursts)."""
     down: ErrorConfig = field(default_factory=_block_errors)
@@ -240,9 +242,9 @@ class CdpdConfig:
     outages: OutageConfig = field(default_factory=OutageConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     loss: LossConfig = field(default_factory=LossConfig)
-    """With recovery none only."""
+    """Losses; only for recovery "none"."""
     report_ns: int = 5 * NS_PER_S
-    """The modem's BLER and cell busy are those of the last so many seconds (ours)."""
+    """Interval of the modem's BLER and cell busy readings (our choice)."""
 
     def __post_init__(self) -> None:
         _check("mobiles", self.mobiles, 1, MOST_MOBILES)

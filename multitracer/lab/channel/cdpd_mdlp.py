@@ -1,4 +1,4 @@
-"""CDPD's data link: frames numbered and repeated as MDLP does, or whole packets that are sent once."""
+"""CDPD's data link: frames numbered and repeated as in MDLP, or complete packets that are sent once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MdlpTransmission:
 
     kind: Kind
     n_s: int = 0
-    """I: its number; SREJ: the number asked for; SABME and UA: which set-up."""
+    """I: its number; SREJ: the requested number; SABME and UA: number of the set-up."""
     n_r: int = 0
     """All lower numbers have arrived."""
     is_poll: bool = False
@@ -58,9 +58,9 @@ class MdlpEntity:
     take_packet : callable
         Returns the next packet of the interface queue at a time, or None.
     journal : SideJournal
-        Where it tells what happens.
+        The journal for its events.
     first_offset_bytes : int
-        Where its stream of packets begins.
+        Offset of its stream of packets.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class MdlpEntity:
         return frames
 
     def sent(self, frame: MdlpTransmission, now_ns: int) -> None:
-        """Note that a frame has left."""
+        """Note that a frame is sent."""
         if self._t200_ns is None and frame.kind in ("I", "SABME"):
             self._t200_ns = now_ns + self._config.t200_ns
 
@@ -245,7 +245,7 @@ class MdlpEntity:
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `expire` must be called next; None if no timer runs."""
+        """Time of the next call of `expire`; None if no timer runs."""
         due = [time for time in (self._t200_ns, self._ack_at_ns) if time is not None]
         return min(due) if due else None
 
@@ -330,11 +330,11 @@ class PacketEnd:
     journal : SideJournal
         Where it writes what arrives.
     first_offset_bytes : int
-        Where its stream of packets begins.
+        Offset of its stream of packets.
     """
 
     deadline_ns: int | None = None
-    """It has no timer."""
+    """Always None: it has no timer."""
 
     def __init__(
         self,

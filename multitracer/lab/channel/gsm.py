@@ -1,13 +1,13 @@
 """A GSM circuit-switched data call: PPP over the relay (L2R) and RLP, one frame every 20 ms.
 
-In come IP packets at two sides, a `LinkConfig`, a script and a seed; out come packets, each end's events, and
-for each frame on the air the truth of its fate. Read `GsmLink` first: it joins two ends (`GsmEnd`) by a radio
+In come IP packets at two sides, a `LinkConfig`, a script and a seed; out come packets, events of each end,
+and the true fate of each frame on the air. Read `GsmLink` first: it joins two ends (`GsmEnd`) by a radio
 for each direction and plays the script. An end is interface queue, PPP, relay and RLP one above the other;
 `Drain` is the terminal that reads at a fixed rate. The protocols are those beside `channel/`.
 
 What must hold: time passes in slots, and a driver calls `tick` once for each, in order, in virtual or in real
 time. A frame's fate is decided in the slot in which it arrives. For each direction a `DirectionLedger` counts
-where every character went: delivered, thrown away by a reset, or still inside; nothing vanishes.
+every character: delivered, discarded by a reset, or still inside; nothing vanishes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 CodeName = Literal["9.6", "14.4", "3/4", "none"]
 Weights = tuple[tuple[int, float], ...]
-"""(places in which a wrong path differs, such paths that begin at a bit, in the mean), nearest first."""
+"""Pairs of distance of a wrong path, and mean number of such paths that begin at a bit; nearest first."""
 
 WEIGHTS: Mapping[CodeName, Weights] = {
     "9.6": ((6, 17 / 15), (7, 10 / 3), (8, 19 / 3), (9, 236 / 15)),
@@ -107,7 +107,7 @@ class LinkConfig:
     queue: QueueConfig = field(default_factory=QueueConfig)
     """The interface queue above PPP."""
     queue_at: Literal["both", "mobile", "fixed"] = "both"
-    """Which end has that queue; the other one drops from the tail, at 50 packets."""
+    """Ends with that queue; the other end has a drop-tail queue of 50 packets."""
     header_compression: Literal["none", "vj", "vj-slot-id"] = "none"
     """Van Jacobson: with the slot id left out where it may be, or always sent (RFC 1332, section 4)."""
     accm: int = 0
@@ -118,7 +118,7 @@ class LinkConfig:
     """Rate at which each end's terminal takes characters: 9.6 kb/s asynchronous."""
     xoff_at_bytes: int = 1300
     xon_at_bytes: int = 480
-    """Above the RLP round trip times the drain rate, else the terminal starves after each XOFF."""
+    """Must be above the RLP round trip times the drain rate, or the terminal runs empty after each XOFF."""
     stop_by: Literal["x-bit", "rnr"] = "x-bit"
     """Flow control by the relay's status octet or by RLP."""
     rlp_version: int = 0
@@ -137,7 +137,7 @@ class LinkConfig:
 
     @property
     def rate_bytes_per_s(self) -> float:
-        """Characters that the link carries in a second, without errors and if nobody stops it."""
+        """Characters per second of the link, without errors and flow control."""
         return self.payload_bytes * NS_PER_S / self.slot_ns
 
     def queue_of(self, side: Literal["mobile", "fixed"]) -> QueueConfig:
@@ -188,7 +188,7 @@ class Drain:
         return self._credit // NS_PER_S
 
     def spend(self, taken: int) -> None:
-        """Note how many bytes left; the allowance that an empty buffer could not use is not saved."""
+        """Note how many bytes were read; an unused allowance is not saved."""
         if not self.paused:
             self._credit = min(self._credit - taken * NS_PER_S, NS_PER_S - 1)
 
@@ -211,9 +211,9 @@ class Balance:
     delivered: int
     """Taken by the far terminal."""
     flushed: int
-    """Thrown away by link resets or the end of the call."""
+    """Characters discarded by link resets or the end of the call."""
     queued: int
-    """In buffers and on the air."""
+    """Characters in buffers and on the air."""
 
     def __add__(self, other: Balance) -> Balance:
         return Balance(
@@ -249,9 +249,9 @@ class DirectionLedger:
         event : LinkEvent
             What happened.
         received : int
-            Characters that the far relay has got in order so far.
+            Characters that the far relay has received in order so far.
         is_over : bool
-            Whether the call is dropped: what is on the air may still arrive, what is not is lost.
+            Whether the call is dropped: frames on the air may still arrive, all others are lost.
         """
         self._is_over = is_over
         if isinstance(event, FrameSent):
@@ -283,11 +283,11 @@ class DirectionLedger:
         written : int
             Characters that the sender's relay has taken.
         unsent : int
-            Of these, still waiting in its buffers.
+            Characters of these that are still in its buffers.
         received : int
-            Characters that the far relay has got in order.
+            Characters that the far relay has received in order.
         unread : int
-            Of these, not yet taken by its terminal.
+            Characters of these that its terminal has not read yet.
         """
         on_air = self._on_air_end - self._epoch_begin - (received - self._received_before)
         gone = on_air if self._is_over else 0
@@ -306,7 +306,7 @@ class DirectionLedger:
 
 
 _RELAY_BYTES = 8192
-"""Room of the relay's transmit buffer: the longest PPP frame always fits above `refill_below_bytes`."""
+"""Size of the relay's transmit buffer: the longest PPP frame always fits above `refill_below_bytes`."""
 
 
 class GsmEnd:
@@ -489,14 +489,14 @@ def _l2r_config(config: LinkConfig) -> L2rConfig:
 
 
 _REPORT_SLOTS = 250
-"""The error rate of a reading is that of the last 5 s, as a CDPD modem's here."""
+"""Slots of the error rate in a reading: the last 5 s, as for our CDPD modem."""
 
 
 class OnAir(NamedTuple):
-    """Whether a frame got through on the radio: ground truth, which neither end knows."""
+    """Whether a frame was received over the radio: the truth, which neither end knows."""
 
     side: Side
-    """Who sent it."""
+    """Side that sent it."""
     sent_slot: int
     arrival_slot: int
     octets: bytes

@@ -47,13 +47,13 @@ def link_of(
     Parameters
     ----------
     config : LinkConfig, CdpdConfig, BluetoothConfig, CapacityConfig, SwitchedConfig or Cdma2000Config
-        Its type tells the kind of link.
+        Configuration; its type decides the kind of link.
     seed : int
         The same seed gives the same radio, whatever is sent over it.
     script : sequence of ScriptEvent
-        What befalls the link when.
+        Scripted events of the link.
     on_air : callable, optional
-        Told of each frame of a data call; the other links have none.
+        Called with each frame of a data call; not used by other links.
     """
     if isinstance(config, CdpdConfig):
         return CdpdLink(config, seed=seed, script=script)

@@ -1,7 +1,7 @@
 """A radio channel from geometry: which rays arrive at an antenna, and their sum over time.
 
 In come walls, boxes (buildings, cars), the ground and two nodes that move (`ray_scene.py`); out comes the
-received power of every step, and the fades: when it is below a threshold. Rays are found by images of the
+received power of every step, and the fades (times below a threshold). Rays are found by images of the
 transmitter.
 
 What must hold: equation (1) of paper 002. No I/O and no clock; the same seed gives the same bytes. Lengths
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def positions(node: NodeConfig, times_s: Array, *, luck: Random) -> Array:
-    """Return the places of a node's antenna.
+    """Return the positions of a node's antenna.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def positions(node: NodeConfig, times_s: Array, *, luck: Random) -> Array:
     times_s : (n,) float64
         Seconds since the begin, evenly spaced from 0 on.
     luck : Random
-        For a speed that is drawn.
+        Random generator for drawn speeds.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def positions(node: NodeConfig, times_s: Array, *, luck: Random) -> Array:
 
 
 def _gone(node: NodeConfig, times_s: Array, luck: Random) -> Array:
-    """Return the metres that a node has gone at each time, (n,)."""
+    """Return the distance that a node has moved at each time, m, (n,)."""
     if node.fastest_m_per_s == 0:
         return np.asarray(node.speed_m_per_s * times_s)
     count = int(times_s[-1] // node.speed_every_s) + 1
@@ -81,9 +81,10 @@ def coefficient(radio: RayRadioConfig, surface: Surface, sine: Array) -> Array |
     ----------
     radio : RayRadioConfig
     surface : Surface
-        The ground meets the field of upright antennas in the plane of incidence, a wall across it.
+        The reflecting surface; for vertical antennas the polarization is parallel for the ground,
+        perpendicular for a wall.
     sine : (n,) float64
-        Of the grazing angle, 0 along the surface and 1 straight on it.
+        Sine of the grazing angle: 0 along the surface, 1 perpendicular to it.
 
     Returns
     -------
@@ -115,10 +116,10 @@ _SAME_M = 1e-6
 
 
 class Ray(NamedTuple):
-    """One way from transmitter to receiver, at the steps where it exists."""
+    """One path from transmitter to receiver, at the steps where it exists."""
 
     surfaces: tuple[Surface, ...]
-    """Where it is reflected, in order; none for the direct ray."""
+    """Reflecting surfaces in order; empty for the direct ray."""
     rows: Array
     """The steps, (n,) int64."""
     length_m: Array
@@ -134,7 +135,7 @@ class _Chain(NamedTuple):
     images: tuple[Array, ...]
     """The transmitter first; one for each surface, or without the last one."""
     distance: Array
-    """From the last surface to the image before it."""
+    """Distance from the last surface to the previous image."""
 
     def image(self, number: int, rows: Array) -> Array:
         """Return an image at some steps; the last one is computed where a ray may be, which is rare."""
@@ -150,7 +151,7 @@ def rays_between(scene: Scene, source: Array, target: Array, radio: RayRadioConf
     Parameters
     ----------
     scene : Scene
-        What reflects and what is in the way.
+        Reflecting surfaces and obstacles.
     source, target : (n, 3) or (1, 3) float64
         The antennas at each step, m.
     radio : RayRadioConfig
@@ -170,7 +171,7 @@ def rays_between(scene: Scene, source: Array, target: Array, radio: RayRadioConf
 
 
 def _chains(scene: Scene, chain: _Chain, rows: Array, left: int) -> Iterator[_Chain]:
-    """Yield a chain, and all those that go on from it with as many more surfaces as are `left`."""
+    """Yield a chain, and all its continuations with up to `left` more surfaces."""
     yield chain
     if left == 0:
         return
@@ -214,7 +215,7 @@ def _way(chain: _Chain, target: Array, rows: Array) -> tuple[list[Array], Array]
 
 
 def _kept(mask: Mask, arrays: list[Array]) -> list[Array]:
-    """Return the marked lines of arrays; one line alone stands for all, and goes only if none is marked."""
+    """Return the marked rows of arrays; a single row is valid for all steps, and stays if any is marked."""
     if mask.all():
         return arrays
     if len(mask) == 1:
@@ -238,12 +239,12 @@ def _gain(chain: _Chain, points: list[Array], rows: Array, radio: RayRadioConfig
 
 
 def _first_time(chain: _Chain, rows: Array, seen: dict[tuple[int, ...], list[tuple[_Chain, Array]]]) -> Mask:
-    """Return at which steps no other order of the same surfaces gave the same ray; remember this one.
+    """Return the steps at which no other order of the same surfaces gave the same ray; store this one.
 
     Parameters
     ----------
     seen : dict
-        Surfaces without their order -> the chain and the steps of each ray by them.
+        Chain and steps of each ray, by the set of its surfaces.
     """
     last, new = len(chain.surfaces), np.ones(len(rows), dtype=np.bool_)
     known = seen.setdefault(tuple(sorted(map(id, chain.surfaces))), [])
@@ -258,14 +259,14 @@ def _first_time(chain: _Chain, rows: Array, seen: dict[tuple[int, ...], list[tup
 
 
 class Fades(NamedTuple):
-    """Stretches of a channel below a threshold (Table I of paper 002)."""
+    """Fades: intervals of a channel below a threshold (Table I of paper 002)."""
 
     down_share: float
     """T_d: part of the time that the link is down, 0 to 1."""
     number: int
-    """N_f: stretches, those at the begin and at the end too."""
+    """N_f: number of fades, including those at the begin and the end."""
     mean_s: float | None
-    """T_f: mean length of a stretch; None without any."""
+    """T_f: mean duration of a fade; None if there is none."""
 
 
 def switches(power_dbm: Array, threshold_dbm: float) -> tuple[bool, Numbers]:
@@ -286,7 +287,7 @@ def switches(power_dbm: Array, threshold_dbm: float) -> tuple[bool, Numbers]:
 
 
 def fades_of(power_dbm: Array, threshold_dbm: float, *, step_s: float) -> Fades:
-    """Return the fades of a channel whose samples hold for `step_s` each.
+    """Return the fades of a channel whose samples last `step_s` each.
 
     Examples
     --------
@@ -303,7 +304,7 @@ def fades_of(power_dbm: Array, threshold_dbm: float, *, step_s: float) -> Fades:
 
 
 NO_POWER_DBM = -300.0
-"""What stands for no power at all, where no ray arrives or all cancel: 1e-30 mW, far below any noise."""
+"""Value for no power, if no ray arrives or all cancel: 1e-30 mW, far below any noise."""
 
 
 class Channel(NamedTuple):
@@ -325,18 +326,18 @@ class Channel(NamedTuple):
 
 @lru_cache(maxsize=8)
 def channel_of(config: RayConfig, *, seed: int) -> Channel:
-    """Return the received power that a configuration describes; the last eight are kept, and read-only.
+    """Return the received power of a configuration; the last eight results are cached, and read-only.
 
     Parameters
     ----------
     config : RayConfig
     seed : int
-        Of drawn speeds and of the cars of the road.
+        Random seed of speeds and of the cars on the road.
 
     Raises
     ------
     LocalProtocolError
-        If a node is inside of a building or a car, goes through a wall, leaves its street, or the nodes are
+        If a node is inside a building or a car, goes through a wall, leaves its street, or the nodes are
         less than a wavelength apart.
     """
     times_s = np.arange(config.radio.steps) * (config.radio.step_ns / NS_PER_S)

@@ -1,7 +1,7 @@
-"""What a ray-traced channel is made of: the radio, two nodes, and what reflects or is in the way.
+"""The scene of a ray-traced channel: the radio, two nodes, reflecting surfaces and obstacles.
 
-In come a scenario's `RayConfig` and a seed for what is random in it; out come surfaces and solids. Places
-that cannot be are refused: a node inside of something, off its street, or where the other one is.
+In come a scenario's `RayConfig` and a seed for its random parts; out come surfaces and solids. Impossible
+positions are refused: a node inside an object, off its street, or at the position of the other one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_M = 100_000.0
 
 
 def _check_range(owner: object, least: float, most: float, *keys: str) -> None:
-    """Refuse a number outside of a range, and what is no number."""
+    """Refuse values that are not numbers, or are outside a range."""
     for key in keys:
         value = getattr(owner, key)
         if not (isfinite(value) and least <= value <= most):
@@ -52,13 +52,13 @@ class RayRadioConfig:
     frequency_mhz: float = 915.0
     """The centre of the band of 902 to 928 MHz (paper)."""
     power_dbm: float = 0.0
-    """Transmitted; both antennas radiate alike in all directions, with gain 1 (paper)."""
+    """Transmitted power; both antennas radiate equally in all directions, with gain 1 (paper)."""
     order: int = 1
     """Reflections of a ray at most (paper: single ones)."""
     reflection: Literal["constant", "fresnel"] = "constant"
     """Whether a reflection multiplies by `coefficient`, or by Fresnel's factor of angle and material."""
     coefficient: float = -1.0
-    """Of all that reflects, the ground too (paper)."""
+    """Reflection coefficient of all surfaces, the ground included (paper)."""
     ground: bool = True
     """Whether the plane at height 0 reflects."""
     ground_permittivity: float = 15.0
@@ -89,7 +89,7 @@ class RayRadioConfig:
 
     @property
     def wavelength_m(self) -> float:
-        """Of the carrier in air; 0.328 m at 915 MHz."""
+        """Wavelength of the carrier in air; 0.328 m at 915 MHz."""
         return 299.792458 / self.frequency_mhz
 
     @property
@@ -100,21 +100,22 @@ class RayRadioConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """Where a node's antenna is, and how it moves: on a line, or on a circle if `radius_m` is above 0."""
+    """Position and motion of a node's antenna: on a line, or on a circle if `radius_m` is above 0."""
 
     x_m: float = 0.0
     y_m: float = 0.0
-    """Where it begins, or the centre of its circle."""
+    """Start position, or the centre of its circle (with x_m)."""
     height_m: float = 1.5
-    """Of the antenna above the ground (paper)."""
+    """Height of the antenna above the ground (paper)."""
     speed_m_per_s: float = 0.0
     heading_deg: float = 0.0
-    """On a line: 0 towards growing x, 90 towards growing y. On a circle: where it begins, from its centre."""
+    """On a line: 0 towards increasing x, 90 towards increasing y. On a circle: angle of the start
+    position."""
     radius_m: float = 0.0
-    """Of the circle, which is gone round from x to y; 0: a line."""
+    """Radius of the circle, moved from x towards y; 0: a line."""
     slowest_m_per_s: float = 0.0
     fastest_m_per_s: float = 0.0
-    """If above 0, the speed is not the fixed one: it is drawn evenly between these each `speed_every_s`."""
+    """If above 0, the speed is random: uniform from slowest to fastest, drawn each `speed_every_s`."""
     speed_every_s: float = 1.0
     """How long a drawn speed holds (ours)."""
 
@@ -155,7 +156,7 @@ class BuildingConfig:
 
     x_m: float
     y_m: float
-    """Its corner with the least x and y."""
+    """Corner with the minimum x and y (with x_m)."""
     length_m: float
     """Along x."""
     width_m: float
@@ -174,15 +175,15 @@ class StreetConfig:
 
     width_m: float = 0.0
     first_m: float = 0.0
-    """Where the first building begins, and the street."""
+    """Start of the street and of the first building."""
     buildings: int = 10
-    """On each side; after the last one and its gap the street ends."""
+    """Buildings on each side; after the last one and its gap the street ends."""
     building_m: float = 50.0
     """Along the street (paper)."""
     gap_m: float = 20.0
     """Between two buildings (paper)."""
     depth_m: float = 20.0
-    """Away from the street (ours; nothing depends on it with rays of one reflection)."""
+    """Depth away from the street (our choice; it has no effect with one reflection)."""
     height_m: float = 10.0
     """Ours: more than the antennas' height is all that matters."""
 
@@ -194,7 +195,7 @@ class StreetConfig:
 
     @property
     def end_m(self) -> float:
-        """Where the street ends."""
+        """End of the street."""
         return self.first_m + self.buildings * (self.building_m + self.gap_m)
 
 
@@ -203,9 +204,9 @@ class RoadConfig:
     """A road along x on which cars pass, with random lengths and gaps; none with `longest_m` 0."""
 
     y_m: float = 10.0
-    """The middle of its lane; the paper's nodes sit 10 m away."""
+    """Middle of the lane; the paper's nodes are 10 m away."""
     speed_m_per_s: float = 30.2
-    """Of all cars, towards growing x if positive (paper)."""
+    """Speed of all cars, towards increasing x if positive (paper)."""
     shortest_m: float = 0.0
     longest_m: float = 0.0
     """Length of a car, drawn evenly (paper: 2 to 5.6 m)."""
@@ -218,7 +219,7 @@ class RoadConfig:
     """Ours: more than the antennas' height, or the paper's cars would reflect nothing."""
     from_x_m: float = -50.0
     to_x_m: float = 150.0
-    """Cars outside of this stretch are not looked at (ours: they are far from both nodes)."""
+    """End of the part of the road with cars (our choice: others are far from both nodes)."""
 
     def __post_init__(self) -> None:
         _check_range(self, -_MOST_M, _MOST_M, "y_m", "from_x_m", "to_x_m")
@@ -239,7 +240,7 @@ class RoadConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayConfig:
-    """A whole ray-traced channel."""
+    """Configuration of a complete ray-traced channel."""
 
     radio: RayRadioConfig = field(default_factory=RayRadioConfig)
     mobile: NodeConfig = field(default_factory=lambda: NodeConfig(x_m=10.0))
@@ -265,16 +266,16 @@ class Surface:
     Parameters
     ----------
     normal : (3,) float64
-        Of length 1; of a face of a box outwards.
+        Unit vector; for the face of a box it points outwards.
     offset_m : (n,) or (1,) float64
-        How far its plane is from the origin in that direction at each step; one number if it does not change.
+        Distance of its plane from the origin in that direction at each step; one number if constant.
     along : (3,) float64, optional
-        Of length 1, from one end to the other; None of an endless plane.
+        Unit vector from one end to the other; None for an infinite plane.
     start_m : (n,) or (1,) float64
-        Where it begins in that direction.
+        Its start in that direction.
     length_m, height_m : float
     both_sides : bool
-        Whether it reflects on the side that `normal` points away from, too.
+        Whether it also reflects on the side opposite to `normal`.
     kind : "ground" or "wall"
     """
 
@@ -292,7 +293,7 @@ class Surface:
         return np.asarray(points @ self.normal - _at(self.offset_m, rows))
 
     def holds(self, begin: Array, end: Array, share: Array, rows: Array) -> Mask:
-        """Return which straight lines meet its plane within its edges, that `share` of the way."""
+        """Return which straight lines hit its plane within its edges, at the fraction `share` of the line."""
         if self.along is None:
             return np.ones(1, dtype=np.bool_)
         along_m = _between(begin @ self.along, end @ self.along, share) - _at(self.start_m, rows)
@@ -335,11 +336,11 @@ class Solid:
     Parameters
     ----------
     name : str
-        What a message calls it.
+        Name in messages.
     faces : tuple of Surface
-        The sides; of a wall one.
+        The sides; a wall has one.
     low, high : tuple of three (n,) or (1,) float64
-        Its least and greatest x, y and height at each step.
+        Its minimum and maximum x, y and height at each step.
     """
 
     name: str
@@ -386,9 +387,9 @@ def box(name: str, x_m: Array, y_m: float, size: tuple[float, float, float]) -> 
     ----------
     name : str
     x_m : (n,) or (1,) float64
-        Its least x at each step.
+        Its minimum x at each step.
     y_m : float
-        Its least y.
+        Its minimum y.
     size : tuple of float
         Length along x, width along y, height; m.
     """
@@ -412,7 +413,7 @@ _TOUCH_M = 1e-9
 
 
 class Scene:
-    """Solid things, and the surfaces of them and of the ground.
+    """Solid objects, and all reflecting surfaces with the ground.
 
     Parameters
     ----------
@@ -420,12 +421,12 @@ class Scene:
     times_s : (n,) float64
         The steps.
     luck : Random
-        For the cars of the road.
+        Random generator for the cars on the road.
 
     Raises
     ------
     LocalProtocolError
-        If it has too many surfaces for so many reflections.
+        If there are too many surfaces for the number of reflections.
     """
 
     def __init__(self, config: RayConfig, times_s: Array, *, luck: Random) -> None:
@@ -445,7 +446,7 @@ class Scene:
         self._high = np.array([[axis.max() for axis in solid.high] for solid in self.solids]).reshape(-1, 3)
 
     def blocked(self, points: list[Array], rows: Array) -> Mask:
-        """Return at which of some steps the way along points goes through a wall or a box."""
+        """Return the steps at which the path along points crosses a wall or a box."""
         mask = np.zeros(max(len(each) for each in points), dtype=np.bool_)
         for begin, end in pairwise(points):
             axes = [*zip(begin.T, end.T, strict=True)]  # NumPy takes 1.6 ms for the rows of 20,000 points
@@ -484,7 +485,7 @@ def _buildings(street: StreetConfig) -> Iterator[Solid]:
 
 
 def _cars(road: RoadConfig, times_s: Array, luck: Random) -> Iterator[Solid]:
-    """Yield the cars that come past, from the one that is first on the way."""
+    """Yield the passing cars, in their order."""
     if road.longest_m == 0:
         return
     way_m = abs(road.speed_m_per_s) * float(times_s[-1])
@@ -513,12 +514,12 @@ def _check_cars(most: float) -> None:
 
 
 def check_places(places: Mapping[str, Array], scene: Scene, config: RayConfig, times_s: Array) -> None:
-    """Refuse paths of nodes that cannot be.
+    """Refuse impossible paths of nodes.
 
     Parameters
     ----------
     places : mapping
-        Name of the node -> (n, 3) or (1, 3) float64, m.
+        Positions by name of the node: (n, 3) or (1, 3) float64, m.
     scene : Scene
     config : RayConfig
     times_s : (n,) float64
@@ -526,7 +527,7 @@ def check_places(places: Mapping[str, Array], scene: Scene, config: RayConfig, t
     Raises
     ------
     LocalProtocolError
-        With the first time and place at which it happens.
+        If a path is impossible; the message has the first time and position.
     """
     one, other = places.values()
     _check_distance(one, other, config.radio, times_s)
@@ -578,7 +579,7 @@ _MOVE = "move its path or the object"
 
 
 def _first_touch(face: Surface, path: Array) -> int | None:
-    """Return the first step at which a path touches a wall or has gone through it; None without one."""
+    """Return the first step at which a path touches or has crossed a wall; None if there is none."""
     steps = np.zeros(1, dtype=np.int64)
     distance = face.distance(path, steps)
     touches = (distance == 0) & face.holds(path, path, np.zeros(1), steps)

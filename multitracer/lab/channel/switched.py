@@ -2,8 +2,8 @@
 
 In come IP packets at two sides, a `SwitchedConfig`, a script and a seed; out come packets, events and
 readings. The power is known before the run: `multitracer.lab.channel.ray` computes it, or
-`parse_power_trace` has read it. `SwitchedLink` switches at its crossings and carries packets at a fixed rate
-each way.
+`parse_power_trace` has read it. `SwitchedLink` switches at its threshold crossings and carries packets at a
+fixed rate in each direction.
 
 What must hold: a packet arrives only if the link was up from its first bit to its last; everything happens in
 order of one scheduler, at times that do not depend on how often the driver calls.
@@ -68,13 +68,13 @@ if TYPE_CHECKING:
 
 POWER_HEADER = "time_s,power_dbm"
 MOST_POWER_BYTES = 40 * MOST_STEPS
-"""Of such a file: two numbers a line."""
+"""Maximum size of such a file: two numbers a line."""
 _MOST_S = 1e10
 """Three hundred years: times since 1970 are below it."""
 _LONGEST_S = 1e9
 """Thirty years: ns of it fit into int64 many times."""
 _MOST_DBM = 1000.0
-"""Not measured: no radio comes near it; what no ray reaches is -300 dBm here."""
+"""Maximum absolute power; no radio comes near it. Not measured."""
 _UNEVEN = 0.1
 """How far a time may be off its place, in steps: not measured, less than what a step leaves open anyway."""
 
@@ -112,7 +112,7 @@ class PowerTrace:
         return self.channel.step_ns * len(self.channel.power_dbm)
 
     def facts(self) -> Document:
-        """Return what a manifest says of it."""
+        """Return the entry of the trace in a manifest."""
         return {"steps": len(self.channel.power_dbm), "step_ns": self.channel.step_ns}
 
 
@@ -122,14 +122,14 @@ def parse_power_trace(text: str, *, path: str) -> PowerTrace:
     Parameters
     ----------
     text : str
-        A whole file.
+        The complete file.
     path : str
         Its name, for messages.
 
     Raises
     ------
     FormatError
-        If its first line is another one, a line is not two finite numbers, times go back or are not evenly
+        If its first line is wrong, a line is not two finite numbers, times decrease or are not evenly
         spaced (within a tenth of a step), or there are fewer than two or more than a million.
     """
     header, _, rest = text.partition("\n")
@@ -184,14 +184,14 @@ def _step_ns(times_s: Array, path: str) -> int:
 
 
 _MOST_BITS_PER_S = 1_000_000_000
-"""Not measured: a packet of 1500 bytes takes 12 us then, and a second of it a minute of computing."""
+"""Maximum rate: a packet of 1500 bytes takes 12 us, and a second takes a minute to compute. Not measured."""
 _LEAST_STEP_NS = NS_PER_MS // 10
-"""Of a power trace: not measured, ten thousand changes a second at the most, however long it is repeated."""
+"""Minimum step of a power trace: at most ten thousand changes a second. Not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchedConfig:
-    """A link of two nodes whose received power decides whether it is up, each way at the same time."""
+    """A link of two nodes that is up, in both directions, while the received power is above a threshold."""
 
     LISTS: ClassVar[dict[str, type]] = {"wall": WallConfig, "building": BuildingConfig}
     """Tables of a scenario that may come several times, `[[link.wall]]`."""
@@ -199,18 +199,18 @@ class SwitchedConfig:
     queue: QueueConfig = field(default_factory=QueueConfig)
     """Interface queue at each end."""
     bits_per_s: int = 2_000_000
-    """Of each direction by itself (paper: 2 Mb/s; that they do not share it is ours)."""
+    """Rate of each direction (paper: 2 Mb/s; that the directions do not share it is our choice)."""
     delay_ns: int = NS_PER_US
-    """From one antenna to the other (ours: 300 m; the paper says that it does not matter)."""
+    """Propagation delay (our choice: 300 m; the paper says that it does not matter)."""
     threshold_dbm: float = -75.0
-    """Below it the link is down (paper, of scenarios 1 and 2)."""
+    """Power below which the link is down (paper, scenarios 1 and 2)."""
     when_down: Literal["flush", "send", "hold"] = "flush"
-    """What becomes of packets then that are not on the air. flush: those that wait and those that come are
-    lost, as in the simulator that the paper used. send: they are sent and lost. hold: they wait."""
+    """What happens to packets while the link is down. flush: waiting and new packets are lost, as in the
+    simulator of the paper. send: they are sent and lost. hold: they wait."""
     power: PowerTrace | None = None
     """A power trace, named by `power` in a scenario, instead of all that follows (ours)."""
     at_end: Literal["repeat", "stop"] = "repeat"
-    """What follows a power trace's end: the trace again, or the end of the link and so of the run."""
+    """After the end of a power trace: repeat the trace, or end the link and so the run."""
     radio: RayRadioConfig = field(default_factory=RayRadioConfig)
     mobile: NodeConfig = field(default_factory=lambda: NodeConfig(x_m=10.0))
     fixed: NodeConfig = field(default_factory=NodeConfig)
@@ -287,9 +287,9 @@ class _OnAir(NamedTuple):
     about: tuple[int, int, int | None, int | None]
     """Octets, offset in the stream of its side, IP identification and sequence number."""
     air_ns: int
-    """From its first bit to its last."""
+    """Time on air, from the first bit to the last."""
     falls: int | None
-    """How often the link had gone down when it began; None if the link was down."""
+    """Number of times the link had gone down before its start; None if the link was down."""
 
 
 class SwitchedLink:
@@ -315,7 +315,7 @@ class SwitchedLink:
         _check_up(self.channel, config)
         self._is_above, self._switches = _switch_times(self.channel, config)
         self.is_up = self._is_above
-        """Whether the power is above the threshold, no blackout goes on, and no trace is over."""
+        """Whether the link is up: power above the threshold, no blackout, and no trace ended."""
         self.is_dropped = False
         """Whether a power trace that is not repeated is over, and the link with it."""
         self._agenda = Agenda()
@@ -346,7 +346,7 @@ class SwitchedLink:
 
     @property
     def first_up_ns(self) -> int:
-        """When the power first reaches the threshold."""
+        """Time at which the power first reaches the threshold."""
         above = self.channel.power_dbm >= self.config.threshold_dbm
         return int(above.argmax()) * self.channel.step_ns
 
@@ -477,7 +477,7 @@ class SwitchedLink:
         return journal.events() if journal.waiting else []
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return the received power; after the end of one that is not repeated that of its last step."""
+        """Return the received power; after the end of a trace that does not repeat, that of its last step."""
         del host
         step, steps = now_ns // self.channel.step_ns, len(self.channel.power_dbm)
         step = step % steps if _repeats(self.config) else min(step, steps - 1)

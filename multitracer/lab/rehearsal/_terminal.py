@@ -1,4 +1,4 @@
-"""A pseudo-terminal under a name of its own: the port of a device that can be unplugged and plugged in."""
+"""A pseudo-terminal with its own name: the port of a device that can be unplugged and plugged in."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Terminal:
             os.write(self._device, data)
 
     def unplug(self) -> None:
-        """Take the port away."""
+        """Remove the port."""
         with contextlib.suppress(FileNotFoundError):
             self.link.unlink()
         self._close()

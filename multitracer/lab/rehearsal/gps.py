@@ -1,7 +1,7 @@
 """A satellite receiver on a pseudo-terminal: `python -m multitracer.lab.rehearsal.gps --link PORT`.
 
-It drives along the route of `journey.py` and says once a second, in NMEA 0183, where it is; in the tunnel it
-has no fix. `--control` takes JSON objects on standard input, one a line, and says each back when it is done:
+It follows the route of `journey.py` and writes its position once a second in NMEA 0183; in the tunnel it has
+no fix. `--control` takes JSON objects on standard input, one a line, and repeats each when it is done:
 `{"do": "silent"}`, `{"do": "speak"}`, `{"do": "garbage"}`, `{"do": "damage"}` (the next sentences have a bit
 changed), `{"do": "unplug"}`, `{"do": "plug", "link": "OTHER PORT"}`.
 """
@@ -93,7 +93,7 @@ class RehearsedGps:
                 self._speak()
 
     def close(self) -> None:
-        """Take the port away."""
+        """Remove the port."""
         if self._terminal is not None:
             self._terminal.unplug()
             self._terminal = None

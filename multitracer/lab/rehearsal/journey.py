@@ -1,9 +1,8 @@
-"""A drive that is drawn from a seed: where the car is, what the radio is like, and what happens on the way.
+"""A random drive from a seed: position of the car, radio, and events on the way.
 
-Six things happen in turn, in an order that is drawn: a handover with a short break, one with a long break
-(the phone connects to the new cell anew), a hole in the coverage, interference, a loaded cell, and a server
-that sends nothing for some seconds. On the drive of seed 0 nothing happens. Times are seconds since the begin
-of the drive.
+Six events occur in random order: a handover with a short interruption, one with a long interruption (the
+phone connects to the new cell again), a coverage hole, interference, a loaded cell, and a server that sends
+nothing for some seconds. The drive of seed 0 has no events. Times are seconds since the start of the drive.
 """
 
 from __future__ import annotations
@@ -138,9 +137,9 @@ _KINDS: dict[str, Kind] = {
     "interference": "interference", "load": "load", "stall": "stall",
 }  # fmt: skip
 CONTROL = 0
-"""The seed of the drive on which nothing happens."""
+"""Seed of the drive without events."""
 LONGEST_S = 4 * 3600.0
-"""For so long there are streets and events; then the car stands."""
+"""Duration of streets and events; then the car stands still."""
 _FIRST_S = 20.0
 """TCP has found its rate by then. Not measured."""
 _PAUSE_S = (20.0, 28.0)
@@ -161,20 +160,20 @@ _DEGREE_M = math.pi / 180 * 6_371_000.0
 _NEAR_S = 4.0
 """The edge of a cell around a handover, where the signal is weaker."""
 _DISTURBED_SINR_DB = -2.5
-"""1 dB around it, all in the class of CQI 2: a tenth of the usual rate is left."""
+"""SINR with interference, ± 1 dB: all values mean CQI 2, a tenth of the usual rate."""
 _LOADED_PCT = 91.0
-"""An eleventh of the cell is left, a ninth of the usual share."""
+"""Load of a loaded cell: an eleventh of the cell is free, a ninth of the usual share."""
 _MORE_POWER_DB = {"interference": 6.0, "load": 3.0}
-"""In the whole channel, by which RSRQ falls: a cell of which all is used has -11 dB; with an SINR of -2.5 dB
-it has -14 dB (by the definition of TS 36.214, 5.1.3)."""
+"""Additional power in the channel, which lowers RSRQ: -11 dB in a fully used cell, -14 dB with an SINR of
+-2.5 dB (by the definition of TS 36.214, 5.1.3)."""
 AREA = 0x2A01
 CELL = 0x1A2D000
-"""Identity of the cell in which a drive begins; the next ones follow."""
+"""Identity of the first cell of a drive; the next cells have the following numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedFault:
-    """What was planted: from its begin to its end the link carries little or nothing, or the server waits."""
+    """A planted fault: from its begin to its end the link carries little or nothing, or the server waits."""
 
     kind: Kind
     begin_s: float
@@ -191,7 +190,7 @@ class Journey:
 
     @cached_property
     def events(self) -> tuple[PlantedFault, ...]:
-        """What happens, in order."""
+        """The events of the drive, in order."""
         return () if self.seed == CONTROL else tuple(self._drawn(random.Random(self.seed)))  # noqa: S311
 
     def _drawn(self, draw: random.Random) -> Iterator[PlantedFault]:
@@ -272,7 +271,7 @@ class Journey:
         return self.radio(elapsed_s)
 
     def calls(self) -> list[Document]:
-        """Return what the modem says of each new cell, as events of its script."""
+        """Return the modem's reports of each new cell, as events of its script."""
         handovers = [event for event in self.events if event.kind == "handover"]
         return [
             {

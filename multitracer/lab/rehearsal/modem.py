@@ -1,10 +1,10 @@
 """A modem on a pseudo-terminal: `python -m multitracer.lab.rehearsal.modem --link PORT`.
 
-It answers as slowly as a real one and says its radio as a vendor would (`--profile`). What happens is told
-by `--script`, or on standard input with `--control`: JSON objects, one a line, each is said back when done.
+It answers as slowly as a real modem, in the format of a vendor (`--profile`). Events come from `--script`, or
+from standard input with `--control`: JSON objects, one a line; each is repeated when it is done.
 
 - `{"set": {"rssi_dbm": -90, …}}`: the values from now on, in columns of the table `radio`; null for unknown,
-- `{"do": "say", "text": "RING"}`: something unasked, in the middle of an answer if one is being said,
+- `{"do": "say", "text": "RING"}`: an unsolicited line, in the middle of an answer if one is being sent,
 - `{"do": "garbage", "bytes": 300}`: noise,
 - `{"do": "silent"}`, `{"do": "stall"}`, `{"do": "speak"}`: answers nothing; answers later; goes on,
 - `{"do": "unplug"}`, `{"do": "plug", "link": "OTHER PORT"}`: the cable.
@@ -150,7 +150,7 @@ def ublox(command: str, values: Values) -> list[str] | None:
 
 
 def telit(command: str, values: Values) -> list[str] | None:
-    """Answer as an LE910 does; the subscriber is that of a test card."""
+    """Answer like an LE910; the subscriber is that of a test card."""
     if command == "AT#MONI=7":
         return []
     if "cell_id" not in values or command not in ("AT#RFSTS", "AT#SERVINFO", "AT#MONI"):
@@ -214,7 +214,7 @@ VOICES: dict[str, tuple[str, Voice]] = {
     "rehearsal_link": ("MultiTracer rehearsal link\r\nModem", link),
     "rehearsal_cdpd": ("MultiTracer rehearsal CDPD\r\nAirCard", cdpd),
 }
-"""Profile -> what such a modem says of itself, and how it answers."""
+"""Identification and answers of each modem, by profile."""
 
 
 def answer(profile: str, command: str, values: Values) -> list[str] | None:
@@ -230,7 +230,7 @@ def answer(profile: str, command: str, values: Values) -> list[str] | None:
 
 _LONGEST_COMMAND = 512
 _BITS_PER_OCTET = BITS_PER_BYTE + 2
-"""With start and stop bit."""
+"""Bits on the line per octet, with start and stop bit."""
 _PIECE_BYTES = 32
 _STANDARD_INPUT = 0
 
@@ -248,17 +248,17 @@ class FakeModem:
     Parameters
     ----------
     profile : str
-        As in VOICES.
+        Name of a profile in VOICES.
     provider : Provider
-        Of the radio's values at the time of an answer.
+        Provides the radio values at the time of an answer.
     seed : int
-        Of delays and noise.
+        Random seed of delays and noise.
     delay_s : tuple of float
-        Shortest and longest time until an answer begins.
+        Minimum and maximum time until an answer begins, s.
     baud : int
         Of the line.
     chatter : float
-        Probability that something unasked stands between two lines of an answer.
+        Probability of an unsolicited line between two lines of an answer.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ class FakeModem:
         self._to_say: list[tuple[float, bytes]] = []
         self._free_ns = 0.0
         self.mood = "speak"
-        """speak, silent (commands are lost) or stall (they are answered when it speaks again)."""
+        """Mode: speak, silent (commands are lost) or stall (commands are answered later, in mode speak)."""
         self._stalled: list[list[bytes]] = []
 
     def receive(self, data: bytes, now_ns: int, *, elapsed_s: float) -> None:
@@ -300,7 +300,7 @@ class FakeModem:
                 self._begin(parts, now_ns)
 
     def speak(self, now_ns: int) -> None:
-        """End a silence: send the answers to commands that came during it."""
+        """End the mode stall: send the answers to commands that arrived during it."""
         self.mood = "speak"
         stalled, self._stalled = self._stalled, []
         for parts in stalled:
@@ -324,7 +324,7 @@ class FakeModem:
 
     @property
     def next_ns(self) -> float | None:
-        """When the next octets are due."""
+        """Time at which the next octets are due."""
         return self._to_say[0][0] if self._to_say else None
 
     def _answer(self, command: str, elapsed_s: float) -> list[bytes]:
@@ -382,7 +382,7 @@ class RehearsedModem:
                 self._terminal.write(piece)
 
     def close(self) -> None:
-        """Take the port away."""
+        """Remove the port."""
         if self._terminal is not None:
             self._terminal.unplug()
             self._terminal = None

@@ -1,9 +1,9 @@
 """The path of a rehearsal with privileges: `python -m multitracer.lab.rehearsal.path --seed N --began NS`.
 
-The phone is the network namespace in which this program is started, the server's is made here. Between their
-TUN devices lies the link of `relay.py`. The server, and with `--fixed FOLDER` collectors at its end, are
-children of this program; nothing of all that has a name, so nothing is left when the processes have ended. It
-says on standard output that it is ready, then each packet that the link drops: JSON objects, one a line.
+The phone is the network namespace in which this program is started; the one of the server is made here. The
+link of `relay.py` connects their TUN devices. The server, and with `--fixed FOLDER` collectors at its end,
+are children of this program; the namespaces have no names, so nothing remains when the processes have ended.
+It writes to standard output that it is ready, then each packet that the link drops: JSON objects, one a line.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _device(name: str) -> int:
-    """Make a device in this process's namespace, with its address, and let TCP forget earlier connections."""
+    """Make a device in this process's namespace, with its address, and clear TCP's metrics cache."""
     descriptor = open_tun(name)
     here, there = _DEVICES[name]
     _ip("link", "set", "lo", "up")

@@ -1,4 +1,4 @@
-"""Moves IP packets between two TUN devices, each way through a model of a link, at absolute deadlines."""
+"""Moves IP packets between two TUN devices through link models, one per direction, at absolute deadlines."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class RelayDirection(Protocol):
 
 
 class Pipe:
-    """What the directions of our links share: a queue before the line, and packets on their way."""
+    """Base of link directions: a queue before the line, and packets in transit."""
 
     def __init__(self) -> None:
         self._queue: deque[tuple[int, int]] = deque()
-        """When each packet leaves the queue, and its length."""
+        """Time at which each packet leaves the queue, and its length."""
         self._queued_bytes = 0
         self._flying: deque[tuple[int, bytes]] = deque()
         self._free_ns = 0
@@ -78,13 +78,13 @@ class Relay:
     Parameters
     ----------
     ways : mapping of int to Direction
-        Descriptor of a device -> what its packets pass; of two devices.
+        Direction for the packets of each of the two devices, by its descriptor.
     wait : callable
-        Waits until an instant of CLOCK_MONOTONIC or for one of the descriptors; false to end.
+        Waits until a time of CLOCK_MONOTONIC or for a descriptor; returns False to end.
     on_drop : callable
         Called with descriptor, reason and packet when one is dropped.
     zero_ns : int, optional
-        The instant that the directions call 0; default the first packet.
+        Time 0 of the directions; by default the first packet.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Relay:
         self._zero_ns = zero_ns
 
     def run(self) -> None:
-        """Carry packets until `wait` says that it is over."""
+        """Carry packets until `wait` returns False."""
         while self._wait(self._due_ns(), list(self._ways)):
             now_ns = time.monotonic_ns()
             for descriptor in self._ways:
@@ -147,15 +147,15 @@ class Relay:
 BANDWIDTH_HZ = 90_000
 """Half a resource block of LTE: the packets of minutes fit into a small log."""
 CLASSES = ((20.0, 5.1152), (15.0, 3.3223), (10.0, 2.4063), (5.0, 1.1758), (0.0, 0.6016), (-5.0, 0.2344))
-"""From which SINR on (dB), and the efficiency then (bit/s per Hz): CQI 14, 11, 9, 6, 4 and 2. Which
-SINR a CQI needs depends on the receiver, so these steps are a choice. Not measured."""
+"""Minimum SINR (dB) and efficiency (bit/s per Hz) of CQI 14, 11, 9, 6, 4 and 2. The SINR that a CQI needs
+depends on the receiver, so these steps are a choice. Not measured."""
 NO_SERVICE_DBM = -118.0
-"""Below this RSRP nothing passes: the cell is not suitable (Srxlev of TS 36.304, 5.2.3.2) if the operator
+"""RSRP below which nothing passes: the cell is not suitable (Srxlev of TS 36.304, 5.2.3.2) if the operator
 sets this Qrxlevmin. Not measured."""
 _SLOT_NS = 10 * NS_PER_MS
-"""The radio is asked once in so long; a radio frame of LTE (TS 36.211, 4.1)."""
+"""Interval at which the radio is evaluated: a radio frame of LTE (TS 36.211, 4.1)."""
 _QUEUE_BYTES = 12_000
-"""Half a second at a usual rate. Not measured."""
+"""Queue size: half a second at a typical rate. Not measured."""
 _DELAY_NS = 35 * NS_PER_MS
 _DISCARD_NS = 1500 * NS_PER_MS
 """The longest finite discardTimer of TS 36.331, 6.3.2."""

@@ -1,4 +1,4 @@
-"""The server of a rehearsal: it sends to a client without end, and stalls when the journey says so."""
+"""The server of a rehearsal: it sends to a client without end, and stalls at the times of the journey."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ PORT = 5001
 _PIECE = (b"The quick brown fox jumps over the lazy dog. 0123456789\n" * 52)[:2896]
 """Two full segments: 1500 bytes less 52 of IP and TCP with timestamps."""
 _UNSENT_BYTES = 1_500
-"""Above it the kernel takes no piece more that it may not send yet: a stall begins on the link within half a
-second from when it begins here."""
+"""Maximum unsent bytes in the kernel, so that a stall reaches the link within half a second."""
 _NOTSENT_LOWAT = 25
 """TCP_NOTSENT_LOWAT of linux/tcp.h; the socket module has it from Python 3.12 on."""
 _CONGESTION_CONTROL = b"cubic"

@@ -1,8 +1,8 @@
-"""`capture --rehearse`: a modem, a GPS receiver and some traffic, with privileges on a drawn drive.
+"""`capture --rehearse`: a modem, a GPS receiver and some traffic; with privileges on a random drive.
 
 On a drive, real TCP crosses a link that follows the rehearsed radio. The phone is a network namespace of this
-program alone, so neither routes nor packets of the machine are touched, and nothing is left to remove. What
-was planted on the way is written beside the recording.
+program alone, so neither routes nor packets of the machine are touched, and nothing must be removed later.
+The planted faults are written beside the recording.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 _DEVICES = ("modem", "gps")
 _PREFIX = "multitracer-rehearsal-"
 TRAFFIC = (sys.executable, "-m", "multitracer.lab.rehearsal.traffic", "--tags")
-"""What makes the traffic: begun when the collectors are ready; the end of its standard input ends it."""
+"""Command for the traffic: started when the collectors are ready; the end of its standard input ends it."""
 DOWNLOAD = (*TRAFFIC, "--server")
-"""What makes it on a drawn drive."""
+"""Command for the traffic on a random drive."""
 FIRST_SEED = 1
 """The drive of who names none."""
 _MODEM = ("--profile", "quectel")
 """An LTE modem on a drawn drive."""
 TRUTH = Path("truth", "drive.json")
-"""Where in a session folder it is written what was planted."""
+"""Path of the planted faults in a session folder."""
 DROPS = Path("truth", "link.jsonl")
 WORDS = Path("truth", "link.err")
 FIXED = "fixed"
@@ -56,7 +56,7 @@ _LOOK_S = 0.02
 def rehearsal(drive: RehearsedDrive | None = None) -> Iterator[Document]:
     """Run a modem and a GPS receiver during the body; yield the options that lead to them.
 
-    With a drive they are on it, and the body has a network of its own.
+    With a drive they follow it, and the body has its own network namespace.
     """
     with contextlib.ExitStack() as stack:
         ports = stack.enter_context(_folder())
@@ -77,7 +77,7 @@ def drawn_drive(
     clap: str | None,
     warn: Callable[[str], None],
 ) -> RehearsedDrive | None:
-    """Return the drive that a rehearsal takes; None, after a warning that says why, if it cannot take one."""
+    """Return the drive of a rehearsal; None, after a warning with the reason, if it is not possible."""
     why = why_not(has_command=has_command, interface=interface, clap=clap)
     if why:
         warn(f"the rehearsal sends over the loopback, whatever the radio is like: {why}")
@@ -87,9 +87,9 @@ def drawn_drive(
 
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
-    """Make a folder for the names of the ports, and remove those of rehearsals that were killed.
+    """Make a folder for the names of the ports, and remove those of killed rehearsals.
 
-    Who lives holds a lock on its folder; the kernel takes it from the dead.
+    A running process holds a lock on its folder; the kernel releases the locks of dead processes.
     """
     _remove_stale(Path(tempfile.gettempdir()))
     path = Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -134,7 +134,7 @@ class RehearsedDrive:
 
     seed: int
     began_ns: int
-    """On CLOCK_MONOTONIC."""
+    """Start time on CLOCK_MONOTONIC."""
     began_realtime_ns: int
 
     @classmethod
@@ -144,12 +144,12 @@ class RehearsedDrive:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What modem and GPS receiver are started with."""
+        """Options of modem and GPS receiver."""
         return ("--journey", str(self.seed), "--began", str(self.began_ns))
 
     @property
     def path_options(self) -> tuple[str, ...]:
-        """What the link is started with."""
+        """Options of the link."""
         return ("--seed", str(self.seed), "--began", str(self.began_ns))
 
     def truth(self, ended_ns: int) -> Document:
@@ -217,7 +217,7 @@ def stop(child: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def own_network() -> Iterator[None]:
-    """Let this thread, and what it starts, live in a network namespace of its own during the body."""
+    """Run this thread, and its children, in an own network namespace during the body."""
     libc = ctypes.CDLL(None, use_errno=True)
     before = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -34,7 +34,7 @@ def _read_all(server: socket.socket) -> None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Send 50 kB/s, or receive what comes, until stopped."""
+    """Send 50 kB/s, or receive data, until stopped."""
     options = parser(__doc__)
     options.add_argument("--server", action="store_true", help="download over the rehearsed path")
     chosen = options.parse_args(argv)
@@ -56,7 +56,7 @@ def _send(stop: Stop) -> None:
 
 
 def _download(stop: Stop) -> None:
-    """Read until stopped, then end our side and read what is still under way."""
+    """Read until stopped, then close our direction and read the remaining data."""
     with socket.create_connection((ADDRESS, PORT), _PATIENCE_S) as client:
         client.setblocking(False)
         while stop.wait(time.monotonic_ns() + NS_PER_S, readable=[client.fileno()]):

@@ -1,9 +1,9 @@
-"""What the modem said while a transaction ran, put into its line of transactions.csv.
+"""Adds the modem readings during a transaction to its line of transactions.csv.
 
 One function for every measurement: over a modelled link, virtual or real, and in the field. A transaction
-lasts from its request until its reply is whole; a dropped one as long as the client waited, at most until the
-next begins. Each value is the mean of the readings in that time. If there is none, it is the last one, at
-most two seconds of the link before it; otherwise the cell stays empty: a value is never made up.
+lasts from its request until its reply is complete; a dropped one until the client gave up, at most until the
+next begins. Each value is the mean of the readings in that time. If there is none, it is the last reading, at
+most two link seconds before; otherwise the cell stays empty: a value is never invented.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ FILE = "transactions.csv"
 _BEFORE_S = 2.0
 """How old a reading before the transaction may be, in seconds of the link."""
 _SOURCES = {"rssi_dbm": "rssi_dbm", "bler_percent": "bler_pct", "cell_busy_percent": "cell_busy_pct"}
-"""Column of a transaction -> column of RADIO."""
+"""Column of RADIO by column of a transaction."""
 _LATEST_NS = 1 << 62
 _NEAR = ("client", "mobile")
-"""Hosts whose modem is the client's, if several have one."""
+"""Names of hosts whose modem is that of the client, if several hosts have one."""
 
 
 def join_radio(folder: Path) -> int:
@@ -52,12 +52,12 @@ def join_radio(folder: Path) -> int:
     ----------
     folder : Path
         A session folder of `measure run` in which a radio log lies: in the folder itself, or in that of a
-        host. Doing it again gives the same.
+        host. A second call gives the same result.
 
     Returns
     -------
     int
-        How many transactions have a value of the radio now.
+        Number of transactions with a radio value.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def join_radio(folder: Path) -> int:
 
 
 def _readings(recording: Recording) -> dict[str, Readings]:
-    """Return what the client's modem said of its serving cell, by the column of a transaction."""
+    """Return the readings of the client's modem for its serving cell, by the column of a transaction."""
     by_host: dict[str, list[Table]] = {}
     for log, table in recording.tables("radio", "radio"):
         by_host.setdefault(log.host, []).append(table)
@@ -136,7 +136,7 @@ def _shown(value: float) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
-    """Open the file so that no run goes on writing it meanwhile."""
+    """Open the file with a lock, so that no run writes it meanwhile."""
     try:
         with path.open("rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,7 +148,7 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
 
 
 def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Return the header and the lines, cells by their columns; a line that a crash cut stays out."""
+    """Return the header and the lines, cells by their columns; an incomplete line is left out."""
     text = stream.read()
     whole = text[: text.rfind(b"\n") + 1].decode("utf-8", "replace")
     header, *rows = list(csv.reader(io.StringIO(whole, newline=""))) or [[]]
@@ -176,7 +176,7 @@ def _span_ns(row: dict[str, str], second_ns: float, path: Path, line: int) -> tu
 
 
 def _replace(path: Path, header: list[str], rows: list[dict[str, str]]) -> None:
-    """Write the file beside the old one, then put it in its place."""
+    """Write the file beside the old one, then replace the old one."""
     temporary = path.with_name(f"{path.name}.tmp")
     with temporary.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, header, lineterminator="\n")
@@ -188,7 +188,7 @@ def _replace(path: Path, header: list[str], rows: list[dict[str, str]]) -> None:
 
 
 def _note(recording: Recording, path: Path) -> None:
-    """Let the manifest, if there is one, list the file as it is now."""
+    """Update the entry of the file in the manifest, if there is one."""
     manifest = recording.manifest
     if manifest is None:
         return

@@ -1,8 +1,8 @@
-"""From what a user names as a radio to a scenario that runs over it, and how real that is.
+"""Makes a scenario from the radio that a user names, and states how real the radio is.
 
 A radio is an error trace, a capacity trace, a power trace, a session folder, a scenario or a bundled link. A
-file is told by its first line, and a list of integers is read as a capacity trace because the user names it
-as a radio.
+file is recognised by its first line; a list of integers is read as a capacity trace, because the user names
+it as a radio.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ TCP_PROFILES = {"1999": BSD, "today": as_linux(replace(MODERN, congestion="cubic
 
 
 def with_tcp_profile(scenario: Scenario, name: str | None) -> Scenario:
-    """Return a scenario with another TCP on both hosts; their MTU stays what the scenario says.
+    """Return a scenario with another TCP on both hosts; their MTU does not change.
 
     Parameters
     ----------
     scenario : Scenario
-        The link, and the TCP unless `name` tells another.
+        The link, and the TCP unless `name` is given.
     name : {"1999", "today"}, optional
         None: that of the scenario.
 
@@ -95,12 +95,12 @@ def profile_name(scenario: Scenario) -> str:
 
 
 def check_carried(protocol: ProtocolName, scenario: Scenario) -> None:
-    """Refuse a transport that there is not, and one whose packets are too long for a link.
+    """Refuse an unknown transport, and one whose packets are too long for the link.
 
     Raises
     ------
     InputError
-        If it is such a one.
+        If the transport is refused.
     """
     of_transport(CLIENTS, protocol)
     problem = mtu_problem(protocol, scenario.mtu_bytes)
@@ -111,9 +111,10 @@ def check_carried(protocol: ProtocolName, scenario: Scenario) -> None:
 _HEAD_BYTES = 4096
 _ERROR_TITLE = b"# multitracer error-trace"
 _QUEUE_PACKETS = 100
-"""Of a link under a power trace: as in the scenarios of paper 002, where its windows fit into it."""
+"""Queue of a link under a power trace, as in the scenarios of paper 002: it holds the paper's windows."""
 _BUFFER_BYTES = 1_000_000
-"""Of both sockets: four times what 20 Mbit/s and 100 ms need (ours), so that the link is the limit."""
+"""Buffer of both sockets: four times the need of 20 Mbit/s and 100 ms (our choice), so that the link is the
+limit."""
 _SLOW_BUFFER_BYTES = 65_535
 """Over links of kilobits: as much as a window without scaling (RFC 9293)."""
 _WHOLE = 1 << 31
@@ -123,16 +124,16 @@ _NEVER = OutageConfig(hop_every_ns=0, ejection_every_ns=0, blackout_every_ns=0)
 
 @dataclass(frozen=True)
 class RigRadio:
-    """A radio to run over.
+    """A radio for a run.
 
     Attributes
     ----------
     scenario : Scenario
         Its link, its traffic and its hosts' TCP.
     realism : Realism
-        How real it is.
+        Whether it is recorded, derived or modelled.
     trace_s : float
-        Length of the trace that its link follows again and again; 0 if there is none.
+        Length of the trace that its link repeats; 0 if there is none.
     """
 
     scenario: Scenario
@@ -150,11 +151,11 @@ def radio_of(
     name : str
         A file, a folder, or the name of a bundled scenario or link.
     direction : "up" or "down"
-        Of the data, and of a capacity trace, where no scenario says it.
+        Direction of the data, and of a capacity trace, if no scenario sets it.
     seconds : float
-        How long data are sent, where no scenario says it.
+        Duration of sending, if no scenario sets it.
     threshold_dbm : float, optional
-        Another one than the scenario's, or the -75 dBm of a link under a power trace.
+        Threshold; by default that of the scenario, or -75 dBm for a link under a power trace.
 
     Raises
     ------
@@ -200,7 +201,7 @@ def _scenario(
 
 
 def _of_scenario(scenario: Scenario, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
-    """Return the radio of a scenario; a link to measure over gets a transfer."""
+    """Return the radio of a scenario; a scenario without traffic gets a transfer."""
     if not scenario.traffic:
         scenario = replace(scenario, traffic=(traffic,), limit_s=seconds)
     realism = realism_of(scenario.link)
@@ -226,7 +227,7 @@ def _of_power(name: str, trace: PowerTrace, traffic: ScenarioTraffic, seconds: f
 
 
 def _with_threshold(radio: RigRadio, threshold_dbm: float) -> RigRadio:
-    """Return a radio whose link is up above another power."""
+    """Return a radio with another threshold."""
     link = radio.scenario.link
     if not isinstance(link, SwitchedConfig):
         raise InputError(
@@ -247,7 +248,7 @@ def _of_errors(
 
 
 def _link_with_slots(name: str, trace: ErrorTrace) -> tuple[AnyLinkConfig, TcpProfile]:
-    """Return the link whose frames last as long as the trace's slots, without other chance, and its TCP."""
+    """Return the link whose frame time is the slot of the trace, without other errors, and its TCP."""
     slots = trace.slot_ns, trace.slot_ns_of("down")
     slow = replace(MODERN, send_buffer_bytes=_SLOW_BUFFER_BYTES, receive_buffer_bytes=_SLOW_BUFFER_BYTES)
     cdpd = CdpdConfig(outages=_NEVER, signal=SignalConfig(deviation_db=0.0))
@@ -287,7 +288,7 @@ def _of_session(folder: Path, traffic: ScenarioTraffic, seconds: float) -> RigRa
 
 
 def _scenario_of(folder: Path) -> Scenario | None:
-    """Return the scenario that a session was made with; None if there is none, or its files are elsewhere."""
+    """Return the scenario of a session; None if there is none, or its files are missing."""
     path = folder / SCENARIO
     if not path.is_file():
         return None
@@ -308,6 +309,6 @@ def _seed(folder: Path, scenario: Scenario) -> int:
 
 
 def _with_its_power(link: SwitchedConfig, seed: int) -> SwitchedConfig:
-    """Return a link under the power that a seed gave it, so that every run meets that one."""
+    """Return a link with the power that a seed gave it, so that every run has the same power."""
     geometry = {each.name: getattr(SwitchedConfig(), each.name) for each in fields(RayConfig)}
     return replace(link, **geometry, power=PowerTrace(link.channel(seed=seed)))

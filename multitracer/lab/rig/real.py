@@ -1,8 +1,8 @@
-"""A measurement in real time: a plan in the world of the testbed (`testbed/world.py`).
+"""A measurement in real time: a plan in the modelled network of the testbed (`testbed/world.py`).
 
 The measuring programs (`real_host.py`), the modem with its collector and, if wanted,
-tcpdump and tcp_info are children of the link's process, this one. A run that was cut off is gone on with: its
-logs stay, those of the next one end with its number.
+tcpdump and tcp_info are children of the link's process, this one. An interrupted run is continued: its
+logs stay, and those of the next run end with its number.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 _QUIET_NS = 3 * NS_PER_S
-"""Link time in which the last packets may arrive when the client has ended."""
+"""Link time for the last packets to arrive after the client has ended."""
 _READ_BYTES = 65_536
 _LAST_WORDS = 300
 
@@ -67,11 +67,11 @@ class RealCourse:
     Parameters
     ----------
     task : HostTask
-        The client's; the server records in the folder of its host.
+        Task of the client; the server records in the folder of its host.
     children : Children
     link : PacketLink
     progress : callable
-        Told after each transaction.
+        Called after each transaction.
     """
 
     def __init__(self, task: HostTask, children: Children, link: PacketLink, progress: Progress) -> None:
@@ -110,7 +110,7 @@ class RealCourse:
         self._output.close()
 
     def reason(self, now_ns: int) -> str:
-        """Return why the run is over, empty while it is not; asked after every event."""
+        """Return why the run is over; empty while it continues. Called after every event."""
         if self._link.is_up and not self._has_begun:
             self._has_begun = True
             _say(self._client, b"\n")
@@ -118,7 +118,7 @@ class RealCourse:
         return self._reason(now_ns)
 
     def _hear(self) -> None:
-        """Tell how far the client is."""
+        """Report the progress of the client."""
         with suppress(BlockingIOError):
             output = os.read(self._output.fileno(), _READ_BYTES)
             *lines, self._rest = (self._rest + output).split(b"\n")
@@ -164,16 +164,16 @@ def _last_words(child: TestbedProcess) -> str:
 
 RADIO_LOG = "radio.jsonl"
 TRUTH = "truth/radio.csv"
-"""What the modem was told, and when."""
+"""Path of the radio values given to the modem, with their times."""
 _PORT = "mobile/.modem"
 _TOLD_EVERY_NS = NS_PER_S
 _DELAY_S = 0.02, 0.08
-"""A real modem's time for an answer, least and most."""
+"""Minimum and maximum answer time of a real modem."""
 _BAUD = 115_200
 
 
 class RadioFeed:
-    """Tells the modem what the link says; a context, in which `begin` is called when both are there.
+    """Gives the link's radio values to the modem; a context, in which `begin` is called when both are ready.
 
     Parameters
     ----------
@@ -181,11 +181,11 @@ class RadioFeed:
         The session folder.
     children : Children
     config
-        The link's.
+        Configuration of the link.
     speed : float
-        Link seconds in a second: modem and collector are as much faster.
+        Link seconds in a second: modem and collector are faster by this factor.
     number : int
-        Of the run in its session folder.
+        Number of the run in its session folder.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class RadioFeed:
         self._truth.close()
 
     def start(self, link: PacketLink) -> None:
-        """Start the modem, tell it how the link begins, and record it."""
+        """Start the modem with the first radio values, and record it."""
         self._port.unlink(missing_ok=True)  # of a run that was killed
         self._modem = self._children.start(
             "rehearsed-modem", "mobile", self._modem_command(), version=__version__, stdin=subprocess.PIPE
@@ -241,11 +241,11 @@ class RadioFeed:
         ]  # fmt: skip
 
     def begin(self, clock: LinkClock) -> None:
-        """Take the clock by which link times become those of the logs."""
+        """Set the clock that converts link times to times of the logs."""
         self._clock = clock
 
     def each_second(self, link: PacketLink, now_ns: int) -> None:
-        """Tell the modem what it would answer now, if a link second is over."""
+        """Give the modem its next values, if a link second has passed."""
         if now_ns >= self._due_ns:
             self._due_ns = now_ns - now_ns % _TOLD_EVERY_NS + _TOLD_EVERY_NS
             self._tell(link, now_ns)
@@ -265,7 +265,7 @@ class RadioFeed:
 
 
 _SNAP_BYTES = 96
-"""Of each packet in a capture: all headers."""
+"""Snap length of a capture: all headers."""
 
 
 def run_real(  # noqa: PLR0913  # as `run_virtual`
@@ -279,31 +279,31 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
     capture: bool = False,
     progress: Progress,
 ) -> MeasureJournal:
-    """Do what is left of a plan, over a modelled link in real time; write a session folder.
+    """Do the remaining transactions of a plan over a modelled link in real time; write a session folder.
 
     Parameters
     ----------
     plan : MeasurementPlan
-        Its times are link times; its server does not matter.
+        Its times are link times; its server is ignored.
     folder : Path
-        New, empty, or of a run of the same plan over the same link that ended before its time.
+        New, empty, or of an interrupted run of the same plan over the same link.
     scenario : Scenario
-        Link and TCP of both hosts; traffic, if it has any, is not made.
+        Link and TCP of both hosts; its traffic is ignored.
     speed : float
         Link seconds in a second.
     seed : int, optional
-        Another one than the scenario's.
+        Random seed; by default that of the scenario.
     options : TransportOptions, optional
-        CentaurusComm's.
+        Options of CentaurusComm.
     capture : bool
         Whether tcpdump and tcp_info record at both hosts.
     progress : callable
-        Told after each transaction.
+        Called after each transaction.
 
     Returns
     -------
     MeasureJournal
-        What became of each transaction, in the time of the link; closed.
+        The outcome of each transaction, in link time; already closed.
 
     Raises
     ------
@@ -313,9 +313,9 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
         If the folder is another session's, in use, or cannot be made; if the link has several mobiles; if
         there is no such transport, or none for this link.
     CollectorError
-        If the link was over for good, or a program ended before its time.
+        If the link ended, or a program ended too early.
     InterruptedRunError
-        If a signal ended the run; what was finished is in the folder.
+        If a signal ended the run; finished transactions are in the folder.
     """
     used = scenario.seed if seed is None else seed
     check_link(scenario, used)
@@ -341,7 +341,7 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
 
 
 def _about(name: str, scenario: Scenario, *, seed: int, options: TransportOptions) -> Manifest:
-    """Return what the manifest says beside the plan; who goes on must say the same."""
+    """Return the facts of the manifest besides the plan; a continued run must have the same."""
     about = Manifest(name, created_ns=time.time_ns())
     about.hosts = {"mobile": Host(role=Role.CLIENT), "fixed": Host(role=Role.SERVER)}
     about.variables = Variables(
@@ -374,14 +374,14 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _has_work(plan: MeasurementPlan, folder: Path, progress: Progress) -> bool:
-    """Tell how far the plan is; return whether anything is left."""
+    """Report the progress of the plan; return whether anything remains."""
     with closing(MeasureJournal(folder, plan)) as journal:
         tell(journal, plan, progress)
         return is_left(plan, journal)
 
 
 class RealMeasurement(Workload):
-    """What is left of a plan, in a world; see `run_real`."""
+    """The remaining transactions of a plan, as a workload; see `run_real`."""
 
     every_socket = True
     _course: RealCourse
@@ -437,7 +437,7 @@ class RealMeasurement(Workload):
         self._radio.begin(clock)
 
     def reason(self, now_ns: int) -> str:
-        """Tell the modem what the link says, once a second; return why the run is over."""
+        """Give the modem its values once a second; return why the run is over, or an empty text."""
         self._radio.each_second(self._link, now_ns)
         return self._course.reason(now_ns)
 

@@ -1,9 +1,9 @@
 """`python -m multitracer.lab.rig.real_host client|server`: the measuring program of one namespace.
 
-What it is to do is a line of JSON on standard input, because a key is part of it. It says on standard error
-that it is ready. The client then waits for another line, does what is left of the plan, and writes how far it
-is to standard output, a line for each transaction; the server answers until it is told to end. Both have the
-link's own priority if they may, so that what else the machine does is not measured.
+Its task is a line of JSON on standard input, because it includes a key. It writes to standard error when it
+is ready. The client then waits for another line, does the remaining transactions, and writes its progress to
+standard output, a line for each transaction; the server answers until it is ended. Both get the priority of
+the link if possible, so that other load of the machine is not measured.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from multitracer.schemas.schema import Document
 
 READY = "ready"
-"""What it says on standard error when it listens, or could begin."""
+"""Line on standard error when the program listens, or can begin."""
 _WAIT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class HostTask:
-    """What a host is to do.
+    """The task of a host.
 
     Parameters
     ----------
     plan : MeasurementPlan
         Times in it are link times.
     folder : str
-        The client's: the session folder. The server's: where it records.
+        Client: the session folder. Server: the folder of its log.
     address : str
         HOST:PORT of the server.
     options : TransportOptions
@@ -85,7 +85,7 @@ class HostTask:
 
 
 class LinkTimeClient:
-    """A client that tells its outcomes in the time of a link that is `speed` times as fast as a real one."""
+    """A client that returns its outcomes in link time; the link is `speed` times as fast as a real one."""
 
     def __init__(self, client: Client, speed: float) -> None:
         self._client = client
@@ -105,7 +105,7 @@ class LinkTimeClient:
 
 
 def _measure(task: HostTask) -> None:
-    """Do what is left of the plan, once there is a link: who is not reached then is a dropped transaction."""
+    """Do the remaining transactions when the link is up; an unreachable server then drops transactions."""
     plan, options = task.plan, task.options
     timeout_s = plan.timeout_s / options.speed
     made = client(plan.protocol, task.address, run=secrets.randbits(64), timeout_s=timeout_s, options=options)

@@ -1,9 +1,8 @@
 """A measurement in virtual time: minutes of the link in a second, determined by plan, scenario and seed.
 
-`carry_out` of `measure`, its clients and servers, and both protocols run as they do over a real link; only
-what waits lets virtual time pass instead (`VirtualWorld` of `simulator`). A run that was interrupted is run
-again from its start without writing what is written, so that what follows meets the very link that it would
-have met.
+`carry_out` of `measure`, its clients and servers, and both protocols run as over a real link; waiting
+advances virtual time instead (`VirtualWorld` of `simulator`). An interrupted run is repeated from its start
+without writing again what is already written, so that the remaining part has the same link.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 _LONGEST_SET_UP_NS = 60 * NS_PER_S
 _COMMAND = ["multitracer.rig"]
 _RUN = 1
-"""Tells the messages of a run from those of others; here there are no others."""
+"""Number of the run in its messages; there is only one run."""
 
 
 def run_virtual(  # noqa: PLR0913  # all a run is determined by
@@ -58,7 +57,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     nodelay: bool = True,
     progress: Progress,
 ) -> MeasureJournal:
-    """Carry a plan out over a modelled link in virtual time; go on with it if it was interrupted.
+    """Carry out a plan over a modelled link in virtual time; continue it if it was interrupted.
 
     Parameters
     ----------
@@ -67,28 +66,29 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     folder : Path
         The session folder: new, empty, or of an earlier run of the same.
     scenario : Scenario
-        The link, what befalls it, and the TCP of both hosts.
+        The link, its scripted events, and the TCP of both hosts.
     seed : int, optional
-        Another one than the scenario's.
+        Random seed; by default that of the scenario.
     options : TransportOptions, optional
-        Of CentaurusComm.
+        Options of CentaurusComm.
     capture : bool
-        Write packets, TCP's variables and the link's events of both hosts too.
+        Also write packets, TCP variables and link events of both hosts.
     nodelay : bool
-        Whether both ends of TCP set TCP_NODELAY, as `measure` does; else Nagle's algorithm is the profile's.
+        Whether both endpoints set TCP_NODELAY, as `measure` does; otherwise Nagle's algorithm as in the
+        profile.
     progress : callable
-        Told after each transaction.
+        Called after each transaction.
 
     Returns
     -------
     MeasureJournal
-        What became of each transaction; closed.
+        The outcome of each transaction; already closed.
 
     Raises
     ------
     InputError
-        If the folder is another session's, was made by a version that computes something else, nothing
-        gets through the link, or there is no such transport or none for this link.
+        If the folder is another session's, or was made by a version with other results; if no packet passes
+        the link; if the transport is unknown, or not possible over this link.
     """
     check_carried(plan.protocol, scenario)
     make_client = of_transport(_CLIENTS, plan.protocol)
@@ -152,11 +152,11 @@ def _wtcp_client(
 _CLIENTS: Mapping[
     ProtocolName, Callable[[MeasurementPlan, VirtualWorld, Scenario, TransportOptions], Client]
 ] = MappingProxyType({"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client})
-"""Transport of a plan -> what makes its client and its server."""
+"""Function that makes client and server, by the transport of a plan."""
 
 
 class _FromTheStart:
-    """A client that first does again what a run before has done, and tells if it comes out otherwise."""
+    """A client that first repeats the transactions of an earlier run, and checks that they are equal."""
 
     def __init__(self, client: Client, plan: MeasurementPlan, folder: Path, link: str) -> None:
         self._client = client

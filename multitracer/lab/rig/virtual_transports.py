@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 
 _ERRORS = {"refused": errno.ECONNREFUSED, "timed out": errno.ETIMEDOUT}
-"""Why our TCP ended a connection -> the error that a socket raises; for anything else that of a reset."""
+"""Error number that a socket raises, by the reason of our TCP; by default that of a reset."""
 
 
 class VirtualConnection(Application):
-    """The client's end of a connection; its methods let virtual time pass.
+    """The client's endpoint of a connection; its methods advance virtual time.
 
     Parameters
     ----------
     world : VirtualWorld
-        The time.
+        The modelled network with its time.
     host : SimulatedHost
-        The client's.
+        Host of the client.
     """
 
     def __init__(self, world: VirtualWorld, host: SimulatedHost) -> None:
@@ -66,7 +66,7 @@ class VirtualConnection(Application):
 
     @classmethod
     def dial(cls, world: VirtualWorld, host: SimulatedHost, timeout_s: float) -> VirtualConnection:
-        """Return a connection to the server; an OSError says why there is none."""
+        """Return a connection to the server; raise OSError with the reason if it fails."""
         made = cls(world, host)
         made.settimeout(timeout_s)
         tcp = made._socket.connection
@@ -98,7 +98,7 @@ class VirtualConnection(Application):
         return octets
 
     def close(self) -> None:
-        """Close it; what was sent is still delivered, what comes from now on is answered by a RST."""
+        """Close it; sent data are still delivered, data that arrive later are answered by a RST."""
         tcp = self._socket.connection
         self._is_closed = True
         if tcp.state is ConnectionState.CLOSED:
@@ -163,12 +163,12 @@ class _Served(Application):
 
 
 class VirtualTcp:
-    """A mobile that measures, and the fixed host that listens; closed sockets are forgotten.
+    """A mobile that measures, and the fixed host that listens; closed sockets are removed.
 
     Parameters
     ----------
     world : VirtualWorld
-        Whose hosts they are.
+        The modelled network with its hosts.
     mobile : str
         Name of the host that measures.
     """
@@ -196,7 +196,7 @@ class VirtualTcp:
 
 
 _HEADER_BYTES, _SEALED_HEADER_BYTES = 53, 77
-"""What of a packet is no data of a segment, as `CentaurusConfig.segment_bytes` counts it."""
+"""Header bytes of a packet, as `CentaurusConfig.segment_bytes` counts them."""
 SERVER_ADDRESS = (str(IPv4Address(host_address(FIXED))), SERVER_PORT)
 
 
@@ -210,7 +210,7 @@ class VirtualEndpoint:
     world : VirtualWorld
         The link and the time.
     host : SimulatedHost
-        Where it is.
+        Host of the endpoint.
     port : int
         Its UDP port.
     arrived : callable, optional
@@ -244,7 +244,7 @@ class VirtualEndpoint:
         return self.worker.send(address, kind, data, self.clock(), lifetime_ns=lifetime_ns)
 
     def work(self, wait_s: float = 0.0) -> list[Event]:
-        """Take one small step; if there is nothing to do, let at most so much time pass until there is."""
+        """Do one small step; if there is nothing to do, advance time by at most `wait_s`."""
         self.worker.on_timer(self.clock())
         packet = self.worker.outgoing(self.clock())
         if packet is not None:
@@ -298,12 +298,12 @@ class VirtualEndpoint:
 
 
 class VirtualUdp:
-    """Both ends of CentaurusComm, the server at work whenever it has something to do.
+    """Both endpoints of CentaurusComm; the server works whenever it has something to do.
 
     Parameters
     ----------
     world : VirtualWorld
-        What they live in.
+        The modelled network.
     mobile : str
         Name of the host that measures.
     options : TransportOptions
@@ -330,7 +330,7 @@ class VirtualUdp:
         self._alarm_ns: int | None = None
 
     def _work(self) -> None:
-        """Let the server do all that it can do now, then set its alarm."""
+        """Let the server do all its present work, then set its timer."""
         self._server.work(0.0)
         while self._fixed.did_something:
             self._server.work(0.0)
@@ -349,14 +349,14 @@ class VirtualUdp:
 
 
 class VirtualWay:
-    """A UDP port of a host, from which datagrams go to one peer; `take` lets virtual time pass.
+    """A UDP port of a host, from which datagrams go to one peer; `take` advances virtual time.
 
     Parameters
     ----------
     world : VirtualWorld
         The link and the time.
     host : SimulatedHost
-        Where the port is; the next free one.
+        Host of the port, which is the next free one.
     remote : Endpoint
         The peer.
     """
@@ -371,7 +371,7 @@ class VirtualWay:
         host.bind(self._port, self._inbox.append)
 
     def send(self, octets: bytes) -> None:
-        """Send a datagram; an OSError says that the interface refused it."""
+        """Send a datagram; raise OSError if the interface refuses it."""
         if not self._host.send_datagram(self._port, self._remote, octets):
             raise OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))
 
@@ -383,7 +383,7 @@ class VirtualWay:
         return self._inbox.popleft().payload if self._inbox else None
 
     def close(self) -> None:
-        """Let the port go."""
+        """Release the port."""
         self._host.unbind(self._port)
 
 
@@ -393,11 +393,11 @@ class VirtualWtcp:
     Parameters
     ----------
     world : VirtualWorld
-        Whose hosts they are.
+        The modelled network with its hosts.
     mobile : str
         Name of the host that measures.
     config : WtcpConfig
-        Of both ends.
+        Configuration of both endpoints.
     """
 
     def __init__(self, world: VirtualWorld, mobile: HostName, config: WtcpConfig) -> None:
@@ -415,7 +415,10 @@ class VirtualWtcp:
         self._fixed.bind(SERVER_PORT, self._take)
 
     def dial(self, timeout_s: float) -> WtcpClientStream:
-        """Return a new connection from the mobile to the server; an OSError says why there is none."""
+        """Return a new connection from the mobile to the server.
+
+        Raise OSError with the reason if it fails.
+        """
         way = VirtualWay(self._world, self._mobile, Endpoint(self._fixed.address, SERVER_PORT))
         stream = WtcpClientStream(way, self._config, self._world.random_bytes)
         stream.open(timeout_s)
@@ -429,7 +432,7 @@ class VirtualWtcp:
         self._work()
 
     def _work(self) -> None:
-        """Let the server do all that it can do now, then set its alarm."""
+        """Let the server do all its present work, then set its timer."""
         self._service.serve()
         while (packet := self._service.worker.outgoing(self._clock())) is not None:
             self._send(packet)

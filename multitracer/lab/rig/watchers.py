@@ -1,4 +1,4 @@
-"""What a measurement in virtual time writes beside transactions.csv: the radio, and captures if asked."""
+"""Logs of a measurement in virtual time besides transactions.csv: the radio, and captures if requested."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ _RAT: dict[type, str] = {
     CapacityConfig: "",
     SwitchedConfig: "",
 }
-"""A capacity trace and a switched link do not tell of which technology they are."""
+"""Radio technology by link; a capacity trace and a switched link have none."""
 
 
 def modem_profile(config: AnyLinkConfig) -> str:
-    """Return the profile, and the voice, of a modem on such a link: for CDPD that of a real one."""
+    """Return the profile of a modem on such a link; for CDPD that of a real modem."""
     return "rehearsal_cdpd" if isinstance(config, CdpdConfig) else "rehearsal_link"
 
 
 def modem_values(reading: RadioReading, config: AnyLinkConfig) -> dict[str, object]:
-    """Return what `multitracer.lab.rehearsal.modem` is told: columns of RADIO, None for what is not known."""
+    """Return the values for `multitracer.lab.rehearsal.modem`: columns of RADIO, None if not known."""
     return {
         "rat": _RAT.get(type(config), "GSM"),
         "rssi_dbm": reading.rssi_dbm,
@@ -74,9 +74,9 @@ class RigModemLog:
     Parameters
     ----------
     stream : binary file
-        Where to.
+        Output.
     config : LinkConfig, CdpdConfig or BluetoothConfig
-        The link; its kind tells which modem it has.
+        The link; its kind decides the modem.
     host : str
         The mobile's name.
     clock : SimulatedClock
@@ -125,7 +125,7 @@ class RigModemLog:
 
 MODEM = "modem-0.jsonl"
 _SNAP_BYTES = 96
-"""Of each packet in a capture: all headers."""
+"""Snap length of a capture: all headers."""
 
 
 class RigRecorder(WorldObserver):
@@ -172,7 +172,7 @@ class RigRecorder(WorldObserver):
     # --- what it observes ---
 
     def reading(self, host: HostName, reading: RadioReading, *, now_ns: int) -> None:
-        """Write what the modem says."""
+        """Write the reading of the modem."""
         del host
         self._now_ns = now_ns
         self._modem.reading(reading, now_ns=now_ns)

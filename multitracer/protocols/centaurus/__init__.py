@@ -2,10 +2,10 @@
 
 Objects of an application, packets of a medium and `now_ns` come in; packets, objects and events come out.
 `UdpWorker`, `SerialMaster` and `SerialSlave` are endpoints, `CentaurusConfig` their options; `events` is what
-they report. Level I (`level1_udp.py`, `level1_serial.py`) is the medium, Level II (`level2.py`) who offers a
-message when.
+they report. Level I (`level1_udp.py`, `level1_serial.py`) is the medium. Level II (`level2.py`) decides which
+end offers a message, and when.
 
-What must hold: an object is delivered whole and once, or its sender learns that it was not. Memory for a peer
-is bounded, and nobody gets much more octets than he sent before he has proved his address. The wire format,
-and what is the paper's and what is ours, is in docs/centauruscomm.md.
+What must hold: an object is delivered completely and once, or its sender learns that it was not. Memory for a
+peer is bounded. A peer whose address is not proven gets at most a few times the octets that it sent.
+docs/centauruscomm.md has the wire format, and says what comes from the paper and what is our own.
 """

@@ -16,9 +16,9 @@ class ObjectDelivered(NamedTuple):
     time_ns: int
     peer: Address
     handle: int
-    """What `send` returned."""
+    """Handle of the object, as `send` returned it."""
     sessions: int
-    """Sessions in which it was offered."""
+    """Number of sessions in which the object was offered."""
     segments: int
     """Segments into which it was cut."""
     segments_sent: int
@@ -33,16 +33,16 @@ class Received(NamedTuple):
     kind: int
     """The object's class."""
     stamp_ns: int
-    """Its sender's time stamp."""
+    """Time stamp of the sender."""
     data: bytes
     payload_bytes: int
     """Payload bytes that arrived for it, duplicates included."""
     began_ns: int
-    """When its first segment arrived."""
+    """Time at which the first segment arrived."""
 
 
 class Rejected(NamedTuple):
-    """The peer does not want an object; it is no longer sent."""
+    """The peer rejected an object; it is no longer sent."""
 
     time_ns: int
     peer: Address
@@ -95,7 +95,7 @@ class PeerFound(NamedTuple):
 
 
 class PeerLost(NamedTuple):
-    """Serial: a slave left several polls unanswered."""
+    """Serial line: a slave did not answer several polls."""
 
     time_ns: int
     peer: Address
@@ -106,20 +106,20 @@ Event = ObjectDelivered | Received | Rejected | Expired | SessionEnded | ClockCo
 
 @dataclass(slots=True)
 class Counters:
-    """What was dropped, by reason, since the start."""
+    """Counts of dropped packets and sessions since the start, by reason."""
 
     packets_received: int = 0
     packets_sent: int = 0
     malformed: int = 0
-    """No packet of ours, or no message of Level II."""
+    """Datagrams that are not CentaurusComm packets, or hold no message of Level II."""
     checksum: int = 0
     authentication: int = 0
     unknown_session: int = 0
     """Late packets of sessions that are over, and spoofed ones."""
     refused: int = 0
-    """Offers that a limit on peers or memory left unanswered."""
+    """Offers that were not answered because of a limit on peers or memory."""
     crowded_out: int = 0
-    """Sessions of unproven peers that gave way to newer ones."""
+    """Sessions of unproven peers that were ended to accept newer ones."""
     amplification: int = 0
     """Packets not sent, because an unproven peer had not sent a third of them."""
     duplicate_segments: int = 0

@@ -6,8 +6,8 @@ Rules of this file:
   names the slave in both directions. One line may carry one slave or several.
 - One session at a time over all lines, as paper 000 describes it. The known slaves are visited round-robin;
   between rounds one station that was not found yet is probed.
-- SENT comes when the line's output is drained, so nothing is queued behind a packet in a driver's buffer.
-- A slave is trusted to be where its line leads: no address needs proof. The nonces are used all the same.
+- SENT is indicated when the output of the line is drained, so no packet waits in the buffer of the driver.
+- A slave is trusted to be at the end of its line, so no address needs a proof. The nonces are still used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _LOST_AFTER = 3  # polls without an answer: one or two are lost to noise. Ours; not measured
 _PROBE_PAUSES = 5
-"""While slaves are known, a probe of another station follows the last one after this many `probe_ns`."""
+"""Time between two probes of unknown stations while slaves are known, in units of `probe_ns`."""
 
 Station = tuple[int, int]
 
@@ -122,7 +122,7 @@ class SerialMaster(SerialWorker):
         return due_ns if armed_ns is None else min(due_ns, armed_ns)
 
     def on_timer(self, now_ns: int) -> None:
-        """End the sessions and objects whose time is over."""
+        """End the sessions and objects whose lifetime is over."""
         super().on_timer(now_ns)
         session = self._visiting
         if session is None or not session.level2.is_unanswered:

@@ -2,10 +2,12 @@
 
 Rules of this file:
 
-- One session with each peer. If both ends establish one at a time, that with the larger number survives.
-- A stranger's OBJ makes a half-open session: it gets at most three times its bytes, costs a bounded amount of
-  memory, and ends no other session. It counts once PK or DONE echo the nonce of our PROCEED, which costs no
-  round trip. An OBJ with a nonce of an earlier session (its token) counts at once.
+- One session with each peer. If both ends establish a session at the same time, the one with the larger
+  number survives.
+- An OBJ from an unknown peer makes a half-open session: the peer gets at most three times the bytes that it
+  sent, the session takes a bounded amount of memory, and it ends no other session. The session becomes valid
+  when PK or DONE echo the nonce of our PROCEED, which needs no extra round trip. An OBJ with a nonce of an
+  earlier session (its token) is valid at once.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class UdpWorker(Worker):
     config : CentaurusConfig, optional
         Its options.
     random_bytes : callable
-        Returns so many bytes that nobody can guess, such as `os.urandom`.
+        Returns the given number of unpredictable bytes, such as `os.urandom`.
 
     Examples
     --------
@@ -80,7 +82,7 @@ class UdpWorker(Worker):
 
     @property
     def half_open(self) -> int:
-        """Sessions whose initiator's address is not proven."""
+        """Number of sessions whose initiator has not proven its address."""
         return len(self._half_open)
 
     def receive(self, octets: bytes, address: Address, now_ns: int) -> None:
@@ -109,7 +111,7 @@ class UdpWorker(Worker):
         return min(times, default=None)
 
     def on_timer(self, now_ns: int) -> None:
-        """End the sessions and objects whose time is over, a bounded number at a time."""
+        """End the sessions and objects whose lifetime is over, a bounded number at a time."""
         super().on_timer(now_ns)
         for _ in range(_HALF_OPEN_A_STEP):
             oldest = next(iter(self._half_open.values()), None)
@@ -142,7 +144,7 @@ class UdpWorker(Worker):
             self._end(next(iter(self._half_open.values())), "crowded out", now_ns)
 
     def _prove(self, session: CentaurusSession, now_ns: int) -> None:
-        """Make a half-open session the session with its peer, whose address is now proven."""
+        """Make a half-open session the valid session with its peer; the peer's address is now proven."""
         peer = self.peers.get(session.address) or self._new_peer(session.address, now_ns)
         if peer is None:
             self.counters.refused += 1
@@ -175,7 +177,7 @@ class UdpWorker(Worker):
         return peer
 
     def _evict(self, now_ns: int, host: Address = None) -> bool:
-        """Forget a peer that waits for nothing and whose memory is no longer needed."""
+        """Delete the state of a peer that waits for nothing and is no longer needed."""
         for address in list(self.peers)[:_EVICTION_TRIES] if host is None else self._ports_of(host):
             peer = self.peers[address]
             if peer.session is None and not len(peer.outgoing) and peer.keep_until_ns() <= now_ns:

@@ -2,13 +2,13 @@
 
 Rules of this file:
 
-- Level I sets it in motion: with an indication (POLL, HELO, SENT, which never travel) or a message. It asks
-  for the next message with `outgoing` and reports each one's SENT before it asks again.
-- A session is a sequence of turns. In a turn one end offers one object, or says NOPE. Peer-to-peer the
+- Level I drives it with an indication (POLL, HELO, SENT, which are never sent over the medium) or a message.
+  It asks for the next message with `outgoing`, and reports SENT for each before it asks again.
+- A session is a sequence of turns. In a turn one end offers one object, or sends NOPE. Peer-to-peer the
   initiator has the first turn, master-slave the slave; then the other end has one (ours). With the extension
-  "several messages" turns alternate until both ends said NOPE.
-- No control message is repeated. What gets lost leaves the session hanging until Level I's watchdog ends it.
-- A message that the state does not expect is late or a duplicate: it changes nothing.
+  "several messages" turns alternate until both ends sent NOPE.
+- No control message is repeated. If one is lost, the session waits until the watchdog of Level I ends it.
+- A message that the state does not expect is late or a duplicate, and is ignored.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Sending:
         )
 
     def sent(self) -> None:
-        """Handle SENT: the segment has left; its bit means sent, not received."""
+        """Handle SENT: mark the segment as sent (not as received)."""
         if self._unsent is None:
             return
         self.object.bitmap.set(self._unsent)
@@ -152,7 +152,7 @@ class Sending:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the peer said PROCEED."""
+        """Whether the peer answered PROCEED."""
         return self._proceeded
 
     def proceed(self, message: Proceed) -> bool:
@@ -252,7 +252,7 @@ class Receiving:
         shared.counters.duplicate_segments += not taken
 
     def answers(self, message: ObjectDone) -> bool:
-        """Return whether a DONE answers our PROCEED; one that left early does not."""
+        """Return whether a DONE answers our PROCEED; a DONE that was sent before it does not."""
         return message.nonce == self._nonce
 
     def done(self, message: ObjectDone, now_ns: int) -> ObjectAck | Proceed | None:
@@ -295,7 +295,7 @@ class Indication(Enum):
     HELO = auto()
     """Master-slave: the session is established, poll the slave."""
     SENT = auto()
-    """The last message has left."""
+    """The last message was sent."""
 
 
 class Level2State(Enum):
@@ -303,7 +303,7 @@ class Level2State(Enum):
 
     IDLE = auto()
     TURN = auto()
-    """Its own turn: Level I may ask for an offer."""
+    """It is this end's turn: Level I may ask for an offer."""
     SENDING = auto()
     WAIT_OFFER = auto()
     RECEIVING = auto()

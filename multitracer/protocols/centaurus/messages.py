@@ -34,9 +34,9 @@ class Extension(IntFlag):
     EARLY_START = 1
     """The first segments leave with OBJ, before PROCEED."""
     SEVERAL = 2
-    """A session lasts until neither end has a message left."""
+    """Several messages in one session: it lasts until neither end has a message to send."""
     PATH_MTU = 4
-    """Segments as long as the path and the receiver allow."""
+    """Segments as long as the path MTU and the receiver allow."""
 
     @property
     def names(self) -> list[str]:
@@ -49,13 +49,13 @@ class CentaurusConfig:
     """Options of a Level I; the limits bound the memory that peers can claim."""
 
     watchdog_ns: int = 10 * NS_PER_S
-    """Silence that destroys a session; every valid packet and every SENT re-arms it."""
+    """Time without a valid packet or a SENT after which a session ends."""
     cap_ns: int = 300 * NS_PER_S
     """Age that destroys a session whatever it does: 256 KiB at 9.6 kb/s take 220 s."""
     lifetime_ns: int = 600 * NS_PER_S
-    """How long an outgoing object is tried, unless `send` says otherwise."""
+    """Default time during which an outgoing object is offered; `send` can change it."""
     max_lifetime_ns: int = 3600 * NS_PER_S
-    """How long a received part, or the memory that a message was received, is kept at most."""
+    """Maximum time for which a partly received object, or the record that one was received, is stored."""
 
     accepts: frozenset[int] | None = None
     """Classes of objects that are taken; None takes every class."""
@@ -63,7 +63,7 @@ class CentaurusConfig:
     early_segments: int = 16
     """Segments that may leave before PROCEED, with early start: 8192 bytes."""
     segment_bytes: int = MAX_SEGMENT_BYTES
-    """With path-MTU-sized segments: what the path carries less 53 bytes (77 with a key) of headers."""
+    """Segment size with the extension PATH_MTU: the path MTU less 53 bytes (77 with a key) of headers."""
     key: bytes | None = None
     """Pre-shared key: every packet carries an HMAC, and packets without are dropped."""
 
@@ -72,13 +72,13 @@ class CentaurusConfig:
     max_peers_per_host: int = 64
     """Peers with one IP address."""
     max_half_open: int = 1024
-    """Sessions whose initiator's address is not proven; beyond, the oldest gives way."""
+    """Maximum half-open sessions (address not proven); a new one then ends the oldest."""
     max_classes: int = 32
     """Classes of objects that one peer may use."""
     max_partials: int = 4
-    """Objects of one peer that are received in part; beyond, the one that waits longest gives way."""
+    """Maximum partly received objects of one peer; a new one then replaces the one that waits longest."""
     max_partial_bytes: int = 64 << 20
-    """Bytes of all partial objects together; beyond, offers are not answered."""
+    """Maximum bytes of all partial objects together; above it, offers are not answered."""
     max_outgoing: int = 64
     """Objects that may wait for one peer."""
     max_outgoing_bytes: int = 64 << 20
@@ -87,7 +87,7 @@ class CentaurusConfig:
     probe_ns: int = NS_PER_S
     """Serial: how long a polled slave may take for its first answer."""
     visit_ns: int = 200 * NS_PER_MS
-    """Serial: the master's pause between two sessions when it has nothing to send."""
+    """Serial line: time between two sessions of the master when it has nothing to send."""
 
     def __post_init__(self) -> None:
         if not 0 < self.watchdog_ns <= self.cap_ns:
@@ -145,11 +145,11 @@ class Bitmap:
         return Bitmap(self.slots, self._bits | other._bits)
 
     def set(self, slot: int) -> None:
-        """Mark a slot as held."""
+        """Set the bit of a slot."""
         self._bits |= 1 << slot
 
     def missing(self, first: int) -> int | None:
-        """Return the lowest slot from `first` on that is 0, None if there is none."""
+        """Return the lowest slot at or above `first` whose bit is 0; None if there is none."""
         rest = ~self._bits >> first
         slot = first + (rest & -rest).bit_length() - 1
         return slot if slot < self.slots else None
@@ -166,7 +166,7 @@ class Bitmap:
 
 
 def octets_of(slots: int) -> int:
-    """Return how many octets the bitmap of so many slots takes."""
+    """Return the size in octets of a bitmap for this number of slots."""
     return (slots + 7) // 8
 
 
@@ -184,13 +184,13 @@ class RejectReason(IntEnum):
     CLASS = 1
     """The class is not accepted."""
     NEWER = 2
-    """A newer copy is held."""
+    """The receiver has a newer version."""
     SIZE = 3
-    """It is too large, or cut too finely."""
+    """The object is too large, or its segments are too small."""
 
 
 class Offer(NamedTuple):
-    """What an end can do: the extensions it may use and the longest segment it accepts, in bytes."""
+    """Capabilities of an end: extensions that it may use, and the longest segment that it accepts, bytes."""
 
     extensions: int
     segment_bytes: int
@@ -217,10 +217,10 @@ class Obj(NamedTuple):
     """Time until it expires."""
     segment_bytes: int
     token: int
-    """A nonce that the receiver gave out in an earlier session; 0 if there is none."""
+    """A nonce that the receiver issued in an earlier session; 0 if there is none."""
     offer: Offer
     padding: int = 0
-    """Zero octets at the end, so that the answer is no more than three times as long."""
+    """Number of zero octets at the end, so that the answer is at most three times as long."""
 
 
 class Rej(NamedTuple):
@@ -232,7 +232,7 @@ class Rej(NamedTuple):
 
 
 class Proceed(NamedTuple):
-    """The object is wanted: the segments whose bits are 0."""
+    """Request for the segments of an object whose bits are 0."""
 
     kind: int
     stamp_ns: int
@@ -286,7 +286,7 @@ _NOPE = struct.Struct("!2sBBH")
 
 PK_OVERHEAD = _PK.size
 _MAX_PADDING = 256
-"""Octets of 0 that make a first packet as long as its answer (docs/centauruscomm.md)."""
+"""Maximum zero octets that pad a first packet (docs/centauruscomm.md)."""
 
 
 def encode(message: Message) -> bytes:
@@ -323,7 +323,7 @@ def decode(octets: bytes) -> Message | None:
 
 
 def padding_for(slots: int, *, proceed_overhead: int, obj_overhead: int) -> int:
-    """Return how many octets an OBJ is padded by, so that its PROCEED is at most three times as long."""
+    """Return the padding of an OBJ in octets, so that its PROCEED is at most three times as long."""
     longest = proceed_overhead + _PROCEED.size + octets_of(slots)
     return max(0, -(-longest // 3) - obj_overhead - _OBJ.size)
 

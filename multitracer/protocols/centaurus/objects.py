@@ -1,4 +1,4 @@
-"""The objects of an end: those that go out to a peer, those that came in, and what all sessions share."""
+"""The objects of an end: outgoing ones, received ones, and the state that all sessions share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 _FRUITLESS_LIMIT = 2
-"""One may be chance, two mean a path that passes no long packets. RFC 8899, 5.1.2 takes 3."""
+"""Fruitless sessions after which long packets are taken to be dropped by the path. RFC 8899, 5.1.2 takes
+3."""
 
 
 @dataclass(slots=True)
@@ -39,13 +40,13 @@ class OutgoingObject:
     data: bytes
     expires_ns: int
     segment_bytes: int = 0
-    """Set when it is first offered; kept, so that a bitmap of an earlier session still fits."""
+    """Set at the first offer; it stays, so that a bitmap of an earlier session still fits."""
     bitmap: Bitmap = field(default_factory=lambda: Bitmap(0))
-    """What need not be sent: as the last PROCEED said, and what was sent since."""
+    """Segments that need not be sent: those in the last PROCEED, and those sent since."""
     sessions: int = 0
     segments_sent: int = 0
     fruitless: int = 0
-    """Sessions after which the peer held nothing of it."""
+    """Sessions after which the peer still had no segment of the object."""
 
     @property
     def slots(self) -> int:
@@ -132,12 +133,12 @@ class OutgoingTable:
 
 
 _BYTES_PER_SEGMENT = 100
-"""What Python keeps beside the data of a stored segment."""
+"""Memory that Python needs for a stored segment in addition to its data."""
 
 
 @dataclass(slots=True)
 class Partial:
-    """An object that is being received; it is kept when its session ends."""
+    """An object that is partly received; it stays when its session ends."""
 
     kind: int
     stamp_ns: int
@@ -176,7 +177,7 @@ class Partial:
         return taken
 
     def joined(self) -> bytes:
-        """Return the whole message."""
+        """Return the complete message."""
         return b"".join(self.segments[slot] for slot in range(self.bitmap.slots))
 
 
@@ -186,7 +187,7 @@ class Accepted:
 
     stamp_ns: int
     keep_until_ns: int
-    """Until then its sender may still ask for an acknowledgment that got lost."""
+    """Time until which the sender may ask again for a lost acknowledgment."""
 
 
 class Acceptance:
@@ -243,7 +244,7 @@ class Peer:
         self.outgoing = OutgoingTable()
         self.acceptance = Acceptance()
         self.offer = Offer(0, SEGMENT_BYTES)
-        """What it is capable of, as last heard."""
+        """Capabilities of the peer, as last received."""
         self.token = NO_TOKEN
         """The last nonce that it gave out: proof that we live at our address."""
         self.nonces: dict[int, bool] = {}
@@ -286,7 +287,7 @@ class EndpointState:
 
     @property
     def offer(self) -> Offer:
-        """What this end can do."""
+        """Capabilities of this end."""
         longest = self.config.segment_bytes if self.config.extensions & Extension.PATH_MTU else SEGMENT_BYTES
         return Offer(self.config.extensions, longest)
 

@@ -1,8 +1,8 @@
 """Level I's header, the same on every medium, and the HMAC after the message (our own definition).
 
-A checksum tells a damaged packet, the session number a late one, and the sender's clock compares clocks.
-On a serial line the station number counts as if it stood before the packet: a frame that noise readdressed
-does not pass.
+The checksum detects damaged packets, the session number late ones; the sender's time stamp serves to compare
+clocks. On a serial line the checksum also covers the station number, so that a frame whose address was
+changed by noise is dropped.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def frame(station: int, packet: bytes) -> bytes:
 
 
 class CentaurusFrameReader:
-    r"""Finds frames in the octets of a line, which arrive in pieces of any size.
+    r"""Finds frames in the octets of a line, which arrive in chunks of any size.
 
     Examples
     --------

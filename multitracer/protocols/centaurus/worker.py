@@ -1,9 +1,9 @@
 """Level I's common part on every medium: the sessions, their watchdog, and the worker's small steps.
 
-The application (or its driver) calls `receive` for what arrived, `outgoing` for the next packet, `sent` when
-that packet left, `on_timer` at `next_timer`, and handles `take_events` before the next call. None of them
-blocks, and each handles one packet or a bounded number of timers. `now_ns` never runs backwards; it is also
-the clock in the packets, so it should count from 1970.
+The application (or its driver) calls `receive` for each packet that arrived, `outgoing` for the next packet
+to send, `sent` when that packet was sent, `on_timer` at `next_timer`, and handles `take_events` before the
+next call. None of them blocks, and each handles one packet or a bounded number of timers. `now_ns` never runs
+backwards; it is also the clock in the packets, so it should count from 1970.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _AMPLIFICATION = 3
-"""What an unproven peer gets at most, in bytes for each byte that came from it (as QUIC, RFC 9000, 8.1)."""
+"""Maximum bytes sent to an unproven peer for each byte received from it (as QUIC, RFC 9000, 8.1)."""
 
 
 class MetPeer(Peer):
@@ -54,7 +54,7 @@ class MetPeer(Peer):
         self.answers_polls = False
         """Serial: whether it answers polls."""
         self.failures = 0
-        """Serial: polls left unanswered in a row."""
+        """Serial line: number of consecutive polls without an answer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +69,7 @@ class CentaurusSession:
     """Whether this end established it."""
     started_ns: int
     armed_ns: int
-    """When the watchdog was armed last."""
+    """Time at which the watchdog was last armed."""
     proven: bool = False
     """Whether the peer's address is proven; always where we established the session, and on a serial line."""
     clock_ns: int = 0
@@ -80,7 +80,7 @@ class CentaurusSession:
     is_queued: bool = False
     is_over: bool = False
     asked_ns: int | None = None
-    """When the first copy of the control message left that has no answer yet."""
+    """Time at which the control message without an answer was first sent; None if there is none."""
     due_ns: int | None = None
     best: tuple[int, int] | None = None
     """Uncertainty and offset of the tightest comparison of clocks."""
@@ -94,16 +94,16 @@ class CentaurusSession:
         return self.proven or self.sent_bytes + octets <= _AMPLIFICATION * self.received_bytes
 
     def on_packet(self, octets: int, clock_ns: int, now_ns: int) -> None:
-        """Note a valid packet: it re-arms the watchdog."""
+        """Note a valid packet, and restart the watchdog."""
         self.clock_ns = max(self.clock_ns, clock_ns)
         self.armed_ns = now_ns
         self.received_bytes += octets
 
     def compare(self, clock_ns: int, now_ns: int) -> None:
-        """Compare clocks: the peer's read `clock_ns` between our question and its answer, which arrives now.
+        """Compare clocks: the peer's clock showed `clock_ns` between our question and its answer at `now_ns`.
 
-        The caller leaves out what is older than anything heard before: a late copy answers nothing. A
-        question that was repeated counts from its first copy: nobody knows which one was answered.
+        The caller must leave out answers older than one received before: they are late duplicates. A
+        repeated question counts from its first transmission, because any of them may have been answered.
         """
         if self.asked_ns is None:
             return
@@ -130,7 +130,7 @@ class Timed(Protocol):
     """An object with a timer."""
 
     due_ns: int | None
-    """When its entry fires, None if it has none."""
+    """Time at which the timer fires; None if no timer is set."""
 
 
 T = TypeVar("T", bound=Timed)
@@ -146,7 +146,7 @@ class Timers(Generic[T]):
 
     @property
     def next_ns(self) -> int | None:
-        """When the next entry fires; it may be a dead one."""
+        """Time at which the next timer fires; that timer may be cancelled already."""
         return self._heap[0][0] if self._heap else None
 
     def arm(self, timed: T, when_ns: int) -> None:
@@ -210,7 +210,7 @@ class Worker(ABC):
 
     @property
     def counters(self) -> Counters:
-        """What was dropped, by reason."""
+        """Counts of what was dropped, by reason."""
         return self._shared.counters
 
     # -- the application's side ------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class Worker(ABC):
     # -- the medium's side -----------------------------------------------------------------------------
 
     def outgoing(self, now_ns: int) -> Outgoing | None:
-        """Return the next packet, None if there is none now; call `sent` when it has left."""
+        """Return the next packet; None if there is none now. Call `sent` when it was sent."""
         while True:
             while self._ready:
                 session = self._ready.popleft()
@@ -304,7 +304,7 @@ class Worker(ABC):
         return Outgoing(octets, session.address, session)
 
     def sent(self, packet: Outgoing, now_ns: int) -> None:
-        """Handle SENT: the packet was passed to the stack (UDP), or has left completely (serial)."""
+        """Handle SENT: the packet was passed to the stack (UDP), or is completely sent (serial line)."""
         session = packet.session
         session.awaits_sent = False
         if session.is_over:
@@ -318,7 +318,7 @@ class Worker(ABC):
         return self._timers.next_ns
 
     def on_timer(self, now_ns: int) -> None:
-        """End the sessions and objects whose time is over, a bounded number at a time."""
+        """End the sessions and objects whose lifetime is over, a bounded number at a time."""
         for _ in range(_TIMERS_A_STEP):
             due = self._timers.pop(now_ns)
             if due is None:
@@ -375,7 +375,7 @@ class Worker(ABC):
         return session
 
     def _establish(self, session: CentaurusSession, now_ns: int) -> None:
-        """Make a session the session with its peer, whose address is proven or needs no proof."""
+        """Make this the valid session with its peer; the address is proven, or needs no proof."""
         if session.peer.session is not None:
             self._end(session.peer.session, "replaced", now_ns)
         session.proven = True

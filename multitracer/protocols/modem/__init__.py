@@ -1,10 +1,10 @@
-"""Modems' reports of their radio: a conversation in AT commands, and the decoding of its answers.
+"""Radio readings of modems: AT commands, and the decoding of their answers.
 
-Bytes of a serial line come in; `conversation.py` pairs questions with answers and keeps what comes unasked.
+Bytes of a serial line come in; `conversation.py` matches answers to commands and stores unsolicited lines.
 `decode.py` turns an answer into values of the table `radio`, in the units of 3GPP (dBm, dB, %). Read these
 two first. One module per vendor decodes its commands; `standard.py` those of TS 27.007, `tools.py` the output
-of mmcli and qmicli. Which commands are asked of which modem is data (collectors/profiles).
+of mmcli and qmicli. The profiles in collectors/profiles state which commands each kind of modem gets.
 
-What must hold: a modem may answer anything. Answers are bounded; a value that is not understood or cannot be
-is NA, never 0, and its raw text stays in the log.
+What must hold: a modem may answer anything. The size of an answer is bounded. A value that is not understood
+or is impossible is NA, never 0, and its raw text stays in the log.
 """

@@ -1,9 +1,10 @@
 """One command at a time over a line on which a modem may also send unsolicited lines.
 
-Sans-IO: octets and times are passed in. A question is answered by everything that comes up to a final
-result (`OK`, `ERROR`, `+CME ERROR: n`); what comes while nothing is asked is unasked. Times are nanoseconds
-of any one clock. An answer that does not come in time is given up; what then still comes of it is unasked, so
-that the next command cannot be mistaken for it: `is_quiet` says when nothing more is on its way.
+Sans-IO: octets and times are passed in. The answer to a command is everything up to a final result (`OK`,
+`ERROR`, `+CME ERROR: n`); lines that arrive while no command is pending are unsolicited. Times are
+nanoseconds of any one clock. An answer that does not arrive in time is abandoned; its late lines count as
+unsolicited, so that they are not taken for the answer to the next command: `is_quiet` shows when no more
+octets are expected.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from multitracer.errors import LocalProtocolError
 from multitracer.protocols.modem.grammar import is_final
 
 MOST_BYTES = 1 << 16
-"""What is kept of an answer, and of a line that does not end."""
+"""Maximum size of an answer, and of a line without an end."""
 _END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -30,12 +31,12 @@ class CommandAnswer:
     asked_ns: int
     answered_ns: int
     lost_bytes: int = 0
-    """What came beyond the most that is kept."""
+    """Octets beyond the maximum size, which were discarded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsolicited:
-    """Whole lines that arrived while no command was pending."""
+    """Complete lines that arrived while no command was pending."""
 
     raw: bytes
     at_ns: int
@@ -91,12 +92,12 @@ class Conversation:
         return events
 
     def give_up(self, now_ns: int) -> CommandAnswer:
-        """Return the part of an answer that has arrived; the rest is no longer awaited.
+        """Return the part of the answer that has arrived, and stop waiting for the rest.
 
         Raises
         ------
         LocalProtocolError
-            If nothing is asked.
+            If no command is pending.
         """
         if self._command is None:
             raise LocalProtocolError("modem: nothing is asked; there is nothing to give up")

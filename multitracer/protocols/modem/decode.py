@@ -1,6 +1,6 @@
-"""From an answer of a modem or of its tools to readings of the radio.
+"""Decodes answers of a modem, or of modem tools, to radio readings.
 
-An answer is data: what is not understood is counted, nothing in it is looked up, formatted or run.
+An answer is data only: lines that are not understood are counted; nothing in it is evaluated or run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LINES: dict[str, Callable[[LineFields], list[Reading]]] = {
     "*MTBUSY": sierra.mtbusy,
     "*MTLINK": sierra.mtlink,
 }
-"""Prefix of a line -> what reads its fields."""
+"""Function that decodes the fields of a line, by the prefix of the line."""
 _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
     "!GSTATUS": sierra.gstatus,
     "+UCGED": ublox.ucged,
@@ -55,7 +55,7 @@ _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
     "+WS50": sierra.ws50,
     "S112": sierra.s112,
 }
-"""Name of a command -> what reads all lines of its answer, which need not begin with the name."""
+"""Function that decodes all lines of an answer, by the name of the command."""
 UNSOLICITED = "(unasked)"
 _UNSOLICITED_LINES = ("^RSSI",)
 _ALSO = {("+UCGED", "+RSRP"), ("+UCGED", "+RSRQ")}
@@ -77,11 +77,11 @@ def decode(command: str, raw: bytes) -> DecodedAnswer:
     Parameters
     ----------
     command : str
-        What was asked: an AT command, or the command line of a tool. Empty if it is not known; then answers
-        to any are taken, but those without a prefix of their own. `UNSOLICITED` if nothing was asked: then an
-        answer is one that came too late, and only what modems say by themselves is taken.
+        The AT command, or the command line of a tool. Empty if it is not known: then all answers that have a
+        prefix of their own are decoded. `UNSOLICITED` if no command was pending: then only lines that modems
+        send by themselves are decoded, because any other line is a late answer.
     raw : bytes
-        Everything that came, with echo, final result and whatever was not asked for in the middle.
+        All octets that arrived, with echo, final result and unsolicited lines between.
     """
     if match := _TOOL.match(command):
         return _of_tool(match[1], raw)

@@ -1,7 +1,7 @@
 """The grammar of AT answers: lines, prefixes, fields. Source: ITU-T V.250, 3GPP TS 27.007 clause 4.
 
-Real modems leave out the blank behind the colon, put blanks around commas, quote numbers or not, and pad with
-zeros. All of that is read. What is no number where one belongs is an error of the line, not a missing value.
+Real modems leave out the space after the colon, put spaces around commas, quote numbers or not, and pad with
+zeros. All of these forms are read. Text in place of a number is an error of the line, not a missing value.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     Reading = dict[str, Any]
-    """Columns of RADIO that a statement tells; what is absent is not known."""
+    """Values of one reading by column of RADIO; absent columns are not known."""
 
 LONGEST_LINE = 2000
-"""Characters; a longer line is no answer of any command asked here."""
+"""Maximum characters of a line; no known answer has a longer line."""
 MOST_FIELDS = 64  # bounds memory: the longest line of a profile has some 30 fields
 _PREFIXED = re.compile(r"([+!#^*%$][A-Z0-9_]{1,15})\s*:\s*(.*)", re.DOTALL)
 _FIELD = re.compile(r'\s*(?:"([^"]*)"|([^,]*))\s*(?:(,)|$)')
@@ -52,7 +52,7 @@ def fields_of(text: str) -> list[tuple[str, bool]]:
     Raises
     ------
     AnswerError
-        If there are more than any command has, or a quotation mark is left open.
+        If there are more fields than any command has, or a quotation mark is not closed.
     """
     fields: list[tuple[str, bool]] = []
     at = 0
@@ -109,7 +109,7 @@ class LineFields:
         return float(text)
 
     def plmn(self, country: int, network: int) -> str:
-        """Return MCC and MNC, that of two digits or three, as digits; empty if they are absent."""
+        """Return MCC and MNC (of two or three digits) as one string of digits; empty if they are absent."""
         mcc, mnc = self._number(country, _INTEGER), self._number(network, _INTEGER)
         return f"{mcc:0>3.3}{mnc:0>2.3}" if mcc and mnc else ""
 

@@ -1,7 +1,8 @@
 """Answers of Quectel modems: +QENG, +QCSQ, +QCAINFO, +QNWINFO.
 
 Source: recorded lines of EC2x, EM12, RM500 and their AT manuals. The unit of SINR depends on the firmware:
-some say dB, EC2x says 0 to 250 for dB = n / 5 - 20. Where a line does not tell which, only `sinr_raw` is set.
+some report dB, EC2x reports n = 0 to 250 with dB = n / 5 - 20. Where a line does not show which, only
+`sinr_raw` is set.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
 
 _LONG_LTE_FIELDS = 20
-"""With CQI and transmit power, as RM500 and EM12 write it; their SINR is in dB."""
+"""Fields of the long LTE form (RM500, EM12), with CQI and transmit power; its SINR is in dB."""
 _LARGEST_SINR_DB = 40
-"""Beyond it the value is in fifths of a dB above -20 (Quectel's manuals; 0 to 250)."""
+"""Larger values are in fifths of a dB above -20 dB (Quectel's manuals; 0 to 250)."""
 _POWER = (-160.0, 0.0)
 """dBm: wider than TS 36.133, 9.1.4 and TS 38.133, 10.1.6 report (-156 to -31)."""
 _QUALITY = (-50.0, 20.0)  # dB: wider than TS 36.133, 9.1.7 and TS 38.133 (RSRQ -43 to 20)

@@ -1,7 +1,7 @@
 """Answers of Sierra Wireless modems: AT!GSTATUS? of LTE modules, and the AirCards for CDPD.
 
 Source: recorded MC7455 and EM7590 answers; the AT manuals of DART 200, DART 300 and SB300. No command of a
-CDPD modem tells the share of time its channel was busy.
+CDPD modem reports the share of time for which its channel was busy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _DIAGNOSTIC = {"LTE": "LTE", "WCDMA": "UMTS", "GSM": "GSM", "ENDC": "LTE", "NR5G
 
 
 def gstatus(lines: Sequence[str]) -> list[Reading]:
-    """Read the lines of AT!GSTATUS?; a level without a receiver's name belongs to the one on its left."""
+    """Read the lines of AT!GSTATUS?.
+
+    A level without a receiver's name belongs to the receiver named before it.
+    """
     values: dict[str, str] = {}
     for line in lines:
         left = ""
@@ -117,9 +120,9 @@ def mtbusy(fields: LineFields) -> list[Reading]:
 
 
 def mtlink(fields: LineFields) -> list[Reading]:
-    """Read *MTLINK of that modem: radio technology, RSSI in dBm, block errors and busy time in %, channel.
+    """Read *MTLINK of the rehearsed modem: technology, RSSI in dBm, block errors and busy time in %, channel.
 
-    Then comes Ec/Io in dB, only where the link has a pilot.
+    Ec/Io in dB follows where the link has a pilot.
     """
     return [
         reported(

@@ -1,9 +1,9 @@
 """Answers of SIMCom modems: +CPSI.
 
-Source: SIM7600 and SIM8200 AT manuals and recorded lines. Levels are tenths of a dB, of SIM7000 and its like
-(LTE CAT-M1, NB-IOT) whole ones: RSRP tells which, as no cell has -16 dBm and none -160. The scale of RSSNR
-and of the SINR of some firmware differs; LTE's is kept as `sinr_raw` only. RSCP and Ec/Io of WCDMA have no
-sign; of Ec/Io only numbers with a point are dB, others may be half ones.
+Source: SIM7600 and SIM8200 AT manuals and recorded lines. Levels are in tenths of a dB; those of SIM7000 and
+similar modems (LTE CAT-M1, NB-IOT) in dB. RSRP shows which, because no cell has -16 dBm or -160 dBm. The
+scale of RSSNR, and of SINR in some firmware, differs; that of LTE is stored as `sinr_raw` only. RSCP and
+Ec/Io of WCDMA have no sign; only Ec/Io with a decimal point is in dB, other values may be in half dB.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _new_radio(f: LineFields, at: int) -> Reading:
 
 
 def _scaled(f: LineFields, at: int, rsrp_at: int, bounds: tuple[float, float]) -> float | None:
-    """Return a field in dB, whose unit is that of RSRP: a tenth below what is reported, else one."""
+    """Return a field in dB; its unit (1 dB or 0.1 dB) is that of RSRP."""
     value, rsrp = f.real(at), f.real(rsrp_at)
     if value is None or rsrp is None or rsrp > _STRONGEST_DBM:  # what is not below 0 are indices
         return None

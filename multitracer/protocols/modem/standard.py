@@ -1,6 +1,7 @@
 """Answers that 3GPP TS 27.007 defines, and Huawei's ^RSSI, which has the scale of +CSQ.
 
-A bin stands for its lower edge: `+CSQ: 15` is -83 dBm, `+CESQ` RSRP 80 is -61 dBm. 99 and 255 mean unknown.
+A reported bin is converted to its lower edge: `+CSQ: 15` is -83 dBm, `+CESQ` RSRP 80 is -61 dBm. 99 and 255
+mean unknown.
 """
 
 from __future__ import annotations

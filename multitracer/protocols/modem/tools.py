@@ -28,7 +28,8 @@ _MODES = {
     "LTE": "LTE", "LTE_A": "LTE", "LTE-A": "LTE", "UMTS": "UMTS", "HSPA": "HSPA", "HSPA+": "HSPA",
     "HSDPA": "HSPA", "HSUPA": "HSPA", "EDGE": "EDGE", "GPRS": "GSM", "GSM": "GSM",
 }  # fmt: skip
-"""First word of `mode` of 3ginfo; under 5G NSA it does not say whose the levels are."""
+"""Technology by the first word of `mode` of 3ginfo; 5G NSA is absent, because its levels may be of either
+cell."""
 _CELL = {"pci": "physical_cell_id", "earfcn": "channel", "cid_dec": "cell_id", "tac_dec": "area_code"}
 _NUMBER = re.compile(r"[1-9]\d{0,10}")
 _GSMCTL = re.compile(r"\s*(RSSI|RSRP|RSRQ|SINR):\s*(-?\d{1,3}(?:\.\d{1,2})?)(?:\s*dBm?)?\s*")
@@ -156,7 +157,7 @@ def loads(text: str) -> object:
     Raises
     ------
     AnswerError
-        If it is none, or nested deeper than any of these.
+        If it is not JSON, or is nested too deeply.
     """
     try:
         return json.loads(text)

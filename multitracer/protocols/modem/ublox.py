@@ -1,7 +1,7 @@
 """Answers of u-blox modems to AT+UCGED? in modes 2 and 5.
 
-Source: ubxlib `u_cell_info.c`, u-blox AT manuals. SARA-R5 and LARA-R6 say indexes of TS 36.133 9.1.4 and
-9.1.7, SARA-R4 says dBm and dB.
+Source: ubxlib `u_cell_info.c`, u-blox AT manuals. SARA-R5 and LARA-R6 report indexes of TS 36.133 9.1.4 and
+9.1.7, SARA-R4 reports dBm and dB.
 """
 
 from __future__ import annotations

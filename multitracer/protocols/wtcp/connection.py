@@ -1,15 +1,18 @@
-"""One end of a WTCP connection: hand-shake, the two directions, and the end.
+"""One end of a WTCP connection: handshake, the two directions, and the close.
 
 Rules of the file:
 
-- Sans-IO: octets of one UDP datagram go in by `receive`, come out of `outgoing`; `now_ns` is a parameter of
-  everything that time matters to, and any monotonic clock does: both ends' clocks need not agree.
-- After each call that changed something the caller asks `outgoing(now_ns)` until it is None, then `next_ns`:
-  when to ask next, None if only an arriving packet or the application can change anything. A time in the past
-  means now.
-- Nothing that arrives raises; it is counted in `counters`. A wrong call raises `LocalProtocolError`.
-- Who waits for a connection sends one packet of the same length for each SYN, and nothing else until the peer
-  has repeated the identity in it.
+- Sans-IO: octets of one UDP datagram go in by `receive` and come out of `outgoing`. Every call that depends
+on
+  time takes `now_ns`, of any monotonic clock; the clocks of the two ends need not agree.
+- After each call that changed something, the caller calls `outgoing(now_ns)` until it returns None, then
+reads
+  `next_ns`: the time of the next call, or None if only an arriving packet or the application can change
+  anything. A time in the past means now.
+- No received packet raises an error; bad ones are counted in `counters`. A wrong call raises
+  `LocalProtocolError`.
+- The accepting end sends one packet of the same length for each SYN, and nothing else until the peer has
+  repeated the identity in that packet.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.wtcp.packet import Body
 
 _MOST_EVENTS = 4096
-"""Events that wait to be taken; older ones give way (not measured)."""
+"""Maximum events that wait for `take_events`; older ones are dropped (not measured)."""
 _AT_WORK = frozenset({WtcpState.ESTABLISHED, WtcpState.TIME_WAIT})
 
 
@@ -55,7 +58,7 @@ class WtcpConnection:
     initiator : bool
         Whether this end connects (`open`); otherwise it waits for a SYN.
     random_bytes : callable
-        Returns so many bytes that nobody can guess, such as `os.urandom`.
+        Returns the given number of unpredictable bytes, such as `os.urandom`.
 
     Examples
     --------
@@ -84,7 +87,7 @@ class WtcpConnection:
         self.error: str | None = None
         """Why the connection ended before its time: timed out, aborted, reset by the peer."""
         self.identity = random_bytes(IDENTITY_BYTES)
-        """What packets to this end carry."""
+        """Identity that packets to this end must carry."""
         self._peer = NO_IDENTITY
         self._events: deque[WtcpEvent] = deque(maxlen=_MOST_EVENTS)
         self._sender = WtcpSender(self.config, self.counters, self._report)
@@ -132,7 +135,10 @@ class WtcpConnection:
         return self._receiver.read(max_bytes, self._now_ns)
 
     def close(self) -> None:
-        """Send all written data, then the end of the stream; reading goes on until the peer closes, too."""
+        """Send all written data, then the end of the stream.
+
+        Reading is possible until the peer closes too.
+        """
         self._sender.is_closed = True
 
     def abort(self) -> None:
@@ -172,7 +178,7 @@ class WtcpConnection:
 
     @property
     def _is_over(self) -> bool:
-        """Whether all is complete, and only a peer who missed the last acknowledgment still gets one."""
+        """Whether both directions are complete; only lost final acknowledgments are still repeated."""
         return self.state is WtcpState.CLOSED and self._receiver.is_complete and self.error is None
 
     # --- what arrives ---
@@ -196,7 +202,7 @@ class WtcpConnection:
         return isinstance(body, WtcpOpening) and body.kind is WtcpPacketType.SYN
 
     def _take_syn(self, body: Body) -> None:
-        """Answer a SYN, while nobody has proved his address."""
+        """Answer a SYN while the address of the peer is not proven."""
         if self.state is not WtcpState.LISTEN or not isinstance(body, WtcpOpening):
             self.counters.unexpected += 1
             return
@@ -244,7 +250,7 @@ class WtcpConnection:
         self._enter(WtcpState.ESTABLISHED)
 
     def _confirmed(self, now_ns: int) -> None:
-        """Note that the peer was heard: it knows that our address is proved."""
+        """Note a packet that shows that the peer has accepted our address as proven."""
         self._heard_ns = now_ns
         if not self._is_confirmed:
             self._is_confirmed = True
@@ -296,7 +302,7 @@ class WtcpConnection:
         return octets
 
     def _watch(self, now_ns: int) -> None:
-        """Give up a peer that was silent for too long."""
+        """End the connection if no packet came from the peer for `give_up_ns`."""
         deadline_ns = self._give_up_ns
         if deadline_ns is not None and now_ns >= deadline_ns:
             self._end("timed out")
@@ -326,7 +332,7 @@ class WtcpConnection:
         return Hello(self.identity, self._receiver.window_bytes)
 
     def _next_opening(self, now_ns: int) -> WtcpOpening | None:
-        """Return the packet of the hand-shake that is due: a SYN-ACK once, the others until heard."""
+        """Return the handshake packet that is due: a SYN-ACK once, the others until the peer answers."""
         kind = self._opening
         if kind is None:
             return None
@@ -340,7 +346,7 @@ class WtcpConnection:
 
     @property
     def next_ns(self) -> int | None:
-        """When to call `outgoing` next, None if nothing is scheduled; in the past: now."""
+        """Time of the next call of `outgoing`; None if nothing is scheduled. A time in the past means now."""
         if self._reset_due:
             return self._now_ns
         times = [self._opening_due_ns, self._linger_ns, self._give_up_ns]
@@ -352,7 +358,7 @@ class WtcpConnection:
 
     @property
     def rate_bps(self) -> float:
-        """Rate at which this end sends, in bit/s of whole IP packets."""
+        """Sending rate of this end, in bit/s of complete IP packets."""
         return self._sender.rate_bps
 
     @property
@@ -362,7 +368,7 @@ class WtcpConnection:
 
     @property
     def asked_rate_bps(self) -> float:
-        """Rate that the receiver of this end computed for the peer, in bit/s of whole IP packets."""
+        """Rate that this end computed for the peer, in bit/s of complete IP packets."""
         return self._receiver.rate.rate_bps
 
     @property
@@ -376,7 +382,7 @@ class WtcpConnection:
         return self._sender.round_trip.srtt_ns
 
     def take_events(self) -> list[WtcpEvent]:
-        """Return what happened since the last call; the newest 4096 are kept."""
+        """Return the events since the last call, at most the newest 4096."""
         taken = list(self._events)
         self._events.clear()
         return taken

@@ -1,7 +1,7 @@
-"""The packets of WTCP as octets and back: our own format, as the paper publishes none (docs/wtcp.md).
+"""Encoding and decoding of WTCP packets. The format is our own, as the paper has none (docs/wtcp.md).
 
 Every packet begins with version and type, flags, and the identity that its receiver chose: 64 random bits, so
-that nobody who does not see the packets can forge one. Numbers are big-endian. UDP's checksum protects all.
+that only an observer of the path can forge a packet. Numbers are big-endian. The UDP checksum protects all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODULUS = 1 << 32  # docs/wtcp.md: numbers and times have 32 bits
 MAX_OFFSET = (1 << 48) - 1
 """Places in a stream have 48 bits: more than any connection carries."""
 NO_IDENTITY = bytes(IDENTITY_BYTES)
-"""In a SYN, whose receiver has chosen none yet."""
+"""Identity in a SYN: its receiver has not chosen one yet."""
 
 _HEAD = struct.Struct("!BB8s")
 _HELLO = struct.Struct("!8sI")
@@ -49,13 +49,13 @@ class PacketFlag(IntFlag):
 
     NONE = 0
     HELLO = 1
-    """DATA and PROBE: the identity and window of the sender follow, until the peer was heard."""
+    """DATA and PROBE: identity and window of the sender follow; set until a packet of the peer arrives."""
     FIN = 2
-    """DATA: the stream ends behind these bytes."""
+    """DATA: the stream ends after these bytes."""
     PAIR = 4
-    """DATA: the packet before left just before this one, to measure the path."""
+    """DATA: the previous packet was sent immediately before this one, to measure the path."""
     LIMITED = 8
-    """DATA: it was not the rate that held the packet back, but the application or the window."""
+    """DATA: the application or the window delayed the packet, not the rate."""
     STARTING = 16
     """ACK: no packet pair has arrived yet."""
     DONE = 32
@@ -63,10 +63,10 @@ class PacketFlag(IntFlag):
 
 
 class Hello(NamedTuple):
-    """What an end says about itself in SYN, SYN-ACK, CONFIRM, and its first packets."""
+    """Identity and window of an end, in SYN, SYN-ACK, CONFIRM, and its first packets."""
 
     identity: bytes
-    """What packets to this end shall carry."""
+    """Identity that packets to this end must carry."""
     window_bytes: int
 
 
@@ -85,9 +85,9 @@ class Data(NamedTuple):
     time_us: int
     """The sender's clock; 32 bits."""
     separation_us: int
-    """Time since the transmission before left; 0 for the first."""
+    """Time since the previous transmission was sent; 0 for the first."""
     ack_interval_ms: int
-    """How often the sender wants acknowledgments."""
+    """Interval of acknowledgments that the sender asks for."""
     rate_serial: int
     """Low 16 bits of the serial of the acknowledgment whose rate the sender uses."""
     offset: int
@@ -104,7 +104,7 @@ class Data(NamedTuple):
 
 
 class WtcpAck(NamedTuple):
-    """What the receiver has, and the rate that it computed."""
+    """Acknowledgment: the data that the receiver has, and the rate that it computed."""
 
     serial: int
     """Counts acknowledgments from 0; 32 bits."""
@@ -116,9 +116,9 @@ class WtcpAck(NamedTuple):
     cumulative: int
     """Everything below has arrived."""
     window_bytes: int
-    """What may be sent beyond `cumulative`."""
+    """Bytes that may be sent beyond `cumulative`."""
     ranges: tuple[tuple[int, int], ...] = ()
-    """Stretches beyond `cumulative` that have arrived, ends exclusive, ascending."""
+    """Byte ranges beyond `cumulative` that have arrived: ascending, ends exclusive."""
     flags: PacketFlag = PacketFlag.NONE
 
 
@@ -130,7 +130,7 @@ Body = WtcpOpening | Data | WtcpAck | Reset
 
 
 class WtcpPacket(NamedTuple):
-    """A packet: to whom, and what."""
+    """A packet: identity of its receiver, and its content."""
 
     identity: bytes
     body: Body
@@ -149,7 +149,7 @@ def encode(identity: bytes, body: Body) -> bytes:
 
 
 def decode(octets: bytes) -> WtcpPacket | None:
-    """Return the packet in these octets, None if they are none."""
+    """Return the packet in these octets; None if they are not a packet."""
     if len(octets) < HEAD_BYTES or octets[0] >> 4 != VERSION:
         return None
     first, mark, identity = _HEAD.unpack_from(octets)

@@ -2,9 +2,12 @@
 
 Rules of the file:
 
-- Time stamps and separations are the sender's word: they can make the rate wrong, never leave its bounds.
-- A change waits until the sender says that it uses the one before: what arrives until then was sent at the
-  old rate, and says nothing about the new one (ours).
+- Time stamps and separations come from the sender and are not trusted: false ones can make the rate wrong,
+but
+  not move it out of its bounds.
+- The next change waits until the sender confirms the last one: packets that arrive before were sent at the
+old
+  rate, and show nothing about the new one (our rule).
 """
 
 from __future__ import annotations
@@ -29,12 +32,12 @@ _LEAST_EXPECTED = 1.0
 
 
 class LossWindow:
-    """Which of the last transmissions are missing, and how many of them may be.
+    """The missing ones among the last transmissions, and how many random losses are expected.
 
     Parameters
     ----------
     config : WtcpConfig
-        Size of the window, and what is known before any loss was learnt.
+        Size of the window, and the expected losses at the start.
     """
 
     def __init__(self, config: WtcpConfig) -> None:
@@ -63,17 +66,17 @@ class LossWindow:
         return self.count > self.expected
 
     def note_arrival(self, missing: int) -> None:
-        """Take a new transmission, before which so many are missing."""
+        """Take a new transmission, and the number of missing ones just before it."""
         shift = min(missing, self._size)
         self._history = ((self._history + 1 << shift) - 1 << 1) & self._mask
         self._seen += missing + 1
 
     def note_late(self, age: int) -> None:
-        """Take one that was missing, so many transmissions behind the newest."""
+        """Take a late transmission, `age` transmissions before the newest."""
         self._history &= ~(1 << age)
 
     def learn(self) -> None:
-        """Take a whole new window as an example of random losses: the caller holds the rate."""
+        """Learn the random loss rate from the next full window; the caller holds the rate constant."""
         if self._seen < self._size:
             return
         self._seen = 0
@@ -123,15 +126,15 @@ class RunningRatio:
 
 
 class StandingQueue:
-    """How long packets wait in a queue that does not go away, without a common clock.
+    """Delay of a standing queue, measured without a common clock.
 
-    The delay of each packet is compared with the least that there was; a delay that grows slower than both
-    clocks may drift apart is no queue. What the last packets all waited is the standing queue (as RFC 8289).
+    The delay of each packet is compared with the minimum so far; a delay that grows more slowly than the
+    clocks may drift is not a queue. The minimum wait of the last packets is the standing queue (as RFC 8289).
 
     Parameters
     ----------
     config : WtcpConfig
-        The slack for the clocks, and how many packets.
+        Allowed clock drift, and the number of packets.
     """
 
     def __init__(self, config: WtcpConfig) -> None:
@@ -145,18 +148,18 @@ class StandingQueue:
         self._recent.append(self._level_ns)
 
     def clear(self) -> None:
-        """Take the present delay for that of an empty queue."""
+        """Take the present delay as that of an empty queue."""
         self._level_ns = 0.0
         self._recent.clear()
 
     @property
     def standing_ns(self) -> int:
-        """The least wait of the last packets."""
+        """Minimum wait of the last packets."""
         return int(min(self._recent, default=0))
 
 
 _LONGEST_GAP_NS = 1800 * NS_PER_S
-"""Beyond half an hour the 32 bits of the sender's microseconds may have gone round (71 minutes)."""
+"""Longest gap that is measured: the sender's 32-bit counter of microseconds wraps after 71 minutes."""
 
 
 class Arrival(NamedTuple):
@@ -164,15 +167,15 @@ class Arrival(NamedTuple):
 
     now_ns: int
     octets: int
-    """Of the IP packet."""
+    """Size of the IP packet."""
     missing: int
     """Transmissions between it and the one that arrived before."""
     elapsed_ns: int
-    """Since that one left, by the sender's clock; 0 for the first."""
+    """Time since that transmission was sent, by the sender's clock; 0 for the first."""
     separation_ns: int
-    """Since the one numbered just below left, by the sender's clock."""
+    """Time since the previous transmission by number was sent, by the sender's clock."""
     rate_serial: int
-    """The acknowledgment whose rate the sender uses, unwrapped; -1 for none."""
+    """Serial of the acknowledgment whose rate the sender uses, unwrapped; -1 for none."""
     is_probe: bool = False
     is_pair: bool = False
     is_limited: bool = False
@@ -223,7 +226,7 @@ class RateControl:
             self._told_serial = serial
 
     def note_late(self, age: int) -> None:
-        """Note that a transmission arrived after all, so many behind the newest."""
+        """Note a late transmission, `age` transmissions before the newest."""
         if age < self._config.loss_window_packets:
             self.losses.note_late(age)
 
@@ -279,9 +282,9 @@ class RateControl:
             self._decide(arrival)
 
     def _take_pair(self, arrival: Arrival, received_ns: int) -> None:
-        """Begin at a part of the rate at which two packets in a row came through.
+        """Set the first rate to a part of the rate at which a packet pair arrived.
 
-        What a link adds to each packet makes short ones look slower: they count until longer ones come.
+        Overhead per packet makes short packets look slower: they count only until longer ones arrive.
         """
         if not self.is_starting:
             return
@@ -314,7 +317,7 @@ class RateControl:
         self._change(self.rate_bps + step_bps, RateCause.INCREASE, arrival.now_ns)
 
     def _decrease(self, cause: RateCause, now_ns: int) -> None:
-        """Take the part delta away, and twice as much if the next decision is a decrease too."""
+        """Reduce the rate by the fraction delta, by twice as much if the next decision is a decrease too."""
         self._counters.decreases += 1
         self._change(self.rate_bps * (1 - self._delta), cause, now_ns)
         self._delta = min(2 * self._delta, self._config.max_delta)

@@ -1,6 +1,6 @@
-"""The receiving half: the stream put together, which transmissions are missing, and when to acknowledge.
+"""The receiving half: reassembles the stream, finds missing transmissions, and decides when to acknowledge.
 
-Places in the stream count from 0; the FIN takes one unit behind the last byte; ends are exclusive.
+Positions in the stream count from 0; the FIN takes one unit after the last byte; ends are exclusive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.wtcp.state import RateChanged, WtcpConfig, WtcpCounters
 
 _REMEMBERED_MISSING = 1024
-"""Missing transmissions of which a late arrival is recognised: the largest window of losses."""
+"""Missing transmissions that are remembered, to recognise late arrivals: the largest loss window."""
 _SERIALS = 1 << 16  # docs/wtcp.md: a data packet carries 16 bits of a serial
 
 
@@ -76,7 +76,7 @@ class WtcpReceiver:
         return self.cumulative - self._base - self.is_complete
 
     def read(self, max_bytes: int, now_ns: int) -> bytes:
-        """Return the next bytes in order; tell the sender when that opens a closed window."""
+        """Return the next bytes in order; notify the sender when this opens a closed window."""
         taken = bytes(self._bytes[: min(max_bytes, self.readable_bytes)])
         del self._bytes[: len(taken)]
         self._base += len(taken)
@@ -87,13 +87,13 @@ class WtcpReceiver:
 
     @property
     def window_bytes(self) -> int:
-        """What may be sent beyond `cumulative`."""
+        """Bytes that may be sent beyond `cumulative`."""
         return max(0, self._config.receive_buffer_bytes - self.readable_bytes)
 
     # --- what arrives ---
 
     def take(self, data: Data, octets: int, now_ns: int) -> None:
-        """Take a transmission of a datagram of so many octets."""
+        """Take a transmission; `octets` is the size of its datagram."""
         number = unwrap(data.number, near=self._next_number)
         is_new = number >= self._next_number
         was_starting = self.rate.is_starting
@@ -198,7 +198,10 @@ class WtcpReceiver:
         self.ack_due_ns = now_ns if self.ack_due_ns is None else min(self.ack_due_ns, now_ns)
 
     def _schedule_ack(self, data: Data, now_ns: int) -> None:
-        """Acknowledge as often as the sender wishes, within our bounds; a probe and the end sooner."""
+        """Schedule the next acknowledgment: at the sender's interval within our bounds.
+
+        Sooner for a probe or FIN.
+        """
         config = self._config
         least_ns, most_ns = config.min_ack_interval_ns, config.max_ack_interval_ns
         wished_ns = min(max(data.ack_interval_ms * NS_PER_MS, least_ns), most_ns)

@@ -1,4 +1,4 @@
-"""The sending half: data at the rate that the receiver computed, holes sent again, probes in a blackout.
+"""The sending half: sends data at the receiver's rate, repeats lost data, and probes in a blackout.
 
 Rules of the file:
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 _REMEMBERED_TIMES = 4096
-"""Transmissions whose time of sending is kept: more than a window holds (not measured)."""
+"""Transmissions whose sending time is stored: more than a window holds (not measured)."""
 
 
 @dataclass(slots=True)
 class StreamSegment:
-    """A part of the stream that one packet carries; it is sent again in the same pieces."""
+    """A part of the stream that one packet carries; a retransmission carries the same part."""
 
     offset: int
     payload: bytes
@@ -77,12 +77,12 @@ class Outstanding:
         return self._fin_acknowledged and not self._segments
 
     def add(self, segment: StreamSegment) -> None:
-        """Take a new segment, behind all others."""
+        """Add a new segment, after all others."""
         self._segments[segment.offset] = segment
         self.payload_bytes += len(segment.payload)
 
     def note_sent(self, number: int, now_ns: int, segment: StreamSegment | None = None) -> None:
-        """Note when a transmission left, and what it carried."""
+        """Note the sending time of a transmission, and the segment that it carried."""
         self._sent_ns[number] = now_ns
         if len(self._sent_ns) > _REMEMBERED_TIMES:
             del self._sent_ns[next(iter(self._sent_ns))]
@@ -99,11 +99,11 @@ class Outstanding:
         return None
 
     def sent_ns(self, number: int) -> int | None:
-        """Return when a transmission left, None if that is no longer known."""
+        """Return the sending time of a transmission; None if it is no longer stored."""
         return self._sent_ns.get(number)
 
     def forget_below(self, number: int) -> None:
-        """Forget when transmissions left that are too old to matter."""
+        """Delete the sending times of transmissions below `number`."""
         while self._sent_ns and next(iter(self._sent_ns)) < number:
             del self._sent_ns[next(iter(self._sent_ns))]
 
@@ -118,9 +118,10 @@ class Outstanding:
         return freed
 
     def find_lost(self, newest: int, *, reorder_packets: int, round_trip_ns: int) -> list[StreamSegment]:
-        """Return the segments that must be lost, as the transmission `newest` has arrived and they have not.
+        """Return the segments that must be lost, because `newest` has arrived and they have not.
 
-        Either enough later transmissions left before it, or it left a round trip later.
+        A segment counts as lost if at least `reorder_packets` later transmissions, or one that was sent a
+        round trip later, have arrived.
         """
         newest_ns = self._sent_ns.get(newest)
         lost = []
@@ -152,16 +153,16 @@ _RTT_GAIN, _DEVIATION_GAIN = 1 / 8, 1 / 4  # RFC 6298, section 2.3
 _DEVIATIONS = 4  # RFC 6298, section 2.2: K
 _ACK_LOSS_GAIN = 1 / 8  # not measured: as the RTT's
 _MOST_ACK_LOSS = 0.75
-"""Beyond, more acknowledgments would only fill the slow direction (not measured)."""
+"""Maximum assumed loss of acknowledgments; more of them would only fill the slow direction (not measured)."""
 
 
 class WtcpRoundTrip:
-    """What acknowledgments show of the round trip.
+    """Round-trip time, measured by acknowledgments.
 
     Parameters
     ----------
     config : WtcpConfig
-        Bounds of the times that follow.
+        Bounds of the timeouts computed from it.
     """
 
     def __init__(self, config: WtcpConfig) -> None:
@@ -181,7 +182,7 @@ class WtcpRoundTrip:
         self.srtt_ns += round(_RTT_GAIN * error_ns)
 
     def note_acks(self, lost: int) -> None:
-        """Take an acknowledgment before which so many are missing."""
+        """Take an acknowledgment, and the number of missing ones before it."""
         self._ack_loss += _ACK_LOSS_GAIN * (lost / (lost + 1) - self._ack_loss)
 
     @property
@@ -342,7 +343,7 @@ class WtcpSender:
 
     @property
     def _separation_ns(self) -> int:
-        """Time that what left last takes at the rate."""
+        """Time that the last transmission takes at the present rate."""
         return round(self._spent_bits * NS_PER_S / self.rate_bps)
 
     def _pace(self) -> None:
@@ -366,7 +367,7 @@ class WtcpSender:
 
     @property
     def next_ns(self) -> int | None:
-        """When something may be due, None if nothing is."""
+        """Time of the next action; None if nothing is scheduled."""
         if self._blackout_ns is not None:
             return self._probe_due_ns
         times = [self._free_ns] if self._has_segment else []
@@ -460,7 +461,7 @@ class WtcpSender:
         return self._is_starting and self._pair_number is None
 
     def _begin_pair(self, now_ns: int) -> None:
-        """In the start-up let the next packet follow at once, to measure the path."""
+        """At start-up, send the next packet immediately (a packet pair), to measure the path."""
         if self._may_begin_pair and self._has_segment:
             self._pair_number = self._number
             self._free_ns = now_ns

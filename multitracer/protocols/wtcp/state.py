@@ -30,12 +30,12 @@ _MAX_BUFFER_BYTES = 1 << 24  # not measured: what a reader that forgets to read 
 class WtcpConfig:
     """Parameters of one end; both ends of a connection may differ in all of them.
 
-    A rate counts whole IP packets, with the headers of IP and UDP. Fractions are of 1.
+    Rates count complete IP packets, with the headers of IP and UDP. Fractions are 0 to 1.
 
     Raises
     ------
     LocalProtocolError
-        If a value is no number or outside its range, or two values contradict each other.
+        If a value is not a number or is outside its range, or two values contradict each other.
     """
 
     packet_bytes: int = 500
@@ -45,7 +45,7 @@ class WtcpConfig:
     min_rate_bps: float = 320.0
     """The receiver never asks for less [paper 001, section II: 9.6 kb/s shared by 30 users]."""
     max_rate_bps: float = 2_000_000.0
-    """The receiver never asks for more, and the sender never sends faster whatever the peer says
+    """Maximum rate that the receiver asks for, and at which the sender sends whatever the peer asks
     [not given: far above the links of the paper]."""
 
     alpha_plus: float = 0.98
@@ -61,13 +61,13 @@ class WtcpConfig:
     short_gain: float = 1 / 4
     """Weight of a new packet in the short-term ratio [not given]."""
     increase_packets_per_s: float = 0.25
-    """What one increase adds to the rate [paper 001: linear; step not given]."""
+    """Amount by which one increase raises the rate [paper 001: linear; step not given]."""
     delta: float = 0.20
-    """Part of the rate that a first decrease takes away; each next one takes twice as much [paper 001]."""
+    """Fraction by which a first decrease reduces the rate; each next one takes twice as much [paper 001]."""
     max_delta: float = 0.50
     """Bound of the doubled delta [not given: what a congestion loss takes]."""
     congestion_share: float = 0.50
-    """Part of the rate that is left after a congestion loss [paper 001: by half]."""
+    """Fraction of the rate that remains after a congestion loss [paper 001: half]."""
     decision_packets: int = 4
     """Packets that the ratios need after a decrease before the next decision [not given]."""
     queue_limit_packets: float = 2.0
@@ -75,7 +75,7 @@ class WtcpConfig:
     queue_free_packets: float = 1.0
     """Own packets in a standing queue above which the rate is not increased [ours: it drains first]."""
     clock_slack: float = 0.002
-    """Skew between both clocks that is not taken for a queue [ours: ten times that of a bad crystal]."""
+    """Clock skew that is not taken for a queue [our choice: ten times that of a bad crystal]."""
 
     pair_share: float = 0.50
     """Part of the packet pair's rate that the flow starts with [not given: others may be there]."""
@@ -99,22 +99,22 @@ class WtcpConfig:
     max_ack_interval_ns: int = 2 * NS_PER_S
     """Longest time between two acknowledgments [not given]."""
     min_silence_ns: int = NS_PER_S
-    """Least time without an acknowledgment that means blackout [not given: RFC 6298's least timeout]."""
+    """Minimum time without an acknowledgment that means blackout [not given: minimum RTO of RFC 6298]."""
     probe_ns: int = NS_PER_S
     """Time between two probes in a blackout [not given]."""
     handshake_ns: int = 3 * NS_PER_S
     """Time between two attempts to connect [not given: RFC 2988's 3 s; round trips here take up to 4 s]."""
     give_up_ns: int = 3600 * NS_PER_S
-    """Silence of the peer after which the connection ends with an error [not given]."""
+    """Time without a packet of the peer after which the connection ends with an error [not given]."""
     linger_ns: int = 60 * NS_PER_S
     """How long a finished end still answers a peer that missed the last acknowledgment [RFC 9293: 2 MSL]."""
 
     send_buffer_bytes: int = 1 << 16
-    """What the application may write ahead of the acknowledgments."""
+    """Maximum bytes that the application may write before they are acknowledged."""
     receive_buffer_bytes: int = 1 << 16
     """The largest window that is advertised."""
     max_holes: int = 256
-    """Separate stretches that the receiver keeps out of order; more are dropped and counted."""
+    """Maximum separate ranges that the receiver stores out of order; more are dropped and counted."""
 
     def __post_init__(self) -> None:
         for key, (least, most) in _RANGES.items():
@@ -178,7 +178,7 @@ _RANGES = MappingProxyType(
         "max_holes": (1, 4096),
     }
 )
-"""Least and greatest value of each key; 60 s is what the wire's field for the interval of ACKs holds."""
+"""Minimum and maximum of each key; the packet field for the ACK interval holds at most 60 s."""
 
 _ORDERED = (
     ("alpha_minus", "alpha_plus"),
@@ -188,7 +188,7 @@ _ORDERED = (
     ("queue_free_packets", "queue_limit_packets"),
     ("min_ack_interval_ns", "max_ack_interval_ns"),
 )
-"""Pairs whose first must not be above the second: a ratio may not mean increase and decrease at once."""
+"""Pairs whose first value must not exceed the second: no ratio may mean both increase and decrease."""
 
 
 def _check_range(key: str, value: object, least: float, most: float) -> None:
@@ -213,7 +213,7 @@ class WtcpState(StrEnum):
     """Waits for a SYN, or has answered one and waits for the proof of the address."""
     SYN_SENT = "SYN-SENT"
     ESTABLISHED = "ESTABLISHED"
-    """Data may go both ways; either end may have closed its direction."""
+    """Data may be sent in both directions; either end may have closed its direction."""
     TIME_WAIT = "TIME-WAIT"
     """Both directions are complete; repeated packets of the peer are still answered."""
 
@@ -228,7 +228,7 @@ class RateCause(StrEnum):
     RATIO = "ratio"
     """A ratio is below its lower threshold."""
     QUEUE = "queue"
-    """A standing queue grew while the rate was held (ours)."""
+    """A standing queue grew while the rate was constant (our rule)."""
     LOSS = "loss"
     """More packets were lost than random losses explain."""
 
@@ -251,7 +251,7 @@ class RateChanged(NamedTuple):
 
 
 class RateReceived(NamedTuple):
-    """The peer asked this end for another sending rate."""
+    """The peer asked this end to change its sending rate."""
 
     time_ns: int
     rate_bps: float
@@ -270,7 +270,7 @@ class BlackoutBegan(NamedTuple):
 
     time_ns: int
     silent_ns: int
-    """Time since the last acknowledgment, or since the data left that waits for one."""
+    """Time since the last acknowledgment, or since the oldest unacknowledged data was sent."""
 
 
 class BlackoutEnded(NamedTuple):
@@ -282,11 +282,11 @@ class BlackoutEnded(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """A transmission is held for lost; its bytes are sent again."""
+    """A transmission counts as lost; its bytes are sent again."""
 
     time_ns: int
     number: int
-    """Of the transmission."""
+    """Number of the transmission."""
     offset: int
     """Place of its first byte in the stream."""
     length_bytes: int
@@ -302,13 +302,13 @@ class WtcpCounters:
     packets_sent: int = 0
     packets_received: int = 0
     sent_octets: int = 0
-    """Of WTCP packets, without the headers of IP and UDP."""
+    """Octets of WTCP packets, without the headers of IP and UDP."""
     received_octets: int = 0
     data_sent: int = 0
     """Transmissions with data, every copy counted."""
     data_received: int = 0
     payload_sent_bytes: int = 0
-    """Of the application, every copy counted."""
+    """Payload bytes, retransmissions included."""
     retransmissions: int = 0
     acks_sent: int = 0
     acks_received: int = 0
@@ -325,16 +325,16 @@ class WtcpCounters:
     acknowledged_bytes: int = 0
     increases: int = 0
     decreases: int = 0
-    """Because of a ratio or a standing queue."""
+    """Decreases of the rate because of a ratio or a standing queue."""
     halvings: int = 0
-    """Because of congestion losses."""
+    """Decreases of the rate because of congestion losses."""
     missing: int = 0
     """Transmissions that did not arrive in their turn."""
     late: int = 0
-    """Of those, the ones that arrived after all."""
+    """Missing transmissions that arrived late."""
 
     malformed: int = 0
-    """No packet of ours."""
+    """Datagrams that are not WTCP packets."""
     wrong_identity: int = 0
     """Packets of another connection, or forged."""
     unexpected: int = 0
@@ -342,12 +342,12 @@ class WtcpCounters:
     duplicates: int = 0
     """Data that had arrived before."""
     beyond_window: int = 0
-    """Data outside the window that was advertised, behind the end, or making too many holes."""
+    """Data outside the advertised window, after the end of the stream, or with too many holes."""
     impossible_acks: int = 0
     """Acknowledgments of what was never sent."""
     impossible_times: int = 0
     """Round trips that a peer's times make negative."""
     rates_out_of_bounds: int = 0
-    """Rates outside the configuration that the peer asked for."""
+    """Requested rates outside the bounds of the configuration."""
     overflowed_events: int = 0
-    """Events that nobody took and that gave way to newer ones."""
+    """Events that were dropped because `take_events` was not called in time."""

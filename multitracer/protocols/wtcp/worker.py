@@ -34,7 +34,7 @@ _SLOT_NS = 64 * NS_PER_S
 """An answer to a SYN is good for one to two of these (Linux' SYN cookies: a minute or two)."""
 _SECRET_BYTES = 32  # RFC 2104, section 3: as long as the hash
 _WAITING_ANSWERS = 256
-"""Answers to SYNs that wait to leave; beyond, SYNs are dropped (not measured)."""
+"""Maximum answers to SYNs that wait to be sent; above it, SYNs are dropped (not measured)."""
 _REMEMBERED_ENDS = 1024
 """Ended connections that a late copy of a packet does not make again (not measured)."""
 
@@ -48,14 +48,14 @@ class WtcpOutgoing(NamedTuple):
 
 @dataclass(slots=True)
 class WorkerCounters:
-    """What reached no connection, by reason."""
+    """Counts of packets that reached no connection, by reason."""
 
     malformed: int = 0
-    """No packet of ours."""
+    """Datagrams that are not WTCP packets."""
     unknown_connection: int = 0
     """Packets of connections that have ended or never were, and forged ones."""
     refused: int = 0
-    """Proved peers that a limit on connections left unanswered."""
+    """Proven peers that were not answered because of the limit on connections."""
     unanswered_syns: int = 0
     """SYNs dropped because too many answers wait."""
     accepted: int = 0
@@ -69,9 +69,9 @@ class WtcpWorker:
     config : WtcpConfig, optional
         Parameters of every connection.
     random_bytes : callable
-        Returns so many bytes that nobody can guess, such as `os.urandom`.
+        Returns the given number of unpredictable bytes, such as `os.urandom`.
     max_connections, max_connections_per_host : int
-        Beyond, a new peer is not answered, unless a finished connection can give way.
+        Limits; above them a new peer is not answered, unless a finished connection can be removed.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class WtcpWorker:
         self.config = config or WtcpConfig()
         self.counters = WorkerCounters()
         self.connections: dict[tuple[Hashable, bytes], WtcpConnection] = {}
-        """By the peer's address and our identity."""
+        """Connections by the address of the peer and our identity."""
         self._random_bytes = random_bytes
         self._secret = random_bytes(_SECRET_BYTES)
         self._most = max_connections
@@ -149,7 +149,7 @@ class WtcpWorker:
 
     @property
     def next_ns(self) -> int | None:
-        """When to call `outgoing` next, None if nothing is scheduled; in the past: now."""
+        """Time of the next call of `outgoing`; None if nothing is scheduled. A time in the past means now."""
         if self._answers:
             return 0
         times = [connection.next_ns for connection in self.connections.values()]
@@ -190,7 +190,7 @@ class WtcpWorker:
         return made
 
     def _has_room(self, address: Hashable) -> bool:
-        """Return whether one more connection is allowed; a finished one gives way."""
+        """Return whether one more connection is allowed; remove a finished one if necessary."""
         same_host = [key for key in self.connections if _host_of(key[0]) == _host_of(address)]
         for keys, most in ((same_host, self._most_per_host), (list(self.connections), self._most)):
             if len(keys) < most:

@@ -1,4 +1,4 @@
-"""What all links share: the contract of a link, its interface queue, and the radio that destroys frames.
+"""Common parts of all links: the interface of a link, its queue, and the radio that destroys frames.
 
 In come packets with their times, the configurations of queues and errors, a script, and a seed. Out come
 packets, events and readings of a modem, as `packet_link.py` promises drivers: read it first. On the way a

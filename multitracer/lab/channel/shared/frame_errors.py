@@ -1,4 +1,4 @@
-"""Which frames the radio destroys: error processes, one per direction.
+"""Error processes, one per direction: they decide which frames the radio destroys.
 
 A process is asked once for each slot, in order; a slot is the time of one frame. Randomness comes from the
 generator that is passed in, so the same seed destroys the same frames.
@@ -50,7 +50,7 @@ class ErrorConfig:
     replayed_slot_ns: int = 0
     """Replay: time of one slot of the recording; 0 is the link's own."""
     repeat_slots: int = 0
-    """Replay: the recording begins again after so many of its slots; 0: after it the radio is perfect."""
+    """Replay: slots after which the recording repeats; 0: no errors after its end."""
 
     def __post_init__(self) -> None:
         for key, ber in (("good_ber", self.good_ber), ("bad_ber", self.bad_ber)):
@@ -99,14 +99,14 @@ def _checked_rate(rate: float, what: str) -> float:
 
 
 class IndependentErrors(ErrorProcess):
-    """Each frame is lost with the same probability, whatever happened before.
+    """Each frame is lost independently with the same probability.
 
     Parameters
     ----------
     rate : float
         Frame error rate, 0 to 1.
     luck : Random
-        Where chance comes from.
+        Random generator.
     """
 
     def __init__(self, *, rate: float, luck: Random) -> None:
@@ -129,7 +129,7 @@ class GilbertElliottErrors(ErrorProcess):
     good_rate, bad_rate : float
         Frame error rate in each state.
     luck : Random
-        Where chance comes from.
+        Random generator.
     """
 
     def __init__(
@@ -211,14 +211,14 @@ class _Fade:
 
 
 class FadingErrors(ErrorProcess):
-    """Another process with fades on top; fades may be added during the run.
+    """Another process with additional fades; fades may be added during the run.
 
     Parameters
     ----------
     below : ErrorProcess
-        Asked in each slot, fade or not, so that a fade does not shift its chance.
+        The other process; it is called in each slot, so that a fade does not change its random numbers.
     luck : Random
-        For fades that destroy less than every frame.
+        Random generator for fades that do not destroy all frames.
     """
 
     def __init__(self, below: ErrorProcess, *, luck: Random) -> None:
@@ -288,7 +288,7 @@ def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorPr
 
 
 _WORST = 0.5
-"""The bound grows beyond what a coin would do; a decoder is not worse."""
+"""Maximum error rate of a decoder: that of guessing; the bound itself can exceed it."""
 
 
 def pairwise_failure(ber: float, *, distance: int) -> float:
@@ -304,14 +304,14 @@ def pairwise_failure(ber: float, *, distance: int) -> float:
 
 
 def bit_failure(ber: float, weights: Sequence[tuple[int, float]]) -> float:
-    """Return the probability that a decoder errs at a bit, from the error rate before it.
+    """Return the probability of a bit error after decoding, from the bit error rate before it.
 
     Parameters
     ----------
     ber : float
         0 to 0.5.
     weights : sequence of (int, float)
-        Distances, and how many paths that far away begin at a bit.
+        Distances, and the number of paths of that distance that begin at a bit.
 
     Examples
     --------
@@ -333,7 +333,7 @@ def frame_error_rate(ber: float, weights: Sequence[tuple[int, float]], *, frame_
 
 
 class TwoStateBitErrors(ErrorProcess):
-    """Two states with their bit error rates, and frames of one size behind one code.
+    """Two states with their bit error rates, and frames of one size with one code.
 
     Parameters
     ----------
@@ -342,11 +342,11 @@ class TwoStateBitErrors(ErrorProcess):
     frame_bits : int
         Size of a frame.
     weights : sequence of (int, float)
-        Of the code, as in `bit_failure`.
+        Weights of the code, as in `bit_failure`.
     slot_ns : int
         Time that a frame takes; slot n is the time from n to n + 1 of these.
     luck : Random
-        Where chance comes from.
+        Random generator.
     """
 
     def __init__(

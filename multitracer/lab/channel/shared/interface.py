@@ -64,7 +64,7 @@ class SideJournal:
     def __init__(self, slot_ns: int) -> None:
         self._slot_ns = slot_ns
         self.waiting: list[LinkEvent] = []
-        """What `events` has not returned yet."""
+        """Events that `events` has not returned yet."""
 
     def add(self, kind: type[LinkEvent], now_ns: int, *facts: Any) -> None:
         """Add an event of a kind with its facts; time and slot come first."""
@@ -94,7 +94,7 @@ class LinkInterface:
     ----------
     config : QueueConfig
     tell : Tell
-        Where it tells what happened.
+        Function for its events.
     """
 
     def __init__(self, config: QueueConfig, tell: Tell) -> None:
@@ -108,7 +108,7 @@ class LinkInterface:
         self._drops_due += count
 
     def offer(self, packet: bytes, *, now_ns: int, is_closed: bool = False) -> bool:
-        """Put a packet into the queue; False if the queue refused it and says so."""
+        """Put a packet into the queue; return False if the queue refuses it and reports this."""
         facts = ip_facts(packet)
         about = len(packet), facts.ip_id, facts.seq
         if self._drops_due > 0 or is_closed:

@@ -1,4 +1,4 @@
-"""The radio's received power over time, and when there is no channel at all."""
+"""Received power over time, and outages of the channel."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 OutageKind = Literal["hop", "ejection", "blackout"]
 STATES: dict[OutageKind, str] = {"blackout": "blackout", "ejection": "scanning", "hop": "hopping"}
-"""What a modem says then; of several at once, the first."""
+"""State that a modem reports during an outage; of several outages that of the first."""
 
 
 class Chance(NamedTuple):
-    """How often an outage occurs by itself, and how long it lasts."""
+    """Frequency and duration of random outages."""
 
     kind: OutageKind
     every_ns: int
@@ -77,7 +77,7 @@ class OutageProcess:
         self._changed(now_ns, kind, False)
 
     def __bool__(self) -> bool:
-        """Return whether there is no channel."""
+        """Return whether an outage is active."""
         return bool(self._active)
 
     @property
@@ -114,9 +114,9 @@ class Signal:
     Parameters
     ----------
     config : SignalParameters
-        Mean, deviation, correlation time and the least value.
+        Mean, deviation, correlation time and minimum.
     luck : Random
-        Where chance comes from.
+        Random generator.
     """
 
     def __init__(self, config: SignalParameters, *, luck: Random) -> None:
@@ -126,10 +126,10 @@ class Signal:
         self._renew = config.deviation_db * sqrt(1 - self._keep**2)
         self._fading_db = self._gauss(0.0, config.deviation_db)
         self.until_ns = NS_PER_S
-        """Up to then the power is that of the last call."""
+        """Time until which the power is that of the last call."""
 
     def dbm(self, now_ns: int) -> float:
-        """Return the power at a time not before that of the last call."""
+        """Return the power; the time must not be before that of the last call."""
         while now_ns >= self.until_ns:
             self._fading_db = self._keep * self._fading_db + self._gauss(0.0, self._renew)
             self.until_ns += NS_PER_S

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 HostName = str
 """One of `host_names`."""
 Side = Literal["mobile", "fixed"]
-"""The side of the radio on which a host is; the name of a host on a link with one mobile, too."""
+"""Side of the radio on which a host is; on a link with one mobile also the name of the host."""
 SIDES: tuple[Side, Side] = ("mobile", "fixed")
 FAR: dict[Side, Side] = {"mobile": "fixed", "fixed": "mobile"}
 """The other side."""
 FIXED: Side = "fixed"
 MOST_MOBILES = 30
-"""That share a CDPD channel (paper 001, section II: "up to 30 users")."""
+"""Maximum mobiles on a CDPD channel (paper 001, section II: "up to 30 users")."""
 
 _NETWORK = bytes([10, 64, 0])
 _ONE, _FIXED_HOST = 1, 2
@@ -96,18 +96,18 @@ def host_address(host: HostName) -> bytes:
 
 Member = TypeVar("Member")
 _DESTINATION = slice(16, 20)
-"""Of an IPv4 header (RFC 791, section 3.1)."""
+"""Position of the destination address in an IPv4 header (RFC 791, section 3.1)."""
 
 
 class Mobiles(Generic[Member]):
-    """What a link keeps for each of its mobiles."""
+    """The state of a link for each of its mobiles."""
 
     def __init__(self, members: Mapping[HostName, Member]) -> None:
         self._members = members
         self._by_address = {host_address(host): member for host, member in members.items()}
 
     def named(self, host: HostName) -> Member:
-        """Return what is kept for the mobile of a name.
+        """Return the state of the mobile with a name.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class Mobiles(Generic[Member]):
         return member
 
     def addressed(self, packet: bytes) -> Member | None:
-        """Return what is kept for the mobile to which a packet goes; the only one gets all."""
+        """Return the state of the mobile to which a packet goes; a single mobile gets all packets."""
         if len(self._members) == 1:
             return next(iter(self._members.values()))
         return self._by_address.get(packet[_DESTINATION])
@@ -132,7 +132,7 @@ class LinkDelivery(NamedTuple):
     """An IP packet that came out of the link."""
 
     host: HostName
-    """Where it came out."""
+    """Host at which it came out."""
     packet: bytes
 
 
@@ -141,11 +141,11 @@ class RadioReading:
     """The answer of a mobile's modem at one time; None is what the modem cannot know then."""
 
     rssi_dbm: float | None
-    """Received power; -113 dBm is no signal (paper 000, section IV)."""
+    """Received power; -113 dBm means no signal (paper 000, section IV)."""
     bler_percent: float | None
     """Blocks that could not be decoded, of those received in the last seconds."""
     cell_busy_percent: float | None
-    """Time in which others held the shared channel, of the last seconds."""
+    """Share of the last seconds in which others used the shared channel."""
     channel: int | None
     """The radio channel that the modem is tuned to."""
     state: str
@@ -180,10 +180,10 @@ class PacketLink(Protocol):
         """Whether no packet waits or is in transit."""
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
-        """Offer a host's IP packet; False if the interface queue refused it and reports that.
+        """Offer a host's IP packet; return False if the interface queue refuses it and reports this.
 
-        A packet of the fixed host goes to the mobile whose address is its destination; the only mobile of a
-        link gets all.
+        A packet of the fixed host goes to the mobile with its destination address; a single mobile gets all
+        packets.
         """
 
     def advance(self, now_ns: int) -> list[LinkDelivery]:

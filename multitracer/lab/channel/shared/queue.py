@@ -23,7 +23,7 @@ class QueueEvent(NamedTuple):
 
 
 Policy = Literal["drop-tail", "codel"]
-"""Which packet goes when too many wait."""
+"""Policy that decides which packet is dropped when too many wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class QueueConfig:
     ecn: bool = False
     """Mark ECN-capable packets instead of dropping them (RFC 3168)."""
     target_ns: int = 5 * NS_PER_MS
-    """CoDel: sojourn time that may persist. On a slow link at least a packet's time (RFC 8289, section 4)."""
+    """CoDel: target sojourn time; on a slow link at least the time of a packet (RFC 8289, section 4)."""
     interval_ns: int = 100 * NS_PER_MS
     """CoDel: how long it may persist; about a worst-case round trip."""
 
@@ -67,7 +67,7 @@ class PacketQueue(ABC):
         self.config = config
         self._waiting: deque[_Waiting] = deque()
         self.happened: list[QueueEvent] = []
-        """Drops and marks that `incidents` has not told yet."""
+        """Drops and marks that `incidents` has not returned yet."""
         self.queued_bytes = 0
         """Sum of the waiting packets' lengths."""
 

@@ -24,9 +24,9 @@ class Agenda:
 
     def __init__(self) -> None:
         self.now_ns = 0
-        """Time of the call that is being made, or up to which all were."""
+        """Time of the present call, or up to which all calls were made."""
         self.next_ns: int | None = None
-        """When the next call is due."""
+        """Time of the next call."""
         self._calls: list[tuple[int, int, Call]] = []
         self._scheduled = 0
 
@@ -68,11 +68,11 @@ class ScriptEvent:
     after: Literal["first-packet", "retransmission"] = "first-packet"
     """A retransmission is a TCP segment with data that enters an interface queue for the second time."""
     nth: int = 1
-    """Which retransmission."""
+    """Number of the retransmission."""
     direction: Direction = "up"
-    """Fade and xoff: of the frames; drop: of the packets; reset: up is asked for by the mobile."""
+    """Direction of the frames (fade, xoff) or packets (drop); reset: up means requested by the mobile."""
     duration_s: float = 0.0
-    """Of a fade, xoff or outage."""
+    """Duration of a fade, xoff or outage."""
     rate: float = 1.0
     """Frame error rate of a fade."""
     packets: int = 1
