@@ -136,7 +136,7 @@ def test_unknown_station_is_named() -> None:
 
 
 @pytest.mark.slow
-@examples(40)
+@examples(20)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["master", *BUS]), st.sampled_from(BUS), st.integers(0, 1500)), max_size=6
