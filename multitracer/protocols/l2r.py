@@ -68,7 +68,7 @@ def unpack(info: bytes) -> list[L2rCharacters]:
     Examples
     --------
     >>> unpack(bytes.fromhex("01661f") + bytes(22))
-    [Piece(status=0, data=b'f', signal=''), Piece(status=0, data=b'', signal='')]
+    [L2rCharacters(status=0, data=b'f', signal=''), L2rCharacters(status=0, data=b'', signal='')]
     """
     pieces, at, more = [], 0, True
     while more:

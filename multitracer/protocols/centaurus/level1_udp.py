@@ -65,7 +65,7 @@ class UdpWorker(Worker):
     ...         for event in end.take_events():
     ...             print(name, type(event).__name__)
     b Received
-    a Delivered
+    a ObjectDelivered
     b SessionEnded
     b ClockCompared
     a SessionEnded

@@ -115,11 +115,11 @@ class CentaurusFrameReader:
 
     Examples
     --------
-    >>> reader = FrameReader()
+    >>> reader = CentaurusFrameReader()
     >>> reader.feed(b"noise\x7e\x03\x01\x7d")
-    [Frame(station=110, packet=b'oise')]
+    [CentaurusFrame(station=110, packet=b'oise')]
     >>> reader.feed(b"\x5e\x7e")
-    [Frame(station=3, packet=b'\x01~')]
+    [CentaurusFrame(station=3, packet=b'\x01~')]
     """
 
     def __init__(self) -> None:
