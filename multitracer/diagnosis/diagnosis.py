@@ -177,8 +177,37 @@ class Diagnosis:
             "limits": [each.document() for each in self.limited.shares],
             **listed,
             "group": self.group.document(),
-            "incidents": [_incident_document(self, each) for each in self.incidents],
-            "findings": [_finding(self, finding) for finding in self.findings],
+            "incidents": [
+                {
+                    "kind": each.kind,
+                    "begin_ns": each.begin_ns,
+                    "end_ns": each.end_ns,
+                    "begin_s": round(self.since_own_syn_s(each.begin_ns), _DIGITS),
+                    "end_s": round(self.since_own_syn_s(each.end_ns), _DIGITS),
+                    "cost_s": round(each.cost_s, _DIGITS),
+                    "count": each.count,
+                    "parts": list(each.parts),
+                    "sentence": each.sentence,
+                    "help": each.help,
+                }
+                for each in self.incidents
+            ],
+            "findings": [
+                {
+                    "kind": each.kind,
+                    "begin_ns": each.begin_ns,
+                    "end_ns": each.end_ns,
+                    "begin_s": round(self.since_own_syn_s(each.begin_ns), _DIGITS),
+                    "end_s": round(self.since_own_syn_s(each.end_ns), _DIGITS),
+                    "cost_s": round(each.cost_s, _DIGITS),
+                    "cost_bytes": each.cost_bytes,
+                    "evidence": list(each.evidence),
+                    "sentence": each.sentence,
+                    "help": each.help,
+                    "numbers": {name: round(float(number), _DIGITS) for name, number in each.numbers.items()},
+                }
+                for each in self.findings
+            ],
             "account": self.account.document(),
         }
 
@@ -322,25 +351,6 @@ def _html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     heads = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _finding(diagnosis: Diagnosis, finding: Finding) -> Document:
-    begin_s, end_s = (
-        round(diagnosis.since_own_syn_s(stamp), _DIGITS) for stamp in (finding.begin_ns, finding.end_ns)
-    )
-    return {
-        "kind": finding.kind,
-        "begin_ns": finding.begin_ns,
-        "end_ns": finding.end_ns,
-        "begin_s": begin_s,
-        "end_s": end_s,
-        "cost_s": round(finding.cost_s, _DIGITS),
-        "cost_bytes": finding.cost_bytes,
-        "evidence": list(finding.evidence),
-        "sentence": finding.sentence,
-        "help": finding.help,
-        "numbers": {name: round(float(value), _DIGITS) for name, value in finding.numbers.items()},
-    }
 
 
 # --- incidents ---
@@ -515,19 +525,3 @@ def _folded(diagnosis: Diagnosis, alike: list[Incident]) -> list[Incident]:
     parts = tuple(part for each in order for part in each.parts)
     one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), parts, sentence, dearest.help)
     return [*(each for each in alike if each.cost_s > most_s), one]
-
-
-def _incident_document(diagnosis: Diagnosis, incident: Incident) -> Document:
-    """Return an incident as `multitracer diagnose --json` writes it."""
-    return {
-        "kind": incident.kind,
-        "begin_ns": incident.begin_ns,
-        "end_ns": incident.end_ns,
-        "begin_s": round(diagnosis.since_own_syn_s(incident.begin_ns), _DIGITS),
-        "end_s": round(diagnosis.since_own_syn_s(incident.end_ns), _DIGITS),
-        "cost_s": round(incident.cost_s, _DIGITS),
-        "count": incident.count,
-        "parts": list(incident.parts),
-        "sentence": incident.sentence,
-        "help": incident.help,
-    }

@@ -371,11 +371,6 @@ def _beyond_around(
     return float(np.mean(np.abs(waits.beyond[near]) >= _LARGE))
 
 
-def losses_of(diagnosis: Diagnosis) -> Losses | None:
-    """Return what is known of a transfer's losses; None without delays, or if the link was logged."""
-    return None if diagnosis.is_link_logged else diagnosis.carried.losses
-
-
 def loss_finding(diagnosis: Diagnosis, kind: str, lost: Losses, sentence: str) -> Finding:
     """Return a finding of all losses of a transfer; the sentence takes their `count` and `share`."""
     sent = diagnosis.segments.row[lost.place]

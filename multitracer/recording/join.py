@@ -276,7 +276,13 @@ def _fates(transfer: Joinable, columns: dict[str, Array], arrived: StreamDeliver
         fate = np.full(len(written), Fate.UNKNOWN, dtype=np.uint8)
         return {"fate": fate, "delivered_tick": unknown, "arrived_tick": unknown}
     begin, end = columns["offset_bytes"], columns["offset_bytes"] + columns["wire_bytes"]
-    whole, delivered_tick = arrived.whole(begin, end)
+    # stretches that touch are one: a packet may lie across several
+    opens = np.ones(len(arrived.begin), dtype=bool)
+    opens[1:] = arrived.begin[1:] != arrived.end[:-1]
+    run = np.append(np.cumsum(opens), 0)
+    first, last = (within(place, arrived.begin, arrived.end) for place in (begin, end - 1))
+    whole = (first >= 0) & (last >= 0) & (run[first] == run[last])
+    delivered_tick = np.where(whole, np.append(arrived.tick, NA)[last], NA)
     fate = np.where(whole | (end > arrived.flushed_up_to), Fate.QUEUED, Fate.BROKEN).astype(np.uint8)
     taken = np.flatnonzero(whole)[: len(arrived.received)]
     got = arrived.received[: len(taken)]
@@ -369,22 +375,6 @@ class StreamDelivery:
     tick: Array
     received: Array
     flushed_up_to: int
-
-    def whole(self, begin: Array, end: Array) -> tuple[Array, Array]:
-        """Return which ranges of the stream arrived whole, and in which far slot.
-
-        Begin and end are int64, octets, shape (n,). The answers have the same shape: bool, and int64 with NA
-        for a range that did not arrive whole.
-        """
-        if not len(self.begin):
-            return np.zeros(len(begin), dtype=bool), np.full(len(begin), NA, dtype=np.int64)
-        # stretches that touch are one: a range may lie across several
-        opens = np.ones(len(self.begin), dtype=bool)
-        opens[1:] = self.begin[1:] != self.end[:-1]
-        run = np.cumsum(opens) - 1
-        first, last = within(begin, self.begin, self.end), within(end - 1, self.begin, self.end)
-        whole = (first >= 0) & (last >= 0) & (run[first] == run[last])
-        return whole, np.where(whole, self.tick[last], NA)
 
 
 def delivery(transfer: Joinable) -> StreamDelivery | None:

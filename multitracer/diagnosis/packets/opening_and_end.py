@@ -36,31 +36,24 @@ class HandshakeAndResets:
     transfer : Transfer
     table : Table, optional
         TCP_SEGMENTS of another capture of it; rows are of that then.
+
+    Attributes
+    ----------
+    syns, syn_acks : ndarray of int64
+        Rows of each SYN of the initiator, and of each SYN-ACK of the responder.
+    resets : ndarray of int64
+        Rows of each reset.
     """
 
     def __init__(self, transfer: Transfer, table: Table | None = None) -> None:
         self.transfer = transfer
         self._table = transfer.sender if table is None else table
         self._flags = self._table["flags"]
-        self._once = (self._table["kind"] & np.uint32(SegmentKind.CAPTURE_DUPLICATE)) == 0
-
-    @cached_property
-    def syns(self) -> Array:
-        """Rows of each SYN of the initiator."""
-        return self._rows(has(self._flags, Flag.SYN) & ~has(self._flags, Flag.ACK))
-
-    @cached_property
-    def syn_acks(self) -> Array:
-        """Rows of each SYN-ACK of the responder."""
-        return self._rows(has(self._flags, Flag.SYN) & has(self._flags, Flag.ACK))
-
-    @cached_property
-    def resets(self) -> Array:
-        """Rows of each reset."""
-        return self._rows(has(self._flags, Flag.RST))
-
-    def _rows(self, chosen: Array) -> Array:
-        return np.flatnonzero(chosen & self._once)
+        once = (self._table["kind"] & np.uint32(SegmentKind.CAPTURE_DUPLICATE)) == 0
+        syn, ack = has(self._flags, Flag.SYN), has(self._flags, Flag.ACK)
+        self.syns = np.flatnonzero(syn & ~ack & once)
+        self.syn_acks = np.flatnonzero(syn & ack & once)
+        self.resets = np.flatnonzero(has(self._flags, Flag.RST) & once)
 
     @property
     def responder(self) -> Array:

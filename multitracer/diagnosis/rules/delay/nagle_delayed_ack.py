@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.tables import Array
 
 KIND = "nagle-delayed-ack"
 HELP = "TCP_NODELAY, or one write for what belongs together (a buffer, writev, TCP_CORK)."
@@ -36,34 +35,14 @@ _FULL = 0.9  # part of a full segment below which one is small: options take som
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    if diagnosis.transfer.vantage is Vantage.NEAR_RECEIVER or len(diagnosis.transfer.data) < _LEAST:
-        return
-    held, waits_ns = _held(diagnosis)
-    if len(held) < _LEAST:
-        return
-    low, middle, high = np.quantile(waits_ns, (0.25, 0.5, 0.75))
-    if high - low > _EVEN * middle:
-        return
-    table = diagnosis.transfer.sender
-    began_ns, ended_ns = (int(table["time_ns"][held[i]]) for i in (0, -1))
-    cost_s = float(waits_ns.sum()) * diagnosis.transfer.speed / NS_PER_S
-    delay_s = middle * diagnosis.transfer.speed / NS_PER_S
-    sentence = (
-        f"{len(held):,} times a small segment waited for the ACK of a small one, which the receiver delayed "
-        f"by {delay_s:.3f} s: Nagle's algorithm and delayed ACKs waited for each other."
-    )
-    numbers = {"waits": len(held), "delayed_ack_s": delay_s}
-    evidence = rows("sender", held)
-    yield Finding(KIND, began_ns, ended_ns, cost_s, None, evidence, sentence, numbers=numbers)
-
-
-def _held(diagnosis: Diagnosis) -> tuple[Array, Array]:
-    """Return the small segments that left with the ACK of a small one, and how long that was delayed."""
     transfer, table = diagnosis.transfer, diagnosis.transfer.sender
     again = (table["kind"][transfer.data] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
     data = transfer.data[~again]
-    if len(data) < 2 or not len(transfer.acks):
-        return data[:0], data[:0]
+    is_seen = transfer.vantage is not Vantage.NEAR_RECEIVER and len(transfer.acks)
+    if not is_seen or len(transfer.data) < _LEAST or len(data) < 2:
+        return
+
+    # the small segments that left with the ACK of a small one, and how long that was delayed
     payload, time_ns = table["payload_bytes"], table["time_ns"]
     number, directions = transfer.at_sender.connection, transfer.at_sender.part.analysis.directions
     announced = directions["mss_bytes"][2 * (number - 1) : 2 * number]
@@ -78,6 +57,21 @@ def _held(diagnosis: Diagnosis) -> tuple[Array, Array]:
     chosen &= (payload[ack] == 0) & (table["ack_bytes"][ack] == table["end_bytes"][first])
     chosen &= time_ns[then] - time_ns[ack] <= _AT_ONCE_NS
     rtt = table["rtt_ns"][transfer.sent]
-    wait_ns = time_ns[ack] - time_ns[first] - int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
-    chosen &= (wait_ns >= _DELAY_NS[0]) & (wait_ns <= _DELAY_NS[1])
-    return then[chosen], wait_ns[chosen]
+    waits_ns = time_ns[ack] - time_ns[first] - int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
+    chosen &= (waits_ns >= _DELAY_NS[0]) & (waits_ns <= _DELAY_NS[1])
+    held, waits_ns = then[chosen], waits_ns[chosen]
+    if len(held) < _LEAST:
+        return
+    low, middle, high = np.quantile(waits_ns, (0.25, 0.5, 0.75))
+    if high - low > _EVEN * middle:
+        return
+    began_ns, ended_ns = (int(table["time_ns"][held[i]]) for i in (0, -1))
+    cost_s = float(waits_ns.sum()) * transfer.speed / NS_PER_S
+    delay_s = middle * transfer.speed / NS_PER_S
+    sentence = (
+        f"{len(held):,} times a small segment waited for the ACK of a small one, which the receiver delayed "
+        f"by {delay_s:.3f} s: Nagle's algorithm and delayed ACKs waited for each other."
+    )
+    numbers = {"waits": len(held), "delayed_ack_s": delay_s}
+    evidence = rows("sender", held)
+    yield Finding(KIND, began_ns, ended_ns, cost_s, None, evidence, sentence, numbers=numbers)

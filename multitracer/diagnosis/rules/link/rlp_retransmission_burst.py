@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.recording.join import Join
 
 KIND = "rlp-retransmission-burst"
 HELP = "A better place, antenna or cell: the radio failed, TCP and the queue did nothing wrong."
@@ -36,10 +35,15 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     repeated = np.flatnonzero(frames["sent"] & (frames["attempt"] > 1) & (frames["tick"] != NA))
     tick = frames["tick"][repeated]
     down = resets(near, "near.events")
+    table = joined.carriages
+    came = np.sort(table["arrived_tick"][(table["new_bytes"] > 0) & (table["arrived_tick"] != NA)])
     for first, last in episodes(tick, apart_ns=_APART_SLOTS):
         begin, end = int(tick[first]), int(tick[last - 1])
         ends_in_reset = np.any((down.begin >= begin) & (down.begin <= end + 2 * _APART_SLOTS))
-        hole_s = _hole_s(diagnosis, joined, begin, end)
+        # the longest time without anything new for the receiving TCP that touches the burst
+        touching = (came[:-1] <= end + _APART_SLOTS) & (came[1:] >= begin)
+        slots = int(np.diff(came)[touching].max(initial=0))
+        hole_s = slots * diagnosis.transfer.slot_ns / NS_PER_S
         if last - first < _LEAST_FRAMES or hole_s < _LEAST_HOLE_S or ends_in_reset:
             continue
         again = repeated[first:last]
@@ -52,16 +56,3 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
             f"receiver got nothing new for {hole_s:.1f} s."
         )
         yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("near.frames", again), sentence)
-
-
-def _hole_s(diagnosis: Diagnosis, joined: Join, begin: int, end: int) -> float:
-    """Return the longest time without anything new for the receiving TCP that touches slots [begin, end]."""
-    table = joined.carriages
-    good = (table["new_bytes"] > 0) & (table["arrived_tick"] != NA)
-    arrived = np.sort(table["arrived_tick"][good])
-    if len(arrived) < 2:
-        return 0.0
-    left, right = arrived[:-1], arrived[1:]
-    touching = (left <= end + _APART_SLOTS) & (right >= begin)
-    slots = int((right - left)[touching].max(initial=0))
-    return slots * diagnosis.transfer.slot_ns / NS_PER_S

@@ -31,13 +31,29 @@ HELP = "Look at the path of the ACKs: queue, radio, header compression; more ACK
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each run of timeouts whose segments the receiver had already."""
-    if diagnosis.is_link_logged:
-        yield from _by_link(diagnosis)
-    else:
+    if not diagnosis.is_link_logged:
         yield from (_by_packets(diagnosis, dead) for dead in diagnosis.dead_times if dead.is_ack_loss)
-        yield from (
-            _at_receiver(diagnosis, each) for each in silences(diagnosis) if each.part is LimitSubtype.ACKS
-        )
+        for silence in silences(diagnosis):
+            if silence.part is LimitSubtype.ACKS:
+                yield _at_receiver(diagnosis, silence)
+        return
+    transfer = diagnosis.transfer
+    verdicts, sender = transfer.verdicts, transfer.sender
+    chosen = (verdicts["cause"] == RetransmissionCause.TIMEOUT) & (
+        verdicts["necessity"] == Necessity.ACK_LOST
+    )
+    picked = np.flatnonzero(chosen)
+    begins = sender["seq_bytes"][verdicts["row"][picked]]
+    for first, last in episodes(begins, apart_ns=0):
+        run = picked[first:last]
+        again = verdicts["row"][run]
+        earlier = verdicts["earlier_row"][run]
+        began_ns = int(sender["time_ns"][earlier[0] if earlier[0] != NA else again[0]])
+        ended_ns = int(sender["time_ns"][again[-1]])
+        cost_s = diagnosis.limited_s((Limit.RECOVERY, LimitSubtype.TIMER), begin_ns=began_ns, end_ns=ended_ns)
+        sentence = _sentence(_fate(verdicts["evidence"][run]), cost_s, len(run))
+        payload = int(sender["payload_bytes"][again].sum())
+        yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", again), sentence)
 
 
 def _by_packets(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
@@ -66,26 +82,6 @@ def _at_receiver(diagnosis: Diagnosis, silence: ReceiverSilence) -> Finding:
 def _sentence(fate: str, cost_s: float, timeouts: int) -> str:
     again = "a timeout" if timeouts == 1 else f"{timeouts} timeouts"
     return f"The receiver had the data, but its ACKs {fate}: {cost_s:.1f} s until {again} asked again."
-
-
-def _by_link(diagnosis: Diagnosis) -> Iterator[Finding]:
-    transfer = diagnosis.transfer
-    verdicts, sender = transfer.verdicts, transfer.sender
-    chosen = (verdicts["cause"] == RetransmissionCause.TIMEOUT) & (
-        verdicts["necessity"] == Necessity.ACK_LOST
-    )
-    picked = np.flatnonzero(chosen)
-    begins = sender["seq_bytes"][verdicts["row"][picked]]
-    for first, last in episodes(begins, apart_ns=0):
-        run = picked[first:last]
-        again = verdicts["row"][run]
-        earlier = verdicts["earlier_row"][run]
-        began_ns = int(sender["time_ns"][earlier[0] if earlier[0] != NA else again[0]])
-        ended_ns = int(sender["time_ns"][again[-1]])
-        cost_s = diagnosis.limited_s((Limit.RECOVERY, LimitSubtype.TIMER), begin_ns=began_ns, end_ns=ended_ns)
-        sentence = _sentence(_fate(verdicts["evidence"][run]), cost_s, len(run))
-        payload = int(sender["payload_bytes"][again].sum())
-        yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", again), sentence)
 
 
 def _fate(evidence: Array) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.queue_at_losses import loss_finding, losses_of, lost_behind_queue
+from multitracer.diagnosis.queue_at_losses import loss_finding, lost_behind_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ HELP = "Nothing is broken: an AQM that marks (ECN) or another congestion control
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    lost = losses_of(diagnosis)
+    lost = None if diagnosis.is_link_logged else diagnosis.carried.losses
     if lost is None or not lost.is_congestion:
         return
     served = lost_behind_queue(diagnosis)

@@ -9,7 +9,6 @@ import numpy as np
 from multitracer.diagnosis.packets.losses import rounds
 from multitracer.diagnosis.queue_at_losses import (
     loss_finding,
-    losses_of,
     lost_at_empty_queue,
     lost_behind_queue,
 )
@@ -55,7 +54,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 def _by_chance(diagnosis: Diagnosis) -> Losses | None:
     """Return all losses if their waits show chance, else those with next to nothing ahead."""
-    lost = losses_of(diagnosis)
+    lost = None if diagnosis.is_link_logged else diagnosis.carried.losses
     lost = lost if lost is not None and lost.is_chance else lost_at_empty_queue(diagnosis)
     if lost is None:
         return None

@@ -40,7 +40,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
     if diagnosis.transfer.vantage is Vantage.NEAR_RECEIVER:
         return
-    late, needless = _late(diagnosis), _needless(diagnosis)
+    verdicts = diagnosis.transfer.verdicts
+    fast = (verdicts["cause"] == RetransmissionCause.FAST) & (verdicts["necessity"] == Necessity.SPURIOUS)
+    needless = verdicts["row"][fast]  # asked for by duplicate ACKs or SACKs, of what arrived all the same
+    late = _late(diagnosis, needless)
     if len(late.row) < _LEAST:
         return
     table = diagnosis.transfer.sender
@@ -62,10 +65,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     yield Finding(KIND, began_ns, ended_ns, 0.0, payload, evidence, sentence, numbers=numbers)
 
 
-def _late(diagnosis: Diagnosis) -> _Late:
+def _late(diagnosis: Diagnosis, needless: Array) -> _Late:
     pairs = diagnosis.transfer.data_pairs
     if pairs is None:
-        return _Late(_by_reports(diagnosis), NA)
+        return _Late(_by_reports(diagnosis, needless), NA)
 
     # of what was sent again as it is, without IP identification (IPv6) or timestamps to distinguish the
     # copies, nobody knows which arrived
@@ -84,11 +87,11 @@ def _late(diagnosis: Diagnosis) -> _Late:
     return _Late(sent[overtaken], max(ahead, default=NA))
 
 
-def _by_reports(diagnosis: Diagnosis) -> Array:
+def _by_reports(diagnosis: Diagnosis, needless: Array) -> Array:
     """Return the segments that a SACK had left out and that were acknowledged without being sent again.
 
-    And those that were sent again in vain because of such reports. Without SACK a sender may send more again
-    than was asked for.
+    And those that were sent again in vain (`needless`) because of such reports. Without SACK a sender may
+    send more again than was asked for.
     """
     transfer = diagnosis.transfer
     if not len(transfer.sacks):
@@ -106,11 +109,4 @@ def _by_reports(diagnosis: Diagnosis) -> Array:
     resent = np.searchsorted(begins, edge, side="right") > np.searchsorted(ends, edge, side="right")
     begin, first = np.unique(table["seq_bytes"][transfer.data], return_index=True)
     filled = transfer.data[first[np.isin(begin, edge[~resent])]]
-    return np.union1d(filled, _needless(diagnosis))
-
-
-def _needless(diagnosis: Diagnosis) -> Array:
-    """Return the rows of repairs, asked for by duplicate ACKs or SACKs, of what arrived all the same."""
-    verdicts = diagnosis.transfer.verdicts
-    fast = (verdicts["cause"] == RetransmissionCause.FAST) & (verdicts["necessity"] == Necessity.SPURIOUS)
-    return np.asarray(verdicts["row"][fast])
+    return np.union1d(filled, needless)
