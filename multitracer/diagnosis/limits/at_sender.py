@@ -34,7 +34,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
-    from multitracer.recording.transfer import Pairs, Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Table
 
 _REACTION_NS = 500 * NS_PER_US
@@ -57,8 +57,15 @@ def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
     time = transfer.time_ns
     sends, answers = sends_of(transfer, time), answers_of(transfer, time)
     begin, opened, floor = opening(transfer)
-    begin = min(begin, _begun_elsewhere(transfer)) if view is Viewpoint.BOTH_ENDS else begin
-    end = _end(sends, answers, int(time[-1]))
+    receiver, syn = transfer.receiver, has(table["flags"], Flag.SYN)
+    if view is Viewpoint.BOTH_ENDS and receiver is not None and syn.any():
+        # the receiver may have sent or seen a first SYN that is lost; not where this capture began later
+        elsewhere = np.flatnonzero(has(receiver["flags"], Flag.SYN))[:1]
+        begin = min([begin, *transfer.receiver_time(receiver["time_ns"][elsewhere]).tolist()])
+    end = int(time[-1])
+    if len(sends):  # when the last payload byte was acknowledged
+        at = int(np.searchsorted(answers.ack, int(sends.end.max())))
+        end = int(answers.time_ns[at]) if at < len(answers) else end
     full = full_segment(transfer, sends)
     on_path = wire_segments(transfer, full, offered_bytes(transfer))
     segments = on_path if view is Viewpoint.BOTH_ENDS else None
@@ -68,6 +75,10 @@ def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
     delays, shortest = delays_of()
     both = [each for each in (floor, shortest) if each is not None]
     asks = answers.payload > 0
+    lost_answers_ns, back = None, transfer.ack_pairs
+    if back is not None and receiver is not None:  # segments of the receiver that left and did not arrive
+        gone = back.sent[back.lost & (back.sent != NA)]
+        lost_answers_ns = np.sort(transfer.receiver_time(receiver["time_ns"][gone]))
     return Observed(
         view=view,
         begin_ns=begin,
@@ -85,7 +96,7 @@ def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
         state=transfer.state if view is not Viewpoint.SENDER and len(transfer.state) else None,
         dead_times=dead,
         carried=known,
-        lost_answers_ns=_lost_answers(transfer),
+        lost_answers_ns=lost_answers_ns,
         one_way=view is Viewpoint.BOTH_ENDS,
         weak=weak_limits(transfer, view),
     )
@@ -104,6 +115,12 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
         np.isin(verdicts["cause"], (RetransmissionCause.TIMEOUT, RetransmissionCause.TAIL_LOSS_PROBE))
     ]
     again = _is(table, rows, SegmentKind.RETRANSMISSION)
+    lost, pairs = np.full(len(table), NA, dtype=np.int8), transfer.data_pairs
+    if pairs is not None:  # as the other capture shows
+        known = pairs.sent != NA
+        came = (pairs.arrived != NA) | (pairs.table["outcome"] == PacketOutcome.RECUT)
+        lost[pairs.sent[known & pairs.lost]] = 1
+        lost[pairs.sent[known & came]] = 0
     flags = table["flags"][rows]
     end = table["end_bytes"][rows] - has(flags, Flag.FIN)
     return Sends(
@@ -113,7 +130,7 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
         again=again,
         needed=again & ~_among(len(table), spurious)[rows],
         by_timer=_among(len(table), timed)[rows],
-        lost=_lost(transfer, rows),
+        lost=lost[rows],
         row=rows,
         pushed=has(flags, Flag.PSH | Flag.FIN),
         missing=np.full(len(rows), NA, dtype=np.int64),
@@ -132,28 +149,6 @@ def _is(table: Table, rows: Array, kind: int) -> Array:
     return mask
 
 
-def _lost(transfer: Transfer, rows: Array) -> Array:
-    """Return of each segment whether it was lost, as the other capture shows."""
-    lost = np.full(len(transfer.sender), NA, dtype=np.int8)
-    pairs = transfer.data_pairs
-    if pairs is not None:
-        known = pairs.sent != NA
-        lost[pairs.sent[known & pairs.lost]] = 1
-        lost[
-            pairs.sent[known & ((pairs.arrived != NA) | (pairs.table["outcome"] == PacketOutcome.RECUT))]
-        ] = 0
-    return lost[rows]
-
-
-def _lost_answers(transfer: Transfer) -> Array | None:
-    """Return when segments of the receiver left that did not arrive, on the sender's clock."""
-    pairs, receiver = transfer.ack_pairs, transfer.receiver
-    if pairs is None or receiver is None:
-        return None
-    gone = pairs.sent[pairs.lost & (pairs.sent != NA)]
-    return np.sort(transfer.receiver_time(receiver["time_ns"][gone]))
-
-
 def answers_of(transfer: Transfer, time: Array) -> Answers:
     """Return the peer's segments from its SYN on, in the order of the capture.
 
@@ -167,29 +162,24 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
     sacked[payload != 0] = 0
     delivered = np.maximum.accumulate(ack + sacked) if len(rows) else rows
     window = table["window_bytes"][rows]
+
+    # by what was sent only the least scale is known: by it the windows of a chat are hardly larger than its
+    # messages, and would seem full
+    by = window_scale_by(transfer)
+    is_scaled = np.full(len(window), by is not WindowScaleBy.UNKNOWN)
+    if by is WindowScaleBy.SENT and len(payload) and (payload > 0).mean() >= _ASKING:
+        least = _LEAST_GUESSED * (offered_bytes(transfer) or _DEFAULT_MSS_BYTES)
+        is_scaled = (window == 0) | (window >= least)
     return Answers(
         time_ns=time[rows],
         ack=ack,
         delivered=delivered,
-        edge=np.where(_is_scaled(transfer, window, payload > 0), acked + window, NA),
+        edge=np.where(is_scaled, acked + window, NA),
         payload=payload.astype(np.int64),
         marked=has(flags, Flag.ECE) & ~has(flags, Flag.SYN),
         row=rows,
         lag_ns=stamp_lag_ns(table, transfer.acks, rows),
     )
-
-
-def _is_scaled(transfer: Transfer, window: Array, asks: Array) -> Array:
-    """Return of which windows (bytes) the scale is known; `asks` says which segments carry data themselves.
-
-    By what was sent only the least one is known. By that the windows of a chat are hardly larger than its
-    messages, and would seem full.
-    """
-    by = window_scale_by(transfer)
-    if by is not WindowScaleBy.SENT or not len(asks) or asks.mean() < _ASKING:
-        return np.full(len(window), by is not WindowScaleBy.UNKNOWN)
-    least = _LEAST_GUESSED * (offered_bytes(transfer) or _DEFAULT_MSS_BYTES)
-    return np.asarray((window == 0) | (window >= least))
 
 
 def opening(transfer: Transfer) -> tuple[int, int, int | None]:
@@ -223,26 +213,6 @@ def opening(transfer: Transfer) -> tuple[int, int, int | None]:
     return begin, opened, rtt
 
 
-def _begun_elsewhere(transfer: Transfer) -> int:
-    """Return when the receiver sent or saw the first SYN, on the sender's clock: some may be lost.
-
-    Not where the sender's capture began later: what it shows begins with its first packet.
-    """
-    table = transfer.receiver
-    if table is None or not all(has(each["flags"], Flag.SYN).any() for each in (table, transfer.sender)):
-        return np.iinfo(np.int64).max
-    first = np.flatnonzero(has(table["flags"], Flag.SYN))[:1]
-    return int(transfer.receiver_time(table["time_ns"][first])[0])
-
-
-def _end(sends: Sends, answers: Answers, last_ns: int) -> int:
-    """Return when the last payload byte was acknowledged, the end of the capture if it was not."""
-    if not len(sends):
-        return last_ns
-    at = int(np.searchsorted(answers.ack, int(sends.end.max())))
-    return int(answers.time_ns[at]) if at < len(answers) else last_ns
-
-
 _DEFAULT_MSS_BYTES = 536
 """Every path carries such segments (RFC 9293, section 3.7.1): smaller ones may be all that was written."""
 _LEAST_GUESSED, _ASKING = 10, 0.05
@@ -266,16 +236,11 @@ def full_segment(transfer: Transfer, sends: Sends) -> int:
     common = sizes[many >= max(1, len(sends) // _RARE_PART)]
     largest = max(int(common.max()) if len(common) else int(sizes.max()), 1)
     room = offered_bytes(transfer)
-    if room is None:
-        return _unit(common, largest)
+    if room is None:  # it may be what sizes that no Ethernet carries are multiples of
+        unit = int(np.gcd.reduce(common[common >= _DEFAULT_MSS_BYTES], initial=0))
+        return unit if largest > _ETHERNET_BYTES and unit >= _DEFAULT_MSS_BYTES else largest
     all_writes = float(sends.pushed.mean()) >= _WRITES
     return room if all_writes or largest < min(room, _DEFAULT_MSS_BYTES) else min(largest, room)
-
-
-def _unit(sizes: Array, largest: int) -> int:
-    """Return the full segment where no SYN tells it: what sizes that no Ethernet carries are multiples of."""
-    unit = int(np.gcd.reduce(sizes[sizes >= _DEFAULT_MSS_BYTES], initial=0))
-    return unit if largest > _ETHERNET_BYTES and unit >= _DEFAULT_MSS_BYTES else largest
 
 
 def offered_bytes(transfer: Transfer) -> int | None:
@@ -351,12 +316,10 @@ def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) ->
         return None
     row = segments.row[known]
     way = came[segments.arrived[known]] - time[row]
-    return DelaySamples(time[row], way, places(sends.row, row), _unloaded_ns(pairs, sends, time, came))
 
-
-def _unloaded_ns(pairs: Pairs, sends: Sends, time: Array, came: Array) -> int | None:
-    """Return the least way of what came through before the first data; None if nothing did."""
+    # the least way of what came through before the first data
     both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
     both &= pairs.sent < sends.row[0]
     early = came[pairs.arrived[both]] - time[pairs.sent[both]]
-    return int(early.min()) if len(early) else None
+    unloaded_ns = int(early.min()) if len(early) else None
+    return DelaySamples(time[row], way, places(sends.row, row), unloaded_ns)

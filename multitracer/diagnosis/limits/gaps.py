@@ -84,16 +84,29 @@ def pauses(seen: Observed, still: Quiet) -> SenderIdleGaps:
     if not len(each.end):
         empty = np.empty(0, dtype=np.int64)
         return SenderIdleGaps(empty, empty, empty)
-    size = (seen.sends.end - seen.sends.begin)[each.ended_by]
-    small = size < seen.mss_bytes
-    request = _request_of(seen, each)
+    small = (seen.sends.end - seen.sends.begin)[each.ended_by] < seen.mss_bytes
     empty_pipe = seen.outstanding(each.end, side="left") == 0
-    long = each.end - each.begin > _long_gap_ns(seen)
+
+    # no pacer leaves so long a gap; on a slow link it sends less than twice a round trip
+    spacing = np.diff(seen.sends.time_ns)
+    ordered = np.sort(spacing[spacing > 0])  # np.median is slow where many are equal
+    middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1] if len(ordered) else 0.0
+    long = each.end - each.begin > max(_LONG_GAP * seen.floor_ns, _SERVICES * float(np.mean(middle)))
     unqueued = ~each.woken | writes_alone(seen)
     idle = unqueued & (empty_pipe | long | _small_before(seen, each))
     silent = idle & _may_be_silent(seen, each, empty_pipe)
+
+    # the peer's last request within each gap
+    request = np.full(len(each.end), NA, dtype=np.int64)
+    if seen.requests is not None and len(seen.requests.time_ns):
+        at = np.searchsorted(seen.requests.time_ns, each.end + seen.slack_ns, side="right") - 1
+        came = np.minimum(seen.requests.time_ns[np.maximum(at, 0)], each.end)
+        request = np.where((at >= 0) & (came >= each.begin), at, NA)
     answering = empty_pipe & (request != NA) & ~(seen.sends.missing[each.ended_by] > 0)
-    nagle = _nagle(each, small, seen.mss_bytes)
+
+    # a small segment waited for the ACK of nothing but a small one (RFC 896)
+    nagle = each.woken & small & np.concatenate([[False], small[:-1]])
+    nagle &= (each.outstanding > 0) & (each.outstanding < seen.mss_bytes)
     is_polled, unsent = _unsent(seen, each)
     shown = np.where(is_polled, unsent & (unqueued | empty_pipe), silent) | answering | nagle
     in_silence = np.isin(each.ended_by, still.idle)
@@ -113,20 +126,6 @@ def writes_alone(seen: Observed) -> bool:
     sends, fresh = seen.sends, seen.fresh
     small = (sends.end - sends.begin)[fresh] < seen.mss_bytes
     return bool(len(fresh)) and float((small & sends.pushed[fresh]).mean()) >= _ALONE
-
-
-def _long_gap_ns(seen: Observed) -> float:
-    """Return the shortest gap that no pacer leaves: on a slow link it sends less than twice a round trip."""
-    spacing = np.diff(seen.sends.time_ns)
-    spacing = spacing[spacing > 0]
-    usual = _SERVICES * _median(spacing) if len(spacing) else 0.0
-    return max(_LONG_GAP * seen.floor_ns, usual)
-
-
-def _median(values: Array) -> float:
-    """Return what np.median does; where many values are equal its search for the middle is slow."""
-    ordered = np.sort(values)
-    return float(np.mean(ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]))
 
 
 def _may_be_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
@@ -152,28 +151,6 @@ def _small_before(seen: Observed, each: IdleGaps) -> Array:
     at = np.searchsorted(time, each.end, side="left") - 1
     recent: Array = each.end - time[np.maximum(at, 0)] <= _RECENT * max(seen.floor_ns, 1)
     return np.asarray(recent & (at >= 0))
-
-
-def _nagle(each: IdleGaps, small: Array, mss_bytes: int) -> Array:
-    """Return in which gaps a small segment waited for the ACK of nothing but a small one (RFC 896)."""
-    before = np.concatenate([[False], small[:-1]])
-    return np.asarray(each.woken & small & before & (each.outstanding > 0) & (each.outstanding < mss_bytes))
-
-
-def answered(seen: Observed, each: IdleGaps) -> Array:
-    """Return which gaps were ended by data of the peer: bool, shape (n_gaps,)."""
-    payload = np.append(seen.answers.payload, 0)
-    return np.asarray(payload[each.woken_by] > 0)
-
-
-def _request_of(seen: Observed, each: IdleGaps) -> Array:
-    """Return the index in `requests` of the peer's last one within each gap; NA where none came."""
-    asking = seen.requests.time_ns if seen.requests is not None else np.empty(0, dtype=np.int64)
-    if not len(asking):
-        return np.full(len(each.end), NA, dtype=np.int64)
-    at = np.searchsorted(asking, each.end + seen.slack_ns, side="right") - 1
-    came = np.minimum(asking[np.maximum(at, 0)], each.end)
-    return np.where((at >= 0) & (came >= each.begin), at, NA)
 
 
 def _unsent(seen: Observed, each: IdleGaps) -> tuple[Array, Array]:
@@ -345,7 +322,16 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
     before = seen.last_answer(time)
     first = np.flatnonzero(np.diff(before, prepend=-2))
     last = np.append(first[1:], len(tries))
-    begin, end, is_ended = _silences(seen, before[first])
+
+    # from when each answer was due that did not come: the last thing heard, or what was sent first after a
+    # pause
+    answer, came = before[first], seen.answers.time_ns
+    there = answer >= 0
+    last_ack_ns, acked = np.full(len(answer), seen.begin_ns), np.zeros(len(answer), dtype=np.int64)
+    last_ack_ns[there], acked[there] = came[answer[there]], seen.answers.ack[answer[there]]
+    beyond = np.searchsorted(seen.highest, acked, side="right")  # the first that goes beyond
+    begin = np.maximum(last_ack_ns, np.append(seen.sends.time_ns, np.iinfo(np.int64).min)[beyond])
+    end, is_ended = np.append(came, seen.end_ns)[answer + 1], answer + 1 < len(came)
     of = np.repeat(np.arange(len(first)), last - first)
     in_time = np.add.reduceat(time <= end[of] - int(_ANSWERED * seen.floor_ns), first, dtype=np.int64)
     failed = np.where(is_ended, in_time - 1, last - first)
@@ -356,21 +342,6 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
         part = _part(seen, group, (int(begin[at]), int(end[at])))
         holes.append((int(begin[at]), int(over[at]), int(seen.sends.time_ns[group[-1]]), int(part)))
     return holes
-
-
-def _silences(seen: Observed, answer: Array) -> tuple[Array, Array, Array]:
-    """Return from when each answer was due that did not come, when the next came, and whether one did.
-
-    An outage begins with the last thing heard, or with what was sent first after a pause. `answer` is the
-    last before each silence, -1 for none.
-    """
-    time, sends = seen.answers.time_ns, seen.sends
-    there = answer >= 0
-    last_ack_ns, acked = np.full(len(answer), seen.begin_ns), np.zeros(len(answer), dtype=np.int64)
-    last_ack_ns[there], acked[there] = time[answer[there]], seen.answers.ack[answer[there]]
-    first = np.searchsorted(seen.highest, acked, side="right")  # the first that goes beyond
-    begin = np.maximum(last_ack_ns, np.append(sends.time_ns, np.iinfo(np.int64).min)[first])
-    return begin, np.append(time, seen.end_ns)[answer + 1], answer + 1 < len(time)
 
 
 def _part(seen: Observed, tries: Array, silence: tuple[int, int]) -> LimitSubtype:

@@ -105,23 +105,21 @@ class Rates(NamedTuple):
 
 def busy(seen: Observed) -> Busy:
     """Return when the link had data of the transfer queued or in service, or its policer no token."""
-    link, empty = _busy(seen), _empty_bucket(seen)
-    if not empty.total_ns:
-        return link
-    spans = link.spans.union(empty)
-    return Busy(spans, link.by_queue, empty, _rates(seen, spans, seen.floor_ns, 0))
-
-
-def _empty_bucket(seen: Observed) -> Spans:
-    """Return the stretches in which the bucket of a policer was empty in each round trip."""
+    link = _busy(seen)
     if seen.policer is None:
-        return Spans.none()
+        return link
+
+    # the bucket of a policer was empty in each round trip
     service_ns = (seen.mss_bytes + HEADERS_BYTES) * NS_PER_S / seen.policer.rate_bytes_per_s
     empty = Spans.of(*seen.policer.empty_ns).bridged(max(seen.floor_ns, _BRIDGE_SERVICES * service_ns))
     times = seen.moments_ns
     is_idle = seen.moments_sent[:-1] <= np.maximum(seen.moments_acknowledged[:-1], 1)
     idle = Spans.of(times[:-1][is_idle], times[1:][is_idle])
-    return _clipped(empty.where(empty.length_ns >= seen.floor_ns), seen).without(idle)
+    empty = _clipped(empty.where(empty.length_ns >= seen.floor_ns), seen).without(idle)
+    if not empty.total_ns:
+        return link
+    spans = link.spans.union(empty)
+    return Busy(spans, link.by_queue, empty, _rates(seen, spans, seen.floor_ns, 0))
 
 
 def _busy(seen: Observed) -> Busy:
@@ -145,10 +143,13 @@ def _busy(seen: Observed) -> Busy:
     floor_ns = seen.floor_ns + paths.above_first(times)
     of_answers_ns = seen.floor_ns + paths.above_first(seen.answers.time_ns)
     shown = _rates(seen, queued, of_answers_ns, of_answers_ns)
-    proven = _proven(queued, delivery, floor_ns)
+
+    # deliveries that show the rate of the link: it had a queue when the last bytes were served, or all along
+    last = queued.which(times - floor_ns)
+    proven = (last >= 0) & (rate > 0)
     if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
         return Busy(queued, queued, Spans.none(), shown)
-    throughout = _proven_throughout(queued, delivery, floor_ns)
+    throughout = proven & (queued.which(delivery.since_ns - floor_ns) == last)
     usual = _usual(times, rate, throughout) if throughout.sum() >= _ENOUGH else None
     usual = _usual(times, rate, proven) if usual is None else usual
     if usual is None:
@@ -182,40 +183,23 @@ def _beside_answers(seen: Observed, service_ns: float) -> Busy | None:
     return Busy(spans, Spans.none(), Spans.none(), _rates(seen, spans, seen.floor_ns, 0))
 
 
-def _proven(queued: Spans, delivery: AnswerDelivery, floor_ns: Array) -> Array:
-    """Return which deliveries show the rate of the link: it had a queue when the last bytes were served."""
-    return np.asarray(queued.holds(delivery.time_ns - floor_ns) & (delivery.rate > 0))
-
-
-def _proven_throughout(queued: Spans, delivery: AnswerDelivery, floor_ns: Array) -> Array:
-    """Return which deliveries were served by a link that had a queue all that time."""
-    first = queued.which(delivery.since_ns - floor_ns)
-    same = (first >= 0) & (first == queued.which(delivery.time_ns - floor_ns))
-    return np.asarray(same & (delivery.rate > 0))
-
-
 def _usual(times: Array, rate: Array, proven: Array) -> Array | None:
     """Return the link's rate at each time, from the times when a queue proved it; None if it cannot be.
 
     No link delivers more than its rate. If data say so of a rate that changes, one for all times is tried:
     the middle one, a high one, and the best, which is the link's own where others share it for a while.
     """
-    changing = _followed(times, rate, proven)
-    candidates = (*np.quantile(rate[proven], [0.5, _FULL_RATE]), changing.max())
+    known = rate[proven]
+    width = min(max(len(known) // _STRETCHES, _RATE_SEGMENTS), len(known))
+    whole = len(known) // width * width
+    middle = np.median(known[:whole].reshape(-1, width), axis=1)
+    changing = np.asarray(np.interp(times, times[proven][width // 2 : whole : width][: len(middle)], middle))
+    candidates = (*np.quantile(known, [0.5, _FULL_RATE]), changing.max())
     steady = (np.full(len(times), each) for each in candidates)
     for usual in (changing, *steady):
         if (rate > _MOST_ABOVE * usual).mean() <= _RARELY:
             return usual
     return None
-
-
-def _followed(times: Array, rate: Array, proven: Array) -> Array:
-    """Return the rate that a queue proved at each time: the median of stretches."""
-    known = rate[proven]
-    width = min(max(len(known) // _STRETCHES, _RATE_SEGMENTS), len(known))
-    whole = len(known) // width * width
-    middle = np.median(known[:whole].reshape(-1, width), axis=1)
-    return np.asarray(np.interp(times, times[proven][width // 2 : whole : width][: len(middle)], middle))
 
 
 def _clipped(spans: Spans, seen: Observed) -> Spans:
@@ -288,7 +272,9 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     part = (
         0.0 if seen.view is Viewpoint.BOTH_ENDS else _QUEUE_OF_FLOOR
     )  # one way, by two clocks: no noise of ACKs
-    noise = np.maximum(_QUEUE_NS, part * floor) * (_CALM if _is_calm(way, service_ns) else 1.0)
+    # most delays differ from the one before by what a segment takes, and next to nothing
+    is_calm = len(way) > 1 and float(np.median(np.abs(np.diff(way)))) <= service_ns + _CALM_NS
+    noise = np.maximum(_QUEUE_NS, part * floor) * (_CALM if is_calm else 1.0)
     least = np.maximum(_QUEUE_SERVICES * service_ns, noise)
     above = np.flatnonzero(queue > least)
     queued = Spans.of(sent[above], sent[above] + queue[above])
@@ -297,11 +283,6 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     samples = np.bincount(inside[inside >= 0], minlength=len(queued.begin))
     long = queued.length_ns >= seen.floor_ns + paths.above_first(queued.begin)
     return _clipped(queued.where(long & (samples >= _FEWEST_SAMPLES)), seen)
-
-
-def _is_calm(way: Array, service_ns: float) -> bool:
-    """Return whether most delays differ from the one before by what a segment takes, and next to nothing."""
-    return len(way) > 1 and float(np.median(np.abs(np.diff(way)))) <= service_ns + _CALM_NS
 
 
 def _standing(sent: Array, queue: Array, floor_ns: Array) -> Array:
@@ -399,7 +380,10 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
     steady = Steady(Spans.none(), Spans.none())
     if not service_ns or not seen.floor_ns or not len(seen.delays.time_ns):
         return steady
-    rounds, unclear_ns = _rounds(seen), _unclear_ns(seen)
+    rounds, unseen = _rounds(seen), not_captured(seen)
+    # what a repair waits for, and what was acknowledged unseen, would count as under way
+    again_ns = seen.sends.time_ns[seen.sends.again]
+    unclear_ns = np.sort(np.concatenate([again_ns, unseen.begin, unseen.end]))
     many = _FEWEST_ROUNDS
     while many <= len(rounds.time_ns):
         longer = _over(rounds, many, seen, service_ns, unclear_ns)
@@ -427,20 +411,16 @@ def _rounds(seen: Observed) -> _Rounds:
         return _Rounds(time, time, time)
     took = seen.answers.time_ns[over[known]] - time
     number = (time - time[0]) // max(seen.floor_ns, int(np.median(took)), 1)
-    first = _soonest(number, took)
-    flight = seen.undelivered(time[first])
-    return _Rounds(time[first], took[first], np.minimum(flight, np.append(flight[1:], flight[-1:])))
-
-
-def _soonest(number: Array, took: Array) -> Array:
-    """Return of each round trip the first of the segments whose answers came soonest; rounds ascend."""
     if (number[1:] < number[:-1]).any():
         order = np.lexsort((took, number))
-        return order[np.flatnonzero(np.diff(number[order], prepend=-1))]
-    begins = np.flatnonzero(np.diff(number, prepend=-1))
-    least = np.repeat(np.minimum.reduceat(took, begins), np.diff(begins, append=len(number)))
-    soonest = np.flatnonzero(took == least)
-    return soonest[np.searchsorted(soonest, begins)]
+        first = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
+    else:  # the same, but faster
+        begins = np.flatnonzero(np.diff(number, prepend=-1))
+        least = np.repeat(np.minimum.reduceat(took, begins), np.diff(begins, append=len(number)))
+        soonest = np.flatnonzero(took == least)
+        first = soonest[np.searchsorted(soonest, begins)]
+    flight = seen.undelivered(time[first])
+    return _Rounds(time[first], took[first], np.minimum(flight, np.append(flight[1:], flight[-1:])))
 
 
 def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear_ns: Array) -> Steady:
@@ -456,29 +436,17 @@ def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear
     is_steady &= np.searchsorted(unclear_ns, begin) == np.searchsorted(unclear_ns, end)
     roomy = np.where(is_steady, np.minimum(_ROOM * most, most - _ADDED * same_bytes), 0)
     spans = Spans.of(time[first[is_steady]], time[last[is_steady] - 1])
-    return Steady(spans, _up_to(time, flight, roomy, many))
+
+    # when no more was under way than any stretch around shows room for
+    at = np.arange(len(time))
+    low, high = np.maximum(at - many + 1, 0), np.minimum(at + 1, len(roomy))
+    within = np.flatnonzero(flight <= _greatest(roomy, np.minimum(low, high - 1), high))
+    within = within[within + 1 < len(time)]
+    return Steady(spans, Spans.of(time[within], time[within + 1]))
 
 
 def _greatest(values: Array, low: Array, high: Array) -> Array:
     return np.asarray(-span_minimum(-values, low, high))
-
-
-def _unclear_ns(seen: Observed) -> Array:
-    """Return when something was sent again, and when what was not captured begins and ends; ascending.
-
-    What a repair waits for, and what was acknowledged unseen, would count as under way.
-    """
-    gaps = not_captured(seen)
-    return np.sort(np.concatenate([seen.sends.time_ns[seen.sends.again], gaps.begin, gaps.end]))
-
-
-def _up_to(time: Array, flight: Array, most: Array, many: int) -> Spans:
-    """Return when no more was under way than `most` of a stretch of `many` rounds around it."""
-    at = np.arange(len(time))
-    low, high = np.maximum(at - many + 1, 0), np.minimum(at + 1, len(most))
-    within = np.flatnonzero(flight <= _greatest(most, np.minimum(low, high - 1), high))
-    within = within[within + 1 < len(time)]
-    return Spans.of(time[within], time[within + 1])
 
 
 _SHORT = 0.25

@@ -266,7 +266,7 @@ class Observed:
 
     def acknowledged(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte acknowledged by each time; 1 (the first byte) before any."""
-        return self._of_answer(self.answers.ack, times_ns, side, empty=1)
+        return _picked(self.answers.ack, self.last_answer(times_ns, side=side), 1)
 
     def window_edge(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the right edge of the window offered at each time; -1 before the first answer.
@@ -282,10 +282,6 @@ class Observed:
         """
         return _picked(self.answers.edge, answer, -1)
 
-    def _of_answer(self, column: Array, times_ns: Array, side: Side, *, empty: int) -> Array:
-        at = self.last_answer(times_ns, side=side)
-        return _picked(column, at, empty)
-
     def sent_by(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte sent by each time; 1 before any."""
         at = places(self.sends.time_ns, times_ns, side) - 1
@@ -298,7 +294,7 @@ class Observed:
 
     def undelivered(self, times_ns: Array) -> Array:
         """Return the bytes sent that were neither acknowledged nor SACKed by each time."""
-        done = self._of_answer(self.answers.delivered, times_ns, "right", empty=1)
+        done = _picked(self.answers.delivered, self.last_answer(times_ns), 1)
         return np.asarray(np.maximum(self.sent_by(times_ns) - np.maximum(done, 1), 0))
 
 
@@ -322,7 +318,8 @@ def weak_limits(transfer: Transfer, view: Viewpoint, *, coarse: bool = False) ->
     the link where a round trip cannot be parted into the ways of data and ACKs; the receiver's window where
     only what was sent tells its scale.
     """
-    if coarse or _is_cut(transfer):
+    is_cut = has(transfer.sender["marks"], CaptureMark.HEADER_CUT)
+    if coarse or 2 * int(np.count_nonzero(is_cut)) > len(is_cut):
         return ALL_BUT_HANDSHAKE
     weak = set()
     one_end = view in (Viewpoint.SENDER, Viewpoint.SENDER_STATE)
@@ -331,12 +328,6 @@ def weak_limits(transfer: Transfer, view: Viewpoint, *, coarse: bool = False) ->
     if window_scale_by(transfer) is not WindowScaleBy.SYN:
         weak.add(Limit.RECEIVER_WINDOW)
     return frozenset(weak)
-
-
-def _is_cut(transfer: Transfer) -> bool:
-    """Return whether most of the packets were captured without all of their options."""
-    cut = has(transfer.sender["marks"], CaptureMark.HEADER_CUT)
-    return 2 * int(np.count_nonzero(cut)) > len(cut)
 
 
 def window_scale_by(transfer: Transfer) -> WindowScaleBy:
@@ -383,23 +374,16 @@ def sent_by_stamps(table: Table, rows: Array) -> tuple[Array, int] | None:
         return None
     time, value = table["time_ns"][rows], table["tsval"][rows]
     ticks = unwrapped(value, np.array([0, len(rows)]))
-    tick = _tick_ns(ticks, time)
-    if tick is None:
+    passed, took_ns = int(ticks.max() - ticks.min()), int(time[-1] - time[0])
+    if passed < _FEWEST_TICKS or took_ns <= 0:
         return None
+    off = np.abs(np.log(_TICKS_NS / (took_ns / passed)))
+    best = int(np.argmin(off))
+    if off[best] > np.log(_FURTHEST):
+        return None
+    tick = int(_TICKS_NS[best])
     sent = ticks * tick
     return sent + _drift(sent, time - sent), tick
-
-
-def _tick_ns(ticks: Array, time: Array) -> int | None:
-    passed = int(ticks.max() - ticks.min())
-    if passed < _FEWEST_TICKS:
-        return None
-    measured = float(time[-1] - time[0]) / passed
-    if measured <= 0:
-        return None
-    off = np.abs(np.log(_TICKS_NS / measured))
-    best = int(np.argmin(off))
-    return int(_TICKS_NS[best]) if off[best] <= np.log(_FURTHEST) else None
 
 
 def _drift(sent: Array, way: Array) -> Array:

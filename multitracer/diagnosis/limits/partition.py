@@ -97,66 +97,46 @@ class RuleEvidence:
 
 def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     """Return what limited each instant of T."""
-    edges = _edges(seen, shown)
-    begin, end = edges[:-1], edges[1:]
-    limit = np.full(len(begin), int(Limit.CONGESTION_WINDOW))
-    part = np.full(len(begin), int(LimitSubtype.NONE))
-    possible = np.zeros(len(begin), dtype=bool)
-    _paint(shown, begin, limit, part, possible)
-    limit[begin < seen.opened_ns], part[begin < seen.opened_ns] = Limit.HANDSHAKE, LimitSubtype.NONE
-    possible[begin < seen.opened_ns] = False
-    cells = Cells(begin, end, limit, part, possible).joined()
-    cells = _whole_rounds(cells, seen, shown.cwnd)
-    return _last_flight(cells, seen).joined()
-
-
-def _edges(seen: Observed, shown: RuleEvidence) -> Array:
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
         shown.buffer, shown.steady, shown.slow, Spans(shown.pause.begin, shown.pause.end), shown.missing,
         shown.untold,
     )  # fmt: skip
     last = seen.sends.time_ns[seen.fresh[-1:]]
-    places: list[ArrayLike] = [
-        *(edge for each in spans for edge in each),
-        shown.out.certain_end,
-        last,
-        [seen.opened_ns],
-    ]
-    inner = distinct(np.concatenate(places)).astype(np.int64)
+    places: list[ArrayLike] = [*(edge for each in spans for edge in each), shown.out.certain_end, last]
+    inner = distinct(np.concatenate([*places, [seen.opened_ns]])).astype(np.int64)
     inner = inner[(inner > seen.begin_ns) & (inner < seen.end_ns)]
-    return np.concatenate([[seen.begin_ns], inner, [seen.end_ns]])
+    edges = np.concatenate([[seen.begin_ns], inner, [seen.end_ns]])
+    begin, end = edges[:-1], edges[1:]
 
-
-def _paint(shown: RuleEvidence, begin: Array, limit: Array, part: Array, possible: Array) -> None:
-    """Write what holds at the begin of each cell, the last in order first."""
-
-    def put(
-        where: Array,
-        what: Limit,
-        parts: Array | LimitSubtype = LimitSubtype.NONE,
-        *,
-        certain: Array | bool = True,
-    ) -> None:
-        limit[where] = int(what)
-        part[where] = parts[where] if isinstance(parts, np.ndarray) else int(parts)
-        possible[where] = ~certain[where] if isinstance(certain, np.ndarray) else not certain
-
-    put(shown.slow.holds(begin), Limit.SLOW_START)
-    put(shown.steady.holds(begin), Limit.SENDER_BUFFER, certain=False)
-    put(shown.untold.holds(begin), Limit.UNKNOWN)
-    at = Spans(shown.pause.begin, shown.pause.end).which(begin)
-    put(at >= 0, Limit.APPLICATION, np.append(shown.pause.part, 0)[at])
-    put(shown.buffer.holds(begin), Limit.SENDER_BUFFER)
-    put(shown.window.spans.holds(begin), Limit.RECEIVER_WINDOW)
-    put(shown.window.zero.holds(begin), Limit.RECEIVER_WINDOW, LimitSubtype.ZERO)
-    at = shown.hole.spans.which(begin)
-    put(at >= 0, Limit.RECOVERY, np.append(shown.hole.part, 0)[at])
-    put(shown.link.spans.holds(begin), Limit.LINK)
-    at = shown.out.spans.which(begin)
-    parts, certain = np.append(shown.out.part, 0)[at], begin < np.append(shown.out.certain_end, 0)[at]
-    put(at >= 0, Limit.OUTAGE, parts, certain=certain)
-    put(shown.missing.holds(begin), Limit.UNKNOWN)
+    # what holds at the begin of each piece, its part, and whether that is certain; the last in order wins
+    pause = Spans(shown.pause.begin, shown.pause.end).which(begin)
+    hole, out = shown.hole.spans.which(begin), shown.out.spans.which(begin)
+    is_certain, none = begin < np.append(shown.out.certain_end, 0)[out], LimitSubtype.NONE
+    rules: tuple[tuple[Array, Limit, ArrayLike, ArrayLike], ...] = (
+        (shown.slow.holds(begin), Limit.SLOW_START, none, True),
+        (shown.steady.holds(begin), Limit.SENDER_BUFFER, none, False),
+        (shown.untold.holds(begin), Limit.UNKNOWN, none, True),
+        (pause >= 0, Limit.APPLICATION, np.append(shown.pause.part, 0)[pause], True),
+        (shown.buffer.holds(begin), Limit.SENDER_BUFFER, none, True),
+        (shown.window.spans.holds(begin), Limit.RECEIVER_WINDOW, none, True),
+        (shown.window.zero.holds(begin), Limit.RECEIVER_WINDOW, LimitSubtype.ZERO, True),
+        (hole >= 0, Limit.RECOVERY, np.append(shown.hole.part, 0)[hole], True),
+        (shown.link.spans.holds(begin), Limit.LINK, none, True),
+        (out >= 0, Limit.OUTAGE, np.append(shown.out.part, 0)[out], is_certain),
+        (shown.missing.holds(begin), Limit.UNKNOWN, none, True),
+        (begin < seen.opened_ns, Limit.HANDSHAKE, none, True),
+    )
+    limit = np.full(len(begin), int(Limit.CONGESTION_WINDOW))
+    part = np.full(len(begin), int(none))
+    possible = np.zeros(len(begin), dtype=bool)
+    for where, its_limit, its_part, certain in rules:
+        limit[where] = int(its_limit)
+        part[where] = np.broadcast_to(its_part, len(begin))[where]
+        possible[where] = ~np.broadcast_to(certain, len(begin))[where]
+    cells = Cells(begin, end, limit, part, possible).joined()
+    cells = _whole_rounds(cells, seen, shown.cwnd)
+    return _last_flight(cells, seen).joined()
 
 
 def _whole_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
@@ -213,7 +193,11 @@ def holes(seen: Observed, still: Quiet) -> LossHoles:
     """Return from when the oldest byte's acknowledgment was due until that of its repair came."""
     sends = seen.sends
     repairs = np.flatnonzero(sends.needed)
-    by_timer = _unseen(seen, still).union(still.unheard)
+    # silences before the next data whose last packets are known to be missing: a timer ended them; only a
+    # receiver's capture has such, as what was lost and its repair look like new data there
+    ended = np.flatnonzero(sends.by_timer & ~sends.again & (sends.missing > 0))
+    ended = ended[(ended > 0) & ~np.isin(ended, still.idle)]
+    by_timer = Spans.of(sends.time_ns[ended - 1] + seen.floor_ns, sends.time_ns[ended]).union(still.unheard)
     if not len(repairs) or not len(seen.answers):
         return LossHoles(by_timer, np.full(len(by_timer.begin), int(LimitSubtype.TIMER)))
     ack = seen.answers.ack
@@ -221,7 +205,11 @@ def holes(seen: Observed, still: Quiet) -> LossHoles:
     came = np.append(seen.answers.time_ns, seen.end_ns)[over]
     stalled = np.searchsorted(ack, sends.begin[repairs], side="left")  # the first that asks for it
     asks = np.append(seen.answers.time_ns, seen.end_ns)[np.minimum(stalled, over)]
-    begin = np.minimum(np.maximum(asks, _first_sent(seen, repairs) + seen.floor_ns), sends.time_ns[repairs])
+    first = np.searchsorted(sends.begin[seen.fresh], sends.begin[repairs], side="right") - 1
+    copy = seen.fresh[np.maximum(first, 0)]  # what sent the first byte of each repair first, if that was seen
+    known = (first >= 0) & (sends.end[copy] > sends.begin[repairs])
+    due_ns = np.where(known, sends.time_ns[copy], seen.begin_ns) + seen.floor_ns
+    begin = np.minimum(np.maximum(asks, due_ns), sends.time_ns[repairs])
     spans = Spans.of(begin, came).union(by_timer)
     if len(still.idle):  # nobody saw when the first copy of a lost segment left: not before the sender sent
         spans = spans.without(still.silent)
@@ -230,23 +218,3 @@ def holes(seen: Observed, still: Quiet) -> LossHoles:
     np.logical_or.at(timed, which, sends.by_timer[repairs])
     timed[spans.which(by_timer.end - 1)] = True
     return LossHoles(spans, np.where(timed[:-1], int(LimitSubtype.TIMER), int(LimitSubtype.FAST)))
-
-
-def _unseen(seen: Observed, still: Quiet) -> Spans:
-    """Return silences before the next data whose last packets are known to be missing: a timer ended them.
-
-    Only a receiver's capture has such: what was lost and its repair look like new data there.
-    """
-    sends = seen.sends
-    ended = np.flatnonzero(sends.by_timer & ~sends.again & (sends.missing > 0))
-    ended = ended[(ended > 0) & ~np.isin(ended, still.idle)]
-    return Spans.of(sends.time_ns[ended - 1] + seen.floor_ns, sends.time_ns[ended])
-
-
-def _first_sent(seen: Observed, repairs: Array) -> Array:
-    """Return when the first byte of each repair was sent first; long ago where that was not seen."""
-    fresh = seen.fresh
-    begins = seen.sends.begin[fresh]
-    at = np.searchsorted(begins, seen.sends.begin[repairs], side="right") - 1
-    known = (at >= 0) & (seen.sends.end[fresh][np.maximum(at, 0)] > seen.sends.begin[repairs])
-    return np.where(known, seen.sends.time_ns[fresh][np.maximum(at, 0)], seen.begin_ns)

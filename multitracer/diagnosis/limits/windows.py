@@ -13,7 +13,6 @@ import numpy as np
 from multitracer.diagnosis.chance import chance
 from multitracer.diagnosis.limits.gaps import (
     ROUND,
-    answered,
     gaps,
     writes_alone,
 )
@@ -52,7 +51,14 @@ def full_buffer(seen: Observed) -> Spans:
     )
     little = (unsent < seen.mss_bytes) & _has_room(seen, read)
     grew = (counted[:-1] != NA) & (np.diff(counted) > 0) & (little[:-1] | little[1:])
-    chosen = grew | (little[:-1] & little[1:] & _follows_acks(seen, time))
+
+    # between which readings ACKs set free all new data, with others on their way
+    each = gaps(seen)
+    woken = each.woken & (each.outstanding >= seen.mss_bytes)
+    woken &= np.append(seen.answers.payload, 0)[each.woken_by] <= 0
+    sent = np.searchsorted(each.end, time)
+    many, free = np.diff(sent), np.diff(np.concatenate([[0], np.cumsum(woken)])[sent])
+    chosen = grew | (little[:-1] & little[1:] & (many > 0) & (free == many))
     full = Spans.of(time[:-1][chosen], time[1:][chosen]).union(_refilled(seen, time, little))
     return full.bridged(seen.floor_ns).without(full_congestion_window(seen))
 
@@ -82,16 +88,6 @@ def _has_room(seen: Observed, read: Array) -> Array:
     return np.asarray((cwnd == NA) | (queue == NA) | (queue - unsent + seen.mss_bytes <= cwnd))
 
 
-def _follows_acks(seen: Observed, time: Array) -> Array:
-    """Return in which intervals between times ACKs set free all new data, with others on their way."""
-    each = gaps(seen)
-    woken = each.woken & (each.outstanding >= seen.mss_bytes) & ~answered(seen, each)
-    sent = np.searchsorted(each.end, time)
-    of_woken = np.concatenate([[0], np.cumsum(woken)])
-    many, free = np.diff(sent), np.diff(of_woken[sent])
-    return np.asarray((many > 0) & (free == many))
-
-
 def _refilled(seen: Observed, time: Array, little: Array) -> Spans:
     """Return the gaps with nothing unsent at their end, which an ACK ended, if nearly all ended so."""
     each = gaps(seen)
@@ -105,18 +101,14 @@ def _refilled(seen: Observed, time: Array, little: Array) -> Spans:
     begin = np.where(first_little > first, np.append(time, 0)[first_little], each.begin)[silent]
     end, came = each.end[silent], seen.answers.time_ns
     late_ns = end - came[answer[silent]]
-    if not len(end) or not _waits_for_acks(begin, end, late_ns, came):
-        return Spans.none()
     ended = late_ns <= _WOKEN_NS
-    return Spans.of(begin[ended], end[ended])
-
-
-def _waits_for_acks(begin: Array, end: Array, late_ns: Array, came: Array) -> bool:
-    """Return whether gaps end behind ACKs, so soon that a program that writes in its own time would not."""
+    if not len(end) or ended.mean() < _NEARLY_ALL:
+        return Spans.none()
+    # a program that writes in its own time would not so often end a gap so soon behind an ACK
     near = Spans.of(came, came + _SOON_NS).overlap_ns(begin, end) / np.maximum(end - begin, 1)
     soon = int(np.count_nonzero(late_ns <= _SOON_NS))
-    enough = (late_ns <= _WOKEN_NS).mean() >= _NEARLY_ALL
-    return bool(enough and chance(soon, len(end), float(near.mean())) <= _IMPROBABLE)
+    is_chance = chance(soon, len(end), float(near.mean())) > _IMPROBABLE
+    return Spans.none() if is_chance else Spans.of(begin[ended], end[ended])
 
 
 def steady_flight(seen: Observed, missing: Spans) -> Spans:
@@ -134,9 +126,12 @@ def steady_flight(seen: Observed, missing: Spans) -> Spans:
         return Spans.none()
     width = max(int(ROUND * seen.floor_ns), 1)
     place, number = _places((time - time[0]) // width)
-    top = _tops(place, seen.outstanding(time))
-    if seen.slack_ns:  # times are in ticks: ACKs of a tick count as come, or as not come
-        top = _smoothed(top)
+    top = np.zeros(int(place[-1]) + 1, dtype=np.int64)  # the highest flight of each, 0 without sends
+    np.maximum.at(top, place, seen.outstanding(time))
+    if seen.slack_ns and len(top) >= _SMOOTHED:  # times are in ticks: ACKs count as come, or as not come
+        padded = np.pad(top, _SMOOTHED // 2, mode="edge")
+        around = np.lib.stride_tricks.sliding_window_view(padded, _SMOOTHED)
+        top = np.where(top > 0, np.median(around, axis=1).astype(np.int64), 0)
     return _constant(top, time[0] + number * width, seen)
 
 
@@ -150,22 +145,6 @@ def _places(number: Array) -> tuple[Array, Array]:
     passed = np.zeros(int(place[-1]) + 2, dtype=np.int64)
     passed[place] = number - place
     return place, np.arange(len(passed)) + np.maximum.accumulate(passed)
-
-
-def _tops(number: Array, flight: Array) -> Array:
-    """Return the highest flight of each round, 0 for one without sends."""
-    top = np.zeros(int(number[-1]) + 1, dtype=np.int64)
-    np.maximum.at(top, number, flight)
-    return top
-
-
-def _smoothed(top: Array) -> Array:
-    """Return the median of the five rounds around each; rounds without sends stay."""
-    if len(top) < _SMOOTHED:
-        return top
-    half = _SMOOTHED // 2
-    around = np.lib.stride_tricks.sliding_window_view(np.pad(top, half, mode="edge"), _SMOOTHED)
-    return np.where(top > 0, np.median(around, axis=1).astype(np.int64), 0)
 
 
 def _constant(top: Array, begins_ns: Array, seen: Observed) -> Spans:
@@ -256,21 +235,15 @@ def full_window(seen: Observed) -> FullWindow:
     edge, sent = seen.edge_of(seen.moments_answer[chosen]), seen.moments_sent[chosen]
     acked = seen.moments_acknowledged[chosen]
     is_idle = seen.moments_acknowledged[chosen] >= sent
-    fits = _fits(seen, times, edge) & (is_idle | writes_alone(seen))
+    following = np.searchsorted(seen.sends.time_ns[fresh], times, side="right")
+    next_end = seen.sends.end[fresh[np.minimum(following, len(fresh) - 1)]]
+    fits = (following < len(fresh)) & (next_end < edge) & (is_idle | writes_alone(seen))
     is_known = (edge >= 0) & (times < last) & ~fits
     full = is_known & (edge - sent < seen.mss_bytes)
     closed = is_known & (edge - acked < seen.mss_bytes)
     return FullWindow(
         Spans.of(times[full | closed], until[full | closed]), Spans.of(times[closed], until[closed])
     )
-
-
-def _fits(seen: Observed, times: Array, edge: Array) -> Array:
-    """Return at which times the new segment that came next left room in the window then offered."""
-    ends, fresh = seen.sends.end, seen.fresh
-    following = np.searchsorted(seen.sends.time_ns[fresh], times, side="right")
-    fits: Array = ends[fresh[np.minimum(following, len(fresh) - 1)]] < edge
-    return fits & (following < len(fresh))
 
 
 def samples_in_full_window(seen: Observed) -> float:

@@ -23,7 +23,6 @@ import numpy as np
 from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import BEGIN_OR_END, has
 from multitracer.analysis.ranges import spread
-from multitracer.analysis.two_points import PacketOutcome
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause
 from multitracer.captured import CaptureMark
 from multitracer.diagnosis.packets.sender_view import SenderView
@@ -32,7 +31,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.recording.transfer import Pairs, Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
 _SOONEST = 0.8
@@ -100,7 +99,11 @@ def dead_times(transfer: Transfer) -> list[DeadTime]:
     chosen = (following[first] > 0) & ~np.logical_or.reduceat(needless, first)
     if not chosen.any():
         return []
-    return _Watch(transfer, _Tries.of_runs(rows, first[chosen], last[chosen], following)).dead_times()
+    first, last = first[chosen], last[chosen]
+    of, at = spread(first, last)
+    end = np.cumsum(last - first)
+    tries = _Tries(rows[at], of, end - (last - first), end, following[first])
+    return _Watch(transfer, tries).dead_times()
 
 
 class _Tries(NamedTuple):
@@ -116,12 +119,6 @@ class _Tries(NamedTuple):
     """... and behind its last."""
     following: Array
     """Index in `transfer.acks` of the arrival after each run, not 0."""
-
-    @classmethod
-    def of_runs(cls, rows: Array, first: Array, last: Array, following: Array) -> _Tries:
-        of, at = spread(first, last)
-        end = np.cumsum(last - first)
-        return cls(rows[at], of, end - (last - first), end, following[first])
 
     def counted(self, mask: Array) -> Array:
         """Return how many of each run a mask of `row` has: int64, shape (n_runs,)."""
@@ -150,16 +147,33 @@ class _Watch:
 
     def dead_times(self) -> list[DeadTime]:
         """Return the times around the runs, but for those of which all tries were answered."""
-        tries, time = self._tries, self._time
+        tries, time, data = self._tries, self._time, self._transfer.data
         following = self._heard_of()
         answer = np.append(self._acks, NA)[following]
         is_answer = (answer != NA) & self._answers(np.minimum(following, len(self._acks) - 1))
         failed = np.where(is_answer, self._failed(answer), tries.end - tries.begin)
-        begin_ns = time[self._begin()]
+
+        # from the last arrival, or from the first data after it if nothing was waiting
+        begin = np.array(self._before)
+        idle = np.flatnonzero(self._view.flight_bytes(begin) <= 0)
+        begin[idle] = data[np.searchsorted(data, begin[idle])]
+        begin_ns = time[begin]
         ended = np.where(is_answer, tries.row[np.minimum(tries.begin + failed, len(tries.row) - 1)], answer)
         certain_ns = time[tries.row[tries.begin + np.maximum(failed, 1) - 1]]
         certain_ns = np.where(failed > 0, certain_ns, begin_ns)
         end_ns = time[ended]
+
+        # packets before the first try that were neither covered nor reported; only the oldest for sure, if
+        # what lay behind it may have arrived
+        flight = self._table["flight_sack_bytes"][tries.row[tries.begin]]
+        outstanding = np.where(self._uncertain, 1, -(-flight // max(self._full_bytes, 1)))
+
+        # tries failed, and both captures show that each that did had arrived
+        pairs, arrived = self._transfer.data_pairs, np.zeros(len(self._table), dtype=bool)
+        if pairs is not None:
+            arrived[pairs.sent[(pairs.arrived != NA) & (pairs.sent != NA)]] = True
+        missing = np.append(0, np.cumsum(~arrived[tries.row]))
+        came = (failed > 0) & (missing[tries.begin + np.maximum(failed, 0)] == missing[tries.begin])
         columns = (
             begin_ns,
             certain_ns,
@@ -168,10 +182,10 @@ class _Watch:
             tries.end,
             failed,
             np.where(is_answer, answer, NA),
-            self._outstanding() + failed,
+            outstanding + failed,
             is_answer & self._proves_acks(answer),
             *self._lost(np.where(failed > 0, certain_ns, end_ns)),
-            self._came(failed),
+            came,
         )
         kept = failed >= 0
         rows = zip(*(column[kept].tolist() for column in columns), strict=True)
@@ -179,13 +193,6 @@ class _Watch:
             DeadTime(begin, certain, end, tries.row[first:last], *rest)
             for begin, certain, end, first, last, *rest in rows
         ]
-
-    def _begin(self) -> Array:
-        """Return the row of the last arrival, or of the first data after it if nothing was waiting."""
-        data, begin = self._transfer.data, np.array(self._before)
-        idle = np.flatnonzero(self._view.flight_bytes(begin) <= 0)
-        begin[idle] = data[np.searchsorted(data, begin[idle])]
-        return begin
 
     def _heard_of(self) -> Array:
         """Return the first arrival, from the following on, that the last try of each run may have brought.
@@ -222,22 +229,21 @@ class _Watch:
         older = tries.counted(self._time[tries.row] <= self._time[of_answer] - self._soonest_ns)
         return np.where(stamped & (echoed > 0), echoed, older) - 1
 
-    def _outstanding(self) -> Array:
-        """Return how many packets before the first try were neither covered nor reported.
-
-        One, the oldest, if what lay behind it may have arrived.
-        """
-        flight = self._table["flight_sack_bytes"][self._tries.row[self._tries.begin]]
-        return np.where(self._uncertain, 1, -(-flight // max(self._full_bytes, 1)))
-
     def _proves_acks(self, answer: Array) -> Array:
         """Return whether each answer covers all that was outstanding, and more than was sent again.
 
         What duplicate ACKs may have told of proves nothing. Nor does an ACK that may have been delayed: that
         of next to nothing, or of a receiver whose program does not read.
         """
-        table, data, first = self._table, self._transfer.data, self._tries.row[self._tries.begin]
-        others = table["flight_sack_bytes"][first] - self._repeated_units()
+        table, data, tries = self._table, self._transfer.data, self._tries
+        first = tries.row[tries.begin]
+        begin, end = (table[f"{edge}_bytes"][tries.row] for edge in ("seq", "end"))
+        units = np.add.reduceat(end - begin, tries.begin)  # that each run repeats, each range once
+        for run in np.flatnonzero(tries.end - tries.begin > 1).tolist():
+            inside = slice(tries.begin[run], tries.end[run])
+            ranges = set(zip(begin[inside].tolist(), end[inside].tolist(), strict=True))
+            units[run] = sum(right - left for left, right in ranges)
+        others = table["flight_sack_bytes"][first] - units
         waited_ns = (self._time[first] - self._time[self._before]) * self._transfer.speed
         edge, edge_before = (
             table["ack_bytes"][row] + table["window_bytes"][row] for row in (answer, self._before)
@@ -248,28 +254,6 @@ class _Watch:
         highest = np.maximum.accumulate(table["end_bytes"][data])
         sent = highest[np.searchsorted(data, first) - 1]
         return np.asarray(due & (table["ack_bytes"][answer] >= sent) & ~self._uncertain)
-
-    def _repeated_units(self) -> Array:
-        """Return how many units each run repeats, each range once."""
-        tries = self._tries
-        begin, end = (self._table[f"{edge}_bytes"][tries.row] for edge in ("seq", "end"))
-        units = np.add.reduceat(end - begin, tries.begin)
-        for run in np.flatnonzero(tries.end - tries.begin > 1).tolist():
-            inside = slice(tries.begin[run], tries.end[run])
-            ranges = set(zip(begin[inside].tolist(), end[inside].tolist(), strict=True))
-            units[run] = sum(right - left for left, right in ranges)
-        return np.asarray(units)
-
-    def _came(self, failed: Array) -> Array:
-        """Return whether tries failed, and both captures show that each that did had arrived."""
-        tries, pairs = self._tries, self._transfer.data_pairs
-        arrived = np.zeros(len(self._table), dtype=bool)
-        if pairs is not None:
-            arrived[pairs.sent[(pairs.arrived != NA) & (pairs.sent != NA)]] = True
-        missing = np.append(0, np.cumsum(~arrived[tries.row]))
-        return np.asarray(
-            (failed > 0) & (missing[tries.begin + np.maximum(failed, 0)] == missing[tries.begin])
-        )
 
     def _lost(self, until_ns: Array) -> list[Array]:
         """Return how many packets both captures show to be lost, of the data and of their ACKs.
@@ -282,43 +266,23 @@ class _Watch:
         sender, receiver = self._table, self._transfer.receiver
         if data is None or acks is None or receiver is None:
             return [np.full(len(una), NA)] * 2
-        ours, theirs = _rows_lost(data), _rows_lost(acks)
+        ours, theirs = (way.sent[way.lost & (way.sent != NA)] for way in (data, acks))
         ours = ours[sender["payload_bytes"][ours] > 0]
-        back_ns = self._transfer.receiver_time(receiver["time_ns"][theirs])
         ways = (
-            _Lost.of(sender["end_bytes"][ours], sender["time_ns"][ours]),
-            _Lost.of(receiver["ack_bytes"][theirs], back_ns),
+            (sender["end_bytes"][ours], sender["time_ns"][ours]),
+            (receiver["ack_bytes"][theirs], self._transfer.receiver_time(receiver["time_ns"][theirs])),
         )
-        return [way.above(una, until_ns) for way in ways]
-
-
-class _Lost(NamedTuple):
-    """What was lost one way, in the order in which it left."""
-
-    left_ns: Array
-    edge: Array
-    """What each carried, or acknowledged, up to."""
-    highest: Array
-    """The highest edge so far: a thousand dead times ask, and each only for the last few packets."""
-
-    @classmethod
-    def of(cls, edge: Array, left_ns: Array) -> _Lost:
-        order = np.argsort(left_ns, kind="stable")
-        return cls(left_ns[order], edge[order], np.maximum.accumulate(edge[order]))
-
-    def above(self, una: Array, until_ns: Array) -> Array:
-        """Return how many left up to each stamp and had an edge above each `una`."""
-        first, last = self.highest.searchsorted(una, "right"), self.left_ns.searchsorted(until_ns, "right")
-        inside = last - first
-        many = np.where(inside == 1, np.append(self.edge, NA)[first] > una, 0)
-        for at in np.flatnonzero(inside > 1).tolist():
-            many[at] = np.count_nonzero(self.edge[first[at] : last[at]] > una[at])
-        return many
-
-
-def _rows_lost(pairs: Pairs) -> Array:
-    """Return the rows, of the end that sent them, of what was lost."""
-    return np.asarray(pairs.sent[(pairs.table["outcome"] == PacketOutcome.LOST) & (pairs.sent != NA)])
+        lost = []
+        for way in ways:  # what each carried, or acknowledged, up to, and when it left
+            edge, left_ns = (column[np.argsort(way[1], kind="stable")] for column in way)
+            # a thousand dead times ask, and each only for the last few packets
+            first = np.maximum.accumulate(edge).searchsorted(una, "right")
+            last = left_ns.searchsorted(until_ns, "right")
+            many = np.where(last - first == 1, np.append(edge, NA)[first] > una, 0)
+            for at in np.flatnonzero(last - first > 1).tolist():
+                many[at] = np.count_nonzero(edge[first[at] : last[at]] > una[at])
+            lost.append(many)
+        return lost
 
 
 def timeouts(transfer: Transfer) -> tuple[Array, Array]:

@@ -139,11 +139,18 @@ def losses(of: Carried) -> Losses | None:
     lost, delays = of.lost, of.delays
     if delays is None or not len(lost):
         return None
-    queue_ns, rank = _before(of, delays)
-    runs = 1 + np.count_nonzero(np.diff(lost) > 1)
-    if delays.is_one_way and 2 * len(queue_ns) < runs:
-        return None  # nothing is known of most losses
+
+    # the delay of the packet before each run of losses, and its rank among all delays
     first = lost[np.append(True, np.diff(lost) > 1)]
+    at = np.searchsorted(delays.place, first) - 1
+    before = np.maximum(at, 0)
+    age_ns = of.sent_ns[first] - delays.time_ns[before]
+    known = (at >= 0) & (age_ns <= _FRESH * (of.round_trip_ns + delays.queue_ns[before]))
+    queue_ns = delays.queue_ns[at[known]]
+    below, up_to = (np.searchsorted(delays.ordered_ns, queue_ns, side=side) for side in ("left", "right"))
+    rank = (below + up_to) / (2 * len(delays.ordered_ns))
+    if delays.is_one_way and 2 * len(queue_ns) < len(first):
+        return None  # nothing is known of most losses
     held = delays.is_one_way and is_full(delays, first, of.sent_ns[first])
     longest_ns = float(np.quantile(delays.queue_ns[_in_order(delays)], _LONGEST))
     return Losses(lost, queue_ns, rank, longest_ns, held)
@@ -154,21 +161,6 @@ def _in_order(delays: PacketDelays) -> Array:
     came_ns = delays.time_ns + delays.queue_ns
     later_ns = np.minimum.accumulate(came_ns[::-1])[::-1]
     return np.asarray((came_ns <= np.append(later_ns[1:], came_ns[-1])) | (not delays.is_one_way))
-
-
-def _before(of: Carried, delays: PacketDelays) -> tuple[Array, Array]:
-    """Return the delay of the packet before each run of losses, and its rank among all delays."""
-    lost = of.lost
-    opens = np.ones(len(lost), dtype=bool)
-    opens[1:] = np.diff(lost) > 1
-    at = np.searchsorted(delays.place, lost[opens]) - 1
-    known = at >= 0
-    age_ns = of.sent_ns[lost[opens]] - delays.time_ns[np.maximum(at, 0)]
-    known &= age_ns <= _FRESH * (of.round_trip_ns + delays.queue_ns[np.maximum(at, 0)])
-    queue_ns = delays.queue_ns[at[known]]
-    order = delays.ordered_ns
-    below, up_to = np.searchsorted(order, queue_ns), np.searchsorted(order, queue_ns, side="right")
-    return queue_ns, (below + up_to) / (2 * len(order))
 
 
 def rounds(of: Carried, lost: Array) -> float:
