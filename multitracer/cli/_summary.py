@@ -1,11 +1,13 @@
-"""The output of `inspect` and `analyze` for people: files, trust, connections."""
+"""Output of `inspect` and `analyze` for people: files, trust, connections, and logs other than captures."""
 
 from __future__ import annotations
 
 from math import isnan
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer.captured import GSMTAP, WTCP_SYN
+from multitracer.logs import ParsedLog
 from multitracer.schemas.tcp import (
     DIRECTIONS,
     Close,
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
 
     from multitracer.captured import CaptureInterface, SourceFile
     from multitracer.cli._output import Page
+    from multitracer.recording.application import Counted
     from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Document
+    from multitracer.recording.window import Bounds
+    from multitracer.tables import Document, Table
 
 LISTED = 20
 """Connections that a summary lists; the machine formats list all."""
@@ -89,8 +93,6 @@ def _show_more(sheet: Page, recording: Recording, *, one: bool) -> None:
         show_connection(sheet, next(part for part in recording.parts if len(part)), 1)
     if recording.parts and not recording.inputs.listed:
         return
-    from multitracer.cli._logs import NO_PACKETS, show_logs, show_streams
-
     if not recording.parts:
         sheet.line(NO_PACKETS)
         show_logs(sheet, recording)
@@ -249,3 +251,81 @@ def _interface(interface: CaptureInterface) -> str:
     if interface.dropped_packets:
         facts.append(f"{count(interface.dropped_packets, 'packet')} dropped")
     return ", ".join(filter(None, facts))
+
+
+_MOST_LOGS = 40
+"""Logs that are listed; a session of a car has some ten."""
+_LOG_HEADER = ("host", "log", "format", "rows", "begin", "took")
+_STREAMS = ("stream", "path", "connection", "sender says", "receiver says", "captured")
+NO_PACKETS = "No packets were captured; what follows are the other logs."
+
+
+def show_logs(sheet: Page, recording: Recording) -> None:
+    """Write a line for each log of a recording: its rows by table, first time, and duration.
+
+    Only rows between --from and --to count.
+    """
+    whole = [log for layer in _layers(recording) for log in recording.logs(layer)]
+    logs = [_within(log, recording.bounds_ns) for log in whole]
+    if not logs:
+        return
+    part = "" if recording.bounds_ns == (None, None) else ", between --from and --to"
+    sheet.line(f"{count(len(logs), 'log')}{part}", bold=True)
+    sheet.table(_LOG_HEADER, [_log_cells(log) for log in logs[:_MOST_LOGS]], dispensable=(5, 0))
+    if len(logs) > _MOST_LOGS:
+        sheet.line(f"and {len(logs) - _MOST_LOGS:,} more")
+
+
+def show_streams(sheet: Page, recording: Recording) -> None:
+    """Write what a load program counted of each of its streams, and what the captures hold of it."""
+    from multitracer.recording.application import counted_streams
+
+    streams = counted_streams(recording)
+    if not streams:
+        return
+    sheet.line()
+    sheet.line(f"{count(len(streams), 'stream')} of a load program, in bytes", bold=True)
+    sheet.table(
+        _STREAMS, [_stream_cells(each) for each in streams[:_MOST_LOGS]], right=(3, 4, 5), dispensable=(1,)
+    )
+    if len(streams) > _MOST_LOGS:
+        sheet.line(f"and {len(streams) - _MOST_LOGS:,} more")
+
+
+def _stream_cells(each: Counted) -> tuple[str, ...]:
+    counts = (each.sender_bytes, each.receiver_bytes, each.captured_bytes)
+    shown = ("-" if number is None else f"{number:,}" for number in counts)
+    carried_by = "-" if each.connection is None else f"{each.connection}"
+    return f"{each.source} {each.series}", f"{each.sender} -> {each.receiver}", carried_by, *shown
+
+
+def _layers(recording: Recording) -> Sequence[str]:
+    return list(dict.fromkeys(log.layer for log in recording.inputs.listed))
+
+
+def _within(parsed: ParsedLog, bounds_ns: Bounds) -> ParsedLog:
+    """Return the rows of a log in a window; tables without times stay complete."""
+    log, tables = parsed
+    timed = {name: "time_ns" in table.columns for name, table in tables.items()}
+    return ParsedLog(
+        log, {name: table.within(*bounds_ns) if timed[name] else table for name, table in tables.items()}
+    )
+
+
+def _log_cells(parsed: ParsedLog) -> tuple[str, ...]:
+    log, tables = parsed
+    rows = ", ".join(f"{name} {len(table):,}" for name, table in tables.items() if len(table)) or "none"
+    begin_ns, end_ns = _first_and_last(list(tables.values()))
+    took_ns = None if begin_ns is None or end_ns is None else end_ns - begin_ns
+    name = portable(Path(log.path).name)
+    host = "" if log.host == log.path else portable(log.host)
+    return host, name, log.format, rows, moment(begin_ns), duration(took_ns)
+
+
+def _first_and_last(tables: Sequence[Table]) -> tuple[int | None, int | None]:
+    """Return the first and the last time of the tables; None if there is none."""
+    columns = [table["time_ns"] for table in tables if "time_ns" in table.columns]
+    timed = [kept for times in columns if len(kept := times[times != NOT_A_TIME])]
+    if not timed:
+        return None, None
+    return min(int(times.min()) for times in timed), max(int(times.max()) for times in timed)

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import math
+import shlex
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from multitracer.analysis.transports import arms_of, compare, pairs, size_statistics
-from multitracer.cli._output import replacing, warn
+from multitracer.cli._output import check_output, replacing, warn
 from multitracer.errors import InputError
 from multitracer.recording.inputs import separate_inputs
 from multitracer.recording.recording import Recording
 from multitracer.recording.transactions import LAYER, is_over_tcp, source_of
 from multitracer.recording.window import EVERYTHING
-from multitracer.report.transactions_page import factor, factors, seconds, spread
-from multitracer.words import no_formula
+from multitracer.report.transactions_page import (
+    MeasuredTransactions,
+    factor,
+    factors,
+    seconds,
+    spread,
+    write_transactions,
+)
+from multitracer.words import moment, no_formula, portable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,10 +39,13 @@ if TYPE_CHECKING:
     from multitracer.cli._reading import InputChoice
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.inputs import Inputs
+    from multitracer.report.page import Assets
     from multitracer.tables import Row
 
 SCHEMA = "multitracer.transactions/1"
 _MOST_NAMES = 4
+_MOST_VARIABLES = 40
+_LONGEST_VARIABLE = 200
 _HEADER = (
     "transport",
     "varied",
@@ -204,3 +218,79 @@ def plot_transactions(
         figure = (cdf_figure if kind == "cdf" else rtt_size_figure)(arms, theme=theme)
     with replacing(output) as temporary:
         write(figure, temporary, title=title, theme=theme, as_json=output.endswith(".json"))
+
+
+def write_measured(
+    sessions: Sequence[Inputs],
+    target: str,
+    links: dict[str, str] | None = None,
+    *,
+    pool: bool = False,
+    assets: Assets | None = None,
+) -> str:
+    """Write the page of one session to a file, of several into a folder; return the page's path.
+
+    Parameters
+    ----------
+    sessions : sequence of Inputs
+        Each holds transactions.
+    target : str
+    links : dict of str to str, optional
+        Pages in that folder, by the names of sessions.
+    pool : bool
+        See `arms_of`.
+    assets : Assets, optional
+        Where script and style of the page go; by default into it.
+    """
+    from multitracer.report.index import INDEX
+
+    several = len(sessions) > 1
+    check_output(
+        target, [path for session in sessions for path in session.paths], files="*.html" * several or None
+    )
+    if several:
+        try:
+            Path(target).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{portable(target)}: cannot make this folder: {error.strerror}; choose another"
+            ) from error
+    page = str(Path(target) / INDEX) if several else target
+    arms, notes = read_arms(sessions, pool=pool)
+    measured = MeasuredTransactions(
+        arms,
+        title_of(sessions),
+        [(session.name, list(_session_facts(session))) for session in sessions],
+        shlex.join(["multitracer", *sys.argv[1:]]),
+        notes,
+        links or {},
+    )
+    write_transactions(measured, page, assets)
+    return page
+
+
+def links_to(sessions: Sequence[Inputs], target: str, *, several: bool) -> dict[str, Path]:
+    """Return where the reports of the sessions' captures go: into the folder, or next to the page."""
+    if several:
+        from multitracer.report.index import file_name
+
+        taken: set[str] = set()
+        return {session.name: Path(target) / file_name(session.name, taken) for session in sessions}
+    page = Path(target)
+    return {session.name: page.with_name(f"{page.stem}-captures.html") for session in sessions}
+
+
+def _session_facts(session: Inputs) -> Iterator[tuple[str, str]]:
+    """Yield what is known of a session: when, how, and the checksum of its transactions."""
+    if session.manifest is not None:
+        yield "Recorded", moment(session.manifest.created_ns)
+        for name, value in list(session.manifest.variables.document().items())[:_MOST_VARIABLES]:
+            if isinstance(value, str | int | float | bool):
+                text = str(value)
+                yield name, text if len(text) <= _LONGEST_VARIABLE else f"{text[:_LONGEST_VARIABLE]}…"
+    for log in session.listed:
+        if log.layer != LAYER:
+            continue
+        yield "File", portable(log.path)
+        with suppress(OSError), Path(log.path).open("rb") as stream:  # gone since it was read
+            yield "SHA-256", hashlib.file_digest(stream, "sha256").hexdigest()

@@ -91,7 +91,7 @@ def command(  # noqa: PLR0913  # each is an option
         choice = reading.connection
         show_summary(page(out), recording, named_connections(recording, choice) if choice else [])
         if fairness:
-            from multitracer.cli._fairness import show_fairness
+            from multitracer.cli._documents import show_fairness
 
             show_fairness(page(out), recording)
 
@@ -118,8 +118,7 @@ def _wrote_transactions(reading: InputChoice, output: str | None, form: str, *, 
 
 
 def _write_parquet(output: str, reading: InputChoice) -> None:
-    from multitracer.cli._memory import return_memory, share_memory
-    from multitracer.cli._reading import chosen, load
+    from multitracer.cli._reading import chosen, load, return_memory, share_memory
 
     share_memory()
     connections = chosen(load(reading, output=output, files="*.parquet"), reading.connection)
@@ -141,7 +140,7 @@ def _write(stream: TextIO, recording: Recording, reading: InputChoice, form: str
         return
     further = {}
     if fairness:
-        from multitracer.cli._fairness import fairness_document
+        from multitracer.cli._documents import fairness_document
 
         further["fairness"] = fairness_document(recording)
     _documents.write_json(stream, recording, connections, further)

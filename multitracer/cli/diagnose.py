@@ -50,8 +50,8 @@ def command(
     By default it explains the group of connections that took longest, and the longest of them in detail. With
     the log of the link it also shows how well the channel was used.
     """
-    from multitracer.cli._memory import keep_memory
     from multitracer.cli._output import page, text_output
+    from multitracer.cli._reading import keep_memory
 
     if intervals and not as_json:
         raise click.UsageError("--intervals is for --json")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from multitracer.export.wireshark import Selection
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
+    from multitracer.tables import Table
 
 _COLOURS = ".colorfilters"
 
@@ -368,7 +369,6 @@ def series(reading: InputChoice, output: str, direction: Literal["forward", "rev
     """
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import axis_bounds_ns, load, one
-    from multitracer.cli._series import write_series
     from multitracer.recording.cut import warn_of_empty
     from multitracer.recording.transfer import Transfer
 
@@ -385,7 +385,37 @@ def series(reading: InputChoice, output: str, direction: Literal["forward", "rev
         series, origin_ns = surroundings.series, surroundings.first_ns or 0
         bounds = reading.window.bounds_from(origin_ns)
     with replacing_folder(output) as folder:
-        write_series(folder, series.values(), origin_ns=origin_ns, bounds_ns=bounds)
+        for table in series.values():
+            _write_series(folder, table, origin_ns, *bounds)
+
+
+def _write_series(
+    folder: Path, series: Table, origin_ns: int, begin_ns: int | None, end_ns: int | None
+) -> None:
+    """Write a series to `LABEL.csv`, unless it has no point within the bounds, the end not included.
+
+    Comments have label, unit, source and meaning; then come a line of column names, and a row per point. The
+    file name is our label (paper 004, section 4.5); no part of it comes from a capture. The column `seconds`
+    counts from `origin_ns`.
+    """
+    from multitracer.units import NS_PER_S
+    from multitracer.words import no_formula, printable
+
+    kept = series if begin_ns is None else series.take(series["time_ns"] >= begin_ns)
+    kept = kept if end_ns is None else kept.take(kept["time_ns"] < end_ns)
+    if not len(kept):
+        return
+    about = kept.provenance
+    path = folder / f"{about['label']}.csv"
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        stream.writelines(
+            f"# {name}: {printable(about[name])}\n" for name in ("label", "unit", "source", "doc")
+        )
+        stream.write(f"time_ns,seconds,value_{no_formula(about['unit'])}\n")
+        for time_ns, value in zip(kept["time_ns"].tolist(), kept["value"].tolist(), strict=True):
+            since_ns = time_ns - origin_ns  # all its digits: a float of such a time would lose some
+            sign, (whole_s, rest_ns) = "-" if since_ns < 0 else "", divmod(abs(since_ns), NS_PER_S)
+            stream.write(f"{time_ns},{sign}{whole_s}.{rest_ns:09d},{value:.15g}\n")
 
 
 @command.command(

@@ -36,9 +36,9 @@ def command(reading: InputChoice) -> None:
 
     For a session folder, each log is also compared with the checksum that the recording left.
     """
-    from multitracer.cli._logs import show_logs, show_streams
     from multitracer.cli._output import page
     from multitracer.cli._reading import load
+    from multitracer.cli._summary import show_logs, show_streams
     from multitracer.cli._transactions import read_arms, show_transactions
     from multitracer.recording.inputs import find_inputs
     from multitracer.recording.transactions import LAYER
