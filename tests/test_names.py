@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -12,6 +13,7 @@ NO_NOUNS = ("told", "met", "heard", "leaves", "foreign", "books", "asked", "besi
 """Words that had up to six meanings as names; each meaning has a word of the field."""
 
 
+@cache
 def _trees() -> dict[Path, ast.Module]:
     paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     return {path: ast.parse(path.read_text("utf-8")) for path in paths}

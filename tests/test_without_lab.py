@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
-SESSION = ROOT / "sample_traces" / "typical-1450k"
+SESSION = ROOT / "sample_traces" / "fig11-fade"
 DRIVE = ROOT / "sample_traces" / "rehearsed-drive"
 
 
@@ -23,8 +23,8 @@ DRIVE = ROOT / "sample_traces" / "rehearsed-drive"
 def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return what runs `multitracer` in a copy of the packages without the lab."""
     folder = tmp_path_factory.mktemp("without_lab")
-    for name in ("multitracer", "parsers", "collectors"):
-        ignored = shutil.ignore_patterns("__pycache__", *(["lab"] if name == "multitracer" else []))
+    for name in ("multitracer", "parsers", "collectors"):  # as they are compiled: not anew for each command
+        ignored = shutil.ignore_patterns("lab") if name == "multitracer" else None
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     assert not (folder / "multitracer" / "lab").exists()
 
