@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Capture:
+class CaptureTables:
     """The TCP segments of one or more files of one capture point, with their provenance."""
 
     files: list[SourceFile]
@@ -29,13 +29,13 @@ class Capture:
         """Smallest packet time of all files; None without a packet that carries a time."""
         return min((f.first_ns for f in self.files if f.first_ns is not None), default=None)
 
-    def where(self, chosen: Mask) -> Capture:
+    def where(self, chosen: Mask) -> CaptureTables:
         """Return the segments that a mask chooses (bool, shape (n_segments,)), with SACK blocks and options.
 
         The files, and therefore the index `file`, stay as they are; so do the flows.
         """
         row = np.cumsum(chosen) - 1
-        return Capture(
+        return CaptureTables(
             self.files,
             self.segments.take(chosen),
             self.flows,
@@ -43,7 +43,7 @@ class Capture:
             _follow(self.syn_options, chosen, row),
         )
 
-    def between(self, begin_ns: int | None, end_ns: int | None) -> Capture:
+    def between(self, begin_ns: int | None, end_ns: int | None) -> CaptureTables:
         """Return the segments with begin <= time < end; None leaves a side open."""
         time_ns = self.segments["time_ns"]
         chosen = np.ones(len(time_ns), dtype=bool)
@@ -53,7 +53,7 @@ class Capture:
             chosen &= time_ns < end_ns
         return self if chosen.all() else self.where(chosen)
 
-    def of_files(self, indexes: list[int]) -> Capture:
+    def of_files(self, indexes: list[int]) -> CaptureTables:
         """Return what the files at `indexes` hold, as if only they had been read."""
         number = np.full(len(self.files), -1, dtype=np.int64)
         number[indexes] = np.arange(len(indexes))
@@ -64,7 +64,7 @@ class Capture:
         return part
 
 
-def of_kernel(time_ns: Times, part: DecodedPart, before: Capture) -> Capture:
+def of_kernel(time_ns: Times, part: DecodedPart, before: CaptureTables) -> CaptureTables:
     """Return segments of one file that the native kernel decoded, with the files and flows of `before`.
 
     The records of `part` are frames.
@@ -75,7 +75,7 @@ def of_kernel(time_ns: Times, part: DecodedPart, before: Capture) -> Capture:
         "file": np.zeros(len(time_ns), dtype=np.uint16),
         **part["segments"],
     }
-    return Capture(
+    return CaptureTables(
         before.files,
         Table(SEGMENTS, columns),
         before.flows,
@@ -84,7 +84,7 @@ def of_kernel(time_ns: Times, part: DecodedPart, before: Capture) -> Capture:
     )
 
 
-def joined(captures: list[Capture]) -> Capture:
+def joined(captures: list[CaptureTables]) -> CaptureTables:
     """Return captures of the same files as one, in this order, with the flows of the last."""
     rows = np.cumsum([0, *(len(capture.segments) for capture in captures)]).tolist()
     sides = {}
@@ -94,7 +94,7 @@ def joined(captures: list[Capture]) -> Capture:
         shifted = [table["row"] + before for table, before in zip(tables, rows, strict=False)]
         sides[name].columns["row"] = np.concatenate(shifted)
     segments = Table.concatenate(SEGMENTS, [capture.segments for capture in captures])
-    return Capture(captures[-1].files, segments, captures[-1].flows, **sides)
+    return CaptureTables(captures[-1].files, segments, captures[-1].flows, **sides)
 
 
 def _follow(table: Table, chosen: Mask, row: Numbers) -> Table:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from multitracer.capture import CaptureTables
     from multitracer.manifest import Manifest
     from multitracer.tables import Table
 
@@ -37,6 +38,18 @@ class ParsedLog(NamedTuple):
     log: HostLog
     tables: dict[str, Table]
     """By name. They are shared by all who read the log: nobody changes one."""
+
+
+class PointTables(Protocol):
+    """What was captured at one point."""
+
+    @property
+    def point(self) -> Point:
+        """Where that was."""
+
+    @property
+    def tables(self) -> CaptureTables:
+        """Its segments, with the files that they came from."""
 
 
 class LogSource(Protocol):

@@ -1,6 +1,6 @@
 """Reads a capture of any length in chunks; a capture that is read as a whole is one chunk.
 
-In go the files of one capture point, in any order, or a pipe. Out come `Capture`s, the segments of some
+In go the files of one capture point, in any order, or a pipe. Out come `CaptureTables`s, the segments of some
 blocks each (`Chunks`); or one, with all segments and with what only all of them tell (`read_capture`): flows
 of several VLANs are joined there, and a fragment is credited to a segment however late it comes. One file the
 native kernel may read by itself, with the same result (`whole_capture`).
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.capture import Capture, of_kernel
+from multitracer.capture import CaptureTables, of_kernel
 from multitracer.captured import SourceFile
 from multitracer.native import kernel, reading
 from parsers._capture.ahead import AheadStream, ahead
@@ -51,7 +51,7 @@ def read_capture(
     max_packets: int | None = None,
     progress: Progress | None = None,
     alone: bool = True,
-) -> Capture:
+) -> CaptureTables:
     """Return the TCP segments of one capture point, and the facts of its files.
 
     Parameters
@@ -160,7 +160,7 @@ class Chunks:
         self._given_flows: Table | None = None
         """The flows that a format of another package found."""
 
-    def __iter__(self) -> Generator[Capture]:
+    def __iter__(self) -> Generator[CaptureTables]:
         """Yield the chunks, at least one; `row` of the side tables counts within a chunk."""
         decoder = Decoder()
         with closing(self._each(decoder)) as each:
@@ -170,7 +170,7 @@ class Chunks:
             decoder.finish_fragments()
             yield decoder.take()
 
-    def whole(self) -> Capture:
+    def whole(self) -> CaptureTables:
         """Return all segments as one chunk; VLAN flows are joined and late fragments are credited."""
         self.rows, self._is_whole = inf, True
         decoder = Decoder()
@@ -180,7 +180,7 @@ class Chunks:
                     return given
         return decoder.finish()
 
-    def _each(self, decoder: Decoder) -> Generator[Capture | None]:
+    def _each(self, decoder: Decoder) -> Generator[CaptureTables | None]:
         """Yield when the decoder holds a chunk, or the capture that a format of another package found."""
         self._decoder = decoder
         let_malloc_keep_memory()
@@ -276,7 +276,7 @@ def in_order(paths: Sequence[PathLike]) -> Sequence[PathLike]:
 # --- one file, by the native kernel ---
 
 
-def whole_capture(native: Kernel, path: str, progress: Progress | None) -> Capture | None:
+def whole_capture(native: Kernel, path: str, progress: Progress | None) -> CaptureTables | None:
     """Return the capture of one file, read by the kernel.
 
     None if it is not a capture, or Python must read it.
@@ -300,22 +300,22 @@ def whole_capture(native: Kernel, path: str, progress: Progress | None) -> Captu
         return None if whole is None else _capture(whole)
 
 
-def _capture(whole: Whole) -> Capture:
+def _capture(whole: Whole) -> CaptureTables:
     flows, number = whole.flows()
     ((_, time_ns, part),) = whole.file.kept()
     columns, flow = part["segments"], part["segments"]["flow"]
     if not np.array_equal(number, np.arange(len(number))):  # IPv4 and IPv6 are numbered apart
         columns["flow"] = number.astype(np.int32)[flow >> 1] << 1 | flow & 1
-    return of_kernel(time_ns, part, Capture([whole.source], flows=flows))
+    return of_kernel(time_ns, part, CaptureTables([whole.source], flows=flows))
 
 
-def read_flow(native: Kernel, before: Capture, flow: int, *, rows: int) -> Capture | None:
+def read_flow(native: Kernel, before: CaptureTables, flow: int, *, rows: int) -> CaptureTables | None:
     """Return the segments of a flow; None if the kernel alone does not find all of them again.
 
     Parameters
     ----------
     native : Kernel
-    before : Capture
+    before : CaptureTables
         The first reading of the file: its facts and flows, none of them in a VLAN.
     flow : int
         Its row in the flows.

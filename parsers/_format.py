@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.captured import SourceFile
     from multitracer.tables import Table
     from parsers._packets.layers import PacketRecords
 
-    Parsed = Capture | dict[str, Table]
+    Parsed = CaptureTables | dict[str, Table]
 
 Match = Literal["no", "maybe", "yes"]
 """How sure a format is that bytes are its own."""
@@ -70,7 +70,7 @@ class Format:
     sniff: Sniffer
     """Recognises the format."""
     parse: Parser
-    """A `Capture` for the layer "packet", otherwise tables by name."""
+    """A `CaptureTables` for the layer "packet", otherwise tables by name."""
     blocks: FindsPackets | None = None
     """Of a capture of ours, which is read in windows; what another package gives is not used."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.errors import InputError, PluginError
 from parsers import pcap
 from parsers._stream import InputStream, has_map, open_stream
@@ -87,7 +87,7 @@ def format_of_capture(stream: InputStream) -> Format:
     return recognise(head, path=stream.path)
 
 
-def of_plug_in(fmt: Format, stream: InputStream, *, alone: bool) -> Capture:
+def of_plug_in(fmt: Format, stream: InputStream, *, alone: bool) -> CaptureTables:
     """Return the capture that a format of another package finds.
 
     Raises
@@ -102,6 +102,6 @@ def of_plug_in(fmt: Format, stream: InputStream, *, alone: bool) -> Capture:
     if not alone:
         raise InputError(f"{stream.path}: {fmt.name} cannot be one of several files; name it alone")
     capture = fmt.parse(io.BufferedReader(stream), path=stream.path)
-    if not isinstance(capture, Capture):
+    if not isinstance(capture, CaptureTables):
         raise PluginError(f"format {fmt.name}: gives no Capture though its layer is packet; update it")
     return capture

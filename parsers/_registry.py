@@ -16,7 +16,7 @@ import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, get_args
 
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.errors import FormatError, MultiTracerError, PluginError, UnknownFormatError
 from multitracer.tables import Table
 from parsers._format import Format, Match
@@ -260,7 +260,7 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
             raise
         except Exception as error:
             raise FormatError(path, f"the format plug-in {fmt.name} failed: {_words(error)}") from error
-        if not _holds_tables(parsed) and not isinstance(parsed, Capture):
+        if not _holds_tables(parsed) and not isinstance(parsed, CaptureTables):
             raise FormatError(path, f"the format plug-in {fmt.name} returned no tables by their names")
         return parsed
 

@@ -22,7 +22,7 @@ from parsers._packets.layers import PacketRecords, members, rows
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Numbers
     from parsers._format import Readable
     from parsers._packets.layers import Bytes
@@ -119,7 +119,7 @@ def _behind_headers(data: Bytes, at: Numbers, end: Numbers) -> Numbers:
     return behind
 
 
-def parse(stream: BinaryIO, *, path: str) -> Capture:
+def parse(stream: BinaryIO, *, path: str) -> CaptureTables:
     """Return the TCP segments of an ERF file, and its other content."""
     return decode_stream(stream, SourceFile(path, "erf"), blocks)
 

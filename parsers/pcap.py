@@ -19,7 +19,7 @@ from parsers._pcap.walk import RecordBatches
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from parsers._format import Readable
     from parsers._packets.layers import PacketRecords
 
@@ -57,7 +57,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     reading.finish()
 
 
-def parse(stream: BinaryIO, *, path: str) -> Capture:
+def parse(stream: BinaryIO, *, path: str) -> CaptureTables:
     """Return the TCP segments of a pcap file, and its other content."""
     return decode_stream(stream, SourceFile(path, "pcap"), blocks)
 

@@ -21,7 +21,7 @@ from parsers._pcapng.walk import WalkedBlocks, next_block, skip_giant, walk
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from parsers._format import Readable
     from parsers._packets.layers import PacketRecords
 
@@ -123,7 +123,7 @@ class _Reading:
         self._damage.ended(self._reason or self._window.remains("block"))
 
 
-def parse(stream: BinaryIO, *, path: str) -> Capture:
+def parse(stream: BinaryIO, *, path: str) -> CaptureTables:
     """Return the TCP segments of a pcapng file, and its other content."""
     return decode_stream(stream, SourceFile(path, "pcapng"), blocks)
 

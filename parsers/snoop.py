@@ -22,7 +22,7 @@ from parsers._packets.layers import PacketRecords, rows
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Numbers
     from parsers._format import Readable
     from parsers._packets.layers import Bytes
@@ -79,7 +79,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     return batches(window, source, _LAYOUT, records)
 
 
-def parse(stream: BinaryIO, *, path: str) -> Capture:
+def parse(stream: BinaryIO, *, path: str) -> CaptureTables:
     """Return the TCP segments of a snoop file, and its other content."""
     return decode_stream(stream, SourceFile(path, "snoop"), blocks)
 

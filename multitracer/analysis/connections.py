@@ -38,7 +38,7 @@ from multitracer.captured import Flag
 from multitracer.schemas.tcp import Initiator
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array, Table
 
 _FTP_DATA = 20  # RFC 959, 3.2
@@ -70,12 +70,14 @@ def _ranks() -> Array:
 _RANK = _ranks()
 
 
-def assumed(capture: Capture, forward_flow: Array, sent_bytes: Array, answered: Array) -> tuple[Array, Array]:
+def assumed(
+    capture: CaptureTables, forward_flow: Array, sent_bytes: Array, answered: Array
+) -> tuple[Array, Array]:
     """Return the directed flow of who is taken for the initiator, and what that rests on.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
     forward_flow : int32, shape (n,)
         Of each connection whose beginning was not captured, the directed flow of its first segment.
     sent_bytes : float64, shape (n, 2)
@@ -240,13 +242,13 @@ def opens(flags: Array) -> Array:
 
 
 def partition(
-    capture: Capture, *, servers_before: Array | None = None, begun: Array | None = None
+    capture: CaptureTables, *, servers_before: Array | None = None, begun: Array | None = None
 ) -> Partition:
     """Return the connections of a capture, numbered in the order of their first segments.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
     servers_before : ndarray of uint64, shape (n,), optional
         Names, as of `initiator.servers`, of endpoints that answered a SYN in what came before the capture.
     begun : ndarray of bool, shape (n_segments,), optional
@@ -272,7 +274,7 @@ def bounds_of(direction: Array, directions: int) -> Array:
     return bounds
 
 
-def _connections(pair: Array, capture: Capture, begun: Array | None) -> tuple[Array, Array]:
+def _connections(pair: Array, capture: CaptureTables, begun: Array | None) -> tuple[Array, Array]:
     """Return the first row of each connection, ascending, and each row's connection as int32."""
     first_of_pair = _first_rows(pair, len(capture.flows))
     again = _later_beginnings(pair, first_of_pair, capture)
@@ -319,7 +321,11 @@ def _turn_to_initiator(forward_flow: Array, connection: Array, flow: Array, flag
 
 
 def _assume_the_others(
-    forward_flow: Array, connection: Array, syn_rows: Array, capture: Capture, servers_before: Array | None
+    forward_flow: Array,
+    connection: Array,
+    syn_rows: Array,
+    capture: CaptureTables,
+    servers_before: Array | None,
 ) -> Array:
     """Turn `forward_flow` of connections without SYN and SYN-ACK, in place; return what each one rests on."""
     basis = np.zeros(len(forward_flow), dtype=np.uint8)
@@ -370,7 +376,7 @@ def _sorted(key: Array, groups: int) -> Array:
     return low[np.argsort((key >> 16).astype(np.uint16)[low], kind="stable")]
 
 
-def _later_beginnings(pair: Array, first_of_pair: Array, capture: Capture) -> Array:
+def _later_beginnings(pair: Array, first_of_pair: Array, capture: CaptureTables) -> Array:
     """Return the rows that begin a connection on a flow that was in use before, ascending."""
     syn_rows = np.flatnonzero(opens(capture.segments["flags"]))
     by_pair = syn_rows[np.argsort(pair[syn_rows], kind="stable")]
@@ -387,7 +393,7 @@ def _later_beginnings(pair: Array, first_of_pair: Array, capture: Capture) -> Ar
     return np.sort(np.concatenate(begun))
 
 
-def _doubtful(by_pair: Array, pair: Array, capture: Capture) -> Array:
+def _doubtful(by_pair: Array, pair: Array, capture: CaptureTables) -> Array:
     """Return False for a SYN that repeats the SYN before it or is a SYN-ACK after the other side's SYN."""
     flow, seq, flags = (capture.segments[name][by_pair] for name in ("flow", "seq", "flags"))
     answer = (flags & Flag.ACK) != 0
@@ -410,7 +416,7 @@ class _Pair:
     flags: Array
 
     @classmethod
-    def of(cls, rows: Array, capture: Capture) -> _Pair:
+    def of(cls, rows: Array, capture: CaptureTables) -> _Pair:
         flow, seq, ack, flags = (capture.segments[n][rows] for n in ("flow", "seq", "ack", "flags"))
         return cls(rows, flow & 1, seq, ack, flags)
 

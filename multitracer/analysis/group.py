@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.connections import Partition
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.captured import CaptureMark
     from multitracer.tables import Array
 
@@ -56,7 +56,7 @@ class SegmentGroup:
     """
 
     @classmethod
-    def of(cls, capture: Capture, partition: Partition, first: int, last: int) -> SegmentGroup:
+    def of(cls, capture: CaptureTables, partition: Partition, first: int, last: int) -> SegmentGroup:
         """Return directions `first` to `last` - 1, whole connections."""
         bounds = partition.bounds[first : last + 1]
         rows = partition.rows_between(first, last)
@@ -183,7 +183,7 @@ def has(flags: Array, flag: Flag | CaptureMark) -> Array:
 
 
 def groups(
-    capture: Capture,
+    capture: CaptureTables,
     partition: Partition,
     rows: int = GROUP_ROWS,
     *,
@@ -193,7 +193,7 @@ def groups(
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
     partition : Partition
     rows : int
     between : (int, int), optional

@@ -31,7 +31,7 @@ from multitracer.words import rate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array, Document, Numbers, Table, Times
 
 _TUN_BYTES = 4
@@ -66,12 +66,12 @@ class DeliveredCapacity:
         )
 
 
-def delivered_to(capture: Capture, address: bytes, *, speed: float = 1.0) -> DeliveredCapacity:
+def delivered_to(capture: CaptureTables, address: bytes, *, speed: float = 1.0) -> DeliveredCapacity:
     """Return the capacity that the TCP segments to one host used.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
         Made at that host, or close to it.
     address : bytes
         Its address, 16 bytes as in FLOWS.

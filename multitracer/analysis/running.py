@@ -27,7 +27,7 @@ from multitracer.analysis.segments.compiled import (
 from multitracer.analysis.segments.directions import blank, own, resolution_ns_of
 from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
 from multitracer.analysis.trust import SMALLEST_STEP_NS, SegmentFacts, SegmentGaps, giants, steps_by
-from multitracer.capture import Capture, joined, of_kernel
+from multitracer.capture import CaptureTables, joined, of_kernel
 from multitracer.captured import CaptureMark
 from multitracer.native import LIMITS
 from multitracer.tables import NA
@@ -54,12 +54,12 @@ class RunningAnalysis:
         self, native: Kernel, counts: CountingPass | None = None, kept: Iterable[KeptSegments] = ()
     ) -> None:
         self._pass = counts or native.CountingPass()
-        self._kept = [of_kernel(time_ns, part, Capture([])) for _, time_ns, part in kept]
+        self._kept = [of_kernel(time_ns, part, CaptureTables([])) for _, time_ns, part in kept]
         """Segments of connections whose beginning was not captured."""
         self._kept_direction = [direction for direction, *_ in kept]
         self._kept_rows = sum(map(len, self._kept_direction))
 
-    def add(self, piece: Capture) -> bool:
+    def add(self, piece: CaptureTables) -> bool:
         """Count the segments of the next piece; return False if the capture has to be read as a whole."""
         if (piece.flows["vlan"] != NA).any():
             return False  # flows may be joined later
@@ -77,12 +77,12 @@ class RunningAnalysis:
         """Return whether what is kept takes as much memory as the segments would."""
         return LIMITS.exceeds(self._pass.connections, self._kept_rows, self._pass.segments)
 
-    def finish(self, capture: Capture, number: Array) -> Analysis | None:
+    def finish(self, capture: CaptureTables, number: Array) -> Analysis | None:
         """Return the analysis; None if the capture has to be read as a whole.
 
         Parameters
         ----------
-        capture : Capture
+        capture : CaptureTables
             The files and flows; without segments.
         number : ndarray of int64, shape (n_flows,)
             The row in `capture.flows` of each flow of the pieces.
@@ -115,11 +115,11 @@ class RunningAnalysis:
         return Analysis(capture, Partition.empty(), connections, directions, facts)
 
     def _late(
-        self, capture: Capture, number: Array, forward: Array, initiator_by: Array, is_kept: Array
+        self, capture: CaptureTables, number: Array, forward: Array, initiator_by: Array, is_kept: Array
     ) -> _Late:
         """Return the connections whose segments were kept."""
         chosen = np.flatnonzero(is_kept)
-        kept = joined([*self._kept, Capture(capture.files, flows=capture.flows)])
+        kept = joined([*self._kept, CaptureTables(capture.files, flows=capture.flows)])
         flow = kept.segments["flow"]
         kept.segments.columns["flow"] = (2 * number[flow >> 1] + (flow & 1)).astype(np.int32)
         raw = np.concatenate([np.empty(0, dtype=np.int32), *self._kept_direction])
@@ -135,7 +135,7 @@ class RunningAnalysis:
 class _Late:
     """Connections whose beginning was not captured, with all of their segments."""
 
-    capture: Capture
+    capture: CaptureTables
     parts: Partition
     sides: Array
     """The directions that they are in the whole capture: ascending."""
@@ -198,7 +198,7 @@ class _Pauses:
         return SegmentGaps(*self.running.stamps(self.flow)).each()
 
 
-def _initiators(capture: Capture, begun: Columns, sides: Columns, number: Array) -> tuple[Array, Array]:
+def _initiators(capture: CaptureTables, begun: Columns, sides: Columns, number: Array) -> tuple[Array, Array]:
     """Return the directed flow of each connection's initiator, and what tells it, as `partition` does."""
     flow = 2 * number[begun["flow"]]
     by_answer = np.where(begun["first_answer"] >= 0, begun["first_answer"] ^ 1, begun["first"])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.trust import SegmentFacts, Trust
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array
 
 
@@ -38,7 +38,7 @@ class Analysis:
 
     Attributes
     ----------
-    capture : Capture
+    capture : CaptureTables
     partition : Partition
         Of its segments; empty where these were counted and not kept.
     connections : Table
@@ -49,7 +49,7 @@ class Analysis:
         What the segments say, where that was counted with them; by default they are asked.
     """
 
-    capture: Capture
+    capture: CaptureTables
     partition: Partition
     connections: Table
     directions: Table
@@ -139,14 +139,14 @@ class Analysis:
         flow = int(flows[self._index(connection)])
         return flow, int(self.connections["segments"][flows == flow].sum())
 
-    def with_flow(self, connection: int, capture: Capture) -> Analysis:
+    def with_flow(self, connection: int, capture: CaptureTables) -> Analysis:
         """Return the same numbers, with the segments of a connection (from 1), if these are without.
 
         Parameters
         ----------
         connection : int
             Of no other connection the segments can be asked for.
-        capture : Capture
+        capture : CaptureTables
             All segments of its flow.
         """
         index, forward_flow = self._index(connection), self.connections["forward_flow"]
@@ -232,7 +232,7 @@ class Analysis:
         return connection - 1
 
 
-def analyse(capture: Capture) -> Analysis:
+def analyse(capture: CaptureTables) -> Analysis:
     """Return every TCP connection of a capture with its counts.
 
     To count, a capture in memory is a stream of one piece that ends: `streaming.OpenConnections` hands what
@@ -240,7 +240,7 @@ def analyse(capture: Capture) -> Analysis:
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
         The segments of one capture point, in capture order.
 
     Returns
@@ -251,7 +251,7 @@ def analyse(capture: Capture) -> Analysis:
     return Analysis(capture, parts, *tables_of(capture, parts))
 
 
-def tables_of(capture: Capture, parts: Partition) -> tuple[Table, Table]:
+def tables_of(capture: CaptureTables, parts: Partition) -> tuple[Table, Table]:
     """Return CONNECTIONS and DIRECTIONS of the connections of a partition, numbered from 1.
 
     Every segment of them is there.
@@ -259,7 +259,7 @@ def tables_of(capture: Capture, parts: Partition) -> tuple[Table, Table]:
     return finished_tables(capture, parts, *counted_columns(capture, parts))
 
 
-def counted_columns(capture: Capture, parts: Partition) -> tuple[dict[str, Array], Array]:
+def counted_columns(capture: CaptureTables, parts: Partition) -> tuple[dict[str, Array], Array]:
     """Return the columns of DIRECTIONS, and which directions have their first unit acknowledged."""
     columns, acknowledged = blank(2 * parts.connections), np.zeros(2 * parts.connections, dtype=bool)
     left = compiled.count(columns, acknowledged, capture, parts)
@@ -281,13 +281,13 @@ def counted_columns(capture: Capture, parts: Partition) -> tuple[dict[str, Array
 
 
 def finished_tables(
-    capture: Capture, parts: Partition, columns: dict[str, Array], acknowledged: Array
+    capture: CaptureTables, parts: Partition, columns: dict[str, Array], acknowledged: Array
 ) -> tuple[Table, Table]:
     """Return CONNECTIONS and DIRECTIONS by what was counted of each direction.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
     parts : Partition
     columns : dict of str to ndarray, each of shape (2 n_connections,)
         The columns of DIRECTIONS; `connection` and `reverse` are written here.

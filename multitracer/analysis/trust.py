@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from multitracer.analysis.connections import Partition
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.captured import SourceFile
     from multitracer.tables import Array, Table
 
@@ -381,7 +381,7 @@ class SegmentFacts:
                 self.marked[mark] = self.marked.get(mark, 0) + count
 
 
-def facts_of(capture: Capture, parts: Partition, directions: Table) -> SegmentFacts:
+def facts_of(capture: CaptureTables, parts: Partition, directions: Table) -> SegmentFacts:
     """Return what the segments of a capture say, given its DIRECTIONS."""
     if not len(capture.segments):
         return SegmentFacts()
@@ -518,7 +518,7 @@ class StampedGaps(Protocol):
         """Yield the times in ns, and the ticks, both int64; some at a time."""
 
 
-def clock_steps(capture: Capture, parts: Partition, directions: Table) -> Array:
+def clock_steps(capture: CaptureTables, parts: Partition, directions: Table) -> Array:
     """Return by how many ns the capture's clock stepped, as the busiest senders of timestamps show it.
 
     A step shows in the timestamps of both hosts of a connection; what only one of them shows is its queue.
@@ -554,12 +554,12 @@ def busiest_sender(directions: Table) -> tuple[int, int]:
     return busiest, int(packets[busiest]) if len(packets) else 0
 
 
-def steps_of(capture: Capture, parts: Partition, directions: Table, direction: int) -> Array:
+def steps_of(capture: CaptureTables, parts: Partition, directions: Table, direction: int) -> Array:
     """Return the steps that the senders of a direction's connection show: int64, ns, shape (n_steps,)."""
     return _steps_of(directions, _pauses_in(capture, parts), direction)
 
 
-def _pauses_in(capture: Capture, parts: Partition) -> Callable[[int], StampedGaps]:
+def _pauses_in(capture: CaptureTables, parts: Partition) -> Callable[[int], StampedGaps]:
     return lambda direction: SegmentGaps(*stamps_of(parts.rows_sent(direction), capture))
 
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow.csv as pc
 
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Column, Numbers, Schema, Table
 
-    Chosen = Sequence[tuple[PointCapture, list[int] | None]]
-    """The connections of each part by number, None for all."""
+    Chosen = Sequence[tuple[Capture, list[int] | None]]
+    """The connections of each capture by number, None for all."""
     Form = Literal["parquet", "csv"]
 
 _ROW_GROUP = 1 << 14
@@ -51,12 +51,12 @@ _ENDS = {
 
 def write_tables(folder: Path, chosen: Chosen, *, form: Form = "parquet") -> None:
     """Write the three tables of the chosen connections into a folder."""
-    parts = [(part, _rows(part, numbers)) for part, numbers in chosen]
+    captures = [(capture, _rows(capture, numbers)) for capture, numbers in chosen]
     text = no_formula if form == "csv" else str
     tables = (
-        (CONNECTIONS, _connections_schema(), (_connections(*each, text) for each in parts)),
-        (DIRECTIONS, _schema(DIRECTIONS), (_directions(*each) for each in parts)),
-        (TCP_SEGMENTS, _segments_schema(), (t for each in parts for t in _tcp_segments(*each))),
+        (CONNECTIONS, _connections_schema(), (_connections(*each, text) for each in captures)),
+        (DIRECTIONS, _schema(DIRECTIONS), (_directions(*each) for each in captures)),
+        (TCP_SEGMENTS, _segments_schema(), (t for each in captures for t in _tcp_segments(*each))),
     )
     for kind, schema, pieces in tables:
         with _writer(folder / f"{kind.name}.{form}", schema) as writer:
@@ -110,7 +110,7 @@ def write_tables_into(
 ) -> None:
     """Write the tables of all connections and those of the drive into a folder, made if it is missing."""
     with replacing_folder(folder) as temporary:
-        write_tables(temporary, [(part, None) for part in recording.parts])
+        write_tables(temporary, [(capture, None) for capture in recording.captures])
         write_logged(temporary, logged)
 
 
@@ -128,8 +128,8 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter | pc.CSVWriter:
     return pq.ParquetWriter(path, schema, compression="zstd")
 
 
-def _rows(part: PointCapture, numbers: list[int] | None) -> Numbers:
-    return np.arange(len(part)) if numbers is None else np.array(numbers) - 1
+def _rows(capture: Capture, numbers: list[int] | None) -> Numbers:
+    return np.arange(len(capture)) if numbers is None else np.array(numbers) - 1
 
 
 def _write(writer: pq.ParquetWriter | pc.CSVWriter, schema: pa.Schema, pieces: Iterator[pa.Table]) -> None:
@@ -146,13 +146,13 @@ def _write(writer: pq.ParquetWriter | pc.CSVWriter, schema: pa.Schema, pieces: I
     writer.write_table(pa.concat_tables(waiting), _ROW_GROUP)
 
 
-def _connections(part: PointCapture, rows: Numbers, text: Callable[[str], str]) -> pa.Table:
-    table = part.analysis.connections.take(rows)
-    columns = {**_columns(table), "connection": _numbered(table, part)}
-    everything = len(rows) == len(part)
-    ends = part.analysis.endpoints() if everything else [part.analysis.ends(i + 1) for i in rows]
-    paths = [text(portable(file.path)) for file in part.capture.files]
-    columns["capture"] = _texts([text(portable(part.point.name))] * len(rows))
+def _connections(capture: Capture, rows: Numbers, text: Callable[[str], str]) -> pa.Table:
+    table = capture.analysis.connections.take(rows)
+    columns = {**_columns(table), "connection": _numbered(table, capture)}
+    everything = len(rows) == len(capture)
+    ends = capture.analysis.endpoints() if everything else [capture.analysis.ends(i + 1) for i in rows]
+    paths = [text(portable(file.path)) for file in capture.tables.files]
+    columns["capture"] = _texts([text(portable(capture.point.name))] * len(rows))
     columns["path"] = _texts([paths[i] for i in table["file"].tolist()])
     for name in ("src", "dst"):
         columns[name] = _texts([getattr(end, name) for end in ends])
@@ -161,20 +161,20 @@ def _connections(part: PointCapture, rows: Numbers, text: Callable[[str], str]) 
     return pa.table(columns, schema=_connections_schema())
 
 
-def _directions(part: PointCapture, rows: Numbers) -> pa.Table:
-    table = part.analysis.directions.take(np.stack([2 * rows, 2 * rows + 1], axis=1).ravel())
-    return pa.table({**_columns(table), "connection": _numbered(table, part)}, schema=_schema(DIRECTIONS))
+def _directions(capture: Capture, rows: Numbers) -> pa.Table:
+    table = capture.analysis.directions.take(np.stack([2 * rows, 2 * rows + 1], axis=1).ravel())
+    return pa.table({**_columns(table), "connection": _numbered(table, capture)}, schema=_schema(DIRECTIONS))
 
 
-def _tcp_segments(part: PointCapture, rows: Numbers) -> Iterator[pa.Table]:
-    for connections, table in part.analysis.segments_in_pieces(rows, _PIECE):
-        numbers = (part.offset + connections + 1).astype(np.int32)
+def _tcp_segments(capture: Capture, rows: Numbers) -> Iterator[pa.Table]:
+    for connections, table in capture.analysis.segments_in_pieces(rows, _PIECE):
+        numbers = (capture.offset + connections + 1).astype(np.int32)
         columns = {"connection": _held(numbers), **_columns(table)}
         yield pa.table(columns, schema=_segments_schema())
 
 
-def _numbered(table: Table, part: PointCapture) -> pa.Array:
-    return _held(table["connection"] + np.int32(part.offset))
+def _numbered(table: Table, capture: Capture) -> pa.Array:
+    return _held(table["connection"] + np.int32(capture.offset))
 
 
 def _columns(table: Table) -> dict[str, pa.Array]:

@@ -38,8 +38,8 @@ class Kept:
 
     @cached_property
     def _surroundings(self) -> Surroundings:
-        parts = self._recording.parts
-        return Surroundings(self._recording, parts[0].point.name if parts else None, self._bounds_ns)
+        captures = self._recording.captures
+        return Surroundings(self._recording, captures[0].point.name if captures else None, self._bounds_ns)
 
     @cached_property
     def _road(self) -> Road:

@@ -12,7 +12,7 @@ from multitracer.analysis.series.rtt import Provenance
 from multitracer.api.alignment import Alignment
 from multitracer.api.figures import SessionFigures
 from multitracer.api.frames import HostTable, explained, framed
-from multitracer.api.tables import SessionTables, of_part
+from multitracer.api.tables import SessionTables, of_capture
 from multitracer.recording.cut import cut_recording
 from multitracer.recording.read import Need, read
 from multitracer.recording.window import Window, moment_of, within_both
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import os
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
 
     Time = float | str | pd.Timestamp
 
@@ -148,8 +148,8 @@ class Session(SessionTables, SessionFigures):
         >>> int(upload.query("not reverse")["new_bytes"].sum())
         6000008
         """
-        part, n = self._recording.chosen(connection)
-        return framed(TCP_SEGMENTS, [of_part(part, part.analysis.tcp_segments(n))])
+        capture, n = self._recording.chosen(connection)
+        return framed(TCP_SEGMENTS, [of_capture(capture, capture.analysis.tcp_segments(n))])
 
     def rtt(self, connection: int | None = None) -> pd.DataFrame:
         """Return the round-trip times of a connection; `provenance` states how each was measured.
@@ -165,11 +165,11 @@ class Session(SessionTables, SessionFigures):
         >>> sorted(set(session.rtt()["provenance"]))
         ['exact ack', 'sack', 'timestamp']
         """
-        part, n = self._recording.chosen(connection)
-        frame = framed(RTT_SAMPLES, [of_part(part, part.analysis.rtt_samples(n))])
+        capture, n = self._recording.chosen(connection)
+        frame = framed(RTT_SAMPLES, [of_capture(capture, capture.analysis.rtt_samples(n))])
         words = {int(each): each.name.replace("_", " ").lower() for each in Provenance}
         samples = frame.assign(provenance=frame["provenance"].map(words))
-        samples.attrs = frame.attrs | {"absent": _without_round_trips(part, n)}
+        samples.attrs = frame.attrs | {"absent": _without_round_trips(capture, n)}
         return samples
 
     def series(
@@ -185,7 +185,7 @@ class Session(SessionTables, SessionFigures):
         >>> session.series()["TcpSnd_cwnd"].attrs["unit"]
         'bytes'
         """
-        if self._recording.parts or connection is not None:
+        if self._recording.captures or connection is not None:
             tables = self._transfer(connection, reverse).series
         else:
             tables = self._surroundings.series
@@ -207,7 +207,7 @@ class Session(SessionTables, SessionFigures):
         transfer = self._transfer(connection, reverse)
         frame = transfer.phases.to_pandas()
         frame.attrs = {
-            "columns": explained(transfer.phases.schema, source=transfer.at_sender.part.point.name)
+            "columns": explained(transfer.phases.schema, source=transfer.at_sender.capture.point.name)
         }
         return frame
 
@@ -353,19 +353,21 @@ class Session(SessionTables, SessionFigures):
     # --- as a notebook shows it ---
 
     def __repr__(self) -> str:
-        hosts = ", ".join(part.point.name for part in self._recording.parts[:_MOST_ROWS]) or "none"
+        hosts = ", ".join(capture.point.name for capture in self._recording.captures[:_MOST_ROWS]) or "none"
         return (
             f"<multitracer.Session {self.name!r}: {count(len(self), 'TCP connection')}, captured at {hosts}>"
         )
 
     def _repr_html_(self) -> str:
-        parts = self._recording.parts
+        captures = self._recording.captures
         head = "".join(
             f"<th>{name}</th>" for name in ("host", "begin", "took", "packets", "connections", "trust")
         )
-        rows = "".join(_html_row(part) for part in parts[:_MOST_ROWS])
+        rows = "".join(_html_row(capture) for capture in captures[:_MOST_ROWS])
         more = (
-            f"<p>and {len(parts) - _MOST_ROWS:,} more capture points</p>" if len(parts) > _MOST_ROWS else ""
+            f"<p>and {len(captures) - _MOST_ROWS:,} more capture points</p>"
+            if len(captures) > _MOST_ROWS
+            else ""
         )
         logs = ", ".join(f"{log.host}: {log.format}" for log in self._recording.inputs.listed[:_MOST_ROWS])
         warnings = "".join(f"<p>! {escape(sentence)}</p>" for sentence in self.warnings[:_MOST_ROWS])
@@ -381,22 +383,22 @@ def _window(begin: Time | None, end: Time | None) -> Window:
     return Window(*(None if each is None else moment_of(str(each)) for each in (begin, end)))
 
 
-def _without_round_trips(part: PointCapture, connection: int) -> dict[bool, str]:
+def _without_round_trips(capture: Capture, connection: int) -> dict[bool, str]:
     """Return why a direction of a connection has no round-trip times, for those that have none."""
-    codes = part.analysis.directions["rtt_absent"][2 * connection - 2 : 2 * connection].tolist()
+    codes = capture.analysis.directions["rtt_absent"][2 * connection - 2 : 2 * connection].tolist()
     return {bool(side): RoundTrips(code).words for side, code in enumerate(codes) if code}
 
 
-def _html_row(part: PointCapture) -> str:
-    files = part.capture.files
-    begin = part.capture.first_ns
+def _html_row(capture: Capture) -> str:
+    files = capture.tables.files
+    begin = capture.tables.first_ns
     end = max((f.last_ns for f in files if f.last_ns is not None), default=None)
     cells = (
-        part.point.name,
+        capture.point.name,
         moment(begin),
         duration(None if begin is None or end is None else end - begin),
         f"{sum(f.packets for f in files):,}",
-        f"{len(part):,}",
-        part.analysis.trust.verdict,
+        f"{len(capture):,}",
+        capture.analysis.trust.verdict,
     )
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"

@@ -34,7 +34,7 @@ from multitracer.wtcp import WTCP_FLOWS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
     from multitracer.tables import Schema
@@ -383,9 +383,9 @@ class SessionTables(LoggedTables):
         """
         names = [column.name for column in _FILES]
         facts = [
-            [part.point.name, *(getattr(file, name) for name in names[1:])]
-            for part in self._recording.parts
-            for file in part.capture.files
+            [capture.point.name, *(getattr(file, name) for name in names[1:])]
+            for capture in self._recording.captures
+            for file in capture.tables.files
         ]
         frame = pd.DataFrame(facts, columns=names)
         return described(frame, "files", {c.name: c for c in _FILES}, source="the files themselves")
@@ -399,7 +399,9 @@ class SessionTables(LoggedTables):
         >>> int(session.segments.query("host == 'mobile'")["payload_bytes"].sum())
         6200208
         """
-        return self._captured(SEGMENTS, ((part, part.capture.segments) for part in self._recording.parts))
+        return self._captured(
+            SEGMENTS, ((capture, capture.tables.segments) for capture in self._recording.captures)
+        )
 
     @cached_property
     def connections(self) -> pd.DataFrame:
@@ -410,9 +412,9 @@ class SessionTables(LoggedTables):
         >>> session.connections[["host", "dst"]].iloc[0].tolist()
         ['mobile', '10.0.1.2']
         """
-        parts = self._recording.parts
-        frame = self._captured(CONNECTIONS, ((part, part.analysis.connections) for part in parts))
-        ends = [end for part in parts for end in part.analysis.endpoints()]
+        captures = self._recording.captures
+        frame = self._captured(CONNECTIONS, ((capture, capture.analysis.connections) for capture in captures))
+        ends = [end for capture in captures for end in capture.analysis.endpoints()]
         for place, column in enumerate(_ENDS, start=2):
             frame.insert(place, column.name, [getattr(end, column.name) for end in ends])
             frame.attrs["columns"][column.name] = {
@@ -429,7 +431,7 @@ class SessionTables(LoggedTables):
         >>> session.directions.query("connection == 1")["unique_bytes"].tolist()
         [6000008, 0]
         """
-        return self._captured(DIRECTIONS, ((p, p.analysis.directions) for p in self._recording.parts))
+        return self._captured(DIRECTIONS, ((p, p.analysis.directions) for p in self._recording.captures))
 
     @cached_property
     def wtcp(self) -> pd.DataFrame:
@@ -442,7 +444,7 @@ class SessionTables(LoggedTables):
         >>> session.wtcp[["flow", "delivered_bytes"]].empty
         True
         """
-        paths = ", ".join(file.path for part in self._recording.parts for file in part.capture.files)
+        paths = ", ".join(file.path for capture in self._recording.captures for file in capture.tables.files)
         return framed(WTCP_FLOWS, [HostTable("", wtcp_table(wtcp_flows(self._recording)), paths)])
 
     @cached_property
@@ -455,9 +457,9 @@ class SessionTables(LoggedTables):
         True
         """
         reasons = [
-            (part.point.name, part.analysis.trust.verdict, note.code, note.count, note.sentence)
-            for part in self._recording.parts
-            for note in part.analysis.trust.notes
+            (capture.point.name, capture.analysis.trust.verdict, note.code, note.count, note.sentence)
+            for capture in self._recording.captures
+            for note in capture.analysis.trust.notes
         ]
         frame = pd.DataFrame(reasons, columns=[column.name for column in _TRUST])
         return described(frame, "trust", {c.name: c for c in _TRUST}, source="the captures")
@@ -515,24 +517,26 @@ class SessionTables(LoggedTables):
         >>> session.verdicts().query("host == 'mobile'")["cause"].value_counts()["fast"]
         np.int64(81)
         """
-        pieces = [of_part(part, _verdicts(self._recording, part)) for part in self._recording.parts]
+        pieces = [
+            of_capture(capture, _verdicts(self._recording, capture)) for capture in self._recording.captures
+        ]
         return framed(SEGMENT_VERDICTS, pieces)
 
-    def _captured(self, schema: Schema, tables: Iterable[tuple[PointCapture, Table]]) -> pd.DataFrame:
-        return framed(schema, [of_part(part, table) for part, table in tables])
+    def _captured(self, schema: Schema, tables: Iterable[tuple[Capture, Table]]) -> pd.DataFrame:
+        return framed(schema, [of_capture(capture, table) for capture, table in tables])
 
 
-def of_part(part: PointCapture, table: Table) -> HostTable:
+def of_capture(capture: Capture, table: Table) -> HostTable:
     """Return a table of a capture point, connections numbered through the session."""
-    paths = ", ".join(file.path for file in part.capture.files)
-    return HostTable(part.point.name, table, paths, part.offset)
+    paths = ", ".join(file.path for file in capture.tables.files)
+    return HostTable(capture.point.name, table, paths, capture.offset)
 
 
-def _verdicts(recording: Recording, part: PointCapture) -> Table:
-    """Return SEGMENT_VERDICTS of a part."""
-    judged = segment_verdicts(recording, part)
+def _verdicts(recording: Recording, capture: Capture) -> Table:
+    """Return SEGMENT_VERDICTS of a capture."""
+    judged = segment_verdicts(recording, capture)
     rows = np.flatnonzero(judged.kind == SegmentClass.RETRANSMISSION)
-    segments, direction = part.capture.segments, part.analysis.partition.direction[rows]
+    segments, direction = capture.tables.segments, capture.analysis.partition.direction[rows]
     texts = {
         "cause": [word(RetransmissionCause(each)) for each in judged.cause[rows]],
         "necessity": [word(Necessity(each)) for each in judged.necessity[rows]],

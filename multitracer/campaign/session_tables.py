@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.mobility.cells import Stays
     from multitracer.analysis.mobility.seconds import Seconds
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Row, Times
 
@@ -217,15 +217,17 @@ def _once(recording: Recording) -> tuple[list[int], set[int]]:
 
     A connection that several capture points saw has the number that it has nearest to the data's sender.
     """
-    sizes = np.concatenate([part.analysis.unique_bytes() for part in recording.parts] or [np.empty(0)])
+    sizes = np.concatenate(
+        [capture.analysis.unique_bytes() for capture in recording.captures] or [np.empty(0)]
+    )
     order = [int(row) + 1 for row in np.argsort(-sizes, kind="stable") if sizes[row] > 0]
-    if len(recording.parts) < 2:
+    if len(recording.captures) < 2:
         return order, set()
     numbers: dict[int, None] = {}
-    for number in order[: MOST * len(recording.parts)]:
-        part, n = recording.numbered(number)
-        numbers.setdefault(places_of(recording, part, n)[0].number)
-    rest = order[MOST * len(recording.parts) :]
+    for number in order[: MOST * len(recording.captures)]:
+        capture, n = recording.numbered(number)
+        numbers.setdefault(places_of(recording, capture, n)[0].number)
+    rest = order[MOST * len(recording.captures) :]
     same = set(order) - set(numbers) - set(rest)
     return [*numbers, *(each for each in rest if each not in numbers)], same
 
@@ -243,28 +245,28 @@ def transfer_rows(recording: Recording, session: str, transfers: Explained) -> I
     transfers : Explained
         Of this recording.
     """
-    for part in recording.parts:
-        for way, direction in _with_data(part, transfers):
-            row = _counted(part, way, direction) | {"session": session}
+    for capture in recording.captures:
+        for way, direction in _with_data(capture, transfers):
+            row = _counted(capture, way, direction) | {"session": session}
             diagnosis = transfers.diagnoses.get(way)
             yield row if diagnosis is None else row | _limits(diagnosis)
 
 
-def _with_data(part: PointCapture, transfers: Explained) -> Iterator[tuple[ConnectionDirection, Row]]:
-    directions = part.analysis.directions
+def _with_data(capture: Capture, transfers: Explained) -> Iterator[tuple[ConnectionDirection, Row]]:
+    directions = capture.analysis.directions
     held = np.flatnonzero(directions["unique_bytes"] > 0)
     for row in directions.take(held).rows():
-        way = ConnectionDirection(part.offset + int(row["connection"]), bool(row["reverse"]))
+        way = ConnectionDirection(capture.offset + int(row["connection"]), bool(row["reverse"]))
         if way.number not in transfers.same:
             yield way, row
 
 
-def _counted(part: PointCapture, way: ConnectionDirection, direction: Row) -> Row:
-    ends = part.analysis.ends(way.number - part.offset)
+def _counted(capture: Capture, way: ConnectionDirection, direction: Row) -> Row:
+    ends = capture.analysis.ends(way.number - capture.offset)
     sender, receiver = (ends.source, ends.destination)[:: -1 if way.reverse else 1]
     is_known = GoodputBy(direction["goodput_by"]).is_known
     return {
-        "host": part.point.name,
+        "host": capture.point.name,
         "connection": way.number,
         "reverse": way.reverse,
         "sender": sender,
@@ -358,21 +360,21 @@ def _road(recording: Recording, transfers: Explained) -> Road:
     if transfers.first is not None:
         host = transfers.first.transfer.at_sender.host
         return Road(Surroundings(recording, host), transfers.first)
-    return Road(Surroundings(recording, recording.parts[0].point.name if recording.parts else None))
+    return Road(Surroundings(recording, recording.captures[0].point.name if recording.captures else None))
 
 
 def _connections(recording: Recording, session: str) -> pa.Table:
     pieces = []
-    for part in recording.parts:
-        ends = part.analysis.endpoints()
+    for capture in recording.captures:
+        ends = capture.analysis.endpoints()
         added = {
             "session": session,
-            "host": part.point.name,
-            "connection": part.analysis.connections["connection"].astype(np.int64) + part.offset,
+            "host": capture.point.name,
+            "connection": capture.analysis.connections["connection"].astype(np.int64) + capture.offset,
             "initiator": [each.source for each in ends],
             "responder": [each.destination for each in ends],
         }
-        pieces.append((part.analysis.connections, added))
+        pieces.append((capture.analysis.connections, added))
     return schemas.of_tables("connections", pieces)
 
 
@@ -439,15 +441,15 @@ def _session(recording: Recording, road: Road, transfers: Explained) -> Row:
         "begin_ns": begin_ns,
         "end_ns": end_ns,
         "bytes": sum(path.stat().st_size for path in map(Path, recording.inputs.paths) if path.is_file()),
-        "captures": len(recording.parts),
+        "captures": len(recording.captures),
         "connections": len(recording),
-        "packets": sum(len(part.capture.segments) for part in recording.parts),
+        "packets": sum(len(capture.tables.segments) for capture in recording.captures),
         "phones": len(road.phones),
         "not_explained": transfers.left_out,
         "warnings": len(warnings),
         "warning": warnings[0] if warnings else None,
         "speed": recording.speed,
-        "trust": recording.trust if recording.parts else None,
+        "trust": recording.trust if recording.captures else None,
         "headline": None if transfers.first is None else transfers.first.headline.sentence,
         **_place(road),
     }
@@ -456,7 +458,9 @@ def _session(recording: Recording, road: Road, transfers: Explained) -> Row:
 def _hosts(recording: Recording) -> list[str]:
     if recording.manifest is not None and recording.manifest.hosts:
         return list(recording.manifest.hosts)
-    names = [part.point.name for part in recording.parts] + [log.host for log in recording.inputs.listed]
+    names = [capture.point.name for capture in recording.captures] + [
+        log.host for log in recording.inputs.listed
+    ]
     return [Path(name).name or name for name in names]  # a folder without hosts is named by its path
 
 
@@ -486,7 +490,7 @@ def _clean(labels: dict[str, str]) -> dict[str, str]:
 
 def _span(recording: Recording, road: Road) -> tuple[int | None, int | None]:
     """Return the first and last time of packets, else of radio and position logs, else of transactions."""
-    files = [file for part in recording.parts for file in part.capture.files]
+    files = [file for capture in recording.captures for file in capture.tables.files]
     times = [each for file in files for each in (file.first_ns, file.last_ns) if each is not None]
     if not times and road.phones and road.phones[0].span_ns is not None:
         times = list(road.phones[0].span_ns)

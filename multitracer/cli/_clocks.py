@@ -157,7 +157,8 @@ def write_json(stream: TextIO, alignment: Aligned) -> None:
 def _edges(alignment: Aligned) -> Iterator[dict[str, object]]:
     """Yield a record for each interval of each relation; of loose files, offsets from the first stamp on."""
     first = {
-        alignment.clocks.of_point(p.name): capture.first_ns for p, capture in alignment.recording.captures
+        alignment.clocks.of_point(each.point.name): each.tables.first_ns
+        for each in alignment.recording.captures
     }
     for relation in _as_given(alignment):
         for i, each in enumerate(relation.estimates):

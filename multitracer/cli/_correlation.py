@@ -73,8 +73,8 @@ def _quantities(reading: InputChoice, inputs: object, target: str | None) -> Qua
     recording = load(reading, inputs=inputs, output=target, cut=False)  # type: ignore[arg-type]
     number = None
     if reading.connection is not None:
-        part, connection = one(recording, reading.connection)
-        number = part.offset + connection
+        capture, connection = one(recording, reading.connection)
+        number = capture.offset + connection
     if reading.window == EVERYTHING:
         return Quantities(recording, number)
     if number is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from multitracer.captured import SourceFile
     from multitracer.cli._output import Page
     from multitracer.cli._reading import Chosen
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Document
 
@@ -77,7 +77,7 @@ def write_json(
 
     `further` are additional members that the user requested; they precede the connections.
     """
-    files = [file_record(file) for part in recording.parts for file in part.capture.files]
+    files = [file_record(file) for capture in recording.captures for file in capture.tables.files]
     stream.write(
         f'{{"schema": {_json(SCHEMA)},\n"files": {_json(files)},\n"trust": {_json(_trust(recording))},\n'
     )
@@ -99,12 +99,12 @@ def _trust(recording: Recording) -> Document:
 
     Without a capture the verdict is null, and a sentence gives the reason.
     """
-    notes = [(part, note) for part in recording.parts for note in part.analysis.trust.notes]
+    notes = [(capture, note) for capture in recording.captures for note in capture.analysis.trust.notes]
     return {
-        "verdict": recording.trust if recording.parts else None,
-        "verdict_absent": None if recording.parts else _NO_CAPTURE,
+        "verdict": recording.trust if recording.captures else None,
+        "verdict_absent": None if recording.captures else _NO_CAPTURE,
         "notes": [note.sentence for _, note in notes],
-        "reasons": [_reason(part, note) for part, note in notes],
+        "reasons": [_reason(capture, note) for capture, note in notes],
     }
 
 
@@ -115,9 +115,9 @@ def _wtcp(recording: Recording) -> list[Document]:
     return list(wtcp_table(wtcp_flows(recording)).rows())
 
 
-def _reason(part: PointCapture, note: Note) -> Document:
+def _reason(capture: Capture, note: Note) -> Document:
     file = None if note.file is None else portable(note.file)
-    return {"capture": portable(part.point.name), **asdict(note), "file": file}
+    return {"capture": portable(capture.point.name), **asdict(note), "file": file}
 
 
 def _connections(chosen: Chosen) -> Iterator[Document]:
@@ -155,28 +155,28 @@ def file_record(file: SourceFile) -> Document:
     }
 
 
-def connection_records(part: PointCapture, numbers: list[int] | None = None) -> Iterator[Document]:
+def connection_records(capture: Capture, numbers: list[int] | None = None) -> Iterator[Document]:
     """Yield a record for each connection of a part, or for those with these numbers."""
     if numbers is not None:
         for n in numbers:
-            yield from _records(part, n - 1, n)
+            yield from _records(capture, n - 1, n)
         return
-    for begin in range(0, len(part), _CHUNK):
-        yield from _records(part, begin, min(begin + _CHUNK, len(part)))
+    for begin in range(0, len(capture), _CHUNK):
+        yield from _records(capture, begin, min(begin + _CHUNK, len(capture)))
 
 
-def _records(part: PointCapture, begin: int, end: int) -> Iterator[Document]:
-    table, directions = part.analysis.connections, part.analysis.directions
+def _records(capture: Capture, begin: int, end: int) -> Iterator[Document]:
+    table, directions = capture.analysis.connections, capture.analysis.directions
     names = ("connection", "file", "start_ns", "end_ns", "syn_seen", "initiator_by")
     rows = zip(*(table[name][begin:end].tolist() for name in names), strict=True)
     ways = _directions({n: v[2 * begin : 2 * end].tolist() for n, v in directions.columns.items()})
-    paths = [portable(file.path) for file in part.capture.files]
+    paths = [portable(file.path) for file in capture.tables.files]
     for ends, (number, file, start_ns, end_ns, syn_seen, initiator_by) in zip(
-        part.analysis.endpoints(begin, end), rows, strict=True
+        capture.analysis.endpoints(begin, end), rows, strict=True
     ):
         timed = start_ns != NOT_A_TIME
         yield {
-            "connection": part.offset + number,
+            "connection": capture.offset + number,
             "file": paths[file],
             "src": ends.src,
             "dst": ends.dst,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multitracer.cli._reading import InputChoice
     from multitracer.figures.palette import Props, ThemeName
     from multitracer.figures.stack import Panel
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
     from multitracer.recording.transfer import Transfer
 
@@ -40,7 +40,7 @@ class Plot:
     """One connection to draw."""
 
     recording: Recording
-    part: PointCapture
+    capture: Capture
     connection: int
     reverse: bool | None
     reading: InputChoice
@@ -53,7 +53,7 @@ class Plot:
         """The connection in all logs of the session."""
         from multitracer.recording.transfer import Transfer
 
-        return Transfer.of(self.recording, self.part.offset + self.connection, reverse=self.reverse)
+        return Transfer.of(self.recording, self.capture.offset + self.connection, reverse=self.reverse)
 
     def has_more(self, stack: bool | None) -> bool:
         """Whether the stacked figure is drawn: if there is more than one capture, unless the user chose."""
@@ -64,16 +64,16 @@ class Plot:
     @property
     def title(self) -> str:
         """The title of the page: sender, receiver and recording."""
-        ends = self.part.analysis.ends(self.connection)
+        ends = self.capture.analysis.ends(self.connection)
         return f"{self.recording.name}: {ends.source} → {ends.destination}"
 
     def time_sequence(self) -> Props:
         """Return the figure of one capture, as a dict."""
         from multitracer.figures.time_sequence import plain_connection_figure
 
-        begin_ns, end_ns = axis_bounds_ns(self.recording, self.reading, self.part, speed=1)
+        begin_ns, end_ns = axis_bounds_ns(self.recording, self.reading, self.capture, speed=1)
         figure = plain_connection_figure(
-            self.part,
+            self.capture,
             self.connection,
             reverse=self.reverse,
             begin_ns=begin_ns,
@@ -107,7 +107,7 @@ def write(figure: go.Figure | Props, path: Path, *, title: str, theme: ThemeName
 def plot_stacked(plot: Plot, wish: Wish) -> go.Figure:
     """Return the figure of all logs; the requested slopes become notes of the plot."""
     transfer = plot.transfer
-    begin_ns, end_ns = axis_bounds_ns(plot.recording, plot.reading, transfer.at_sender.part)
+    begin_ns, end_ns = axis_bounds_ns(plot.recording, plot.reading, transfer.at_sender.capture)
     view = _view(wish, begin_ns, end_ns, origin_ns=axis_origin_ns(transfer))
     panels = stacked_panels(transfer, view)
     for pattern in missing(panels, wish.patterns):

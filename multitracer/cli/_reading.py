@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from multitracer.cli._progress import ProgressDisplay
+    from multitracer.recording.capture import Capture
     from multitracer.recording.inputs import Inputs
-    from multitracer.recording.part import PointCapture
     from multitracer.recording.read import Choose, Need
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
 
-    Chosen = list[tuple[PointCapture, list[int] | None]]
+    Chosen = list[tuple[Capture, list[int] | None]]
 
 _HOST_PORT = r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})"
 _TOLD = "multitracer.warnings"
@@ -254,7 +254,7 @@ def tell_warnings(recording: Recording) -> None:
 def axis_bounds_ns(
     recording: Recording,
     reading: InputChoice,
-    part: PointCapture | None = None,
+    capture: Capture | None = None,
     *,
     speed: float | None = None,
 ) -> Bounds:
@@ -263,22 +263,22 @@ def axis_bounds_ns(
     Their seconds count from the first packet of a part, else of all parts; by default in link time. Without
     a packet they count from the first reading.
     """
-    parts = recording.parts if part is None else [part]
-    if all(each.capture.first_ns is None for each in parts):
+    captures = recording.captures if capture is None else [capture]
+    if all(each.tables.first_ns is None for each in captures):
         return reading.window.bounds_from(recording.surroundings().first_ns or 0)
     return reading.window.axis_bounds_ns(
-        (part.capture for part in parts), speed=recording.speed if speed is None else speed
+        (capture.tables for capture in captures), speed=recording.speed if speed is None else speed
     )
 
 
 def chosen(recording: Recording, choice: ConnectionChoice | None) -> Chosen:
     """Return the connections to show, by capture point; None means all of a point."""
     if choice is None:
-        return [(part, None) for part in recording.parts]
-    return [(part, [n]) for part, n in named_connections(recording, choice)]
+        return [(capture, None) for capture in recording.captures]
+    return [(capture, [n]) for capture, n in named_connections(recording, choice)]
 
 
-def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[PointCapture, int]:
+def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[Capture, int]:
     """Return the connection to draw: the chosen one, by default the one with the most unique bytes."""
     if choice is None:
         return recording.chosen(None)
@@ -287,7 +287,7 @@ def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[PointCap
     )
 
 
-def named_connections(recording: Recording, choice: ConnectionChoice) -> list[tuple[PointCapture, int]]:
+def named_connections(recording: Recording, choice: ConnectionChoice) -> list[tuple[Capture, int]]:
     """Return the user's choice: a connection by number, or an endpoint at each point that captured it."""
     if choice.number is not None:
         return [recording.numbered(choice.number)]

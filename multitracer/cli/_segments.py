@@ -11,7 +11,7 @@ import pyarrow.csv as pc
 from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.analysis.two_points import Counterparts
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
-from multitracer.diagnosis.segment_verdicts import NO_VERDICT, main_part, segment_verdicts
+from multitracer.diagnosis.segment_verdicts import NO_VERDICT, main_capture, segment_verdicts
 from multitracer.endpoints import host_text
 from multitracer.errors import InputError
 from multitracer.recording.inputs import Inputs
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from multitracer.diagnosis.segment_verdicts import SegmentVerdicts
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.tables import Array
 
 COLUMNS = (
@@ -41,8 +41,8 @@ def both_captures(sender: Recording, receiver: Recording) -> Recording:
     InputError
         If the two share no packet.
     """
-    near = main_part(sender).behind(None)
-    far = main_part(receiver).behind(near)
+    near = main_capture(sender).behind(None)
+    far = main_capture(receiver).behind(near)
     if not Counterparts(near.analysis, far.analysis).all():
         raise InputError(
             f"{far.point.name}: shares no packet with {near.point.name}; "
@@ -54,17 +54,17 @@ def both_captures(sender: Recording, receiver: Recording) -> Recording:
 
 def write_segments(stream: TextIO, recording: Recording) -> None:
     """Write the CSV of the capture nearest to the sender of most data."""
-    part = main_part(recording)
-    rows = segment_verdicts(recording, part)
+    capture = main_capture(recording)
+    rows = segment_verdicts(recording, capture)
     stream.write(",".join(COLUMNS) + "\n")
-    for text in _pieces(part, rows):
+    for text in _pieces(capture, rows):
         stream.write(text)
 
 
-def _pieces(part: PointCapture, rows: SegmentVerdicts) -> Iterable[str]:
+def _pieces(capture: Capture, rows: SegmentVerdicts) -> Iterable[str]:
     """Yield the lines of all segments, many at a time."""
-    segments = part.capture.segments
-    src, sport, dst, dport = _endpoint_columns(part)
+    segments = capture.tables.segments
+    src, sport, dst, dport = _endpoint_columns(capture)
     words = _words(rows)
     options = pc.WriteOptions(include_header=False, quoting_style="none")
     for begin in range(0, len(segments), _ROWS_AT_ONCE):
@@ -85,10 +85,10 @@ def _pieces(part: PointCapture, rows: SegmentVerdicts) -> Iterable[str]:
 
 
 def _endpoint_columns(
-    part: PointCapture,
+    capture: Capture,
 ) -> tuple[Callable[[slice], pa.Array], Array, Callable[[slice], pa.Array], Array]:
     """Return source, port, destination and port of all segments; addresses as functions of a slice."""
-    flows, flow = part.capture.flows, part.capture.segments["flow"]
+    flows, flow = capture.tables.flows, capture.tables.segments["flow"]
     pair, backwards = flow >> 1, (flow & 1) == 1
     version = flows["ip_version"].tolist()
     texts = [

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multitracer.captured import CaptureInterface, SourceFile
     from multitracer.cli._output import Page
     from multitracer.recording.application import Counted
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
     from multitracer.tables import Document, Table
@@ -66,60 +66,62 @@ _VANTAGES = {
 }
 
 
-def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[PointCapture, int]] = ()) -> None:
+def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[Capture, int]] = ()) -> None:
     """Write the files, how far they can be trusted, and these connections, else a line for each.
 
     Without a capture: the logs.
     """
-    for file in (file for part in recording.parts for file in part.capture.files):
+    for file in (file for capture in recording.captures for file in capture.tables.files):
         took = ""
         if file.first_ns is not None and file.last_ns is not None:
             took = f" in {duration(file.last_ns - file.first_ns)} from {moment(file.first_ns)}"
         left_out = sum(file.not_decoded.values())
         rest = f", {left_out:,} not decoded ({_counts(file.not_decoded)})" if left_out else ""
         sheet.line(f"{portable(file.path)}: {file.format}, {count(file.packets, 'packet')}{took}{rest}")
-    if recording.parts:
+    if recording.captures:
         show_connections(sheet, recording, only)
     _show_more(sheet, recording, one=not only)
 
 
 def _show_more(sheet: Page, recording: Recording, *, one: bool) -> None:
     """Write what follows the list of connections: WTCP, the only connection if `one`, and logs."""
-    if one and any(WTCP_SYN in file.protocols for part in recording.parts for file in part.capture.files):
+    if one and any(
+        WTCP_SYN in file.protocols for capture in recording.captures for file in capture.tables.files
+    ):
         from multitracer.cli._flows import show_wtcp  # few recordings hold any
 
         show_wtcp(sheet, recording)
     if one and len(recording) == 1:
-        show_connection(sheet, next(part for part in recording.parts if len(part)), 1)
-    if recording.parts and not recording.inputs.listed:
+        show_connection(sheet, next(capture for capture in recording.captures if len(capture)), 1)
+    if recording.captures and not recording.inputs.listed:
         return
-    if not recording.parts:
+    if not recording.captures:
         sheet.line(NO_PACKETS)
         show_logs(sheet, recording)
     show_streams(sheet, recording)
 
 
-def show_connections(
-    sheet: Page, recording: Recording, only: Sequence[tuple[PointCapture, int]] = ()
-) -> None:
+def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Capture, int]] = ()) -> None:
     """Write how far the captures can be trusted and why, then these connections.
 
     Without any: a line for each of the connections with the most unique bytes.
     """
-    several = len(recording.parts) > 1
-    notes = [(part.point.name, note) for part in recording.parts for note in part.analysis.trust.notes]
+    several = len(recording.captures) > 1
+    notes = [
+        (capture.point.name, note) for capture in recording.captures for note in capture.analysis.trust.notes
+    ]
     rest = "" if notes else ". Nothing speaks against these numbers."
     sheet.line(f"Trust: {recording.trust}{rest}", verdict=recording.trust)
     for point, note in notes:
         sheet.line(f"  - {f'{portable(point)}: ' if several else ''}{note.sentence}")
     sheet.line()
     if only:
-        for part, n in only:
-            show_connection(sheet, part, n)
+        for capture, n in only:
+            show_connection(sheet, capture, n)
         return
     connections = len(recording)
     sheet.line(count(connections, "TCP connection"), bold=True)
-    rows = [_cells(part, n, several=several) for part, n in recording.largest(LISTED)]
+    rows = [_cells(capture, n, several=several) for capture, n in recording.largest(LISTED)]
     if rows:
         header = (*_HEADER, "captured at") if several else _HEADER
         sheet.table(header, rows, right=(0, 1, 4, 5, 6, 7, 8), dispensable=(8, 1, 5, 7))
@@ -127,17 +129,17 @@ def show_connections(
         sheet.line(f"and {connections - len(rows):,} with fewer bytes; --json and --csv list all")
 
 
-def _cells(part: PointCapture, n: int, *, several: bool) -> tuple[str, ...]:
+def _cells(capture: Capture, n: int, *, several: bool) -> tuple[str, ...]:
     """Return a connection as a list of them shows it; its RTT is the larger median of the two directions."""
-    table, both = part.analysis.connections, part.analysis.directions
-    ends, first_ns, ways = part.analysis.ends(n), part.capture.first_ns, slice(2 * (n - 1), 2 * n)
+    table, both = capture.analysis.connections, capture.analysis.directions
+    ends, first_ns, ways = capture.analysis.ends(n), capture.tables.first_ns, slice(2 * (n - 1), 2 * n)
     start_ns, end_ns = (int(table[name][n - 1]) for name in ("start_ns", "end_ns"))
     sent, data = (int(both[name][ways].sum()) for name in ("retransmitted_segments", "data_segments"))
     rtts = zip(both["rtt_p50_ns"][ways].tolist(), both["rtt_absent"][ways].tolist(), strict=True)
     medians = [rtt for rtt, absent in rtts if not absent and not isnan(rtt)]
     timed = start_ns != NOT_A_TIME
     return (
-        str(part.offset + n),
+        str(capture.offset + n),
         f"{(start_ns - first_ns) / NS_PER_S:.3f} s" if first_ns is not None and timed else "-",
         ends.source,
         ends.destination,
@@ -145,19 +147,19 @@ def _cells(part: PointCapture, n: int, *, several: bool) -> tuple[str, ...]:
         f"{sent:,} ({share(sent, data)})" if sent else "0",
         duration(max(medians)) if medians else "-",
         duration(end_ns - start_ns) if timed else "-",
-        *([portable(part.point.name)] if several else []),
+        *([portable(capture.point.name)] if several else []),
     )
 
 
-def show_connection(sheet: Page, part: PointCapture, n: int) -> None:
+def show_connection(sheet: Page, capture: Capture, n: int) -> None:
     """Write everything that is known of one connection, both directions side by side."""
-    row = next(part.analysis.connections.take(slice(n - 1, n)).rows())
-    ends = part.analysis.ends(n)
-    sheet.line(f"Connection {part.offset + n}: {ends.source} -> {ends.destination}", bold=True)
+    row = next(capture.analysis.connections.take(slice(n - 1, n)).rows())
+    ends = capture.analysis.ends(n)
+    sheet.line(f"Connection {capture.offset + n}: {ends.source} -> {ends.destination}", bold=True)
     start_ns, end_ns = row["start_ns"], row["end_ns"]
     sheet.facts(
         [
-            ("file", portable(part.capture.files[row["file"]].path)),
+            ("file", portable(capture.tables.files[row["file"]].path)),
             ("begin", moment(start_ns)),
             ("took", duration(end_ns - start_ns) if start_ns is not None else "unknown"),
             ("SYN", "captured" if row["syn_seen"] else "not captured"),
@@ -166,7 +168,7 @@ def show_connection(sheet: Page, part: PointCapture, n: int) -> None:
             ("end", _CLOSES[row["close"]]),
         ]
     )
-    ways = list(part.analysis.directions.take(slice(2 * n - 2, 2 * n)).rows())
+    ways = list(capture.analysis.directions.take(slice(2 * n - 2, 2 * n)).rows())
     sheet.line()
     rows = zip((*_DIRECTION_LABELS.values(), "goodput", "goodput over"), *map(_values, ways), strict=True)
     sheet.table(("", "from initiator", "from responder"), list(rows), right=(1, 2))

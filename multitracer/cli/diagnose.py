@@ -75,9 +75,9 @@ def _diagnosis(reading: InputChoice, direction: str | None, output: str | None) 
 
     if reading.connection is None and direction is None and len(recording) > 1:
         return explain(recording)
-    part, number = one(recording, reading.connection)
+    capture, number = one(recording, reading.connection)
     reverse = None if direction is None else direction == "reverse"
-    return diagnose(Transfer.of(recording, part.offset + number, reverse=reverse))
+    return diagnose(Transfer.of(recording, capture.offset + number, reverse=reverse))
 
 
 def _needs(inputs: Inputs) -> Sequence[str]:
@@ -86,7 +86,7 @@ def _needs(inputs: Inputs) -> Sequence[str]:
 
 def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:
     transfer = diagnosis.transfer
-    ends = transfer.at_sender.part.analysis.ends(transfer.at_sender.connection)
+    ends = transfer.at_sender.capture.analysis.ends(transfer.at_sender.connection)
     sender, receiver = (ends.source, ends.destination)[:: -1 if transfer.reverse else 1]
     return {"connection": transfer.at_sender.number, "sender": sender, "receiver": receiver,
             **diagnosis.document(intervals=intervals)}  # fmt: skip

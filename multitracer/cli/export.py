@@ -78,15 +78,15 @@ def _selection(recording: Recording, reading: InputChoice) -> Selection:
     connections: dict[int, list[int]] | None = None
     if reading.connection is not None:
         pairs = chosen(recording, reading.connection)
-        places = {id(part): place for place, part in enumerate(recording.parts)}
-        connections = {places[id(part)]: numbers or [] for part, numbers in pairs}
+        places = {id(capture): place for place, capture in enumerate(recording.captures)}
+        connections = {places[id(capture)]: numbers or [] for capture, numbers in pairs}
     bounds_ns: Bounds = (None, None)
     if reading.window != EVERYTHING:
         warn_of_empty(recording, reading.window)
-        if not recording.parts:
+        if not recording.captures:
             raise InputError(f"{recording.name}: holds no capture; name a capture, or a session with one")
         bounds_ns = reading.window.bounds_ns(
-            (part.capture for part in recording.parts), speed=recording.speed
+            (capture.tables for capture in recording.captures), speed=recording.speed
         )
     return Selection(bounds_ns, connections)
 
@@ -374,12 +374,12 @@ def series(reading: InputChoice, output: str, direction: Literal["forward", "rev
 
     recording = load(reading, output=output, files="*.csv", cut=False)
     warn_of_empty(recording, reading.window)
-    if recording.parts or reading.connection is not None:
-        part, number = one(recording, reading.connection)
+    if recording.captures or reading.connection is not None:
+        capture, number = one(recording, reading.connection)
         reverse = None if direction is None else direction == "reverse"
-        transfer = Transfer.of(recording, part.offset + number, reverse=reverse)
-        series, origin_ns = transfer.series, transfer.at_sender.part.capture.first_ns or 0
-        bounds = axis_bounds_ns(recording, reading, transfer.at_sender.part)
+        transfer = Transfer.of(recording, capture.offset + number, reverse=reverse)
+        series, origin_ns = transfer.series, transfer.at_sender.capture.tables.first_ns or 0
+        bounds = axis_bounds_ns(recording, reading, transfer.at_sender.capture)
     else:
         surroundings = recording.surroundings()
         series, origin_ns = surroundings.series, surroundings.first_ns or 0

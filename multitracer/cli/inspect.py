@@ -51,7 +51,7 @@ def command(reading: InputChoice) -> None:
         show_transactions(sheet, read_arms([session], some=False)[0])
     if recording is None:
         return
-    if recording.parts or reading.connection is not None:
+    if recording.captures or reading.connection is not None:
         _show_captures(sheet, recording, reading)
         sheet.line()
     show_logs(sheet, recording)
@@ -63,8 +63,8 @@ def _show_captures(sheet: Page, recording: Recording, reading: InputChoice) -> N
     from multitracer.cli._summary import show_connections, show_file
 
     only = named_connections(recording, reading.connection) if reading.connection else []
-    for part in recording.parts:
-        for file in part.capture.files:
+    for capture in recording.captures:
+        for file in capture.tables.files:
             show_file(sheet, file)
     show_connections(sheet, recording, only)
 

@@ -224,14 +224,14 @@ def _plot_connection(
     only = None if stack else partial(one, choice=reading.connection)
     recording = load(reading, output=target, cut=False, only=only)
     notes: list[str] = []
-    if not recording.parts:
+    if not recording.captures:
         from multitracer.cli._plotting import plot_drive
 
         title, figure = recording.name, plot_drive(recording, reading, wish, theme)
     else:
-        part, number = one(recording, reading.connection)
+        capture, number = one(recording, reading.connection)
         reverse = None if direction is None else direction == "reverse"
-        plot = Plot(recording, part, number, reverse, reading, theme)
+        plot = Plot(recording, capture, number, reverse, reading, theme)
         title, notes = plot.title, plot.notes
         if plot.has_more(stack):
             from multitracer.cli._plotting import plot_stacked

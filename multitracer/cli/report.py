@@ -168,8 +168,8 @@ def _analysed(session: Inputs, reading: InputChoice, request: Request, *, output
     begin_ns, end_ns = axis_bounds_ns(recording, reading)
     chosen = None
     if reading.connection is not None:
-        part, number = one(recording, reading.connection)
-        chosen = part.offset + number
+        capture, number = one(recording, reading.connection)
+        chosen = capture.offset + number
     if request.base_map is not None and recording.surroundings().route is None:
         warn(f"{recording.name}: {NO_ROUTE}")
     last_ns = None if end_ns is None else end_ns - 1

@@ -13,7 +13,7 @@ from multitracer.errors import ClockError
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.clock.model.relation import ClockGraph, Relation
 
 _STAMPING_NS = NS_PER_MS
@@ -44,7 +44,7 @@ def _contradiction(one: Relation, other: Relation) -> list[str]:
     return [f"{one.source} and {one.target}: {methods} differ by {differ}; their errors allow {allow}"]
 
 
-def part_false_kernels(graph: ClockGraph, captures: dict[str, Capture]) -> list[str]:
+def part_false_kernels(graph: ClockGraph, captures: dict[str, CaptureTables]) -> list[str]:
     """Take out that two hosts are one kernel where their packets exclude it; return why, a sentence each.
 
     That hosts share their clocks is read from what a recorder wrote. On one clock, no packet arrives before
@@ -67,7 +67,7 @@ def _claims(relation: Relation, hosts: tuple[str, str]) -> bool:
     return relation.method == ONE_KERNEL and (relation.source.host, relation.target.host) == hosts
 
 
-def _earliest(one: Capture, other: Capture) -> int:
+def _earliest(one: CaptureTables, other: CaptureTables) -> int:
     """Return by how much the most premature packet arrives before it was sent; 0 if none does."""
     try:
         ways = both_ways(one, other)

@@ -37,13 +37,11 @@ from multitracer.tables import NOT_A_TIME, Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.clock.doctor.faults import Complaint
     from multitracer.clock.model.estimate import Estimate
-    from multitracer.logs import LogSource, Point
+    from multitracer.logs import LogSource, Point, PointTables
     from multitracer.tables import Array
-
-    Captures = Sequence[tuple[Point, Capture]]
 
 _MOST_POINTS = 8
 """Pairs of more capture points are not all looked at: each pair takes as long as reading the two."""
@@ -114,7 +112,7 @@ class Clocks:
 
 def clocks_of(
     source: LogSource,
-    captures: Captures,
+    captures: Sequence[PointTables],
     *,
     reference: str | None = None,
     thorough: bool = True,
@@ -126,7 +124,7 @@ def clocks_of(
     ----------
     source : LogSource
         The logs of the recording.
-    captures : sequence of (Point, Capture)
+    captures : sequence of PointTables
         All of its captures, in any order.
     reference : str, optional
         HOST or HOST:DOMAIN; by default the wall clock of the TCP sender.
@@ -141,9 +139,9 @@ def clocks_of(
     InputError
         If the reference is none of the session's clocks.
     """
-    hosts = {point.name: host_of(source, point) for point, _ in captures}
+    hosts = {each.point.name: host_of(source, each.point) for each in captures}
     graph = ClockGraph()
-    graph.relations += _of_readings(source, [point for point, _ in captures], hosts, probes=thorough)
+    graph.relations += _of_readings(source, [each.point for each in captures], hosts, probes=thorough)
     graph.relations += relations_of_transactions(source, graph.refused)
     largest = _largest(captures, hosts)
     warnings = part_false_kernels(graph, largest)
@@ -209,17 +207,19 @@ def _add_positions(source: LogSource, graph: ClockGraph) -> None:
             _add(graph, Clock(log.host), UTC, partial(relate_gps, positions))
 
 
-def _largest(captures: Captures, hosts: dict[str, str]) -> dict[str, Capture]:
+def _largest(captures: Sequence[PointTables], hosts: dict[str, str]) -> dict[str, CaptureTables]:
     """Return one capture of each host, of several the largest; without segments that carry no time."""
-    largest: dict[str, Capture] = {}
-    for point, capture in captures:
-        host = hosts[point.name]
-        if len(capture.segments) > (len(largest[host].segments) if host in largest else 0):
-            largest[host] = capture
+    largest: dict[str, CaptureTables] = {}
+    for each in captures:
+        host = hosts[each.point.name]
+        if len(each.tables.segments) > (len(largest[host].segments) if host in largest else 0):
+            largest[host] = each.tables
     return {host: capture.between(NOT_A_TIME + 1, None) for host, capture in largest.items()}
 
 
-def _add_captures(largest: dict[str, Capture], graph: ClockGraph, *, thorough: bool, evidence: bool) -> None:
+def _add_captures(
+    largest: dict[str, CaptureTables], graph: ClockGraph, *, thorough: bool, evidence: bool
+) -> None:
     """Add the relations by captures of each two hosts; unless thorough, only where no other relates them."""
     for one, other in combinations([Clock(host) for host in largest][:_MOST_POINTS], 2):
         if thorough or not _related(graph, one, other):
@@ -239,7 +239,7 @@ def _related(graph: ClockGraph, one: Clock, other: Clock) -> bool:
     return True
 
 
-def _of_packets(near: Capture, far: Capture, *, evidence: bool) -> list[Estimate]:
+def _of_packets(near: CaptureTables, far: CaptureTables, *, evidence: bool) -> list[Estimate]:
     estimates = relate(near, far)
     return with_packets(estimates, near, far) if evidence else estimates
 
@@ -264,7 +264,9 @@ def _reference(text: str, graph: ClockGraph, hosts: dict[str, str]) -> Clock:
     return clock
 
 
-def _sender(source: LogSource, captures: Captures, hosts: dict[str, str], graph: ClockGraph) -> Clock:
+def _sender(
+    source: LogSource, captures: Sequence[PointTables], hosts: dict[str, str], graph: ClockGraph
+) -> Clock:
     """Return the wall clock of the TCP sender: by the manifest, else where ACKs come late after data.
 
     Without any capture, the first wall clock that there is.
@@ -273,11 +275,11 @@ def _sender(source: LogSource, captures: Captures, hosts: dict[str, str], graph:
     named = [name for name, host in stated.items() if host.role is Role.SENDER]
     if named and (named[0] in hosts.values() or not captures):
         return Clock(named[0])
-    waits = [(_wait_ns(capture), -i) for i, (_, capture) in enumerate(captures)]
+    waits = [(_wait_ns(each.tables), -i) for i, each in enumerate(captures)]
     if not waits:
         wall = [clock for clock in graph.clocks if clock.domain == "realtime"]
         return wall[0] if wall else Clock(next(iter(stated), source.name))
-    return Clock(hosts[captures[-max(waits)[1]][0].name])
+    return Clock(hosts[captures[-max(waits)[1]].point.name])
 
 
 def _first_of_each(values: Array) -> tuple[Array, Array]:
@@ -308,7 +310,7 @@ def _first_of_each(values: Array) -> tuple[Array, Array]:
     return values[index], index
 
 
-def _wait_ns(capture: Capture) -> float:
+def _wait_ns(capture: CaptureTables) -> float:
     """Return the usual time from a data segment of the larger direction to an ACK right at its end."""
     table = capture.segments
     if not len(table):

@@ -75,7 +75,7 @@ def diagnose(transfer: Transfer, group: ConnectionGroup | None = None) -> Diagno
         If packets of it carry no time.
     """
     if transfer.without_time:
-        why = "; ".join(file.untimed for file in transfer.at_sender.part.capture.files if file.untimed)
+        why = "; ".join(file.untimed for file in transfer.at_sender.capture.tables.files if file.untimed)
         many = f"{transfer.without_time:,} of its packets carry no time (in the capture {why})"
         number = transfer.at_sender.number
         raise InputError(f"connection {number}: {many}, so its time cannot be explained; choose another one")

@@ -34,7 +34,7 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.phones import Phone
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
@@ -82,7 +82,7 @@ class Road:
     def is_of_the_packets(self) -> bool:
         """Whether the radio was read at the time of the packets; True where nothing was captured."""
         span_ns = None if self.phone is None else self.phone.span_ns
-        if self.throughput is None or not self.surroundings.recording.parts or span_ns is None:
+        if self.throughput is None or not self.surroundings.recording.captures or span_ns is None:
             return True
         times = self.throughput.time_ns
         return bool(span_ns[0] <= times.max() and span_ns[1] >= times.min())
@@ -101,7 +101,7 @@ class Road:
     def throughput(self) -> Steps | None:
         """Throughput in bit/s; None if it was not recorded."""
         recording = self.surroundings.recording
-        if recording.parts:
+        if recording.captures:
             return self._payload_rate(NS_PER_S)
         logged = self._logged_rate
         if logged is None:
@@ -120,7 +120,7 @@ class Road:
         """Where the throughput is from, in a sentence; empty without a throughput."""
         if self.throughput is None:
             return ""
-        if self.surroundings.recording.parts:
+        if self.surroundings.recording.captures:
             return "Throughput is the TCP payload that was captured, of all connections and both ways."
         way = _LOGGED_RATES[str(self._logged_rate.provenance["label"])] if self._logged_rate else ""
         return f"Throughput is what the logger of the phone saw of the {way}."
@@ -128,10 +128,10 @@ class Road:
     @cached_property
     def rtt(self) -> Samples | None:
         """Round-trip times in ns, of the connection that is explained."""
-        if self.diagnosis is None or self._part is None:
+        if self.diagnosis is None or self._capture is None:
             return None
         transfer = self.diagnosis.transfer
-        samples = self._part.analysis.rtt_samples(transfer.at_sender.connection)
+        samples = self._capture.analysis.rtt_samples(transfer.at_sender.connection)
         return Samples(samples["time_ns"], samples["rtt_ns"].astype(np.float64))
 
     @cached_property
@@ -228,14 +228,14 @@ class Road:
     def fine_throughput(self) -> Steps | None:
         """Throughput in bit/s over tenths of a second; of a logger as it logs."""
         recording = self.surroundings.recording
-        if not recording.parts:
+        if not recording.captures:
             return self.throughput
         return self._payload_rate(_FINE_NS)
 
     def _payload_rate(self, step_ns: int) -> Steps | None:
         """Return the payload where it arrived, if a capture was made there and its clock is known."""
-        part = self.surroundings.recording.parts[0] if self._part is None else self._part
-        segments = part.capture.segments
+        capture = self.surroundings.recording.captures[0] if self._capture is None else self._capture
+        segments = capture.tables.segments
         time_ns = segments["time_ns"]
         if (arrived := self._arrived) is not None:
             segments, time_ns = arrived
@@ -247,10 +247,10 @@ class Road:
         clocks, place = self.surroundings.recording.clocks, None
         if self.diagnosis is not None:
             place = self.diagnosis.transfer.at_receiver
-        if clocks is None or place is None or self._part is None or place.part is self._part:
+        if clocks is None or place is None or self._capture is None or place.capture is self._capture:
             return None
-        segments = place.part.capture.segments
-        source, target = (clocks.of_point(part.point.name) for part in (place.part, self._part))
+        segments = place.capture.tables.segments
+        source, target = (clocks.of_point(capture.point.name) for capture in (place.capture, self._capture))
         if source == target:
             return segments, segments["time_ns"]
         placed = clocks.place(segments["time_ns"], source, target)
@@ -274,7 +274,7 @@ class Road:
         phone = self.phone
         if phone is None:
             return Table.empty(STRETCHES)
-        fine = self.fine_throughput if self.surroundings.recording.parts else None
+        fine = self.fine_throughput if self.surroundings.recording.captures else None
         if not self.is_of_the_packets:  # its readings say nothing of a transfer at another time
             phone = phone.within((0, 0))
         drive = DriveSeries(
@@ -285,7 +285,7 @@ class Road:
 
     def wanted(self, phone: Phone) -> Steps | None:
         """When a test program loaded data, by the state that it logs; None where nothing says so."""
-        if self.surroundings.recording.parts or self._logged_rate is None:
+        if self.surroundings.recording.captures or self._logged_rate is None:
             return None
         runs = _RUNS[_LOGGED_RATES[str(self._logged_rate.provenance["label"])]]
         states = phone.radio.take(np.isin(phone.radio["state"], (*_RUNS.values(), _IDLE)))
@@ -295,8 +295,8 @@ class Road:
         return Steps(states["time_ns"], (states["state"] == runs).astype(np.float64), gap_ns)
 
     @property
-    def _part(self) -> PointCapture | None:
-        return None if self.diagnosis is None else self.diagnosis.transfer.at_sender.part
+    def _capture(self) -> Capture | None:
+        return None if self.diagnosis is None else self.diagnosis.transfer.at_sender.capture
 
 
 def road_of(recording: Recording) -> Road:
@@ -307,8 +307,8 @@ def road_of(recording: Recording) -> Road:
     recording : Recording
         Without a capture, or where its packets carry no time, nothing is diagnosed.
     """
-    parts = recording.parts
-    here = Road(Surroundings(recording, parts[0].point.name if parts else None))
+    captures = recording.captures
+    here = Road(Surroundings(recording, captures[0].point.name if captures else None))
     if not here.phones or not len(recording) or Transfer.of(recording, None).without_time:
         return here
     diagnosis = explain(recording)

@@ -23,7 +23,7 @@ from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Table
 
@@ -65,7 +65,7 @@ class SegmentVerdicts:
         return cls(np.zeros(segments, np.int64), kind, none, none.copy(), evidence, earlier)
 
 
-def main_part(recording: Recording) -> PointCapture:
+def main_capture(recording: Recording) -> Capture:
     """Return the capture nearest to the sender of the largest connection; of loose files, that with it.
 
     Raises
@@ -73,49 +73,51 @@ def main_part(recording: Recording) -> PointCapture:
     InputError
         If there is no capture.
     """
-    if not recording.parts:
+    if not recording.captures:
         raise InputError(f"{recording.name}: holds no capture; name a capture, or a session with one")
-    if len(recording.parts) == 1 or not len(recording):
-        return recording.parts[0]
+    if len(recording.captures) == 1 or not len(recording):
+        return recording.captures[0]
     if recording.folder is None:
         return recording.chosen(None)[0]
-    return Transfer.of(recording).at_sender.part
+    return Transfer.of(recording).at_sender.capture
 
 
-def segment_verdicts(recording: Recording, part: PointCapture) -> SegmentVerdicts:
+def segment_verdicts(recording: Recording, capture: Capture) -> SegmentVerdicts:
     """Return what is concluded of each segment of a part of a recording."""
-    partition, directions = part.analysis.partition, part.analysis.directions
-    judged = SegmentVerdicts.blank(len(part.capture.segments))
-    if not len(part):
+    partition, directions = capture.analysis.partition, capture.analysis.directions
+    judged = SegmentVerdicts.blank(len(capture.tables.segments))
+    if not len(capture):
         return judged
-    segments = outline(part.capture, partition)
+    segments = outline(capture.tables, partition)
     at_sender = directions["vantage"] == Vantage.NEAR_SENDER
     forward = partition.direction & ~1
     judged.kind[:] = classify(segments, at_sender=(at_sender[forward], at_sender[forward + 1]))
-    judged.seq_rel[:] = segments["seq_bytes"] - _first_data_unit(segments, part)[partition.direction]
+    judged.seq_rel[:] = segments["seq_bytes"] - _first_data_unit(segments, capture)[partition.direction]
     resent = np.flatnonzero(judged.kind == SegmentClass.RETRANSMISSION)
     judged.cause[resent] = RetransmissionCause.UNKNOWN
     judged.necessity[resent] = Necessity.UNDECIDED
     sides = np.unique(partition.direction[resent])
-    if _is_alone(recording, part):
-        _judge_all(judged, recording, part, sides)
+    if _is_alone(recording, capture):
+        _judge_all(judged, recording, capture, sides)
     else:
         for side in sides.tolist():
-            _judge(judged, recording, part, side)
+            _judge(judged, recording, capture, side)
     return judged
 
 
-def _is_alone(recording: Recording, part: PointCapture) -> bool:
+def _is_alone(recording: Recording, capture: Capture) -> bool:
     """Return whether nothing was recorded beside one capture."""
-    return not recording.inputs.listed and all(other is part or not len(other) for other in recording.parts)
+    return not recording.inputs.listed and all(
+        other is capture or not len(other) for other in recording.captures
+    )
 
 
-def _judge_all(judged: SegmentVerdicts, recording: Recording, part: PointCapture, sides: Array) -> None:
+def _judge_all(judged: SegmentVerdicts, recording: Recording, capture: Capture, sides: Array) -> None:
     """Write the verdicts by the capture alone on directions of many connections into their rows, in place."""
-    for connections, examined in part.analysis.examined(np.unique(sides >> 1)):
+    for connections, examined in capture.analysis.examined(np.unique(sides >> 1)):
         own = sides[np.isin(sides >> 1, connections)]
         vantage = [
-            vantage_of(recording, part, side // 2 + 1, reverse=bool(side & 1)) for side in own.tolist()
+            vantage_of(recording, capture, side // 2 + 1, reverse=bool(side & 1)) for side in own.tolist()
         ]
         side = 2 * np.searchsorted(connections, own >> 1) + (own & 1)
         verdicts = judge_all(
@@ -138,9 +140,9 @@ def _renumbered(rows: Array, of_capture: Array) -> Array:
     return np.append(of_capture, NA)[rows]  # NA is -1: the last one
 
 
-def _first_data_unit(segments: dict[str, Array], part: PointCapture) -> Array:
+def _first_data_unit(segments: dict[str, Array], capture: Capture) -> Array:
     """Return where each direction's first data byte lies: behind the SYN, else the first that was seen."""
-    directions, direction = part.analysis.directions, part.analysis.partition.direction
+    directions, direction = capture.analysis.directions, capture.analysis.partition.direction
     data = np.flatnonzero(segments["payload_bytes"] > 0)
     never = np.iinfo(np.int64).max
     first = np.full(len(directions), never)
@@ -150,20 +152,20 @@ def _first_data_unit(segments: dict[str, Array], part: PointCapture) -> Array:
     return first
 
 
-def _judge(judged: SegmentVerdicts, recording: Recording, part: PointCapture, direction: int) -> None:
+def _judge(judged: SegmentVerdicts, recording: Recording, capture: Capture, direction: int) -> None:
     """Write the verdicts on the retransmissions of a direction into its rows, in place."""
     index, reverse = divmod(direction, 2)
-    own = part.analysis.partition.rows_of(index)
-    mine = part.analysis.partition.direction[own] == direction
+    own = capture.analysis.partition.rows_of(index)
+    mine = capture.analysis.partition.direction[own] == direction
     retransmitted = np.flatnonzero(mine & (judged.kind[own] == SegmentClass.RETRANSMISSION))
-    transfer = Transfer.of(recording, part.offset + index + 1, reverse=bool(reverse))
+    transfer = Transfer.of(recording, capture.offset + index + 1, reverse=bool(reverse))
     transfer.radio  # noqa: B018  # what its logs warn of is told here, too
     verdicts = transfer.verdicts
-    if transfer.at_sender.part is part:
+    if transfer.at_sender.capture is capture:
         at, which = _same(retransmitted, verdicts["row"])
         judged.earlier[own[at]] = _renumbered(verdicts["earlier_row"][which], own)
     else:
-        here = part.analysis.tcp_segments(index + 1)
+        here = capture.analysis.tcp_segments(index + 1)
         there, which = match(here, retransmitted, transfer.sender, verdicts["row"])
         at = retransmitted[there]
     _write(judged, own[at], verdicts, which)

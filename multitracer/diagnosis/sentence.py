@@ -108,15 +108,15 @@ def headline_of(limited: Limited) -> Headline:
     others = {each: share for each, share in sums.items() if each is not limit}
     next_share = max(others.values(), default=0.0)
     parts, others_of_it = _main_parts(limited, own, next_share)
-    part = parts[0].part if len(parts) == 1 else LimitSubtype.NONE
-    share = parts[0].share if part and parts[0].share >= next_share else sums[limit]
+    capture = parts[0].part if len(parts) == 1 else LimitSubtype.NONE
+    share = parts[0].share if capture and parts[0].share >= next_share else sums[limit]
     share = sum(row.share for row in parts) if others_of_it else share
     first = _first(limited, limit, parts, share)
     rest = [_also(limited, each, other) for each, other in others.items() if other >= WORTH_SAYING]
     helps = "; ".join(dict.fromkeys(_help(limited, limit, row.part) for row in parts))
     helps = _POLICED_HELP if limit is Limit.LINK and is_policed(limited) else helps
     sentence = " ".join([first, *others_of_it, *filter(None, rest)])
-    return Headline(limit, part, share, own[0].confidence, sentence, helps)
+    return Headline(limit, capture, share, own[0].confidence, sentence, helps)
 
 
 def _main_parts(

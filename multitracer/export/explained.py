@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
 
 _LONGEST_NAME = 200
 """Maximum characters of a name from outside; file systems allow 255 bytes."""
 
 
-def explained(recording: Recording, connection: tuple[PointCapture, int] | None = None) -> Diagnosis | None:
+def explained(recording: Recording, connection: tuple[Capture, int] | None = None) -> Diagnosis | None:
     """Return the diagnosis of a connection; by default that of the longest group of connections.
 
     Parameters
@@ -42,8 +42,8 @@ def explained(recording: Recording, connection: tuple[PointCapture, int] | None 
     try:
         if connection is None:
             return explain(recording)
-        part, number = connection
-        return diagnose(Transfer.of(recording, part.offset + number))
+        capture, number = connection
+        return diagnose(Transfer.of(recording, capture.offset + number))
     except InputError as error:
         recording.warn_once(f"{recording.name}: not explained: {error}")
         return None
@@ -52,7 +52,7 @@ def explained(recording: Recording, connection: tuple[PointCapture, int] | None 
 def answer(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield the answer line by line: the first sentence, what would help, the connection, the limits."""
     transfer = diagnosis.transfer
-    ends = transfer.at_sender.part.analysis.ends(transfer.at_sender.connection)
+    ends = transfer.at_sender.capture.analysis.ends(transfer.at_sender.connection)
     sender, receiver = (ends.source, ends.destination)[:: -1 if transfer.reverse else 1]
     yield printable(diagnosis.headline.sentence)
     yield printable(f"What would help: {diagnosis.headline.help}.")

@@ -268,7 +268,7 @@ def _rates(transfer: Transfer) -> dict[str, Table]:
         unit="bit/s",
         doc=f"new payload per second over {window_s:.3g} s, by {seen}",
     )
-    origin_ns = transfer.at_sender.part.capture.first_ns or 0
+    origin_ns = transfer.at_sender.capture.tables.first_ns or 0
     return {"goodput": in_link_time(series, speed=transfer.speed, origin_ns=origin_ns)} if len(series) else {}
 
 
@@ -500,7 +500,7 @@ def write_trace(stream: BinaryIO, recording: Recording, diagnosis: Diagnosis) ->
     diagnosis : Diagnosis
     """
     transfer = diagnosis.transfer
-    origin_ns = transfer.at_sender.part.capture.first_ns or 0
+    origin_ns = transfer.at_sender.capture.tables.first_ns or 0
 
     def placed(time_ns: Array) -> list[int]:
         link_ns: list[int] = stretched(time_ns, speed=transfer.speed, origin_ns=origin_ns).clip(0).tolist()

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from multitracer.clock.model.relation import ClockPath
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.segment_verdicts import SegmentVerdicts
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
     from multitracer.tables import Array, Mask, Times
@@ -86,7 +86,7 @@ class Remarks:
 
     Parameters
     ----------
-    part : PointCapture
+    capture : Capture
     names : list of str
         Names of its files, shown after a frame number; empty for a file whose numbers do not change.
     verdicts : SegmentVerdicts
@@ -101,7 +101,7 @@ class Remarks:
         Sentences on the incidents of a segment, by its row.
     """
 
-    part: PointCapture
+    capture: Capture
     names: list[str]
     verdicts: SegmentVerdicts
     again: Array
@@ -111,12 +111,12 @@ class Remarks:
 
     @classmethod
     def of(
-        cls, recording: Recording, part: PointCapture, diagnosis: Diagnosis | None, names: list[str]
+        cls, recording: Recording, capture: Capture, diagnosis: Diagnosis | None, names: list[str]
     ) -> Remarks:
         """Return the comments on a capture point, with the incidents of the explained transfer."""
-        verdicts = segment_verdicts(recording, part)
-        missed = np.zeros(len(part.capture.segments), dtype=bool)
-        remarks = cls(part, names, verdicts, _next_copies(verdicts), missed, _closed(part))
+        verdicts = segment_verdicts(recording, capture)
+        missed = np.zeros(len(capture.tables.segments), dtype=bool)
+        remarks = cls(capture, names, verdicts, _next_copies(verdicts), missed, _closed(capture))
         if diagnosis is not None:
             remarks._add_missed(diagnosis)
             remarks._add_incidents(diagnosis)
@@ -138,7 +138,7 @@ class Remarks:
         return f"frame {frame} of {self.names[file]}" if self.names[file] else f"frame {frame}"
 
     def _frame_of(self, row: int) -> str:
-        segments = self.part.capture.segments
+        segments = self.capture.tables.segments
         return self.frame(int(segments["file"][row]), int(segments["frame"][row]))
 
     def _lines(self, row: int) -> list[str]:
@@ -167,8 +167,8 @@ class Remarks:
         """Mark segments of the explained transfer that the other capture point did not see."""
         transfer = diagnosis.transfer
         for pairs, is_here in (
-            (transfer.data_pairs, transfer.at_sender.part is self.part),
-            (transfer.ack_pairs, _receivers_part(diagnosis) is self.part),
+            (transfer.data_pairs, transfer.at_sender.capture is self.capture),
+            (transfer.ack_pairs, _receivers_capture(diagnosis) is self.capture),
         ):
             if pairs is not None and is_here:
                 self.missed[pairs.table["near_row"][pairs.lost]] = True
@@ -177,7 +177,7 @@ class Remarks:
         tables = self._explained_rows(diagnosis)
         if "sender" in tables:
             own = tables["sender"]
-            time = np.maximum.accumulate(self.part.capture.segments["time_ns"][own])
+            time = np.maximum.accumulate(self.capture.tables.segments["time_ns"][own])
             for each in diagnosis.incidents:
                 at = min(int(np.searchsorted(time, each.begin_ns)), len(own) - 1)
                 sentence = f"{INCIDENT}: {each.kind} begins, cost {each.cost_s:.3f} s: {each.sentence}"
@@ -191,11 +191,11 @@ class Remarks:
     def _explained_rows(self, diagnosis: Diagnosis) -> dict[str, Array]:
         """Return the rows here of the transfer's tables `sender` and `receiver`, of those captured here."""
         transfer, receiver = diagnosis.transfer, diagnosis.transfer.at_receiver
-        rows_of = self.part.analysis.partition.rows_of
+        rows_of = self.capture.analysis.partition.rows_of
         tables = {}
-        if transfer.at_sender.part is self.part:
+        if transfer.at_sender.capture is self.capture:
             tables["sender"] = rows_of(transfer.at_sender.connection - 1)
-        if receiver is not None and receiver.part is self.part:
+        if receiver is not None and receiver.capture is self.capture:
             tables["receiver"] = rows_of(receiver.connection - 1)
         return tables
 
@@ -214,16 +214,16 @@ def _next_copies(verdicts: SegmentVerdicts) -> Array:
     return again
 
 
-def _closed(part: PointCapture) -> Mask:
+def _closed(capture: Capture) -> Mask:
     """Return which segments offer a window of 0, as `zero_window_segments` counts them."""
-    segments = part.capture.segments
+    segments = capture.tables.segments
     closed: Mask = (segments["window"] == 0) & ((segments["flags"] & _OPENS) == 0)
     return closed
 
 
-def _receivers_part(diagnosis: Diagnosis) -> PointCapture | None:
+def _receivers_capture(diagnosis: Diagnosis) -> Capture | None:
     place = diagnosis.transfer.at_receiver
-    return None if place is None else place.part
+    return None if place is None else place.capture
 
 
 class CapturedPacket(NamedTuple):
@@ -260,15 +260,15 @@ class Selection:
         """Whether every packet is meant."""
         return self.bounds_ns == (None, None) and self.connections is None
 
-    def frames(self, place: int, part: PointCapture) -> list[Array] | None:
+    def frames(self, place: int, capture: Capture) -> list[Array] | None:
         """Return the frames of the connections, for each file in ascending order; None for all frames."""
         if self.connections is None:
             return None
         numbers = self.connections.get(place, [])
-        rows = [part.analysis.partition.rows_of(number - 1) for number in numbers]
+        rows = [capture.analysis.partition.rows_of(number - 1) for number in numbers]
         chosen = np.concatenate([np.zeros(0, np.int64), *rows]).astype(np.int64)
-        file, frame = (part.capture.segments[column][chosen] for column in ("file", "frame"))
-        return [np.unique(frame[file == index]) for index in range(len(part.capture.files))]
+        file, frame = (capture.tables.segments[column][chosen] for column in ("file", "frame"))
+        return [np.unique(frame[file == index]) for index in range(len(capture.tables.files))]
 
 
 @dataclass
@@ -277,7 +277,7 @@ class PointRecords:
 
     Parameters
     ----------
-    part : PointCapture
+    capture : Capture
     place : int
         Its index among the capture points.
     clock : str
@@ -288,7 +288,7 @@ class PointRecords:
         Packets without a time that a pcapng can hold, counted while they are read.
     """
 
-    part: PointCapture
+    capture: Capture
     place: int
     clock: str = ""
     path: ClockPath = ()
@@ -296,8 +296,8 @@ class PointRecords:
 
     def records(self, selection: Selection) -> Iterator[CapturedPacket]:
         """Yield the records in the order of the files."""
-        frames = selection.frames(self.place, self.part)
-        for index, file in enumerate(self.part.capture.files):
+        frames = selection.frames(self.place, self.capture)
+        for index, file in enumerate(self.capture.tables.files):
             yield from self._of_file(index, file, selection, None if frames is None else frames[index])
 
     def _of_file(
@@ -332,13 +332,13 @@ def sources(recording: Recording) -> list[PointRecords]:
     InputError
         If there is no capture, or one that can be read only once.
     """
-    if not recording.parts:
+    if not recording.captures:
         raise InputError(f"{recording.name}: holds no capture; name a capture, or a session with one")
-    for part in recording.parts:
-        for file in part.capture.files:
+    for capture in recording.captures:
+        for file in capture.tables.files:
             if file.path == STANDARD_INPUT or not Path(file.path).is_file():
                 raise InputError(f"{portable(file.path)}: is read twice; write it to a file first")
-    captured = [PointRecords(part, place) for place, part in enumerate(recording.parts)]
+    captured = [PointRecords(capture, place) for place, capture in enumerate(recording.captures)]
     for source in captured:
         _put_on_one_clock(recording, source)
     return captured
@@ -381,11 +381,11 @@ def _chosen(time_ns: Times, numbers: Array, bounds_ns: Bounds, frames: Array | N
 
 def _put_on_one_clock(recording: Recording, source: PointRecords) -> None:
     """Have the times of a capture point moved onto the clock of the reference, if all of them can be."""
-    clocks, stamps = recording.clocks, source.part.capture.segments["time_ns"]
+    clocks, stamps = recording.clocks, source.capture.tables.segments["time_ns"]
     stamps = stamps[stamps != NOT_A_TIME]
     if clocks is None or not len(stamps):
         return
-    own, there = clocks.of_point(source.part.point.name), clocks.reference
+    own, there = clocks.of_point(source.capture.point.name), clocks.reference
     try:
         path = clocks.path_along(stamps, own, there)
     except ClockError as error:
@@ -432,7 +432,7 @@ def write_pcapng(
     captured = sources(recording)
     names = _file_names(captured, keeps_numbers=selection.is_all)
     points = [
-        _Point(source, Remarks.of(recording, source.part, diagnosis, each))
+        _Point(source, Remarks.of(recording, source.capture, diagnosis, each))
         for source, each in zip(captured, names, strict=True)
     ]
     stream.write(
@@ -480,26 +480,26 @@ class _Point:
         return "\n".join(lines)[:_LONGEST_COMMENT]
 
     def _open(self, index: int) -> None:
-        part = self.source.part
-        file, rows = part.capture.segments["file"], self.remarks.rows
+        capture = self.source.capture
+        file, rows = capture.tables.segments["file"], self.remarks.rows
         rows = rows[file[rows] == index]
         self._file, self._rows, self._earlier = index, {}, {}
-        for frame, row in zip(part.capture.segments["frame"][rows].tolist(), rows.tolist(), strict=True):
+        for frame, row in zip(capture.tables.segments["frame"][rows].tolist(), rows.tolist(), strict=True):
             self._rows.setdefault(frame, []).append(row)
-        for packet, text in part.capture.files[index].comments:
+        for packet, text in capture.tables.files[index].comments:
             if packet is not None:
                 self._earlier.setdefault(packet, []).append(text)
 
 
 def _file_names(captured: list[PointRecords], *, keeps_numbers: bool) -> list[list[str]]:
     """Return, of each capture point, what its files are called; one that keeps its numbers needs no name."""
-    if keeps_numbers and len(captured) == 1 and len(captured[0].part.capture.files) == 1:
+    if keeps_numbers and len(captured) == 1 and len(captured[0].capture.tables.files) == 1:
         return [[""]]
     return [_names_of(source, is_alone=len(captured) == 1) for source in captured]
 
 
 def _names_of(source: PointRecords, *, is_alone: bool) -> list[str]:
-    files, point = source.part.capture.files, file_name(source.part.point.name)
+    files, point = source.capture.tables.files, file_name(source.capture.point.name)
     if len(files) == 1:
         return [point]
     return [file_name(file.path) if is_alone else f"{point}/{file_name(file.path)}" for file in files]
@@ -512,13 +512,13 @@ def _answer(recording: Recording, diagnosis: Diagnosis | None) -> str:
 
 
 def _interface(source: PointRecords, link_type: int, snap_bytes: int | None) -> bytes:
-    files = source.part.capture.files
+    files = source.capture.tables.files
     names = ", ".join(file_name(file.path) for file in files[:3])
     more = f" and {len(files) - 3:,} more" if len(files) > 3 else ""
     clock = f"; {source.clock}" if source.clock else ""
     return interface_block(
         link_type=link_type,
-        name=file_name(source.part.point.name),
+        name=file_name(source.capture.point.name),
         description=printable(f"{names}{more}{clock}")[:_LONGEST_COMMENT],
         snap_bytes=snap_bytes or 0,
     )
@@ -532,7 +532,7 @@ def _end(
 ) -> None:
     """Write the number of packets that capture programs dropped; warn about records that were left out."""
     for source in captured:
-        capture = source.part.capture
+        capture = source.capture.tables
         known = [each.dropped_packets for file in capture.files for each in file.interfaces]
         dropped = [number for number in known if number is not None]
         numbers = [number for (place, _), number in interfaces.items() if place == source.place]
@@ -544,6 +544,6 @@ def _end(
             )
         if source.left_out:
             recording.warn_once(
-                f"{source.part.point.name}: {count(source.left_out, 'packet')} left out: no time that pcapng "
-                "can hold"
+                f"{source.capture.point.name}: {count(source.left_out, 'packet')} left out: no time that "
+                "pcapng can hold"
             )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.diagnosis.segment_verdicts import SegmentVerdicts
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Table, Times
 
@@ -101,7 +101,7 @@ class Talk:
 
     Parameters
     ----------
-    part : PointCapture
+    capture : Capture
     number : int
         Number of the connection in it, from 1.
     reverse : bool
@@ -112,7 +112,7 @@ class Talk:
         Verdicts on all segments of the capture.
     """
 
-    part: PointCapture
+    capture: Capture
     number: int
     reverse: bool
     segments: Table
@@ -121,7 +121,7 @@ class Talk:
     @property
     def ends(self) -> str:
         """The two ends as tcptrace titles them, the sender first."""
-        ends = self.part.analysis.ends(self.number)
+        ends = self.capture.analysis.ends(self.number)
         source, target = (ends.source, ends.destination)[:: -1 if self.reverse else 1]
         return f"{source}_==>_{target}"
 
@@ -175,7 +175,7 @@ class Talk:
 
     @cached_property
     def _rows(self) -> Array:
-        return self.part.analysis.partition.rows_of(self.number - 1)
+        return self.capture.analysis.partition.rows_of(self.number - 1)
 
     def _verdict(self, row: int) -> str:
         at = int(self._rows[row])
@@ -185,7 +185,7 @@ class Talk:
 
 def half_round_trip_ns(talk: Talk) -> int:
     """Return half of the shortest round trip of a direction; 0 where none was measured."""
-    rows = talk.part.analysis.directions
+    rows = talk.capture.analysis.directions
     shortest = int(rows["rtt_min_ns"][2 * (talk.number - 1) + talk.reverse])
     return max(shortest, 0) // 2 if rows["rtt_count"][2 * (talk.number - 1) + talk.reverse] else 0
 
@@ -275,7 +275,7 @@ def _closed(talk: Talk) -> Iterator[str]:
 
 def _sacks(talk: Talk) -> Iterator[str]:
     """Yield what the receiver reports to have, as lines at the time of the report; a D-SACK has a D."""
-    blocks, segments = talk.part.analysis.sack_blocks(talk.number), talk.segments
+    blocks, segments = talk.capture.analysis.sack_blocks(talk.number), talk.segments
     is_back = np.isin(blocks["row"], talk.back)
     own = blocks.take(is_back)
     times = segments["time_ns"][own["row"]]
@@ -305,7 +305,7 @@ def owin(talk: Talk) -> Iterator[str]:
 
 def rtt(talk: Talk) -> Iterator[str]:
     """Yield round-trip times in whole milliseconds, at their ACKs: exact ACKs of segments sent once."""
-    samples = talk.part.analysis.rtt_samples(talk.number)
+    samples = talk.capture.analysis.rtt_samples(talk.number)
     own = samples["reverse"] == talk.reverse
     own &= (samples["provenance"] == Provenance.EXACT_ACK) & (samples["time_ns"] != NOT_A_TIME)
     chosen = samples.take(own & (samples["rtt_ns"] >= 0))
@@ -400,7 +400,7 @@ def _arrows(both: tuple[Talk, Talk]) -> Iterator[str]:
 
 def _shifts(both: tuple[Talk, Talk]) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return for each direction the shift from the capture to the sending and the arrival of segments."""
-    vantage = both[0].part.analysis.directions["vantage"][2 * (both[0].number - 1)]
+    vantage = both[0].capture.analysis.directions["vantage"][2 * (both[0].number - 1)]
     half = max(map(half_round_trip_ns, both))
     if vantage == Vantage.NEAR_SENDER:
         return (0, half), (-half, 0)
@@ -425,7 +425,7 @@ _PLOTS = {"tsg": tsg, "owin": owin, "rtt": rtt, "tput": tput, "ssize": ssize}
 
 
 def write_plots(
-    folder: Path, recording: Recording, chosen: Iterable[tuple[PointCapture, int]] | None = None
+    folder: Path, recording: Recording, chosen: Iterable[tuple[Capture, int]] | None = None
 ) -> None:
     """Write eleven plots of each connection into a folder.
 
@@ -434,7 +434,7 @@ def write_plots(
     folder : Path
         Exists.
     recording : Recording
-    chosen : iterable of (Part, int), optional
+    chosen : iterable of (Capture, int), optional
         Connections to draw; by default all, or of many those with the most unique bytes.
 
     Raises
@@ -449,7 +449,7 @@ def write_plots(
         if len(recording) > MOST_CONNECTIONS:
             many = f"the {MOST_CONNECTIONS} largest of {count(len(recording), 'connection')}"
             recording.warn_once(f"{recording.name}: {many} are drawn; --connection draws another one")
-    judged: tuple[PointCapture, SegmentVerdicts] | None = None
+    judged: tuple[Capture, SegmentVerdicts] | None = None
     for part, number in chosen:
         if judged is None or judged[0] is not part:
             judged = part, segment_verdicts(recording, part)
@@ -457,18 +457,18 @@ def write_plots(
 
 
 def _write_connection(
-    folder: Path, recording: Recording, part: PointCapture, number: int, verdicts: SegmentVerdicts
+    folder: Path, recording: Recording, capture: Capture, number: int, verdicts: SegmentVerdicts
 ) -> None:
-    segments = part.analysis.tcp_segments(number)
-    both = Talk(part, number, False, segments, verdicts), Talk(part, number, True, segments, verdicts)
-    ends = letters(2 * (part.offset + number - 1)), letters(2 * (part.offset + number - 1) + 1)
+    segments = capture.analysis.tcp_segments(number)
+    both = Talk(capture, number, False, segments, verdicts), Talk(capture, number, True, segments, verdicts)
+    ends = letters(2 * (capture.offset + number - 1)), letters(2 * (capture.offset + number - 1) + 1)
     for talk, (source, target) in zip(both, (ends, ends[::-1]), strict=True):
         for name, plot in _PLOTS.items():
             _write(folder / f"{source}2{target}_{name}.xpl", plot(talk))
     _write(folder / f"{ends[0]}_{ends[1]}_tline.xpl", tline(both))
     if untimed := without_time(both[0]):
         recording.warn_once(
-            f"connection {part.offset + number}: {count(untimed, 'segment')} not drawn, for want of a time"
+            f"connection {capture.offset + number}: {count(untimed, 'segment')} not drawn, for want of a time"
         )
 
 

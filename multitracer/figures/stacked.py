@@ -140,7 +140,7 @@ def stacked(
 
 def axis_origin_ns(transfer: Transfer) -> int:
     """Return what the figure's time axis calls 0: the first packet of the capture at the sender."""
-    return transfer.at_sender.part.capture.first_ns or 0
+    return transfer.at_sender.capture.tables.first_ns or 0
 
 
 def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]:
@@ -236,7 +236,7 @@ def stacked_places(transfer: Transfer) -> list[NamedInterval]:
 
 def _direction(transfer: Transfer) -> FigureDirection:
     direction = FigureDirection.of(
-        transfer.at_sender.part.analysis, transfer.at_sender.connection, reverse=transfer.reverse
+        transfer.at_sender.capture.analysis, transfer.at_sender.connection, reverse=transfer.reverse
     )
     return replace(direction, vantage=transfer.vantage)
 

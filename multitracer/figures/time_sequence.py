@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.figures.palette import Props, ThemeName
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.tables import Table
 
 
@@ -347,7 +347,7 @@ def _timed(segments: Table) -> Table:
 
 
 def connection_figure(
-    part: PointCapture,
+    capture: Capture,
     connection: int,
     *,
     reverse: bool | None = None,
@@ -357,7 +357,7 @@ def connection_figure(
 
     Parameters
     ----------
-    part : PointCapture
+    capture : Capture
         The capture and its analysis.
     connection : int
         Number of the connection within the part, from 1.
@@ -366,12 +366,12 @@ def connection_figure(
         unique bytes.
     theme : "light" or "dark"
     """
-    direction = FigureDirection.of(part.analysis, connection, reverse=reverse)
-    return time_sequence(direction, origin_ns=part.capture.first_ns, theme=theme)
+    direction = FigureDirection.of(capture.analysis, connection, reverse=reverse)
+    return time_sequence(direction, origin_ns=capture.tables.first_ns, theme=theme)
 
 
 def plain_connection_figure(
-    part: PointCapture,
+    capture: Capture,
     connection: int,
     *,
     reverse: bool | None = None,
@@ -388,11 +388,11 @@ def plain_connection_figure(
 
     Other parameters are those of `connection_figure`.
     """
-    direction = FigureDirection.of(part.analysis, connection, reverse=reverse)
-    part.analysis.forget()  # as much again as the direction takes
+    direction = FigureDirection.of(capture.analysis, connection, reverse=reverse)
+    capture.analysis.forget()  # as much again as the direction takes
     return plain_time_sequence(
         direction,
-        origin_ns=part.capture.first_ns,
+        origin_ns=capture.tables.first_ns,
         from_ns=begin_ns,
         to_ns=None if end_ns is None else end_ns - 1,
         theme=theme,

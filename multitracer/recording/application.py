@@ -11,7 +11,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Row
 
@@ -59,29 +59,27 @@ def _counted(recording: Recording, counts: dict[str, Row]) -> Iterator[Counted]:
     bytes_of = {who: counts[who]["bytes"] if who in counts else None for who in ("sender", "receiver")}
     own = (row["source"], row["series"], sender, receiver, bytes_of["sender"], bytes_of["receiver"])
     held = [
-        Counted(*own, part.offset + n, part.point.name, captured)
-        for part in recording.parts
-        for n, captured in _carried(part, sender, receiver, row["time_ns"])
+        Counted(*own, capture.offset + n, capture.point.name, captured)
+        for capture in recording.captures
+        for n, captured in _carried(capture, sender, receiver, row["time_ns"])
     ]
     yield from held or [Counted(*own, None, "", None)]
 
 
-def _carried(
-    part: PointCapture, sender: str, receiver: str, begin_ns: int | None
-) -> Iterator[tuple[int, int]]:
+def _carried(capture: Capture, sender: str, receiver: str, begin_ns: int | None) -> Iterator[tuple[int, int]]:
     """Yield the connection with these ends that began nearest to a time, and its unique bytes."""
     host, _, port = sender.rpartition(":")
     if not host or not receiver:
         return
-    starts = part.analysis.connections["start_ns"]
+    starts = capture.analysis.connections["start_ns"]
     near: list[tuple[int, int]] = []
-    for n in part.analysis.with_endpoint(host.strip("[]"), int(port)):
-        ends = part.analysis.ends(n)
+    for n in capture.analysis.with_endpoint(host.strip("[]"), int(port)):
+        ends = capture.analysis.ends(n)
         start_ns = int(starts[n - 1])
         apart_ns = 0 if begin_ns is None or start_ns == NOT_A_TIME else abs(start_ns - begin_ns)
         if receiver in (ends.source, ends.destination) and apart_ns <= _APART_NS:
             near.append((apart_ns, n))
     if near:
         _, n = min(near)
-        reverse = part.analysis.ends(n).source != sender
-        yield n, int(part.analysis.directions["unique_bytes"][2 * (n - 1) + reverse])
+        reverse = capture.analysis.ends(n).source != sender
+        yield n, int(capture.analysis.directions["unique_bytes"][2 * (n - 1) + reverse])

@@ -22,7 +22,7 @@ from parsers._stream import small_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
 
 _ADDRESS_BYTES = 16
@@ -30,15 +30,15 @@ _ADDRESS_BYTES = 16
 
 
 def recorded_capacity(
-    recording: Recording, part: PointCapture, connection: int, *, reverse: bool | None = None
+    recording: Recording, capture: Capture, connection: int, *, reverse: bool | None = None
 ) -> DeliveredCapacity:
     """Return what a link delivered to the receiver of a connection's data, other connections included.
 
     Parameters
     ----------
     recording : Recording
-    part, connection : Part, int
-        The connection, as numbered in that part.
+    capture, connection : Capture, int
+        The connection, as numbered in that capture.
     reverse : bool, optional
         Whose data: False the initiator's, True the responder's; by default of whoever sent more bytes.
 
@@ -47,7 +47,7 @@ def recorded_capacity(
     InputError
         If there is a capture at the sender only, or too little arrived.
     """
-    sender, receiver = places_of(recording, part, connection, reverse=reverse)
+    sender, receiver = places_of(recording, capture, connection, reverse=reverse)
     place = receiver or sender
     if receiver is None and place.vantage is Vantage.NEAR_SENDER:
         raise InputError(
@@ -57,7 +57,7 @@ def recorded_capacity(
     host = place.ends[1]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     address = socket.inet_pton(family, host).ljust(_ADDRESS_BYTES, b"\0")
-    return delivered_to(place.part.capture, address, speed=recording.speed)
+    return delivered_to(place.capture.tables, address, speed=recording.speed)
 
 
 def mapped_capacity(recording: Recording, path: Path, *, busy_percent: float) -> Mapped:

@@ -10,15 +10,14 @@ from multitracer.recording.window import EVERYTHING, within_both
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.capture import Capture
-    from multitracer.logs import Point
+    from multitracer.capture import CaptureTables
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds, Window
 
 
-def is_emptied(whole: Sequence[tuple[Point, Capture]], parts: Sequence[tuple[Point, Capture]]) -> bool:
+def is_emptied(whole: Sequence[CaptureTables], parts: Sequence[CaptureTables]) -> bool:
     """Return whether a window left no segment of captures that held some."""
-    held, kept = (sum(len(capture.segments) for _, capture in each) for each in (whole, parts))
+    held, kept = (sum(len(tables.segments) for tables in each) for each in (whole, parts))
     return held > 0 and not kept
 
 
@@ -37,18 +36,19 @@ def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Boun
     bounds_ns = bounds_of(recording, window)
     cut = recording.without_captures()
     cut.bounds_ns = within_both(recording.bounds_ns, bounds_ns)
-    for part in recording.parts:
-        cut.add(part.point, part.capture.between(*bounds_ns))
-    if is_emptied(recording.captures, cut.captures):
+    parts = [capture.tables.between(*bounds_ns) for capture in recording.captures]
+    for capture, tables in zip(recording.captures, parts, strict=True):
+        cut.add(capture.point, tables)
+    if is_emptied([capture.tables for capture in recording.captures], parts):
         cut.notes.append("no TCP segment lies between begin and end; all numbers are of an empty capture")
     return cut, bounds_ns
 
 
 def bounds_of(recording: Recording, window: Window) -> Bounds:
     """Return the bounds of a window; its seconds count from the first packet, or the first reading."""
-    if any(part.capture.first_ns is not None for part in recording.parts):
-        return window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
-    first_ns = None if recording.parts else recording.surroundings().first_ns
+    if any(capture.tables.first_ns is not None for capture in recording.captures):
+        return window.bounds_ns((capture.tables for capture in recording.captures), speed=recording.speed)
+    first_ns = None if recording.captures else recording.surroundings().first_ns
     if window.is_relative and first_ns is None:
         raise InputError(
             f"{recording.name}: holds no packet or reading to count seconds from; give points in time"
@@ -60,11 +60,11 @@ def warn_of_empty(recording: Recording, window: Window) -> None:
     """Add a warning if what is shown holds no segment, or reading, of a recording that stays whole."""
     if window == EVERYTHING:
         return
-    if not recording.parts:
+    if not recording.captures:
         if not recording.surroundings().shown(bounds_of(recording, window)):
             recording.notes.append("no reading lies between --from and --to; what shows that time is empty")
         return
-    bounds_ns = window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
-    shown = [(point, capture.between(*bounds_ns)) for point, capture in recording.captures]
-    if is_emptied(recording.captures, shown):
+    whole = [capture.tables for capture in recording.captures]
+    bounds_ns = window.bounds_ns(whole, speed=recording.speed)
+    if is_emptied(whole, [tables.between(*bounds_ns) for tables in whole]):
         recording.notes.append("no TCP segment lies between --from and --to; what shows that time is empty")

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.endpoints import Endpoints
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.places import ConnectionAtPoint
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Numbers
@@ -121,10 +121,10 @@ class _Seen:
 def wtcp_flows(recording: Recording) -> list[RecordedFlow]:
     """Return the flows of WTCP with data, in the order of their connections at the first capture of each."""
     seen: dict[tuple[Endpoints, int], list[_Seen]] = {}
-    for part in recording.parts:
-        capture, before = _wtcp_of(recording, part), Counter[object]()
-        for number, (ends, packets) in enumerate(zip(capture.ends, capture.apart(), strict=True)):
-            here = _seen(recording, part.point.name, number, ends, packets)
+    for capture in recording.captures:
+        wtcp, before = _wtcp_of(recording, capture), Counter[object]()
+        for number, (ends, packets) in enumerate(zip(wtcp.ends, wtcp.apart(), strict=True)):
+            here = _seen(recording, capture.point.name, number, ends, packets)
             seen.setdefault((ends, before[ends]), []).append(here)
             before[ends] += 1
     flows = (_wtcp_flow(recording, ends, each, way) for (ends, _), each in seen.items() for way in (0, 1))
@@ -150,23 +150,23 @@ def _or_na(value: int | None) -> int:
     return NA if value is None else value
 
 
-def _wtcp_of(recording: Recording, part: PointCapture) -> WtcpCapture:
+def _wtcp_of(recording: Recording, capture: Capture) -> WtcpCapture:
     """Return the WTCP connections of a capture point; its files are read again if they hold a SYN of one."""
-    if not any(WTCP_SYN in file.protocols for file in part.capture.files):
+    if not any(WTCP_SYN in file.protocols for file in capture.tables.files):
         return WtcpCapture()
     from parsers._wtcp import read_wtcp  # noqa: PLC0415  # few captures hold any
 
-    if any(file.path == STANDARD_INPUT for file in part.capture.files):
+    if any(file.path == STANDARD_INPUT for file in capture.tables.files):
         recording.warn_once("-: the WTCP in it is not read; name a file, which is read twice")
         return WtcpCapture()
     try:
-        capture = read_wtcp(part.capture.files)
+        wtcp = read_wtcp(capture.tables.files)
     except UNREADABLE as error:
-        recording.warn_once(f"{part.point.name}: the WTCP in it is not read: {error}")
+        recording.warn_once(f"{capture.point.name}: the WTCP in it is not read: {error}")
         return WtcpCapture()
-    for reason, count in capture.skipped.items():
-        recording.warn_once(f"{part.point.name}: {count:,} packets of WTCP not used: {reason}")
-    return capture
+    for reason, count in wtcp.skipped.items():
+        recording.warn_once(f"{capture.point.name}: {count:,} packets of WTCP not used: {reason}")
+    return wtcp
 
 
 def _seen(recording: Recording, point: str, number: int, ends: Endpoints, packets: Table) -> _Seen:
@@ -242,29 +242,31 @@ def _name(recording: Recording, ends: Endpoints) -> str:
 def tcp_flows(recording: Recording) -> list[RecordedFlow]:
     """Return the flows of TCP with data, of the connections with the most bytes, in order of their begin."""
     flows: dict[tuple[int, int, bool], RecordedFlow] = {}
-    for part, number in recording.largest(MOST_FLOWS):
-        rows = part.analysis.directions["unique_bytes"][2 * number - 2 : 2 * number]
+    for capture, number in recording.largest(MOST_FLOWS):
+        rows = capture.analysis.directions["unique_bytes"][2 * number - 2 : 2 * number]
         for reverse in np.flatnonzero(rows).astype(bool).tolist():
-            sender, receiver = places_of(recording, part, number, reverse=reverse)
+            sender, receiver = places_of(recording, capture, number, reverse=reverse)
             at = receiver or sender
-            if (id(at.part), at.connection, at.reverse) not in flows:
+            if (id(at.capture), at.connection, at.reverse) not in flows:
                 flow = _tcp_flow(recording, sender, at)
-                flows[id(at.part), at.connection, at.reverse] = flow
+                flows[id(at.capture), at.connection, at.reverse] = flow
     return sorted(flows.values(), key=lambda flow: flow.begin_ns)
 
 
 def _tcp_flow(recording: Recording, sender: ConnectionAtPoint, at: ConnectionAtPoint) -> RecordedFlow:
     """Return a flow by its capture at the receiver, or the one that there is."""
-    both = at.part.analysis.ends(at.connection)
+    both = at.capture.analysis.ends(at.connection)
     ends = _turned(both) if at.reverse else both
     row = 2 * at.connection - 2 + at.reverse
     is_here = at is not sender or at.vantage is Vantage.NEAR_RECEIVER
     table = Table.empty(DELIVERIES)
     if is_here:
-        table = tcp_deliveries(at.part.analysis.tcp_segments(at.connection), reverse=at.reverse)
-    start_ns = int(at.part.analysis.connections["start_ns"][at.connection - 1])
+        table = tcp_deliveries(at.capture.analysis.tcp_segments(at.connection), reverse=at.reverse)
+    start_ns = int(at.capture.analysis.connections["start_ns"][at.connection - 1])
     again = int(
-        sender.part.analysis.directions["retransmitted_segments"][2 * sender.connection - 2 + sender.reverse]
+        sender.capture.analysis.directions["retransmitted_segments"][
+            2 * sender.connection - 2 + sender.reverse
+        ]
     )
     return RecordedFlow(
         ends=ends,
@@ -273,7 +275,7 @@ def _tcp_flow(recording: Recording, sender: ConnectionAtPoint, at: ConnectionAtP
         point=at.host if is_here else "",
         begin_ns=start_ns,
         table=table,
-        delivered_bytes=int(at.part.analysis.directions["unique_bytes"][row]) if is_here else None,
+        delivered_bytes=int(at.capture.analysis.directions["unique_bytes"][row]) if is_here else None,
         repeated_packets=again if sender.vantage is Vantage.NEAR_SENDER else None,
         speed=recording.speed,
     )
@@ -283,7 +285,7 @@ def _control(recording: Recording, sender: ConnectionAtPoint) -> str:
     """Return the congestion control that the sender's log names, else "tcp"."""
     if not recording.inputs.listed:
         return "tcp"
-    state, _ = recording.hosts.of_sender(sender.part, sender.connection, reverse=sender.reverse)
+    state, _ = recording.hosts.of_sender(sender.capture, sender.connection, reverse=sender.reverse)
     names = [str(name) for name in state["congestion_control"].tolist() if name]
     return names[-1] if names else "tcp"
 
@@ -359,12 +361,12 @@ def _on_clock_of(recording: Recording, point: str, flow: RecordedFlow) -> Table:
 def _capture_span(recording: Recording, point: str) -> tuple[int, int]:
     """Return the first and the last packet of all captures that can be placed, on the clock of a point."""
     ends: list[int] = []
-    for part in recording.parts:
-        files = part.capture.files
+    for capture in recording.captures:
+        files = capture.tables.files
         times = [time for file in files for time in (file.first_ns, file.last_ns) if time is not None]
         stamps = np.array([min(times), max(times)] if times else [], np.int64)
-        if part.point.name != point and recording.clocks is not None:
+        if capture.point.name != point and recording.clocks is not None:
             clocks = recording.clocks
-            stamps = clocks.place(stamps, clocks.of_point(part.point.name), clocks.of_point(point)).time_ns
+            stamps = clocks.place(stamps, clocks.of_point(capture.point.name), clocks.of_point(point)).time_ns
         ends += stamps[stamps != NOT_A_TIME].tolist()
     return (min(ends), max(ends)) if ends else (0, 0)

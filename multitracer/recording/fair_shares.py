@@ -31,7 +31,7 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count
 
 if TYPE_CHECKING:
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.places import ConnectionAtPoint
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Numbers, Times
@@ -165,14 +165,14 @@ def _carried(flow: _Flow, edges: Times) -> Array:
 
 def _flows(recording: Recording, reverse: bool | None) -> tuple[list[_Flow], list[str]]:
     """Return the flows of one way, by their begin, and what was left out."""
-    largest = recording.largest(MOST_FLOWS * max(len(recording.parts), 1))
+    largest = recording.largest(MOST_FLOWS * max(len(recording.captures), 1))
     way = _way(largest) if reverse is None else reverse
     places: dict[tuple[int, int], tuple[ConnectionAtPoint, ConnectionAtPoint]] = {}
-    for part, number in largest:
-        if part.analysis.directions["unique_bytes"][2 * number - 2 + way]:
-            sender, receiver = places_of(recording, part, number, reverse=way)
+    for capture, number in largest:
+        if capture.analysis.directions["unique_bytes"][2 * number - 2 + way]:
+            sender, receiver = places_of(recording, capture, number, reverse=way)
             at = receiver or sender
-            places.setdefault((id(at.part), at.connection), (sender, at))
+            places.setdefault((id(at.capture), at.connection), (sender, at))
     chosen = list(places.values())[:MOST_FLOWS]
     fewer = len(places) - len(chosen)
     notes = [f"{count(fewer, 'flow')} with fewer bytes not compared"] if fewer else []
@@ -185,7 +185,7 @@ def _flows(recording: Recording, reverse: bool | None) -> tuple[list[_Flow], lis
     return sorted(flows, key=lambda flow: int(flow.time_ns[0])), notes
 
 
-def _way(largest: list[tuple[PointCapture, int]]) -> bool:
+def _way(largest: list[tuple[Capture, int]]) -> bool:
     """Return whether responders sent more than initiators."""
     sent = [
         sum(int(p.analysis.directions["unique_bytes"][2 * n - 2 + way]) for p, n in largest) for way in (0, 1)
@@ -199,7 +199,7 @@ def _flow(
     """Return what a flow carried, or why it cannot be compared."""
     name = " > ".join(_endpoints(at))
     arrives = at is not sender or at.vantage is Vantage.NEAR_RECEIVER
-    segments = at.part.analysis.tcp_segments(at.connection)
+    segments = at.capture.analysis.tcp_segments(at.connection)
     table = (tcp_deliveries if arrives else reported)(segments, reverse=at.reverse)
     table = table.take(table["new_bytes"] > 0)
     if at.host != point and recording.clocks is not None:
@@ -216,5 +216,5 @@ def _flow(
 
 def _endpoints(at: ConnectionAtPoint) -> tuple[str, str]:
     """Return HOST:PORT of the data's sender and of its receiver."""
-    ends = at.part.analysis.ends(at.connection)
+    ends = at.capture.analysis.ends(at.connection)
     return (ends.destination, ends.source) if at.reverse else (ends.source, ends.destination)

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from multitracer.captured import SourceFile
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
 
 
-def signalling_of_captures(parts: Iterable[PointCapture], warn: Callable[[str], None]) -> Iterator[ParsedLog]:
+def signalling_of_captures(captures: Iterable[Capture], warn: Callable[[str], None]) -> Iterator[ParsedLog]:
     """Yield `signalling`, `radio` and `handovers` of each capture file that holds packets of GSMTAP.
 
     A file whose packets cannot be dissected is a warning, for its packets of TCP are there all the same.
     """
-    for part in parts:
-        for file in filter(holds_gsmtap, part.capture.files):
+    for capture in captures:
+        for file in filter(holds_gsmtap, capture.tables.files):
             from parsers._signalling.signalling import read_signalling  # noqa: PLC0415  # few captures hold any
 
             if file.path == STANDARD_INPUT:
@@ -34,7 +34,7 @@ def signalling_of_captures(parts: Iterable[PointCapture], warn: Callable[[str], 
             except (PreflightError, *UNREADABLE) as error:
                 warn(f"{file.path}: the signalling in it is not read: {error}")
                 continue
-            yield ParsedLog(HostLog(part.point.name, file.path, GSMTAP, "radio"), tables)
+            yield ParsedLog(HostLog(capture.point.name, file.path, GSMTAP, "radio"), tables)
 
 
 def holds_gsmtap(file: SourceFile) -> bool:

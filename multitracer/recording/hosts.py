@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from multitracer.logs import LogSource, ParsedLog
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.tables import Array, Schema
 
 
@@ -96,13 +96,13 @@ class HostLogs:
         hosts = [host for host, own in self.addresses.items() if address in own]
         return hosts[0] if len(hosts) == 1 else None
 
-    def of_sender(self, part: PointCapture, connection: int, *, reverse: bool) -> tuple[Table, Table]:
+    def of_sender(self, capture: Capture, connection: int, *, reverse: bool) -> tuple[Table, Table]:
         """Return JOINED_STATE and JOINED_EVENTS of the sender of one direction, windows in bytes.
 
         Parameters
         ----------
-        part, connection : Part, int
-            The connection, as numbered in that part.
+        capture, connection : Capture, int
+            The connection, as numbered in that capture.
         reverse : bool
             Whose data: False the initiator's, True the responder's.
         """
@@ -110,21 +110,21 @@ class HostLogs:
             return Table.empty(JOINED_STATE), Table.empty(JOINED_EVENTS)
         state, events = (
             table.take((table["connection"] == connection) & (table["reverse"] == reverse))
-            for table in self._of_connections(part)
+            for table in self._of_connections(capture)
         )
-        state = in_bytes(state, directions=part.analysis.directions)
+        state = in_bytes(state, directions=capture.analysis.directions)
         traced = bool(np.any((events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA)))
         return (with_ca_state(state, events) if traced else state), events
 
-    def _of_connections(self, part: PointCapture) -> tuple[Table, Table]:
-        """Return both tables with the connection of each row, in a part; found once for all connections."""
-        if id(part) not in self._joined:
-            flows, connections = part.capture.flows, part.analysis.connections
-            self._joined[id(part)] = (
+    def _of_connections(self, capture: Capture) -> tuple[Table, Table]:
+        """Return both tables with the connection of each row in a capture, found once for all."""
+        if id(capture) not in self._joined:
+            flows, connections = capture.tables.flows, capture.analysis.connections
+            self._joined[id(capture)] = (
                 join(self.state, flows=flows, connections=connections),
                 join_events(self.events, flows=flows, connections=connections),
             )
-        return self._joined[id(part)]
+        return self._joined[id(capture)]
 
 
 def _together(name: str, logs: Sequence[ParsedLog], schema: Schema) -> Table:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.analysis.mobility.cells import Stays
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.tracks import Placed
     from multitracer.recording.window import Bounds
 
@@ -122,16 +122,14 @@ class Phone:
         return stays_of(self.radio, self.handovers)
 
 
-def phones_of(
-    radio: Sequence[Placed], orders: Sequence[Placed], parts: Sequence[PointCapture]
-) -> list[Phone]:
+def phones_of(radio: Sequence[Placed], orders: Sequence[Placed], captures: Sequence[Capture]) -> list[Phone]:
     """Return the phones of a recording: first those of the time of its packets, then by their readings.
 
     Parameters
     ----------
     radio, orders : sequence of Placed
         RADIO and HANDOVERS of each log that has them; one log may have both.
-    parts : sequence of PointCapture
+    captures : sequence of Capture
         The captures.
     """
     phones = [
@@ -139,7 +137,7 @@ def phones_of(
         for name, logs in phones_apart(_logs(radio, orders))
         for own in _by_card(logs)
     ]
-    packets = _span_of_packets(parts)
+    packets = _span_of_packets(captures)
     return sorted(phones, key=lambda phone: (not _meet(phone.span_ns, packets), -phone.rows))
 
 
@@ -185,11 +183,11 @@ def _by_card(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
     return cards
 
 
-def _span_of_packets(parts: Sequence[PointCapture]) -> tuple[int, int] | None:
+def _span_of_packets(captures: Sequence[Capture]) -> tuple[int, int] | None:
     times = [
         time_ns
-        for part in parts
-        for file in part.capture.files
+        for capture in captures
+        for file in capture.tables.files
         for time_ns in (file.first_ns, file.last_ns)
         if time_ns is not None
     ]

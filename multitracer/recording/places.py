@@ -20,7 +20,7 @@ from multitracer.tables import NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
 
 _NO_DISTANCE_NS = NS_PER_MS
@@ -33,9 +33,9 @@ class ConnectionAtPoint:
 
     Attributes
     ----------
-    part : PointCapture
+    capture : Capture
     connection : int
-        Its number in that part, from 1.
+        Its number in that capture, from 1.
     reverse : bool
         The direction of the view as this capture calls it: True if its responder sent the data.
     vantage : Vantage
@@ -44,7 +44,7 @@ class ConnectionAtPoint:
         Whether it calls the initiator what the view's sender's capture calls the responder.
     """
 
-    part: PointCapture
+    capture: Capture
     connection: int
     reverse: bool
     vantage: Vantage
@@ -53,22 +53,22 @@ class ConnectionAtPoint:
     @property
     def number(self) -> int:
         """The connection's number in the recording, from 1."""
-        return self.part.offset + self.connection
+        return self.capture.offset + self.connection
 
     @property
     def host(self) -> str:
         """Name of the capture point."""
-        return self.part.point.name
+        return self.capture.point.name
 
     @property
     def ends(self) -> tuple[str, str]:
         """Addresses of the data's sender and receiver."""
-        ends = self.part.analysis.ends(self.connection)
+        ends = self.capture.analysis.ends(self.connection)
         return (ends.dst, ends.src) if self.reverse else (ends.src, ends.dst)
 
     def segments(self) -> Table:
         """Return TCP_SEGMENTS; `reverse` is as the capture nearest to its sender has it."""
-        table = self.part.analysis.tcp_segments(self.connection)
+        table = self.capture.analysis.tcp_segments(self.connection)
         if not self.is_turned:
             return table
         return Table(table.schema, table.columns | {"reverse": ~table["reverse"]}, table.provenance)
@@ -79,7 +79,7 @@ Places = tuple[ConnectionAtPoint, ConnectionAtPoint | None]
 
 
 def places_of(
-    recording: Recording, part: PointCapture, connection: int, *, reverse: bool | None = None
+    recording: Recording, capture: Capture, connection: int, *, reverse: bool | None = None
 ) -> Places:
     """Return one direction of a connection as it was captured nearest to its sender, and at its receiver.
 
@@ -88,13 +88,13 @@ def places_of(
     Parameters
     ----------
     recording : Recording
-    part, connection : Part, int
-        The connection, as numbered in that part; another part may show it nearer to its sender.
+    capture, connection : Capture, int
+        The connection, as numbered in that capture; another one may show it nearer to its sender.
     reverse : bool, optional
         Whose data: False the initiator's, True the responder's; by default of whoever sent more bytes.
     """
-    reverse = part.analysis.bulk_direction(connection) if reverse is None else reverse
-    places = _places(recording, part, connection, reverse=reverse)
+    reverse = capture.analysis.bulk_direction(connection) if reverse is None else reverse
+    places = _places(recording, capture, connection, reverse=reverse)
     sender = next((place for place in places if place.vantage is Vantage.NEAR_SENDER), places[0])
     others = [
         replace(place, is_turned=place.reverse != sender.reverse) for place in places if place is not sender
@@ -103,42 +103,42 @@ def places_of(
 
 
 def _places(
-    recording: Recording, part: PointCapture, connection: int, *, reverse: bool
+    recording: Recording, capture: Capture, connection: int, *, reverse: bool
 ) -> list[ConnectionAtPoint]:
     """Return the connection at every capture that holds it; the requested capture is the first."""
-    views = [(part, connection, reverse)]
-    for other in recording.parts:
-        if other is part or not len(other):
+    views = [(capture, connection, reverse)]
+    for other in recording.captures:
+        if other is capture or not len(other):
             continue
-        there = recording.counterparts(part, other).of(connection)
+        there = recording.counterparts(capture, other).of(connection)
         if there is not None:
             views.append((other, there.connection, reverse != there.is_turned))
     return [ConnectionAtPoint(*view, vantage_of(recording, *view[:2], reverse=view[2])) for view in views]
 
 
-def vantage_of(recording: Recording, part: PointCapture, connection: int, *, reverse: bool) -> Vantage:
+def vantage_of(recording: Recording, capture: Capture, connection: int, *, reverse: bool) -> Vantage:
     """Return where a capture was made, as seen from a direction of a connection (from 1).
 
     Where its packets leave that open, as the user or the hosts say.
 
     Round trips alone leave it open at a host's own interface if the peer answers late, or not at all.
     """
-    by_packets = Vantage(part.analysis.directions["vantage"][2 * (connection - 1) + reverse])
+    by_packets = Vantage(capture.analysis.directions["vantage"][2 * (connection - 1) + reverse])
     if by_packets in (Vantage.NEAR_SENDER, Vantage.NEAR_RECEIVER):
         return by_packets
     if recording.sender_point is not None:
-        is_bulk = reverse == part.analysis.bulk_direction(connection)
-        at_sender = is_bulk == (part.point.name == recording.sender_point)
+        is_bulk = reverse == capture.analysis.bulk_direction(connection)
+        at_sender = is_bulk == (capture.point.name == recording.sender_point)
         return Vantage.NEAR_SENDER if at_sender else Vantage.NEAR_RECEIVER
     if recording.folder is None:
         return by_packets
     sender, receiver = map(
-        recording.hosts.owner, ConnectionAtPoint(part, connection, reverse, by_packets).ends
+        recording.hosts.owner, ConnectionAtPoint(capture, connection, reverse, by_packets).ends
     )
     if sender == receiver:
         return by_packets
     known = {sender: Vantage.NEAR_SENDER, receiver: Vantage.NEAR_RECEIVER}
-    return known.get(part.point.name, by_packets)
+    return known.get(capture.point.name, by_packets)
 
 
 def _receiver(sender: ConnectionAtPoint, others: list[ConnectionAtPoint]) -> ConnectionAtPoint | None:
@@ -158,5 +158,5 @@ def _receiver(sender: ConnectionAtPoint, others: list[ConnectionAtPoint]) -> Con
 
 def _is_at_receiver(place: ConnectionAtPoint) -> bool:
     row = 2 * (place.connection - 1) + place.reverse
-    rtt_ns = int(place.part.analysis.directions["rtt_min_ns"][row])
+    rtt_ns = int(place.capture.analysis.directions["rtt_min_ns"][row])
     return place.vantage is Vantage.BETWEEN and rtt_ns != NOT_A_TIME and rtt_ns <= _NO_DISTANCE_NS

@@ -15,7 +15,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.captured import SourceFile
     from multitracer.recording.recording import Recording
 
@@ -63,7 +63,7 @@ def files_to_read(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]
     return readable
 
 
-def apart(point: Point, capture: Capture) -> Iterator[tuple[Point, Capture]]:
+def apart(point: Point, capture: CaptureTables) -> Iterator[tuple[Point, CaptureTables]]:
     """Yield the capture; as several points if its files overlap in time.
 
     Files that overlap are not one capture that was cut into files: to merge them would count packets twice.

@@ -161,7 +161,7 @@ class Quantities:
     def home(self) -> str:
         """The host whose clock is the session's."""
         if self.transfer is not None:
-            return host_of(self.recording, self.transfer.at_sender.part.point)
+            return host_of(self.recording, self.transfer.at_sender.capture.point)
         if self.surroundings.phones:
             return self.surroundings.phones[0].logs[0].host
         return self.recording.inputs.listed[0].host if self.recording.inputs.listed else ""
@@ -191,7 +191,7 @@ class Quantities:
         speed, transfer = self.recording.speed, self.transfer
         if speed == 1 or transfer is None:
             return quantity
-        origin_ns = transfer.at_sender.part.capture.first_ns or 0
+        origin_ns = transfer.at_sender.capture.tables.first_ns or 0
         known = quantity.time_ns != NOT_A_TIME
         time_ns = np.full(len(known), NOT_A_TIME)
         time_ns[known] = stretched(quantity.time_ns[known], speed=speed, origin_ns=origin_ns)
@@ -220,7 +220,7 @@ class Quantities:
         for quantity in (*self._at_sender(self.transfer), *self._state(self.transfer)):
             series[quantity.name] = self._in_link_time(quantity)
         if self.transfer.is_related and self.transfer.at_receiver is not None:
-            host = host_of(self.recording, self.transfer.at_receiver.part.point)
+            host = host_of(self.recording, self.transfer.at_receiver.capture.point)
             for quantity in self._at_receiver(self.transfer.at_receiver.segments(), self.transfer):
                 series.setdefault(quantity.name, self._placed(replace(quantity, host=host)))
         return series
@@ -233,7 +233,7 @@ class Quantities:
         yield from counted(segments, prefix=prefix, reverse=reverse, host=host)
         series = packet_series(segments, reverse=reverse, at="Rcv" if prefix == "TcpRcv" else "Snd")
         if prefix != "TcpRcv":
-            samples = transfer.at_sender.part.analysis.rtt_samples(transfer.at_sender.connection)
+            samples = transfer.at_sender.capture.analysis.rtt_samples(transfer.at_sender.connection)
             series |= rtt_series(samples, reverse=reverse)
         for label, table in series.items():
             yield of_series(f"{prefix}_{label.partition('_')[2]}", table, host=host)
@@ -360,9 +360,9 @@ class Quantities:
             return []
         if table == "tcp_state":
             return [_Rows(transfer.state, self.home, "the sender's kernel")]
-        source = portable(transfer.at_sender.part.point.name)
+        source = portable(transfer.at_sender.capture.point.name)
         if table == "rtt_samples":
-            samples = transfer.at_sender.part.analysis.rtt_samples(transfer.at_sender.connection)
+            samples = transfer.at_sender.capture.analysis.rtt_samples(transfer.at_sender.connection)
             return [_Rows(samples.take(samples["reverse"] == transfer.reverse), self.home, source)]
         own = transfer.sender["reverse"] == transfer.reverse
         return [_Rows(transfer.sender.take(own), self.home, source)]

@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
     from multitracer.analysis import Analysis
     from multitracer.analysis.streaming.limits import StreamLimits
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.errors import MultiTracerError
     from multitracer.logs import Point
     from multitracer.native import Kernel
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.points import Count, ReadingProgress
     from parsers._whole import Whole
 
     Read = TypeVar("Read")
-    Choose = Callable[[Recording], tuple[PointCapture, int]]
+    Choose = Callable[[Recording], tuple[Capture, int]]
 
 
 _LEAST_BYTES, _MOST_BYTES = 4 << 20, 1 << 30
@@ -94,8 +94,8 @@ def read(  # noqa: PLR0913  # what a user may choose
     need : Need
         What of the captures is kept, at least.
     only : callable, optional
-        Takes the recording, and returns the one connection whose segments are needed, with its part: those of
-        the others may be missing then.
+        Takes the recording, and returns the one connection whose segments are needed, with its capture: those
+        of the others may be missing then.
     window : Window
         Analyse only the packets in it, as if nothing else had been captured.
     max_packets : int, optional
@@ -154,13 +154,13 @@ def _kept(  # as `read`
 ) -> Recording:
     """Return the recording with all segments of its captures."""
     recording = Recording(inputs)
-    captures = _captures(recording, max_packets, progress, meanwhile)
+    read = _captures(recording, max_packets, progress, meanwhile)
     shown, alone = progress or _Unseen(), len(inputs.points) == 1
-    for point, capture in captures if window == EVERYTHING else _between(captures, window, recording):
-        part = recording.add(point, capture)
+    for point, tables in read if window == EVERYTHING else _between(read, window, recording):
+        capture = recording.add(point, tables)
         if alone and need is not Need.PACKETS:
             shown.phase = "analysing"
-            part.analysis  # noqa: B018  # it is kept there
+            capture.analysis  # noqa: B018  # it is kept there
             shown.phase = "reading"
     if not alone and need is not Need.PACKETS:
         shown.phase = "analysing"
@@ -170,8 +170,8 @@ def _kept(  # as `read`
 
 
 def _between(
-    read: Iterator[tuple[Point, Capture]], window: Window, recording: Recording
-) -> Iterator[tuple[Point, Capture]]:
+    read: Iterator[tuple[Point, CaptureTables]], window: Window, recording: Recording
+) -> Iterator[tuple[Point, CaptureTables]]:
     """Yield the captures cut to the window; all are read first, for the begin of the earliest."""
     whole = list(read)
     captures = [capture for _, capture in whole]
@@ -179,9 +179,9 @@ def _between(
         window.bounds_ns(captures, speed=recording.speed) if captures else bounds_of(recording, window)
     )
     recording.bounds_ns = bounds_ns
-    parts = [(point, capture.between(*bounds_ns)) for point, capture in whole]
-    yield from parts
-    if is_emptied(whole, parts):
+    parts = [capture.between(*bounds_ns) for capture in captures]
+    yield from zip((point for point, _ in whole), parts, strict=True)
+    if is_emptied(captures, parts):
         recording.notes.append(EMPTY_WINDOW)
 
 
@@ -190,10 +190,10 @@ def _captures(
     max_packets: int | None,
     progress: ReadingProgress | None,
     meanwhile: Callable[[], None] | None,
-) -> Iterator[tuple[Point, Capture]]:
+) -> Iterator[tuple[Point, CaptureTables]]:
     """Read the capture points, and yield them in order; one that cannot be read is skipped in a folder."""
 
-    def watched(point: Point, progress: Callable[[int], None] | None) -> tuple[Capture, list[str]]:
+    def watched(point: Point, progress: Callable[[int], None] | None) -> tuple[CaptureTables, list[str]]:
         notes: list[str] = []
         with recording.watched(point.paths, notes):
             paths, alone = files_to_read(recording, point.paths), len(points) == 1
@@ -250,20 +250,24 @@ def _readers(
 
 def _analyse_all(recording: Recording) -> None:
     """Analyse all captures; large ones two at a time."""
-    parts = recording.parts
-    if len(parts) < 2 or min(len(part.capture.segments) for part in parts) < _LEAST_ROWS or kernel() is None:
-        for part in parts:
-            part.analysis  # noqa: B018  # it is kept there
+    captures = recording.captures
+    if (
+        len(captures) < 2
+        or min(len(capture.tables.segments) for capture in captures) < _LEAST_ROWS
+        or kernel() is None
+    ):
+        for capture in captures:
+            capture.analysis  # noqa: B018  # it is kept there
         return
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # as above
 
     from multitracer.analysis import analyse  # noqa: PLC0415  # numbers that the kernel counted need none
 
     with ThreadPoolExecutor(2) as executor:
-        analyses = list(executor.map(lambda part: analyse(part.capture), parts))
-    recording.parts = []
-    for part, analysis in zip(parts, analyses, strict=True):
-        recording.add(part.point, part.capture, analysis)
+        analyses = list(executor.map(lambda capture: analyse(capture.tables), captures))
+    recording.captures = []
+    for capture, analysis in zip(captures, analyses, strict=True):
+        recording.add(capture.point, capture.tables, analysis)
 
 
 def _is_large(point: Point) -> bool:
@@ -299,18 +303,18 @@ def _counted(inputs: Inputs, only: Choose | None, progress: ReadingProgress | No
 def _with_one(
     native: Kernel, recording: Recording, choose: Choose, progress: ReadingProgress | None
 ) -> Recording | None:
-    """Return a recording of one part with the segments of the chosen connection, or None."""
+    """Return a recording of one capture with the segments of the chosen connection, or None."""
     try:
-        part, number = choose(recording)
+        capture, number = choose(recording)
     except InputError:
         return recording  # who asks again is told the same
     if progress is not None:
         progress.phase = "analysing"
-    alone = with_segments(native, part.analysis, number)
+    alone = with_segments(native, capture.analysis, number)
     if alone is None:
         return None
-    recording.parts.clear()
-    recording.add(part.point, alone.capture, alone)
+    recording.captures.clear()
+    recording.add(capture.point, alone.capture, alone)
     return recording
 
 
@@ -338,11 +342,11 @@ def _numbers(native: Kernel, path: str, is_large: bool, progress: ReadingProgres
     if whole is None:
         return analysis_of(native, path, progress) if is_large else None
     from multitracer.analysis.running import RunningAnalysis  # noqa: PLC0415  # see `_COUNTS`
-    from multitracer.capture import Capture  # noqa: PLC0415
+    from multitracer.capture import CaptureTables  # noqa: PLC0415
 
     flows, number = whole.flows()
     running = RunningAnalysis(native, whole.file.counts(), whole.file.kept())
-    return running.finish(Capture([whole.source], flows=flows), number)
+    return running.finish(CaptureTables([whole.source], flows=flows), number)
 
 
 def analysis_of(native: Kernel, path: str, progress: ReadingProgress | None = None) -> Analysis | None:
@@ -351,7 +355,7 @@ def analysis_of(native: Kernel, path: str, progress: ReadingProgress | None = No
     from contextlib import closing  # noqa: PLC0415
 
     from multitracer.analysis.running import RunningAnalysis  # noqa: PLC0415  # see `_COUNTS`
-    from multitracer.capture import Capture  # noqa: PLC0415
+    from multitracer.capture import CaptureTables  # noqa: PLC0415
 
     is_packed = not parsers.is_plain(path)  # to read is little beside unpacking
     chunks = parsers.Chunks(
@@ -371,4 +375,4 @@ def analysis_of(native: Kernel, path: str, progress: ReadingProgress | None = No
         if not counted.result():
             return None
         flows, number = chunks.flows()
-        return running.finish(Capture(chunks.files, flows=flows), number)
+        return running.finish(CaptureTables(chunks.files, flows=flows), number)

@@ -17,8 +17,8 @@ import parsers
 from multitracer.endpoints import host_port
 from multitracer.errors import InputError, PreflightError
 from multitracer.logs import ParsedLog
+from multitracer.recording.capture import Capture
 from multitracer.recording.inputs import UNREADABLE, Inputs
-from multitracer.recording.part import PointCapture
 from multitracer.words import count
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis import Analysis
     from multitracer.analysis.two_points import Counterparts
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.clock.session_clock import Clocks
     from multitracer.errors import MultiTracerError
     from multitracer.logs import HostLog, Point
@@ -52,7 +52,7 @@ class Recording:
     ----------
     inputs : Inputs
         What it was read of.
-    parts : list of PointCapture
+    captures : list of Capture
         Its capture points, none if there is no capture.
     sender_point : str or None
         The capture point that the user says is at the sender of most data, the others being at the receiver.
@@ -63,7 +63,7 @@ class Recording:
     """
 
     inputs: Inputs
-    parts: list[PointCapture] = field(default_factory=list)
+    captures: list[Capture] = field(default_factory=list)
     sender_point: str | None = None
     notes: list[str] = field(default_factory=list)
     bounds_ns: Bounds = (None, None)
@@ -76,10 +76,10 @@ class Recording:
     def __post_init__(self) -> None:
         self.notes += self.inputs.warnings
 
-    def add(self, point: Point, capture: Capture, known: Analysis | None = None) -> PointCapture:
-        """Add a capture point, whose connections are numbered after the existing ones; see `PointCapture`."""
-        self.parts.append(PointCapture(point, capture, self.parts[-1] if self.parts else None, known))
-        return self.parts[-1]
+    def add(self, point: Point, tables: CaptureTables, known: Analysis | None = None) -> Capture:
+        """Add a capture point, whose connections are numbered after the existing ones; see `Capture`."""
+        self.captures.append(Capture(point, tables, self.captures[-1] if self.captures else None, known))
+        return self.captures[-1]
 
     def without_captures(self) -> Recording:
         """Return a recording of the same inputs and the same parsed logs."""
@@ -87,7 +87,7 @@ class Recording:
         return Recording(inputs, notes=list(self.notes), _logs=self._logs, _losses=self._losses)
 
     def __len__(self) -> int:
-        return sum(map(len, self.parts))
+        return sum(map(len, self.captures))
 
     @property
     def name(self) -> str:
@@ -102,7 +102,7 @@ class Recording:
     @property
     def is_one_capture(self) -> bool:
         """Whether files of one capture are all there is: no other capture, no log, no manifest."""
-        return self.folder is None and len(self.parts) == 1 and not self.inputs.listed
+        return self.folder is None and len(self.captures) == 1 and not self.inputs.listed
 
     @property
     def manifest(self) -> Manifest | None:
@@ -110,15 +110,10 @@ class Recording:
         return self.inputs.manifest
 
     @property
-    def captures(self) -> list[tuple[Point, Capture]]:
-        """What was captured at each point."""
-        return [(part.point, part.capture) for part in self.parts]
-
-    @property
     def warnings(self) -> list[str]:
         """The notes, and what is wrong with files that were read."""
         sentences = list(self.notes)
-        for file in (file for part in self.parts for file in part.capture.files):
+        for file in (file for capture in self.captures for file in capture.tables.files):
             if file.damaged:
                 packets = count(file.packets, "whole packet")
                 read = f", {packets} read" if file.lost_ranges else f" after {packets}"
@@ -131,7 +126,9 @@ class Recording:
         """How far the captures can be trusted, as the worst of them: good, caution or poor."""
         from multitracer.analysis.trust import VERDICTS  # noqa: PLC0415  # it needs NumPy
 
-        return max((part.analysis.trust.verdict for part in self.parts), key=VERDICTS.index, default="good")
+        return max(
+            (capture.analysis.trust.verdict for capture in self.captures), key=VERDICTS.index, default="good"
+        )
 
     # --- logs ---
 
@@ -167,7 +164,7 @@ class Recording:
         if layer == "radio":
             from multitracer.recording.gsmtap import signalling_of_captures  # noqa: PLC0415  # few ask
 
-            for each in signalling_of_captures(self.parts, self.warn_once):
+            for each in signalling_of_captures(self.captures, self.warn_once):
                 self.notes += _losses(*each)
                 yield each
 
@@ -222,12 +219,12 @@ class Recording:
             self.warn_once(f"{self.name}: its link logs state several speeds; 1 is taken")
         return next(iter(speeds)) or 1.0 if len(speeds) == 1 else 1.0
 
-    def counterparts(self, near: PointCapture, far: PointCapture) -> Counterparts:
-        """Return the connections of one part in another, kept for all who ask; neither part is empty."""
+    def counterparts(self, near: Capture, far: Capture) -> Counterparts:
+        """Return the connections of one capture in another, kept for all who ask; neither is empty."""
         from multitracer.analysis.two_points import Counterparts  # noqa: PLC0415  # needs two
 
-        parts = near.offset, far.offset
-        return self._counterparts.setdefault(parts, Counterparts(near.analysis, far.analysis))
+        pair = near.offset, far.offset
+        return self._counterparts.setdefault(pair, Counterparts(near.analysis, far.analysis))
 
     @cached_property
     def _counterparts(self) -> dict[tuple[int, int], Counterparts]:
@@ -241,7 +238,7 @@ class Recording:
 
     @cached_property
     def _clocks(self) -> Clocks | None:
-        if len(self.parts) < 2:
+        if len(self.captures) < 2:
             return None
         return self.align(thorough=False)
 
@@ -253,20 +250,20 @@ class Recording:
 
     # --- connections ---
 
-    def numbered(self, number: int) -> tuple[PointCapture, int]:
-        """Return the part that holds a connection of the recording, and its number there.
+    def numbered(self, number: int) -> tuple[Capture, int]:
+        """Return the capture that holds a connection of the recording, and its number there.
 
         Raises
         ------
         InputError
             If there is no such connection.
         """
-        for part in self.parts:
-            if 0 < number - part.offset <= len(part):
-                return part, number - part.offset
+        for capture in self.captures:
+            if 0 < number - capture.offset <= len(capture):
+                return capture, number - capture.offset
         raise InputError(f"no connection {number}; there {'is' if len(self) == 1 else 'are'} {len(self)}")
 
-    def with_endpoint(self, host: str, port: int) -> list[tuple[PointCapture, int]]:
+    def with_endpoint(self, host: str, port: int) -> list[tuple[Capture, int]]:
         """Return the connection that has this endpoint, once for each capture that saw it.
 
         Raises
@@ -274,25 +271,29 @@ class Recording:
         InputError
             If there is none, or several within one capture; the message lists them.
         """
-        fitting = [(part, n) for part in self.parts for n in part.analysis.with_endpoint(host, port)]
+        fitting = [
+            (capture, n) for capture in self.captures for n in capture.analysis.with_endpoint(host, port)
+        ]
         if not fitting:
             raise InputError(f"no connection has the endpoint {host_port(host, port)}; inspect lists them")
-        if len({id(part) for part, _ in fitting}) < len(fitting):
+        if len({id(capture) for capture, _ in fitting}) < len(fitting):
             raise InputError(
                 f"several connections have the endpoint {host_port(host, port)}: {_names(fitting)}"
             )
         return fitting
 
-    def largest(self, count: int) -> list[tuple[PointCapture, int]]:
+    def largest(self, count: int) -> list[tuple[Capture, int]]:
         """Return up to `count` connections, those with the most unique bytes, in order of their numbers."""
-        candidates: list[tuple[int, PointCapture, int]] = []
-        for part in self.parts:
-            both = part.analysis.unique_bytes()
-            candidates += [(int(both[i]), part, int(i) + 1) for i in (-both).argsort(kind="stable")[:count]]
+        candidates: list[tuple[int, Capture, int]] = []
+        for capture in self.captures:
+            both = capture.analysis.unique_bytes()
+            candidates += [
+                (int(both[i]), capture, int(i) + 1) for i in (-both).argsort(kind="stable")[:count]
+            ]
         candidates.sort(key=lambda each: -each[0])
         return sorted(((p, n) for _, p, n in candidates[:count]), key=lambda each: each[0].offset + each[1])
 
-    def chosen(self, number: int | None) -> tuple[PointCapture, int]:
+    def chosen(self, number: int | None) -> tuple[Capture, int]:
         """Return the connection with a number; without one that with the most unique bytes.
 
         Raises
@@ -308,12 +309,12 @@ class Recording:
         return largest[0]
 
 
-def _names(candidates: list[tuple[PointCapture, int]]) -> str:
+def _names(candidates: list[tuple[Capture, int]]) -> str:
     """Return the connections to choose from, in words."""
     words = []
-    for part, n in candidates[:_CANDIDATES]:
-        ends = part.analysis.ends(n)
-        words.append(f"{part.offset + n} ({ends.source} -> {ends.destination})")
+    for capture, n in candidates[:_CANDIDATES]:
+        ends = capture.analysis.ends(n)
+        words.append(f"{capture.offset + n} ({ends.source} -> {ends.destination})")
     more = f" and {len(candidates) - _CANDIDATES} more" if len(candidates) > _CANDIDATES else ""
     return f"{', '.join(words)}{more}; choose one by its number"
 

@@ -17,7 +17,7 @@ import parsers
 from multitracer.analysis import Analysis
 from multitracer.analysis.connections import Partition
 from multitracer.analysis.streaming.open_connections import OpenConnections
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.errors import FormatError, InputError
 from multitracer.recording.index import forget_index, index_of, keep_index, state_of
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
@@ -63,7 +63,7 @@ def stream(  # as `read`
         except UNREADABLE as error:
             recording.pass_over(error)
             failure = error
-    if failure is not None and not recording.parts:
+    if failure is not None and not recording.captures:
         raise failure
     if streams.is_emptied:
         recording.notes.append(EMPTY_WINDOW)
@@ -90,7 +90,7 @@ class _Streams:
     @property
     def is_emptied(self) -> bool:
         """Whether the window left no segment of captures that held some."""
-        files = [file for part in self._recording.parts for file in part.capture.files]
+        files = [file for capture in self._recording.captures for file in capture.tables.files]
         held = any(file.protocols.get("tcp") for file in files)
         return self._window != EVERYTHING and held and not self._segments
 
@@ -138,9 +138,11 @@ class _Streams:
             ranges=ranges,
         )
 
-    def _follow(self, chunks: parsers.Chunks, open_now: OpenConnections, ended: EndedConnections) -> Capture:
+    def _follow(
+        self, chunks: parsers.Chunks, open_now: OpenConnections, ended: EndedConnections
+    ) -> CaptureTables:
         """Read to the end; return the last chunk, whose files have all their facts then."""
-        capture = Capture([])
+        capture = CaptureTables([])
         for capture in chunks:
             cut = capture.between(*self._bounds_of(capture.first_ns))
             ended.add(open_now.take_in(cut))
@@ -164,17 +166,17 @@ class _Streams:
             self._progress.phase = f"reading, {count(open_now.count, 'connection')} so far"
 
     def _add(
-        self, point: Point, capture: Capture, open_now: OpenConnections, ended: EndedConnections
+        self, point: Point, capture: CaptureTables, open_now: OpenConnections, ended: EndedConnections
     ) -> None:
         self._segments += open_now.facts.segments
         connections, directions, flows = ended.tables()
-        counted = Capture(capture.files, flows=flows)
+        counted = CaptureTables(capture.files, flows=flows)
         analysis = Analysis(counted, Partition.empty(), connections, directions, open_now.facts)
         self._recording.add(point, counted, analysis)
         self._recording.notes += _notes(point, capture, open_now)
 
 
-def _notes(point: Point, capture: Capture, open_now: OpenConnections) -> Iterable[str]:
+def _notes(point: Point, capture: CaptureTables, open_now: OpenConnections) -> Iterable[str]:
     """Yield what of a capture would be otherwise as a whole."""
     if not is_one_run(capture.files):
         yield (

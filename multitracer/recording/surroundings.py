@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
     from multitracer.clock.session_clock import Clocks
     from multitracer.logs import HostLog
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.phones import Phone
     from multitracer.recording.window import Bounds
     from multitracer.tables import Table, Times
@@ -62,7 +62,7 @@ class Recorded(Protocol):
         """The recording's name."""
 
     @property
-    def parts(self) -> Sequence[PointCapture]:
+    def captures(self) -> Sequence[Capture]:
         """Its capture points."""
 
     @property
@@ -153,7 +153,7 @@ class Surroundings:
         if self.shown_of is not None:
             whole, bounds_ns = self.shown_of
             return [own for _, own in most_within(whole.phones, bounds_ns)]
-        return phones_of(self.radio, self.logged(HANDOVERS.name), self.recording.parts)
+        return phones_of(self.radio, self.logged(HANDOVERS.name), self.recording.captures)
 
     @cached_property
     def drive(self) -> tuple[Placed, Route] | None:
@@ -174,7 +174,7 @@ class Surroundings:
     @cached_property
     def span_ns(self) -> tuple[int, int] | None:
         """The time of the first phone's drive, if the recording holds no packets; None leaves all in."""
-        return self.phones[0].span_ns if self.phones and not self.recording.parts else None
+        return self.phones[0].span_ns if self.phones and not self.recording.captures else None
 
     @property
     def route(self) -> Route | None:
@@ -200,8 +200,8 @@ class Surroundings:
         """Whether a log of the radio says that no network served where its host's packets were answered."""
         clocks = self.recording.clocks
         captures = [
-            (part.point.name if clocks is None else clocks.of_point(part.point.name).host, part.capture)
-            for part in self.recording.parts
+            (each.point.name if clocks is None else clocks.of_point(each.point.name).host, each.tables)
+            for each in self.recording.captures
         ]
         return any(
             contradiction(table, capture) is not None

@@ -122,17 +122,17 @@ class Transfer:
         InputError
             If there is no such connection.
         """
-        part, number = recording.chosen(connection)
-        bounds = part.analysis.partition.bounds
+        capture, number = recording.chosen(connection)
+        bounds = capture.analysis.partition.bounds
         is_large = bounds[2 * number] - bounds[2 * number - 2] >= FEWEST_ROWS
         if is_large:
             begin(lambda: recording.clocks)
-        near, far = places_of(recording, part, number, reverse=reverse)
+        near, far = places_of(recording, capture, number, reverse=reverse)
         sender, receiver = near.segments(), None if far is None else far.segments()
         if not recording.inputs.listed:
             state, events = Table.empty(JOINED_STATE), Table.empty(JOINED_EVENTS)
         else:
-            state, events = recording.hosts.of_sender(near.part, near.connection, reverse=near.reverse)
+            state, events = recording.hosts.of_sender(near.capture, near.connection, reverse=near.reverse)
         transfer = cls(recording, near, far, sender, receiver, state, events)
         if recording.inputs.holds("link"):
             sides = [recording.hosts.link.get(host or "") for host in transfer.hosts]
@@ -241,7 +241,7 @@ class Transfer:
     @cached_property
     def sacks(self) -> Table:
         """TCP_SACK_BLOCKS; `row` is that in `sender`."""
-        return self.at_sender.part.analysis.sack_blocks(self.at_sender.connection)
+        return self.at_sender.capture.analysis.sack_blocks(self.at_sender.connection)
 
     @property
     def variables(self) -> Variables:
@@ -369,7 +369,7 @@ class Transfer:
         places = [self.at_sender, self.at_receiver]
         if reverse != self.reverse:
             places.reverse()
-        near, far = ((place.part.analysis, place.connection) for place in places)
+        near, far = ((place.capture.analysis, place.connection) for place in places)
         own_reverse = reverse != places[0].is_turned
         is_turned = self.at_receiver.is_turned
         matched = compare(*near, *far, reverse=own_reverse, is_turned=is_turned).pairs
@@ -466,7 +466,7 @@ class Transfer:
         is_at_receiver = self.vantage is Vantage.NEAR_RECEIVER
         series = packet_series(self.sender, reverse=self.reverse, at="Rcv" if is_at_receiver else "Snd")
         if not is_at_receiver:
-            samples = self.at_sender.part.analysis.rtt_samples(self.at_sender.connection)
+            samples = self.at_sender.capture.analysis.rtt_samples(self.at_sender.connection)
             series |= rtt_series(samples, reverse=self.reverse)
         if prefix := _PREFIXES.get(self.vantage):
             named = {label.replace("TcpSnd_", prefix): table for label, table in series.items()}
@@ -476,7 +476,7 @@ class Transfer:
             }
         series |= self.receiver_series() | self.state_series() | self.link
         series |= self.surroundings.series if self.surroundings else {}
-        origin_ns = self.at_sender.part.capture.first_ns or 0
+        origin_ns = self.at_sender.capture.tables.first_ns or 0
         return {k: in_link_time(s, speed=self.speed, origin_ns=origin_ns) for k, s in series.items()}
 
     @cached_property
@@ -518,7 +518,7 @@ class Transfer:
     def _radio(self) -> Iterator[tuple[str, Table]]:
         for log, table in self.recording.tables("radio", RADIO.name):
             placed, reason = self._on_senders_clock(log.host, table)
-            if contradiction(placed, self.at_sender.part.capture) is not None:
+            if contradiction(placed, self.at_sender.capture.tables) is not None:
                 self.recording.warn_once(
                     f"{log.path}: left out of the causes, because it says that no network served while "
                     "packets were answered: its clock is off, or its modem is another one; correct its times"
@@ -544,7 +544,7 @@ class Transfer:
         a host without a capture, the relation by which it was placed.
         """
         recording = self.recording
-        captured = {host_of(recording, part.point) for part in recording.parts}
+        captured = {host_of(recording, capture.point) for capture in recording.captures}
         if "clock" in table.provenance or log.host not in captured:
             return True
         manifest, folder = recording.manifest, recording.folder

@@ -16,7 +16,7 @@ from multitracer.units import NS_PER_S, NS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 LAST_NS = 2**63 - 1
 """What the times of a capture are counted in ends here, in the year 2262."""
@@ -54,7 +54,7 @@ class Window(NamedTuple):
         """Whether a side counts from the first packet."""
         return any(moment is not None and moment.relative for moment in (self.begin, self.end))
 
-    def bounds_ns(self, captures: Iterable[Capture], *, speed: float = 1) -> Bounds:
+    def bounds_ns(self, captures: Iterable[CaptureTables], *, speed: float = 1) -> Bounds:
         """Return begin and end as recorded; seconds count from the first packet of all captures.
 
         Raises
@@ -64,7 +64,7 @@ class Window(NamedTuple):
         """
         return self.bounds_from(_start_ns(captures), speed)
 
-    def axis_bounds_ns(self, captures: Iterable[Capture], *, speed: float) -> Bounds:
+    def axis_bounds_ns(self, captures: Iterable[CaptureTables], *, speed: float) -> Bounds:
         """Return begin and end in link time, as figures count it: the first packet's time is kept."""
         start_ns = _start_ns(captures)
         begin, end = self.bounds_from(start_ns, speed)
@@ -131,7 +131,7 @@ def _iso_ns(text: str) -> int:
     return microseconds * NS_PER_US + int(digits[:9].ljust(9, "0"))
 
 
-def _start_ns(captures: Iterable[Capture]) -> int:
+def _start_ns(captures: Iterable[CaptureTables]) -> int:
     starts = (capture.first_ns for capture in captures)
     return min((ns for ns in starts if ns is not None), default=0)
 

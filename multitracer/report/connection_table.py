@@ -19,7 +19,7 @@ from multitracer.words import count, duration, printable, share, size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.tables import Row
 
 _WORTH_DRAWING = 0.1
@@ -39,7 +39,7 @@ class Worst(NamedTuple):
 class Drawn:
     """One direction of a connection with a figure."""
 
-    part: PointCapture
+    capture: Capture
     connection: int
     """Number of the connection in the capture, from 1."""
     reverse: bool
@@ -47,12 +47,12 @@ class Drawn:
     @property
     def number(self) -> int:
         """The connection's number for the user."""
-        return self.part.offset + self.connection
+        return self.capture.offset + self.connection
 
     @cached_property
     def ends(self) -> tuple[str, str]:
         """Sender and receiver of the direction as HOST:PORT."""
-        ends = self.part.analysis.ends(self.connection)
+        ends = self.capture.analysis.ends(self.connection)
         return (ends.destination, ends.source) if self.reverse else (ends.source, ends.destination)
 
     @cached_property
@@ -84,12 +84,12 @@ class Drawn:
 
     def _row(self, *, reverse: bool) -> Row:
         row = 2 * (self.connection - 1) + reverse
-        return next(self.part.analysis.directions.take(np.array([row])).rows())
+        return next(self.capture.analysis.directions.take(np.array([row])).rows())
 
     @cached_property
     def tables(self) -> FigureDirection:
         """The tables that a figure draws."""
-        return FigureDirection.of(self.part.analysis, self.connection, reverse=self.reverse)
+        return FigureDirection.of(self.capture.analysis, self.connection, reverse=self.reverse)
 
     @cached_property
     def worst_rtt(self) -> Worst | None:
@@ -99,16 +99,16 @@ class Drawn:
         if not len(samples):
             return None
         row = int(np.argmax(samples["rtt_ns"]))
-        at_ns = int(samples["time_ns"][row]) - origin_ns(self.part)
+        at_ns = int(samples["time_ns"][row]) - origin_ns(self.capture)
         return Worst(int(samples["rtt_ns"][row]), at_ns / NS_PER_S, Provenance(samples["provenance"][row]))
 
 
-def origin_ns(part: PointCapture) -> int:
+def origin_ns(capture: Capture) -> int:
     """Return the first packet's time, which figures and sentences call 0."""
-    return part.capture.first_ns or 0
+    return capture.tables.first_ns or 0
 
 
-def choose(parts: Sequence[PointCapture], *, connection: int | None, most: int) -> list[Drawn]:
+def choose(captures: Sequence[Capture], *, connection: int | None, most: int) -> list[Drawn]:
     """Return the directions to draw, the chosen connection's or the largest one's first.
 
     Raises
@@ -116,14 +116,14 @@ def choose(parts: Sequence[PointCapture], *, connection: int | None, most: int) 
     InputError
         If there is no connection with that number.
     """
-    chosen = largest(parts, most)
+    chosen = largest(captures, most)
     if connection is not None:
-        numbered = ((part, connection - part.offset) for part in parts)
+        numbered = ((capture, connection - capture.offset) for capture in captures)
         first = next((each for each in numbered if 0 < each[1] <= len(each[0])), None)
         if first is None:
             raise InputError(f"no connection {connection}; `multitracer inspect` lists them")
         chosen = [first, *(each for each in chosen if each != first)]
-    drawn = [Drawn(part, n, part.analysis.bulk_direction(n)) for part, n in chosen]
+    drawn = [Drawn(capture, n, capture.analysis.bulk_direction(n)) for capture, n in chosen]
     if drawn:
         bulk = drawn[0]
         sent, back = bulk.direction["unique_bytes"], bulk.opposite["unique_bytes"]
@@ -132,14 +132,14 @@ def choose(parts: Sequence[PointCapture], *, connection: int | None, most: int) 
     return drawn[:most]
 
 
-def largest(parts: Sequence[PointCapture], most: int) -> list[tuple[PointCapture, int]]:
+def largest(captures: Sequence[Capture], most: int) -> list[tuple[Capture, int]]:
     """Return the connections with the most unique bytes in both directions."""
     ranked = []
-    for order, part in enumerate(parts):
-        unique = part.analysis.unique_bytes()
+    for order, capture in enumerate(captures):
+        unique = capture.analysis.unique_bytes()
         rows = np.argsort(-unique, kind="stable")[:most]
         ranked += [(-int(unique[row]), order, int(row) + 1) for row in rows]
-    return [(parts[order], n) for _, order, n in sorted(ranked)[:most]]
+    return [(captures[order], n) for _, order, n in sorted(ranked)[:most]]
 
 
 _CLOSES = {
@@ -163,12 +163,12 @@ _HEADS = (
 )
 
 
-def connection_section(parts: Sequence[PointCapture], figures: Sequence[Drawn], *, most: int) -> Markup:
+def connection_section(captures: Sequence[Capture], figures: Sequence[Drawn], *, most: int) -> Markup:
     """Return the table of the `most` connections with the most unique bytes, and how many more there are."""
-    total = sum(map(len, parts))
-    picked = largest(parts, most)
+    total = sum(map(len, captures))
+    picked = largest(captures, most)
     shown = {drawn.number: i for i, drawn in reversed(list(enumerate(figures)))}
-    where = len(parts) > 1
+    where = len(captures) > 1
     heads = [*_HEADS, *([("Captured at", False, "")] if where else []), ("Figure", False, "")]
     cells = [
         element(
@@ -183,7 +183,9 @@ def connection_section(parts: Sequence[PointCapture], figures: Sequence[Drawn], 
         "table",
         element("caption", "Connections, the largest first", class_="unseen"),
         element("thead", element("tr", cells)),
-        element("tbody", [_row(part, n, shown.get(part.offset + n), where=where) for part, n in picked]),
+        element(
+            "tbody", [_row(capture, n, shown.get(capture.offset + n), where=where) for capture, n in picked]
+        ),
         class_="sortable",
         data_filter="filter",
     )
@@ -203,19 +205,19 @@ def connection_section(parts: Sequence[PointCapture], figures: Sequence[Drawn], 
     )
 
 
-def _row(part: PointCapture, n: int, figure: int | None, *, where: bool) -> Markup:
+def _row(capture: Capture, n: int, figure: int | None, *, where: bool) -> Markup:
     """Return the row of a connection; its figure is that of this number on the page."""
-    row = next(part.analysis.connections.take(np.array([n - 1])).rows())
-    ways = list(part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows())
-    start, end, ends = row["start_ns"], row["end_ns"], part.analysis.ends(n)
-    since = None if start is None else (start - origin_ns(part)) / NS_PER_S
+    row = next(capture.analysis.connections.take(np.array([n - 1])).rows())
+    ways = list(capture.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows())
+    start, end, ends = row["start_ns"], row["end_ns"], capture.analysis.ends(n)
+    since = None if start is None else (start - origin_ns(capture)) / NS_PER_S
     took = None if start is None or end is None else end - start
     again, data = (sum(way[f"{kind}_segments"] for way in ways) for kind in ("retransmitted", "data"))
     bulk = ways[row["bulk_direction"]]  # near the receiver its round trips would be that one's own delay
     round_trips = (None, None) if bulk["rtt_absent"] else (bulk["rtt_p50_ns"], bulk["rtt_max_ns"])
     show = None if figure is None else element("button", "Show", type="button", data_show=figure)
     cells = [
-        _number(part.offset + n, str(part.offset + n)),
+        _number(capture.offset + n, str(capture.offset + n)),
         _number(since, "" if since is None else f"{since:,.3f} s"),
         element("td", ends.source),
         element("td", ends.destination),
@@ -224,7 +226,7 @@ def _row(part: PointCapture, n: int, figure: int | None, *, where: bool) -> Mark
         _number(again, f"{again:,} ({share(again, data)})" if again and data else f"{again:,}"),
         *(_number(value, "" if value is None else duration(value)) for value in round_trips),
         element("td", _CLOSES[row["close"]]),
-        element("td", printable(part.point.name)) if where else None,
+        element("td", printable(capture.point.name)) if where else None,
         element("td", show),
     ]
     return element("tr", cells, data_figure=figure)

@@ -309,7 +309,7 @@ def tcp_on_the_road(transfer: Transfer) -> dict[str, Table]:
     """Return the series of a connection that can colour a route, as recorded: its goodput and round trips."""
     segments, reverse = transfer.sender, transfer.reverse
     acked = packet_series(segments, reverse=reverse, at="Snd")["TcpSnd_ack"]
-    samples = transfer.at_sender.part.analysis.rtt_samples(transfer.at_sender.connection)
+    samples = transfer.at_sender.capture.analysis.rtt_samples(transfer.at_sender.connection)
     return _goodput(acked) | rtt_series(samples, reverse=reverse)
 
 
@@ -425,7 +425,7 @@ def _sentence(surroundings: Surroundings) -> str:
     begin = "" if first_ns is None else f", from {moment(first_ns)} on"
     what = " and ".join(facts) or "no reading of radio or position"
     doubt = f" {surroundings.doubts}" if surroundings.doubts else ""
-    without = "TCP connection was" if surroundings.recording.parts else "packets were"
+    without = "TCP connection was" if surroundings.recording.captures else "packets were"
     logs = "logs of this drive" if drives_beside(phones) else "logs"
     return f"No {without} captured. The {logs} hold {what}{begin}. {_UNANSWERED}{doubt}"
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from multitracer.figures.series import Series
     from multitracer.figures.stack import Panel, SharedAxis
     from multitracer.figures.zooms import NamedInterval
-    from multitracer.recording.part import PointCapture
+    from multitracer.recording.capture import Capture
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Document
 
@@ -240,12 +240,12 @@ def names(panel: Sequence[Series]) -> list[str]:
     ]
 
 
-def packet_facts(part: PointCapture, transfer: Transfer | None) -> Document:
+def packet_facts(capture: Capture, transfer: Transfer | None) -> Document:
     """Return the facts as JSON for `points/hover.js`.
 
     Parameters
     ----------
-    part : PointCapture
+    capture : Capture
         The capture whose packets a figure draws.
     transfer : Transfer, optional
         The explained transfer, if the figure draws it; there are no verdicts on others.
@@ -256,7 +256,7 @@ def packet_facts(part: PointCapture, transfer: Transfer | None) -> Document:
         "files": the name of each file, also quoted for a shell. "verdicts": by "FILE FRAME" (the file's
         index) the cause of a retransmission, whether it was needed, and the evidence; at most `RARE_LIMIT`.
     """
-    names = [printable(PurePath(file.path).name) for file in part.capture.files]
+    names = [printable(PurePath(file.path).name) for file in capture.tables.files]
     verdicts: dict[str, str] = {}
     if transfer is not None:
         judged, segments = transfer.verdicts, transfer.sender

@@ -82,7 +82,7 @@ class FirstScreenContent(NamedTuple):
     @property
     def recorded_bounds_ns(self) -> tuple[int | None, int | None]:
         """What the user asked to see, as recorded; the end is included."""
-        zero_ns, speed = origin_ns(self.drawn.part), self.diagnosis.transfer.speed
+        zero_ns, speed = origin_ns(self.drawn.capture), self.diagnosis.transfer.speed
         first, last = (
             None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in self.bounds_ns
         )
@@ -145,7 +145,7 @@ def first_screen(answer: FirstScreenContent, *, trust: Markup) -> Markup:
 
 def axis_of(answer: FirstScreenContent) -> TimeAxis:
     """Return the time of the work, or of the part that the user requested."""
-    diagnosis, zero_ns = answer.diagnosis, origin_ns(answer.drawn.part)
+    diagnosis, zero_ns = answer.diagnosis, origin_ns(answer.drawn.capture)
     shift = clock_shift_ns(diagnosis)
     timed = [each for each in diagnosis.group.members if len(each.begin)]
     begin = min(int(each.begin[0]) for each in timed) - shift

@@ -151,7 +151,7 @@ def index_row(
     page : str
         File name of the report, beside the index.
     """
-    trust = recording.trust if recording.parts else ""
+    trust = recording.trust if recording.captures else ""
     start_ns = _start_ns(recording)
     return [
         element("td", element("a", printable(title), href=quote(page))),
@@ -214,7 +214,7 @@ def _radio(recording: Recording) -> Markup:
 
 
 def _start_ns(recording: Recording) -> int | None:
-    first = [part.capture.first_ns for part in recording.parts if part.capture.first_ns is not None]
+    first = [capture.tables.first_ns for capture in recording.captures if capture.tables.first_ns is not None]
     return min(first, default=recording.surroundings().first_ns)
 
 

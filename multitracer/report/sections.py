@@ -53,12 +53,12 @@ def trust_line(recording: Recording, *, answer: str = "", is_sure: bool = True) 
     is_sure : bool
         Whether that answer is more than weak: the sign and the colour of the line are those of the worse one.
     """
-    trusts = [(part, part.analysis.trust) for part in recording.parts]
+    trusts = [(capture, capture.analysis.trust) for capture in recording.captures]
     several, verdict = len(trusts) > 1, recording.trust
     worst_first = sorted(trusts, key=lambda each: each[1].verdict != verdict)
     notes = [
-        [f"{printable(part.point.name)}: " if several else "", printable(note.sentence)]
-        for part, trust in worst_first
+        [f"{printable(capture.point.name)}: " if several else "", printable(note.sentence)]
+        for capture, trust in worst_first
         for note in trust.notes
     ]
     shown = "caution" if verdict == "good" and not is_sure else verdict
@@ -181,7 +181,11 @@ def provenance_section(recording: Recording, *, command: str) -> Markup:
         As the user gave it; "" leaves it out.
     """
     hashes = digests(recording)
-    listed = [_file_facts(part.point.name, f, hashes) for part in recording.parts for f in part.capture.files]
+    listed = [
+        _file_facts(capture.point.name, f, hashes)
+        for capture in recording.captures
+        for f in capture.tables.files
+    ]
     for log in recording.inputs.listed:
         host = log.host if log.host != log.path else ""
         about = f"{log.format}, layer {log.layer}"
@@ -272,7 +276,7 @@ def digests(recording: Recording) -> dict[str, str]:
     """
     digest_of: dict[str, str] = {}
     left = _HASHED_BYTES
-    captures = [file.path for part in recording.parts for file in part.capture.files]
+    captures = [file.path for capture in recording.captures for file in capture.tables.files]
     for path in map(Path, (*captures, *(log.path for log in recording.inputs.listed))):
         with suppress(OSError):  # gone since it was read
             if path.is_file() and path.stat().st_size <= left:

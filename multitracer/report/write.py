@@ -122,9 +122,9 @@ def write_report(
         If there is no such connection, or the file cannot be written.
     """
     surroundings = recording.surroundings()
-    is_drive = not len(recording) and (surroundings or not recording.parts)
+    is_drive = not len(recording) and (surroundings or not recording.captures)
     page = _of_logs(recording, request) if is_drive else _of_captures(recording, request)
-    points = ", ".join(Path(part.point.name).name or part.point.name for part in recording.parts)
+    points = ", ".join(Path(capture.point.name).name or capture.point.name for capture in recording.captures)
     title = request.title.strip() or points or recording.name
     sections = [*page.sections, provenance_section(recording, command=request.command)]
     route = None if page.route is None else page.route.document
@@ -146,18 +146,20 @@ class _Page(NamedTuple):
 
 def _of_captures(recording: Recording, request: Request) -> _Page:
     """Return a report of captures: the answer, the largest connections, and the drive if there was one."""
-    parts, speed = recording.parts, recording.speed
+    captures, speed = recording.captures, recording.speed
     diagnosis = _explained(recording, request.connection) if len(recording) else None
     at_sender = None if diagnosis is None else diagnosis.transfer.at_sender
-    explained = None if at_sender is None else Drawn(at_sender.part, at_sender.connection, at_sender.reverse)
+    explained = (
+        None if at_sender is None else Drawn(at_sender.capture, at_sender.connection, at_sender.reverse)
+    )
     first_drawn = explained.number if explained and request.connection is None else request.connection
-    drawn = choose(parts, connection=first_drawn, most=MOST_FIGURES)
+    drawn = choose(captures, connection=first_drawn, most=MOST_FIGURES)
     transfers = [Transfer.of(recording, each.number, reverse=each.reverse) for each in drawn]
     first = transfers[0] if transfers else None
     surroundings = (first and first.surroundings) or recording.surroundings()
-    first_ns = origin_ns(first.at_sender.part) if first else surroundings.first_ns or 0
+    first_ns = origin_ns(first.at_sender.capture) if first else surroundings.first_ns or 0
 
-    is_on_its_clock = first and at_sender and at_sender.part is first.at_sender.part  # as the road is
+    is_on_its_clock = first and at_sender and at_sender.capture is first.at_sender.capture  # as the road is
     shown_ns = request.recorded_ns(first_ns, speed)
     road = Road(surroundings, diagnosis if is_on_its_clock else None, shown_ns)
     of_tcp = tcp_on_the_road(first) if first else {}
@@ -170,13 +172,13 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         bounds_ns = request.from_ns, request.to_ns
         answer = FirstScreenContent(diagnosis, explained, [], None, bounds_ns)
         if shown is not None and shown.drawn == explained:
-            panels = explained_panels(shown.panels, diagnosis, origin_ns=origin_ns(explained.part))
+            panels = explained_panels(shown.panels, diagnosis, origin_ns=origin_ns(explained.capture))
             shown = shown._replace(panels=cut(panels, *bounds_ns))
             answer = answer._replace(panels=shown.panels, surroundings=surroundings)
     sections = [
         *([trust_line(recording)] if answer is None else _opening(recording, answer)),
         stretches_fold(road, origin_ns=first_ns, speed=speed),
-        _figures_section(drawn, shown, several=len(parts) > 1),
+        _figures_section(drawn, shown, several=len(captures) > 1),
         None if route is None else fold("Where it was", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
         summary_section(
@@ -186,7 +188,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
             speed=speed,
         ),
         *phone_sections(road.part, origin_ns=first_ns, speed=speed),
-        connection_section(parts, drawn, most=MOST_ROWS),
+        connection_section(captures, drawn, most=MOST_ROWS),
     ]
     figures = []
     every_shown = filter(None, chain([shown], each_shown))
@@ -196,13 +198,13 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
             each.panels,
             [place for place in each.places if place.meets(request.from_ns, request.to_ns)],
             identity=f"figure {number}",
-            origin_ns=origin_ns(each.drawn.part),
+            origin_ns=origin_ns(each.drawn.capture),
             budget_bytes=budget,
             x_axis=SharedAxis(axis_title(speed)),
         )
         name = each.drawn.number
         figure |= {"options": f"--connection {name}", "filename": f"connection-{name}"}
-        figures.append(figure | {"packets": packet_facts(each.drawn.part, transfer)})
+        figures.append(figure | {"packets": packet_facts(each.drawn.capture, transfer)})
     return _Page(sections, figures, route, answer)
 
 
@@ -222,7 +224,7 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
     )
     sections = [
         stretches_section(road, origin_ns=first_ns, speed=1),
-        trust_line(recording) if recording.parts else None,
+        trust_line(recording) if recording.captures else None,
         drive_summary(shown),
         None if route is None else map_section(route),
         drive_figure_section(len(figures), picture=drive_picture(shown, origin_ns=first_ns))
@@ -243,8 +245,8 @@ class _Shown(NamedTuple):
 
 def _shown(transfer: Transfer, drawn: Drawn, speed: float, request: Request) -> _Shown:
     """Return what the figure of a direction shows: of all logs, or of one capture where there is no more."""
-    begin_ns, end_ns, first_ns = request.from_ns, request.to_ns, origin_ns(drawn.part)
-    if transfer.has_more and transfer.at_sender.part is drawn.part:
+    begin_ns, end_ns, first_ns = request.from_ns, request.to_ns, origin_ns(drawn.capture)
+    if transfer.has_more and transfer.at_sender.capture is drawn.capture:
         return _Shown(
             drawn, stacked_panels(transfer, StackedView(begin_ns, end_ns)), stacked_places(transfer)
         )
@@ -261,9 +263,9 @@ def _figures_section(drawn: list[Drawn], first: _Shown | None, *, several: bool)
     titles = []
     for each in drawn:
         sender, receiver = each.ends
-        where = f", captured at {printable(each.part.point.name)}" if several else ""
+        where = f", captured at {printable(each.capture.point.name)}" if several else ""
         titles.append(f"{each.number}: {sender} → {receiver}, {size(each.direction['unique_bytes'])}{where}")
-    picture = still_figure(first.panels, title=titles[0], origin_ns=origin_ns(first.drawn.part))
+    picture = still_figure(first.panels, title=titles[0], origin_ns=origin_ns(first.drawn.capture))
     at_receiver = any(each.is_at_receiver for each in drawn)
     section = figure_section(titles, at_receiver=at_receiver, picture=picture)
     return fold("Every packet", section, note="all panels, from hours to single packets", id="figure")
@@ -274,7 +276,7 @@ def _opening(recording: Recording, answer: FirstScreenContent) -> list[Markup | 
     diagnosis, headline = answer.diagnosis, answer.diagnosis.headline
     is_sure = headline.limit is not Limit.UNKNOWN and headline.confidence is not Confidence.WEAK
     trust = trust_line(recording, answer=sureness(diagnosis), is_sure=is_sure)
-    zero_ns, has_figure = origin_ns(answer.drawn.part), bool(answer.panels)
+    zero_ns, has_figure = origin_ns(answer.drawn.capture), bool(answer.panels)
     happened = happened_section(diagnosis, origin_ns=zero_ns, speed=recording.speed, figure=has_figure)
     return [first_screen(answer, trust=trust), happened]
 

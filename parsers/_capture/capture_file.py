@@ -14,7 +14,7 @@ from parsers._packets.decode import Decoder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.captured import SourceFile
     from multitracer.tables import Numbers
     from parsers._format import Readable
@@ -198,7 +198,7 @@ def decode_blocks(
 
 def decode_stream(
     stream: BinaryIO, source: SourceFile, blocks: Callable[[Readable, SourceFile], Iterable[PacketRecords]]
-) -> Capture:
+) -> CaptureTables:
     """Return the capture that one stream holds."""
     readable = cast("Readable", stream)
     decoder = Decoder()

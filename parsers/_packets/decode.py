@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.captured import GSMTAP, WTCP_SYN, CaptureMark, Flag, IpProtocol, SourceFile
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
 from parsers._packets.chain import ip_packets, link
@@ -484,7 +484,7 @@ class Decoder:
     def __len__(self) -> int:
         return len(self._segments)
 
-    def take(self) -> Capture:
+    def take(self) -> CaptureTables:
         """Return the segments since the last call, and remove them here; flows keep their numbers.
 
         Steps that need all packets are left out: flows of several VLANs are not joined, and a late fragment
@@ -495,7 +495,7 @@ class Decoder:
         self._fragments.extra_bytes.clear()
         sides = self._sack_blocks.finish(), self._syn_options.finish()
         self._empty_tables()
-        return Capture(self.files, segments_table, self._flows.table(), *sides)
+        return CaptureTables(self.files, segments_table, self._flows.table(), *sides)
 
     def keep_flows(self, kept: Numbers) -> tuple[Table, Numbers]:
         """Forget all flows but these (int64, ascending); return those left, and the new number of each."""
@@ -507,7 +507,7 @@ class Decoder:
         flows, renumbered = self._flows.finish()
         return flows, np.arange(len(flows)) if renumbered is None else renumbered.astype(np.int64)
 
-    def finish(self) -> Capture:
+    def finish(self) -> CaptureTables:
         """Return the capture; the decoder must not be used afterwards."""
         self.finish_fragments()
         segments_table = self._segments.finish()
@@ -518,7 +518,7 @@ class Decoder:
             segments_table.columns["flow"] = renumbered[flow >> 1] << 1 | flow & 1
         flows, segments_table.columns["flow"] = joined_across_vlans(flows, segments_table["flow"])
         flows = self._without_trunk(flows, segments_table)
-        return Capture(
+        return CaptureTables(
             self.files, segments_table, flows, self._sack_blocks.finish(), self._syn_options.finish()
         )
 

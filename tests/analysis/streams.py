@@ -16,7 +16,7 @@ from multitracer.tables import Table
 
 if TYPE_CHECKING:
     from multitracer.analysis.trust import Trust
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 SEAMS = StreamLimits(rows=0, own_rows=24, closed_rows=24, context_rows=16)
 """Folds whatever has more than 24 segments, after each piece."""
@@ -27,7 +27,7 @@ _BY_SENT = {"window_shift", "window_shift_by", "max_window_bytes"}
 """Without a SYN they follow from what each fold shows alone."""
 
 
-def streamed(capture: Capture, rows: int, limits: StreamLimits) -> tuple[Table, Table, Trust]:
+def streamed(capture: CaptureTables, rows: int, limits: StreamLimits) -> tuple[Table, Table, Trust]:
     """Return connections, directions and trust of a capture that comes in pieces of so many rows."""
     stream, ended = OpenConnections(limits), []
     for begin in range(0, len(capture.segments), rows):
@@ -44,7 +44,7 @@ def streamed(capture: Capture, rows: int, limits: StreamLimits) -> tuple[Table, 
     return connections, directions, analysis.trust
 
 
-def differences(capture: Capture, rows: int, limits: StreamLimits) -> list[str]:
+def differences(capture: CaptureTables, rows: int, limits: StreamLimits) -> list[str]:
     """Return in words where the stream of a capture differs from the whole; connections never leave early."""
     whole = analyse(capture)
     limits = replace(limits, closed_ns=FOREVER_NS, idle_ns=FOREVER_NS)

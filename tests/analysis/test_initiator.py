@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.analysis.tcp import Analysis
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 
 def late(segments: list[Segment], *ports: tuple[int, int]) -> Analysis:
@@ -102,7 +102,7 @@ def test_trust_says_in_plain_words_what_is_assumed_and_by_what() -> None:
     )
 
 
-def _without_beginning(whole: Capture) -> Capture:
+def _without_beginning(whole: CaptureTables) -> CaptureTables:
     """Return the second half of a capture, and no SYN."""
     chosen = (whole.segments["flags"] & Flag.SYN) == 0
     chosen[: len(chosen) // 2] = False
@@ -110,9 +110,9 @@ def _without_beginning(whole: Capture) -> Capture:
 
 
 def test_real_session_that_is_captured_late_keeps_its_direction(sample_session: Path) -> None:
-    for part in read(sample_session).parts:
-        begun = part.analysis.connections
-        cut = analyse(_without_beginning(part.capture))
+    for each in read(sample_session).captures:
+        begun = each.analysis.connections
+        cut = analyse(_without_beginning(each.tables))
         assert len(cut.connections)
         flows = dict(zip((begun["forward_flow"] >> 1).tolist(), begun["forward_flow"].tolist(), strict=True))
         assert [flows[f >> 1] for f in cut.connections["forward_flow"].tolist()] == cut.connections[

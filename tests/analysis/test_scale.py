@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.captured import SourceFile
 from multitracer.tables import FLOWS, SEGMENTS, Table
 from tests.analysis.traffic import ACK, SYN
@@ -22,7 +22,7 @@ BYTES_PER_SEGMENT = {"bulk": 120, "holes": 260, "one_big_hole": 290}
 """What the analysis may add to the table that it reads, at its peak."""
 
 
-def made(flow: Any, seq: Any, payload: Any, *, ack: Any = 0, flags: int = ACK) -> Capture:
+def made(flow: Any, seq: Any, payload: Any, *, ack: Any = 0, flags: int = ACK) -> CaptureTables:
     """Return a capture of whole columns."""
     n = len(seq)
     columns = {column.name: np.zeros(n, dtype=column.dtype) for column in SEGMENTS}
@@ -37,10 +37,10 @@ def made(flow: Any, seq: Any, payload: Any, *, ack: Any = 0, flags: int = ACK) -
     flows = {
         column.name: np.zeros(int(columns["flow"].max()) // 2 + 1, dtype=column.dtype) for column in FLOWS
     }
-    return Capture([SourceFile("made.pcap", "pcap")], Table(SEGMENTS, columns), Table(FLOWS, flows))
+    return CaptureTables([SourceFile("made.pcap", "pcap")], Table(SEGMENTS, columns), Table(FLOWS, flows))
 
 
-def bulk(n: int) -> Capture:
+def bulk(n: int) -> CaptureTables:
     """One connection, every tenth segment an ACK, one in fifty sent again."""
     generator = np.random.default_rng(1)
     acks = np.arange(n) % 10 == 9
@@ -50,7 +50,7 @@ def bulk(n: int) -> Capture:
     return made(acks, seq, np.where(acks, 0, 1448), ack=np.where(acks, sent, 0))
 
 
-def holes(n: int) -> Capture:
+def holes(n: int) -> CaptureTables:
     """One connection that leaves a hole after every segment and fills them in random order, halves first."""
     each = n // 4
     order = np.random.default_rng(2).permutation(each)
@@ -58,18 +58,18 @@ def holes(n: int) -> Capture:
     return made(0, seq, np.repeat([100, 50, 50, 60], each)[: len(seq)])
 
 
-def one_big_hole(n: int) -> Capture:
+def one_big_hole(n: int) -> CaptureTables:
     """One hole that is cut into ever more pieces."""
     inside = np.random.default_rng(3).permutation(n - 2) * 2 + 10
     return made(0, np.concatenate([[0, 10 + 2 * n], inside]), 1)
 
 
-def syn_flood(n: int) -> Capture:
+def syn_flood(n: int) -> CaptureTables:
     """A connection for each segment."""
     return made(2 * np.arange(n), np.arange(n), 0, flags=SYN)
 
 
-def one_port_flood(n: int) -> Capture:
+def one_port_flood(n: int) -> CaptureTables:
     """SYNs on one pair of endpoints, each with another number: as many connections."""
     return made(0, np.arange(n) * 7919, 0, flags=SYN)
 
@@ -88,13 +88,15 @@ CAPTURES = [bulk, holes, one_big_hole, syn_flood, one_port_flood]
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
-def test_ten_times_the_segments_cost_about_ten_times_the_time(capture: Callable[[int], Capture]) -> None:
+def test_ten_times_the_segments_cost_about_ten_times_the_time(
+    capture: Callable[[int], CaptureTables],
+) -> None:
     few, many = capture(20_000), capture(200_000)
     assert cpu_s(lambda: analyse(many)) < 25 * cpu_s(lambda: analyse(few)) + 0.05
 
 
 @pytest.mark.parametrize("capture", [bulk, holes, one_big_hole])
-def test_memory_stays_in_proportion(capture: Callable[[int], Capture]) -> None:
+def test_memory_stays_in_proportion(capture: Callable[[int], CaptureTables]) -> None:
     segments = capture(300_000)
     tracemalloc.start()
     analyse(segments)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.captured import CaptureMark, Flag, SourceFile
 from multitracer.tables import FLOWS, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
@@ -35,7 +35,7 @@ class Segment:
     marks: int = 0
 
 
-def capture(segments: list[Segment], *, vlan: dict[int, int] | None = None, **facts: Any) -> Capture:
+def capture(segments: list[Segment], *, vlan: dict[int, int] | None = None, **facts: Any) -> CaptureTables:
     """Return a capture of the segments, 1 ms apart unless they say when."""
     n = len(segments)
     pairs = max((s.pair for s in segments), default=0) + 1
@@ -56,7 +56,7 @@ def capture(segments: list[Segment], *, vlan: dict[int, int] | None = None, **fa
         "marks": [s.marks | (int(CaptureMark.HAS_TIMESTAMPS) if s.stamp else 0) for s in segments],
     }
     source = SourceFile("made.pcap", "pcap", packets=n, **facts)
-    return Capture(
+    return CaptureTables(
         [source],
         _table(SEGMENTS, columns),
         _flows(pairs, vlan or {}),

@@ -104,7 +104,7 @@ for _ in range(2):  # the first one imports
     begin_s = resource.getrusage(resource.RUSAGE_SELF).ru_utime
     recording = read(Path(sys.argv[1]))
     diagnose.explain(recording).document()
-packets = sum(len(part.capture.segments) for part in recording.parts)
+packets = sum(len(each.tables.segments) for each in recording.captures)
 print(packets, resource.getrusage(resource.RUSAGE_SELF).ru_utime - begin_s)
 """
 

@@ -81,7 +81,7 @@ def test_a_connection_longer_than_a_row_group_is_written_whole(
 ) -> None:
     monkeypatch.setattr(files, "_ROW_GROUP", 100)
     recording = read(sample_session)
-    files.write_tables(tmp_path, [(part, None) for part in recording.parts])
+    files.write_tables(tmp_path, [(capture, None) for capture in recording.captures])
     for name in (f"{schema.name}.parquet" for schema in SCHEMAS):
         assert pq.read_table(tmp_path / name).equals(pq.read_table(folder / name), check_metadata=True)
     groups = pq.ParquetFile(tmp_path / "tcp_segments.parquet").metadata

@@ -14,21 +14,21 @@ from multitracer.recording.read import read
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from tests.clock.paths import Clock
 
 
-def both_ends(folder: Path | str) -> tuple[Capture, Capture]:
+def both_ends(folder: Path | str) -> tuple[CaptureTables, CaptureTables]:
     """Return what was captured at the mobile and at the fixed host of a session folder."""
-    captures = {point.name: capture for point, capture in read(str(folder)).captures}
+    captures = {each.point.name: each.tables for each in read(str(folder)).captures}
     return captures["mobile"], captures["fixed"]
 
 
-def one(path: Path | str) -> Capture:
+def one(path: Path | str) -> CaptureTables:
     return parsers.read_capture([str(path)])
 
 
-def virtual(name: str, folder: Path, *, seed: int) -> tuple[Capture, Capture]:
+def virtual(name: str, folder: Path, *, seed: int) -> tuple[CaptureTables, CaptureTables]:
     """Run a bundled scenario; return what was captured at both ends."""
     record_virtual(load_scenario(name), folder, seed=seed)
     return both_ends(folder)
@@ -43,7 +43,7 @@ def error_ns(clock: Clock, times_ns: Any, begin_ns: int) -> Any:
     return error
 
 
-def with_clock(capture: Capture, clock: Clock, begin_ns: int) -> Capture:
+def with_clock(capture: CaptureTables, clock: Clock, begin_ns: int) -> CaptureTables:
     """Return the capture as a host with that clock would have stamped it."""
     changed = capture.where(np.ones(len(capture.segments), dtype=bool))
     time = changed.segments["time_ns"]
@@ -51,7 +51,7 @@ def with_clock(capture: Capture, clock: Clock, begin_ns: int) -> Capture:
     return changed
 
 
-def thinned(capture: Capture, missing: float, *, seed: int) -> Capture:
+def thinned(capture: CaptureTables, missing: float, *, seed: int) -> CaptureTables:
     """Return the capture without a share of its packets."""
     luck = np.random.default_rng(seed)
     return capture.where(luck.random(len(capture.segments)) >= missing)

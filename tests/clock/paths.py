@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.captured import CaptureMark, SourceFile
 from multitracer.tables import FLOWS, NA, SEGMENTS, SYN_OPTIONS, Table
 from multitracer.units import NS_PER_S
@@ -270,7 +270,7 @@ def stamp(clock: Clock, times_s: Any) -> Any:
     return EPOCH_S * NS_PER_S + np.rint((times + error) * 1e9).astype(np.int64)
 
 
-def captures(case: Case, packets: list[Packet] | None = None) -> tuple[Capture, Capture]:
+def captures(case: Case, packets: list[Packet] | None = None) -> tuple[CaptureTables, CaptureTables]:
     """Return what was captured at the mobile and at the fixed host."""
     packets = run(case) if packets is None else packets
     luck = np.random.default_rng(case.seed + 1_000_003)
@@ -280,7 +280,7 @@ def captures(case: Case, packets: list[Packet] | None = None) -> tuple[Capture, 
     )
 
 
-def _capture(case: Case, packets: list[Packet], at: int, clock: Clock, luck: Any, path: str) -> Capture:
+def _capture(case: Case, packets: list[Packet], at: int, clock: Clock, luck: Any, path: str) -> CaptureTables:
     stamped = [(p.sent_s if p.sender == at else p.arrived_s, p) for p in packets]
     passed = sorted(((t, p) for t, p in stamped if t is not None), key=lambda tp: tp[0])
     seen = [tp for tp in passed if luck.random() >= case.missing]
@@ -307,7 +307,7 @@ def _capture(case: Case, packets: list[Packet], at: int, clock: Clock, luck: Any
     }  # fmt: skip
     file = SourceFile(path, "pcap", packets=len(seen))
     file.first_ns, file.last_ns = (int(times.min()), int(times.max())) if len(times) else (None, None)
-    return Capture(
+    return CaptureTables(
         [file], Table(SEGMENTS, column), _flows(flows, first), syn_options=Table(SYN_OPTIONS, options)
     )
 

@@ -30,7 +30,7 @@ from tests.narrowed import known
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 RECORDING = Folder("sample_traces/cellular_upload")
 SCENARIOS = ("clean-bulk", "download", "fig5-typical", "fig4-slow-start", "clock-shift")
@@ -111,8 +111,8 @@ class Subject:
 
     name: str
     family: str
-    near: Capture
-    far: Capture
+    near: CaptureTables
+    far: CaptureTables
     truth: Callable[[Any], Any]
     """Far less near clock at a stamp of the near one, ns."""
     skew_ppm: float
@@ -146,7 +146,7 @@ def synthetic(seed: int) -> Subject:
 
 
 @cache
-def _recorded(name: str, seed: int) -> tuple[Capture, Capture]:
+def _recorded(name: str, seed: int) -> tuple[CaptureTables, CaptureTables]:
     if name == str(RECORDING):
         return both_ends(RECORDING)
     with tempfile.TemporaryDirectory() as folder:

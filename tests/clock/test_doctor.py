@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.clock.doctor.faults import Complaint
     from multitracer.tables import Times
 
@@ -97,7 +97,7 @@ def test_one_clock_per_direction(faulty: Callable[..., Stamps], ahead_ms: int, o
     assert (shifted[~ahead] == 0).all()
 
 
-def from_server(capture: Capture) -> np.ndarray:
+def from_server(capture: CaptureTables) -> np.ndarray:
     flow = capture.segments["flow"]
     ports = np.stack([capture.flows[name][flow >> 1] for name in ("port_a", "port_b")], axis=1)
     return ports[np.arange(len(flow)), flow & 1] == 5001

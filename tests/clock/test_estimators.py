@@ -71,7 +71,7 @@ def gsm_session(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 def test_packets_that_a_link_log_names_tell_its_clock(gsm_session: Recording) -> None:
-    captures = {point.name: capture for point, capture in gsm_session.captures}
+    captures = {each.point.name: each.tables for each in gsm_session.captures}
     for log, tables in gsm_session.logs("link"):
         (e,) = relate_link(captures[log.host], later(tables["link_events"], SHIFT_NS, "time_ns"))
         assert abs(e.offset_ns - SHIFT_NS) < 100_000

@@ -37,7 +37,7 @@ def test_a_stamp_goes_to_the_timestamps_clock_and_back() -> None:
     session = read(SAMPLES / "cellular_upload")
     captures = session.captures
     graph = clocks_of(session, captures).graph
-    stamps = captures[0][1].segments["time_ns"][100:200]
+    stamps = captures[0].tables.segments["time_ns"][100:200]
     there = graph.place(stamps, Clock("mobile"), Clock("mobile", "tsval"))
     back = graph.place(there.time_ns, Clock("mobile", "tsval"), Clock("mobile"))
     assert np.abs(back.time_ns - stamps).max() <= 1

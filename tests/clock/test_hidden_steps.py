@@ -14,7 +14,7 @@ from tests.clock.paths import Clock
 from tests.narrowed import known
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.clock.model.estimate import Estimate
 
 SAMPLE = "sample_traces/clock-shift"
@@ -24,13 +24,13 @@ OWN = Clock(offset_s=0.8, skew_ppm=30.0)
 ends = cache(both_ends)
 
 
-def truth_ns(clock: Clock, near: Capture, stamp: int) -> float:
+def truth_ns(clock: Clock, near: CaptureTables, stamp: int) -> float:
     begin = int(near.segments["time_ns"][0])
     own = error_ns(OWN, stamp, begin)
     return error_ns(clock, stamp + round(float(own)), begin) + own
 
 
-def stepped(clock: Clock, *, missing: float = 0.0, seed: int = 0) -> tuple[Capture, list[Estimate]]:
+def stepped(clock: Clock, *, missing: float = 0.0, seed: int = 0) -> tuple[CaptureTables, list[Estimate]]:
     near, far = ends(SAMPLE)
     changed = with_clock(far, clock, int(near.segments["time_ns"][0]))
     return near, relate(thinned(near, missing, seed=seed), thinned(changed, missing, seed=seed + 1))

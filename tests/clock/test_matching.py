@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.captured import SourceFile
 from multitracer.clock.captures import matching
 from multitracer.clock.captures.matching import match
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-def capture(count: int, **columns: ArrayLike) -> Capture:
+def capture(count: int, **columns: ArrayLike) -> CaptureTables:
     column = {c.name: np.zeros(count, dtype=c.dtype) for c in SEGMENTS}
     column["ip_id"] = np.arange(count).astype(np.uint16)
     column["seq"] = (np.arange(count) * 1448).astype(np.uint32)
@@ -33,10 +33,10 @@ def capture(count: int, **columns: ArrayLike) -> Capture:
     flows = {c.name: np.zeros(1, dtype=c.dtype) for c in FLOWS}
     flows["ip_version"][:], flows["vlan"][:] = 4, NA
     flows["address_a"][0], flows["address_b"][0] = np.void(bytes([10] * 16)), np.void(bytes([20] * 16))
-    return Capture([SourceFile("x", "pcap")], Table(SEGMENTS, column), Table(FLOWS, flows))
+    return CaptureTables([SourceFile("x", "pcap")], Table(SEGMENTS, column), Table(FLOWS, flows))
 
 
-def pairs(near: Capture, far: Capture) -> set[tuple[int, int]]:
+def pairs(near: CaptureTables, far: CaptureTables) -> set[tuple[int, int]]:
     one, other = match(near, far)
     return set(zip(one.tolist(), other.tolist(), strict=True))
 
@@ -48,7 +48,7 @@ def test_what_both_hold_is_paired_with_itself_and_nothing_else(seed: int, share:
     whole = capture(400)
     keep = [np.flatnonzero(luck.random(400) < share) for _ in range(2)]
     keep[1] = keep[1][np.argsort(keep[1] + luck.uniform(0, 3, len(keep[1])))]  # reordered on the way
-    near, far = (Capture(whole.files, whole.segments.take(k), whole.flows) for k in keep)
+    near, far = (CaptureTables(whole.files, whole.segments.take(k), whole.flows) for k in keep)
     found = {(int(keep[0][a]), int(keep[1][b])) for a, b in pairs(near, far)}
     assert found == {(int(k), int(k)) for k in np.intersect1d(keep[0], keep[1])}
 
@@ -81,7 +81,7 @@ def test_an_identification_that_comes_round_again_pairs_no_strangers() -> None:
     whole = capture(count, seq=np.zeros(count), payload_bytes=np.zeros(count), ack=np.arange(count))
     luck = np.random.default_rng(3)
     keep = [np.flatnonzero(luck.random(count) < 0.7) for _ in range(2)]
-    near, far = (Capture(whole.files, whole.segments.take(k), whole.flows) for k in keep)
+    near, far = (CaptureTables(whole.files, whole.segments.take(k), whole.flows) for k in keep)
     assert {int(keep[0][a]) - int(keep[1][b]) for a, b in pairs(near, far)} == {0}
 
 
@@ -103,7 +103,7 @@ def test_a_million_packets_at_each_side_are_aligned_in_three_seconds() -> None:
     )
     far = far.where(np.ones(count, dtype=bool))
     order = np.argsort(far.segments["time_ns"], kind="stable")
-    far = Capture(far.files, far.segments.take(order), far.flows)
+    far = CaptureTables(far.files, far.segments.take(order), far.flows)
     begin = time.process_time()
     (e,) = relate(near, far)
     took = time.process_time() - begin

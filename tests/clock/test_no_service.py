@@ -58,7 +58,7 @@ def test_a_radio_log_that_is_off_is_named_with_where_it_fits(tmp_path: Path, off
 def test_a_segment_without_a_time_counts_for_nothing(tmp_path: Path) -> None:
     recording = read(session(tmp_path / "drive", off_s=20))
     ((_, radio),) = recording.tables("radio", RADIO.name)
-    capture = next(part.capture for part in recording.parts if part.point.name == "mobile")
+    capture = next(each.tables for each in recording.captures if each.point.name == "mobile")
     whole = no_service("radio.csv", "mobile", radio, capture)
     time_ns = capture.segments["time_ns"].copy()
     time_ns[5] = NOT_A_TIME

@@ -72,10 +72,10 @@ def test_an_injected_offset_and_drift_are_recovered_with_no_hint(found: Clocks) 
 
 def test_segments_without_a_time_tell_nothing_of_clocks(shifted: Path) -> None:
     session = read(shifted)
-    for _, capture in session.captures:
-        time_ns = capture.segments["time_ns"].copy()
+    for capture in session.captures:
+        time_ns = capture.tables.segments["time_ns"].copy()
         time_ns[-5:] = NOT_A_TIME
-        capture.segments.columns["time_ns"] = time_ns
+        capture.tables.segments.columns["time_ns"] = time_ns
     without = clocks_of(session, session.captures)
     truth = EPOCH_NS + np.arange(10, 250, 10) * S
     placed = without.place(fixed_ns(truth), FIXED)

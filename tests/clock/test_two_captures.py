@@ -18,7 +18,7 @@ from tests.narrowed import known
 if TYPE_CHECKING:
     import pathlib
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from tests.clock.paths import Packet
 
 SLOW = Case(
@@ -36,7 +36,7 @@ def packets() -> list[Packet]:
     return run(SLOW)
 
 
-def shown(clock: Clock, **fields: Any) -> tuple[Capture, Capture]:
+def shown(clock: Clock, **fields: Any) -> tuple[CaptureTables, CaptureTables]:
     return captures(replace(SLOW, fixed=clock, **fields), packets())
 
 

@@ -21,7 +21,7 @@ from tests.recorder.capturing import manifest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 pytestmark = pytest.mark.root
 
@@ -89,11 +89,11 @@ def counted(folder: Path, name: str) -> int:
     return int(records(folder / f"{name}.jsonl", "clock")[-1]["captured"])
 
 
-def segments_of(paths: list[Path]) -> Capture:
+def segments_of(paths: list[Path]) -> CaptureTables:
     return parsers.read_capture(sorted(paths, reverse=True))  # the order is the reader's to find
 
 
-def carried(trace: Capture) -> int:
+def carried(trace: CaptureTables) -> int:
     """Return the octets of data in a capture, each once: a busy machine makes TCP send some twice."""
     return int(analyse(trace).unique_bytes().sum())
 
@@ -113,7 +113,7 @@ def test_rotation_by_size_loses_nothing_and_reads_as_one_trace(hosts: Namespaces
         f"tcpdump-0.pcap{n or ''}" for n in range(len(files))
     ]
     session = read(tmp_path)
-    assert [len(part.point.paths) for part in session.parts] == [len(files)]
+    assert [len(capture.point.paths) for capture in session.captures] == [len(files)]
 
 
 def test_rotation_by_time_loses_nothing_and_reads_as_one_trace(hosts: Namespaces, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def findings_of(folder: Path, text: str) -> dict[str, Finding]:
     """Run a scenario; return the findings of its first connection at the data's sender by kind."""
     record_virtual(link(text), folder)
     recording = read(folder)
-    (fixed,) = (part for part in recording.parts if part.point.name == "fixed")
+    (fixed,) = (capture for capture in recording.captures if capture.point.name == "fixed")
     found = diagnose(Transfer.of(recording, fixed.offset + 1)).findings
     return {finding.kind: finding for finding in found}
 

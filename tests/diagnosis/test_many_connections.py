@@ -45,9 +45,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_verdicts_on_thousands_of_connections_take_less_than_a_second(path: Path) -> None:
     recording = read(find_inputs(str(path)))
-    part = recording.parts[0]
-    assert len(part) == CONNECTIONS
+    capture = recording.captures[0]
+    assert len(capture) == CONNECTIONS
     begin = time.process_time()
-    found = segment_verdicts(recording, part)
+    found = segment_verdicts(recording, capture)
     assert time.process_time() - begin < MOST_S
     assert (found.kind == SegmentClass.RETRANSMISSION).sum() == 2 * CONNECTIONS

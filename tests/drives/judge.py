@@ -118,8 +118,8 @@ def _placed(folder: Path, handovers: pd.DataFrame) -> pd.DataFrame:
 
 def _arrivals(session: multitracer.Session) -> Times:
     """Return when the phone's capture saw data."""
-    parts = session._road.surroundings.recording.parts
-    segments = next(part for part in parts if part.point.name == "mobile").capture.segments
+    captures = session._road.surroundings.recording.captures
+    segments = next(capture for capture in captures if capture.point.name == "mobile").tables.segments
     return np.sort(segments["time_ns"][segments["payload_bytes"] > 0])
 
 

@@ -100,7 +100,7 @@ def retransmissions(session: Path) -> list[int]:
     from multitracer.recording.read import read
 
     recording = read(session)
-    judged = [segment_verdicts(recording, part) for part in recording.parts]
+    judged = [segment_verdicts(recording, capture) for capture in recording.captures]
     return [int(np.count_nonzero(each.cause != NO_VERDICT)) for each in judged]
 
 

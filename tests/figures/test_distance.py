@@ -112,7 +112,7 @@ def test_plot_draws_radio_over_distance(tmp_path: Path) -> None:
 @pytest.fixture
 def drive_with_packets(tmp_path: Path, sample_sender: Path) -> Path:
     """A session of one host that captured a connection and logged its places, 20 m in each second."""
-    first_ns = read(sample_sender).parts[0].capture.first_ns
+    first_ns = read(sample_sender).captures[0].tables.first_ns
     assert first_ns is not None
     seconds = range(first_ns // NS_PER_S - 2, first_ns // NS_PER_S + 300)
     head, row, *_ = CSV.splitlines()

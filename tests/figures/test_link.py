@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 def transfer_of(folder: Path, *, vantage: int | None = None) -> Transfer:
     recording = read(folder)
-    for part in recording.parts:
+    for capture in recording.captures:
         if vantage is not None:
-            part.analysis.directions["vantage"][:] = vantage
+            capture.analysis.directions["vantage"][:] = vantage
     return Transfer.of(recording, 1)
 
 

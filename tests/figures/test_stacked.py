@@ -25,13 +25,13 @@ class Sample:
 
     def __init__(self, folder: Path) -> None:
         self.recording = read(folder)
-        self.parts = self.recording.parts
+        self.parts = self.recording.captures
 
     def transfer(self, *, parts: int = 2, state: bool = True, at: int = 0) -> Transfer:
         inputs = self.recording.inputs
         some = Recording(inputs if state else replace(inputs, listed=[], manifest=None))
-        for part in self.parts[at : at + parts]:
-            some.parts.append(part.behind(some.parts[-1] if some.parts else None))
+        for capture in self.parts[at : at + parts]:
+            some.captures.append(capture.behind(some.captures[-1] if some.captures else None))
         return Transfer.of(some, 1)
 
 
@@ -93,7 +93,7 @@ def test_trendlines_tell_their_slopes(sample: Sample) -> None:
 
 def test_trendlines_are_fitted_to_the_interval(sample: Sample) -> None:
     transfer = sample.transfer()
-    first = transfer.at_sender.part.capture.first_ns or 0
+    first = transfer.at_sender.capture.tables.first_ns or 0
     steady = drawn(transfer, from_ns=first + 5 * 10**9, to_ns=first + 9 * 10**9)
     label = next(label for label in steady if "TcpSnd_data trend:" in label)
     assert float(label.split()[3].replace(",", "")) == pytest.approx(241_000, rel=0.05), "2 Mbit/s of link"
@@ -102,7 +102,7 @@ def test_trendlines_are_fitted_to_the_interval(sample: Sample) -> None:
 def test_window_that_was_read_bounds_what_is_in_flight(sample: Sample) -> None:
     series = drawn(sample.transfer())
     cwnd, flight = series["flight TcpSnd_cwnd"], series["flight TcpSnd_flight"]
-    first = sample.transfer().at_sender.part.capture.first_ns or 0
+    first = sample.transfer().at_sender.capture.tables.first_ns or 0
     steady = (flight.time_ns > first + 5 * 10**9) & (flight.time_ns < first + 9 * 10**9)
     at = np.searchsorted(cwnd.time_ns, flight.time_ns[steady], side="right") - 1
     assert (flight.value[steady] <= cwnd.value[at] + 1448).mean() > 0.99
@@ -129,7 +129,7 @@ def test_key_of_the_phases_names_every_colour_of_the_strip(sample: Sample) -> No
 
 def test_an_interval_within_a_phase_is_shaded_whole(sample: Sample) -> None:
     transfer = sample.transfer()
-    first = transfer.at_sender.part.capture.first_ns or 0
+    first = transfer.at_sender.capture.tables.first_ns or 0
     begin, end = first + 17 * 10**9, first + 18 * 10**9
     assert shades(transfer, from_ns=begin, to_ns=end) == [(17.0, 18.0)]
 
@@ -161,7 +161,7 @@ def test_at_the_receiver_alone_no_phase_is_guessed(sample: Sample) -> None:
 
 def test_sender_is_found_from_the_receivers_connection_too(sample: Sample) -> None:
     transfer = Transfer.of(sample.recording, sample.parts[1].offset + 1)
-    assert transfer.at_sender.part is sample.parts[0]
+    assert transfer.at_sender.capture is sample.parts[0]
     assert transfer.has_state
     assert transfer.clock is not None
 
@@ -178,7 +178,7 @@ def test_presets_zoom_to_what_happened(sample: Sample) -> None:
 
 def test_reverse_direction_of_a_one_way_transfer_can_be_drawn(sample: Sample) -> None:
     transfer = Transfer.of(sample.recording, 1, reverse=True)
-    assert transfer.at_sender.part is sample.parts[1], "the server sends there"
+    assert transfer.at_sender.capture is sample.parts[1], "the server sends there"
     assert stacked(transfer).data
 
 

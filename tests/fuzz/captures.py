@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 _NUMBERS = (0, 1, 2, 3, 4, 7, 8, 11, 12, 16, 28, 32, 127, 128, 255, 256, 1500, 65_535, 65_536, 262_144,
             262_145, 1 << 24, (1 << 31) - 1, 1 << 31, (1 << 32) - 4, (1 << 32) - 1)  # fmt: skip
@@ -218,7 +218,7 @@ def any_capture(rng: random.Random, samples: list[bytes]) -> bytes:
     return broken(rng, made) if rng.random() < 0.4 else made
 
 
-def read_or_refuse(data: bytes) -> Capture | None:
+def read_or_refuse(data: bytes) -> CaptureTables | None:
     """Return what the bytes hold, or None if they were refused as they may be."""
     refused = None
     try:
@@ -229,7 +229,7 @@ def read_or_refuse(data: bytes) -> Capture | None:
     return None
 
 
-def parser_of(data: bytes) -> Callable[..., Capture]:
+def parser_of(data: bytes) -> Callable[..., CaptureTables]:
     """Return what reads the bytes; pcap's, which refuses it, of what nobody knows."""
     if data[:4] == b"\n\r\r\n":
         return pcapng.parse
@@ -238,7 +238,7 @@ def parser_of(data: bytes) -> Callable[..., Capture]:
     return erf.parse if erf.FORMAT.sniff(data[:4096]) == "yes" else pcap.parse
 
 
-def check(capture: Capture) -> None:
+def check(capture: CaptureTables) -> None:
     """Check what holds of every capture, however damaged its file was."""
     (facts,) = capture.files
     table, flows = capture.segments, capture.flows

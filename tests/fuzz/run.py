@@ -15,7 +15,7 @@ import time
 import traceback
 from pathlib import Path
 
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.native import kernel
 from tests.conftest import FIXTURES, SAMPLES
 from tests.fuzz.captures import any_capture, check, parser_of, read_or_refuse
@@ -54,7 +54,7 @@ def fuzz_one(seed: int, known: list[bytes]) -> None:
         check(capture)
     if kernel() is not None:
         both = read_by_both(lambda: parser_of(data)(io.BytesIO(data), path="fuzz"))
-        if isinstance(both, Capture):
+        if isinstance(both, CaptureTables):
             analyse_by_both(both)
 
 

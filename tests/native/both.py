@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.analysis import analyse
 from multitracer.analysis.running import RunningAnalysis
 from multitracer.analysis.segments import in_pieces
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.errors import MultiTracerError
 from multitracer.logs import Point
 from multitracer.native import VARIABLE, kernel
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from multitracer.analysis import Analysis
     from multitracer.recording.recording import Recording
 
-Read = "Callable[[], Capture]"
+Read = "Callable[[], CaptureTables]"
 _FEW = 4
 """Each connection is another reading of the file, or walked over alone."""
 _TABLES = ("segments", "flows", "sack_blocks", "syn_options")
@@ -50,7 +50,7 @@ def python_only() -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def read_by_both(reading: Callable[[], Capture]) -> Capture | str:
+def read_by_both(reading: Callable[[], CaptureTables]) -> CaptureTables | str:
     """Return what the native path reads, or the sentence of its refusal, after comparing it with Python's.
 
     Raises
@@ -65,14 +65,14 @@ def read_by_both(reading: Callable[[], Capture]) -> Capture | str:
     return native
 
 
-def _outcome(reading: Callable[[], Capture]) -> Capture | str:
+def _outcome(reading: Callable[[], CaptureTables]) -> CaptureTables | str:
     try:
         return reading()
     except MultiTracerError as error:
         return f"{type(error).__name__}: {error}"
 
 
-def assert_equal(native: Capture | str, python: Capture | str) -> None:
+def assert_equal(native: CaptureTables | str, python: CaptureTables | str) -> None:
     """Compare two captures, or the sentences of two refusals."""
     if isinstance(native, str) or isinstance(python, str):
         assert native == python
@@ -87,7 +87,7 @@ def assert_equal(native: Capture | str, python: Capture | str) -> None:
             assert values.tobytes() == expected.tobytes(), f"{name}.{column}: {values} for {expected}"
 
 
-def analyse_by_both(capture: Capture) -> Analysis:
+def analyse_by_both(capture: CaptureTables) -> Analysis:
     """Return what the native path counts of a capture, after comparing it with Python's, bit for bit.
 
     Raises
@@ -115,7 +115,7 @@ def tables_of_each(analysis: Analysis) -> list[Table]:
         return [way(number) for number in numbers for way in ways]
 
 
-def analysed_before(capture: Capture, before: Analysis) -> Analysis:
+def analysed_before(capture: CaptureTables, before: Analysis) -> Analysis:
     """Return the analysis of a capture whose segments `analyse_by_both` has met; its trust is compared anew.
 
     Only that follows from more of the file's facts than `what_is_analysed` holds.
@@ -127,7 +127,7 @@ def analysed_before(capture: Capture, before: Analysis) -> Analysis:
     return native
 
 
-def what_is_analysed(capture: Capture) -> bytes:
+def what_is_analysed(capture: CaptureTables) -> bytes:
     """Return a digest of all of a capture that its connections, directions and segments follow from."""
     digest = blake2b(repr([(file.interfaces, file.without_time) for file in capture.files]).encode())
     for name in _TABLES:
@@ -162,7 +162,7 @@ def assert_same(one: Analysis, two: Analysis) -> None:
     assert one.trust == two.trust
 
 
-def counted_alike(path: str, capture: Capture, analysis: Analysis) -> bool:
+def counted_alike(path: str, capture: CaptureTables, analysis: Analysis) -> bool:
     """Compare what is told of a file that the kernel counts by itself with what all of its segments tell.
 
     Returns
@@ -174,19 +174,19 @@ def counted_alike(path: str, capture: Capture, analysis: Analysis) -> bool:
         recording = read(Inputs(Path(path).name, [Point(path, (path,))]), need=Need.NUMBERS)
     except UNREADABLE:  # a record that is in no file of its own
         return False
-    (part,) = recording.parts
+    (part,) = recording.captures
     if is_counted(recording):
         assert_same(part.analysis, analysis)
-        assert repr(part.capture.files) == repr(capture.files)
+        assert repr(part.tables.files) == repr(capture.files)
     return is_counted(recording)
 
 
 def is_counted(recording: Recording) -> bool:
     """Return whether the kernel counted a recording of one capture while it was read."""
-    return recording.parts[0].known is not None
+    return recording.captures[0].known is not None
 
 
-def kept_alike(path: str, capture: Capture) -> bool:
+def kept_alike(path: str, capture: CaptureTables) -> bool:
     """Compare the segments of a file that the kernel reads by itself with those read block by block.
 
     Returns
@@ -228,7 +228,7 @@ def read_alone(counted: Analysis, whole: Analysis) -> int:
     return compared
 
 
-def counted(whole: Capture, rows: int) -> Analysis | None:
+def counted(whole: CaptureTables, rows: int) -> Analysis | None:
     """Return the analysis of a capture that comes in pieces of so many segments; None if it asks for all."""
     native = kernel()
     assert native is not None
@@ -236,4 +236,4 @@ def counted(whole: Capture, rows: int) -> Analysis | None:
     for begin in range(0, len(number), rows):
         if not analysis.add(whole.where((number >= begin) & (number < begin + rows))):
             return None
-    return analysis.finish(Capture(whole.files, flows=whole.flows), np.arange(len(whole.flows)))
+    return analysis.finish(CaptureTables(whole.files, flows=whole.flows), np.arange(len(whole.flows)))

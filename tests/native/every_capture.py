@@ -28,10 +28,10 @@ from tests.native.both import (
 )
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 
-def counts_alike(path: Path, capture: Capture) -> bool:
+def counts_alike(path: Path, capture: CaptureTables) -> bool:
     """Compare the analyses of a capture; return whether it is counted while it is read, too."""
     whole, native = analyse_by_both(capture), kernel()
     counted_alike(str(path), capture, whole)

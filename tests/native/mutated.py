@@ -27,7 +27,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.native import kernel, state
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.read import analysis_of
@@ -129,7 +129,7 @@ def difference(data: bytes, *, is_analysed: bool = True) -> str | None:
     signal.setitimer(signal.ITIMER_VIRTUAL, _LONGEST_S)
     try:
         capture = read_by_both(lambda: _read(data))
-        if is_analysed and isinstance(capture, Capture):
+        if is_analysed and isinstance(capture, CaptureTables):
             _analyse(capture, data)
     except Exception as error:  # noqa: BLE001 - what no capture may raise is a difference, too
         return f"{type(error).__name__}: {error}"
@@ -142,7 +142,7 @@ def _too_long(*_: object) -> NoReturn:
     raise TimeoutError(f"it takes longer than {_LONGEST_S} s")
 
 
-def _read(data: bytes) -> Capture:
+def _read(data: bytes) -> CaptureTables:
     with _window_for(data):
         return parser_of(data)(io.BytesIO(data), path=str(_file()))
 
@@ -158,7 +158,7 @@ def _window_for(data: bytes) -> Iterator[None]:
         defaults["size"] = WINDOW_BYTES  # in a small one, the search behind damage never ends
 
 
-def _analyse(capture: Capture, data: bytes) -> None:
+def _analyse(capture: CaptureTables, data: bytes) -> None:
     """Compare what all segments tell with what is counted of pieces of them, or of the file as it is read."""
     native = kernel()
     assert native is not None
@@ -176,7 +176,7 @@ def _analyse(capture: Capture, data: bytes) -> None:
                 read_alone(running, whole)
 
 
-def _analysed(capture: Capture) -> Analysis:
+def _analysed(capture: CaptureTables) -> Analysis:
     """Return the analysis by both paths: most damage leaves the segments as they were, or no segment."""
     met = what_is_analysed(capture)
     if met in _MET:

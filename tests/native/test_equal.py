@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer import native
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.captured import SourceFile
 from parsers import pcap
 from parsers._capture.window import StreamWindow
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 
 
-def read(data: bytes) -> Capture | str:
+def read(data: bytes) -> CaptureTables | str:
     return read_by_both(lambda: parser_of(data)(io.BytesIO(data), path="both"))
 
 
-def plain(data: bytes) -> Capture:
+def plain(data: bytes) -> CaptureTables:
     capture = read(data)
-    assert isinstance(capture, Capture)
+    assert isinstance(capture, CaptureTables)
     return capture
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from multitracer import native
 from multitracer.analysis.segments.compiled import source_of
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.captured import CaptureMark
 from parsers._chunks import read_capture
 from tests.parsers.frames import frame, pcap_file
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 def _panic(kernel: native.Kernel) -> None:
     """Ask for a row that there is not, as only a bug would."""
-    none = Capture([])
+    none = CaptureTables([])
     kernel.EachSegment(np.zeros(1, np.uint32), source_of(none, np.zeros(1, np.int32)))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer import native
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from parsers._capture.window import WINDOW_BYTES, StreamWindow
 from tests.conftest import ROOT, SAMPLES
 from tests.native import both, mutated
@@ -93,7 +93,7 @@ def test_a_process_that_fails_is_told(
 def test_what_other_segments_would_tell_is_not_taken_from_those_met() -> None:
     data = (SAMPLES / "damaged" / "fixed" / "tcp-0.pcap").read_bytes()
     first = both.read_by_both(lambda: mutated._read(data))
-    assert isinstance(first, Capture)
+    assert isinstance(first, CaptureTables)
     met = both.what_is_analysed(first)
     for name in ("seq", "time_ns"):
         first.segments.columns[name] = first.segments[name] + 1
@@ -108,7 +108,7 @@ def test_the_kernel_reads_some_inputs_by_itself() -> None:
     for seed in range(70_000_000, 70_000_200):
         data = mutated.mutated(seed)
         capture = both.read_by_both(partial(mutated._read, data))
-        if isinstance(capture, Capture):
+        if isinstance(capture, CaptureTables):
             mutated._file().write_bytes(data)
             capture.files[0].bytes = len(data)
             told += both.counted_alike(str(mutated._file()), capture, both.analyse_by_both(capture))

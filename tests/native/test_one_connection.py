@@ -84,7 +84,7 @@ def test_only_the_segments_of_the_chosen_connection_are_kept(
     large: Path, number: int | None, segments: int
 ) -> None:
     recording = with_one(large, number)
-    assert len(recording.parts[0].capture.segments) == segments
+    assert len(recording.captures[0].tables.segments) == segments
     assert len(recording) == 4
 
 
@@ -131,9 +131,9 @@ def test_a_connection_of_which_python_decodes_a_packet_is_read_among_all(large: 
     frames = exchange(1000, [10, 20, 30])
     other = exchange(1001, [1])
     large.write_bytes(pcap_file([*frames[:4], *tunnelled(frames[4:]), *other]))
-    segments, whole = with_one(large).parts[0].capture.segments, read_capture([large]).segments
+    segments, whole = with_one(large).captures[0].tables.segments, read_capture([large]).segments
     assert len(segments) == len(whole) == len(frames) + len(other)
-    assert len(with_one(large, 2).parts[0].capture.segments) == len(other)
+    assert len(with_one(large, 2).captures[0].tables.segments) == len(other)
 
 
 def test_a_file_that_lost_packets_since_is_noticed(large: Path) -> None:
@@ -161,4 +161,4 @@ def test_a_compressed_file_is_unpacked_once(large: Path, tmp_path: Path) -> None
 
     packed = tmp_path / "large.pcap.gz"
     packed.write_bytes(gzip.compress(large.read_bytes()))
-    assert len(read(packed).parts[0].capture.segments) == len(read_capture([packed]).segments)
+    assert len(read(packed).captures[0].tables.segments) == len(read_capture([packed]).segments)

@@ -22,7 +22,7 @@ from tests.native.both import analyse_by_both
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 
@@ -62,7 +62,7 @@ def test_many_connections(data: st.DataObject, seed: int) -> None:
 
 
 @pytest.mark.parametrize("made", CAPTURES)
-def test_captures_made_to_be_slow(made: Callable[[int], Capture]) -> None:
+def test_captures_made_to_be_slow(made: Callable[[int], CaptureTables]) -> None:
     analyse_by_both(made(40_000))
 
 

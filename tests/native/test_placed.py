@@ -14,13 +14,13 @@ from tests.analysis.traffic import Segment, capture
 from tests.native.both import python_only
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Table
 
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 
 
-def tables(of: Capture) -> list[Table]:
+def tables(of: CaptureTables) -> list[Table]:
     analysis = analyse(of)
     numbers = range(1, len(analysis.connections) + 1)
     each = [

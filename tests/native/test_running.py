@@ -154,9 +154,9 @@ def test_recordings_without_their_segments(path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("multitracer.recording.inputs.LARGE_BYTES", 0)
     monkeypatch.setattr("multitracer.recording.read._CHUNK_ROWS", 1000)
     fast, whole = read(path, need=Need.NUMBERS), read(path)
-    assert not len(fast.parts[0].capture.segments)
-    assert_same(fast.parts[0].analysis, whole.parts[0].analysis)
-    assert repr(fast.parts[0].capture.files) == repr(whole.parts[0].capture.files)
+    assert not len(fast.captures[0].tables.segments)
+    assert_same(fast.captures[0].analysis, whole.captures[0].analysis)
+    assert repr(fast.captures[0].tables.files) == repr(whole.captures[0].tables.files)
     assert fast.warnings == whole.warnings
 
 

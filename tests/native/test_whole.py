@@ -18,7 +18,7 @@ import zstandard
 
 from multitracer import native
 from multitracer.analysis import analyse
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header, statistics_block
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.read import Need, read
@@ -87,9 +87,9 @@ def told(path: Path) -> Recording:
     fast = read(path, need=Need.NUMBERS)
     with python_only():
         whole = read(path)
-        whole.parts[0].analysis.trust  # noqa: B018  # by Python
-    assert_same(fast.parts[0].analysis, whole.parts[0].analysis)
-    assert repr(fast.parts[0].capture.files) == repr(whole.parts[0].capture.files)
+        whole.captures[0].analysis.trust  # noqa: B018  # by Python
+    assert_same(fast.captures[0].analysis, whole.captures[0].analysis)
+    assert repr(fast.captures[0].tables.files) == repr(whole.captures[0].tables.files)
     assert fast.warnings == whole.warnings
     return fast
 
@@ -125,10 +125,10 @@ def test_tables_of_recordings(path: Path, tmp_path: Path) -> None:
     fast = read(copy, need=Need.NUMBERS)
     whole = read_by_both(lambda: read_capture([copy]))
     assert is_counted(fast)
-    assert isinstance(whole, Capture)
+    assert isinstance(whole, CaptureTables)
     assert whole_capture(kernel, str(copy), None) is not None
-    assert repr(fast.parts[0].capture.files) == repr(whole.files)
-    assert_same(fast.parts[0].analysis, analyse(whole))
+    assert repr(fast.captures[0].tables.files) == repr(whole.files)
+    assert_same(fast.captures[0].analysis, analyse(whole))
 
 
 @pytest.mark.usefixtures("blocks")
@@ -152,7 +152,7 @@ def test_any_datagrams(seed: int, tmp_path: Path) -> None:
         frames.insert(rng.randrange(len(frames)), any_datagram(rng))
     path.write_bytes(pcap_file(frames))
     whole = read_by_both(lambda: read_capture([path]))
-    assert isinstance(whole, Capture)
+    assert isinstance(whole, CaptureTables)
     assert whole.files[0].protocols["udp"] > 1
     told(path)
 
@@ -164,7 +164,7 @@ def test_packets_that_are_no_segments_need_no_second_reading(
     path.write_bytes(pcap_file(some_connections(random.Random(4), others=0.2)))
     monkeypatch.setattr("multitracer.recording.read._kept", None)
     fast = read(path, need=Need.NUMBERS)
-    assert {"udp", "arp"} <= fast.parts[0].capture.files[0].protocols.keys()
+    assert {"udp", "arp"} <= fast.captures[0].tables.files[0].protocols.keys()
 
 
 @pytest.mark.parametrize("left", [1, 15, 16, 30, 68])
@@ -329,8 +329,8 @@ def test_flows_of_both_versions_are_numbered_in_order(tmp_path: Path) -> None:
     path.write_bytes(pcap_file(frames))
     fast, whole = read(path, need=Need.NUMBERS), read_capture([path])
     assert is_counted(fast)
-    part = fast.parts[0]
-    part.capture.segments, part.capture.sack_blocks = whole.segments, whole.sack_blocks
-    part.capture.syn_options = whole.syn_options
-    assert_equal(part.capture, whole)
-    assert_same(part.analysis, analyse(whole))
+    capture = fast.captures[0]
+    capture.tables.segments, capture.tables.sack_blocks = whole.segments, whole.sack_blocks
+    capture.tables.syn_options = whole.syn_options
+    assert_equal(capture.tables, whole)
+    assert_same(capture.analysis, analyse(whole))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Table
 
 _WORD = re.compile(rb"[0-9a-fA-F]+|[a-zA-Z_]+|\S")
@@ -43,7 +43,7 @@ def damaged(draw: st.DrawFn, sample: bytes) -> bytes:
     return data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data
 
 
-def survives(parse: Callable[..., Capture | dict[str, Table]], data: bytes) -> dict[str, Table]:
+def survives(parse: Callable[..., CaptureTables | dict[str, Table]], data: bytes) -> dict[str, Table]:
     """Parse damaged data: the outcome is tables, whose schemas check themselves, or a FormatError."""
     try:
         tables = parse(io.BytesIO(data), path="damaged.log")

@@ -14,7 +14,7 @@ from parsers import pcap, pcapng
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 EPOCH_S = 1_700_000_000
 """Seconds of the first packet unless a test says otherwise."""
@@ -125,7 +125,7 @@ def padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % 4)
 
 
-def read(data: bytes) -> Capture:
+def read(data: bytes) -> CaptureTables:
     """Return what a file of either format holds."""
     fmt = pcapng if data[:4] == b"\n\r\r\n" else pcap
     return fmt.parse(io.BytesIO(data), path="test")
@@ -195,7 +195,7 @@ def frame(**fields: object) -> bytes:
     return ethernet(ipv4(tcp(**fields)))  # type: ignore[arg-type]
 
 
-def same(one: Capture, other: Capture) -> bool:
+def same(one: CaptureTables, other: CaptureTables) -> bool:
     """Return whether two captures hold the same tables and facts."""
     tables = ("segments", "flows", "sack_blocks", "syn_options")
     for name in tables:

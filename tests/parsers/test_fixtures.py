@@ -20,7 +20,7 @@ from tests.fuzz.captures import check
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 _SECONDS = 10
 _SAMPLE = 25
@@ -122,7 +122,7 @@ def of_tshark(path: Path) -> dict[int, tuple[object, ...]]:
     return found
 
 
-def of_capture(capture: Capture) -> dict[int, tuple[object, ...]]:
+def of_capture(capture: CaptureTables) -> dict[int, tuple[object, ...]]:
     """Return frame -> the same fields, as we have them."""
     table, blocks = capture.segments, capture.sack_blocks
     found = {}

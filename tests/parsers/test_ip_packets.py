@@ -16,18 +16,18 @@ from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, ipv6, pcap_fil
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 PAYLOAD = bytes(range(200))
 SEGMENT = tcp(payload=PAYLOAD)
 MORE = 0x2000
 
 
-def of_ip(*packets: bytes | Packet) -> Capture:
+def of_ip(*packets: bytes | Packet) -> CaptureTables:
     return read(pcap_file(packets, link_type=101))
 
 
-def only(capture: Capture, column: str) -> int:
+def only(capture: CaptureTables, column: str) -> int:
     (value,) = capture.segments[column].tolist()
     return int(value)
 

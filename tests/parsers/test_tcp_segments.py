@@ -14,7 +14,7 @@ from multitracer.captured import CaptureMark, Flag
 from tests.parsers.frames import Packet, ethernet, frame, ipv4, pcap_file, read, tcp
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 NOP = b"\x01"
 
@@ -27,11 +27,11 @@ def sack(*edges: int) -> bytes:
     return struct.pack(f">BB{len(edges)}I", 5, 2 + 4 * len(edges), *edges)
 
 
-def of_options(*options: bytes, flags: int = 0x10) -> Capture:
+def of_options(*options: bytes, flags: int = 0x10) -> CaptureTables:
     return read(pcap_file([frame(options=o, flags=flags, payload=b"z") for o in options]))
 
 
-def blocks_of(capture: Capture) -> list[tuple[int, int, int]]:
+def blocks_of(capture: CaptureTables) -> list[tuple[int, int, int]]:
     table = capture.sack_blocks
     return list(zip(*(table[n].tolist() for n in ("row", "left", "right")), strict=True))
 

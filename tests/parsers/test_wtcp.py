@@ -28,7 +28,7 @@ from parsers._wtcp import read_wtcp
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.wtcp import WtcpCapture
 
 PHONE, FIXED = (b"\x0a\x00\x00\x01", 1025), (b"\x0a\x00\x00\x02", 5001)
@@ -71,7 +71,7 @@ def written(path: Path, packets: list[bytes], *, snap: int = 65_535) -> Path:
     return path
 
 
-def read(path: Path, *, max_packets: int | None = None) -> tuple[Capture, WtcpCapture]:
+def read(path: Path, *, max_packets: int | None = None) -> tuple[CaptureTables, WtcpCapture]:
     capture = parsers.read_capture([path], max_packets=max_packets)
     return capture, read_wtcp(capture.files)
 

@@ -26,7 +26,7 @@ from parsers import pcap, pcapng
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
 
 TIME_NS = 1_600_000_000_123_456_789
 PACKET = encode(GsmtapType.GSM_RLP, bytes(30), uplink=True, frame_number=1)
@@ -51,7 +51,7 @@ def _pcapng() -> bytes:
     return b"".join(blocks)
 
 
-def _read(octets: bytes) -> Capture:
+def _read(octets: bytes) -> CaptureTables:
     fmt = pcap if octets[:4] != b"\n\r\r\n" else pcapng
     return fmt.parse(io.BytesIO(octets), path="made here")
 

@@ -61,9 +61,8 @@ def test_capture_with_all_that_works_here_makes_a_whole_session(tmp_path: Path) 
         "mobile/claps.jsonl", "mobile/tcp-0.pcap", "mobile/tcp_state-0.jsonl"
     }  # fmt: skip
     session = read(folder)
-    assert [part.point.name for part in session.parts] == ["mobile"]
-    (_, capture), *_ = session.captures
-    assert len(capture.segments) >= 4
+    assert [each.point.name for each in session.captures] == ["mobile"]
+    assert len(session.captures[0].tables.segments) >= 4
     assert not list(folder.rglob(".reserve"))
 
 

@@ -44,7 +44,9 @@ def test_merged_session_is_the_session(tmp_path: Path, ends: tuple[Path, Path], 
     assert list(changed_files(merged, manifest)) == []
     assert len(manifest.files) >= 2
     together, whole = read(merged), read(sample_session)
-    assert [part.point.name for part in together.parts] == [part.point.name for part in whole.parts]
+    assert [capture.point.name for capture in together.captures] == [
+        capture.point.name for capture in whole.captures
+    ]
     assert [log.format for log, _ in together.logs("tcp")] == [log.format for log, _ in whole.logs("tcp")]
 
 

@@ -27,10 +27,10 @@ def test_rehearsal_carries_tcp_over_a_link_of_its_own(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert LOOPBACK not in done.stderr
     recording = read(folder)
-    assert [part.point.name for part in recording.parts] == ["mobile", "fixed"]
-    for part in recording.parts:
-        (row,) = part.analysis.connections.rows()
-        assert part.analysis.ends(1).destination == "10.77.0.1:5001"
+    assert [capture.point.name for capture in recording.captures] == ["mobile", "fixed"]
+    for capture in recording.captures:
+        (row,) = capture.analysis.connections.rows()
+        assert capture.analysis.ends(1).destination == "10.77.0.1:5001"
         assert row["handshake_seen"]
     truth = json.loads((folder / "truth" / "drive.json").read_text())
     assert (truth["seed"], truth["events"]) == (3, [])
@@ -45,8 +45,8 @@ def test_rehearsal_carries_tcp_over_a_link_of_its_own(tmp_path: Path) -> None:
 def test_payload_arrives_as_fast_as_the_map_says(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
     assert _captured(command(folder, "--rehearse", "--seed", 0, "--duration", 10, *WITHOUT)).returncode == 0
-    mobile, _ = read(folder).parts
-    segments = mobile.capture.segments
+    mobile, _ = read(folder).captures
+    segments = mobile.tables.segments
     took_s = (segments["time_ns"].max() - segments["time_ns"].min()) / 1e9
     rate_bps = segments["payload_bytes"].sum() * 8 / took_s
     assert 50_000 < rate_bps < 300_000, "between the lowest and the highest class of the drive"

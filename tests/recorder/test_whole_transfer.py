@@ -91,11 +91,11 @@ def test_command_that_connects_at_once_is_recorded_from_its_syn_to_its_last_fin(
     assert done.returncode == 0, done.stderr
     assert "not ready" not in done.stderr
     assert "not_ready" not in manifest(folder)
-    (part,) = read(folder).parts
-    (row,) = part.analysis.connections.rows()
+    (capture,) = read(folder).captures
+    (row,) = capture.analysis.connections.rows()
     assert (row["syn_seen"], row["handshake_seen"], row["close"]) == (True, True, Close.FIN_BOTH_WAYS)
-    assert part.analysis.directions["unique_bytes"].tolist() == [SENT_BYTES, 0]
-    assert part.analysis.ends(1).destination == "10.9.0.2:9000"
+    assert capture.analysis.directions["unique_bytes"].tolist() == [SENT_BYTES, 0]
+    assert capture.analysis.ends(1).destination == "10.9.0.2:9000"
 
 
 @pytest.mark.root
@@ -109,10 +109,10 @@ def test_traffic_of_a_rehearsal_is_recorded_from_its_syn_to_its_last_fin(tmp_pat
         capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    parts = read(tmp_path / "drive").parts
-    assert [part.point.name for part in parts] == ["mobile", "fixed"]
-    for part in parts:
-        (row,) = part.analysis.connections.rows()
+    parts = read(tmp_path / "drive").captures
+    assert [capture.point.name for capture in parts] == ["mobile", "fixed"]
+    for capture in parts:
+        (row,) = capture.analysis.connections.rows()
         assert (row["syn_seen"], row["handshake_seen"], row["close"]) == (True, True, Close.FIN_BOTH_WAYS)
 
 

@@ -29,7 +29,7 @@ SESSIONS = sorted(path.parent for path in SAMPLES.glob("*/manifest.json"))
 def pairs(folder: Path, near: Sequence[Conversation], far: Sequence[Conversation]) -> dict[int, int]:
     """Return which connection of the far capture is which of the near one, as pcaps on the disk show it."""
     near_analysis, far_analysis = (
-        read(write_conversations(folder / name, *conversations)).parts[0].analysis
+        read(write_conversations(folder / name, *conversations)).captures[0].analysis
         for name, conversations in (("near.pcap", near), ("far.pcap", far))
     )
     return {n: there.connection for n, there in Counterparts(near_analysis, far_analysis).all()}
@@ -117,15 +117,15 @@ def test_a_scan_of_equal_packets_is_not_taken_for_a_translation(tmp_path: Path) 
 
 def test_a_capture_that_begins_late_may_call_the_responder_the_initiator(tmp_path: Path) -> None:
     whole = at_random(4, client="10.0.0.9", sport=700)
-    near = read(write_pcap(tmp_path / "near.pcap", whole.packets)).parts[0].analysis
-    far = read(write_pcap(tmp_path / "far.pcap", whole.packets[4:])).parts[0].analysis
+    near = read(write_pcap(tmp_path / "near.pcap", whole.packets)).captures[0].analysis
+    far = read(write_pcap(tmp_path / "far.pcap", whole.packets[4:])).captures[0].analysis
     assert (near.ends(1).src, far.ends(1).src) == ("10.0.0.9", "10.0.0.2"), "both ports are servers'"
     assert Counterparts(near, far).of(1) == (1, True)
 
 
 @pytest.mark.parametrize("folder", SESSIONS, ids=lambda path: path.name)
 def test_both_ends_of_every_bundled_session_agree(folder: Path) -> None:
-    near, far = (part.analysis for part in read(folder).parts)
+    near, far = (capture.analysis for capture in read(folder).captures)
     there = dict(Counterparts(near, far).all())
     back = dict(Counterparts(far, near).all())
     assert there, "the two hosts talked to each other"

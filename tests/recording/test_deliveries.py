@@ -171,7 +171,7 @@ def test_many_connections_and_holes_of_a_hostile_capture_cost_little() -> None:
 
 def test_a_capture_without_times_is_at_no_end(tmp_path: Path) -> None:
     path = written(tmp_path / "a.pcap", CALL)
-    capture = read(path).parts[0].capture
+    capture = read(path).captures[0].tables
     wtcp = read_wtcp(capture.files)
     for packets in wtcp.apart():
         columns = packets.columns | {"time_ns": np.full(len(packets), NOT_A_TIME)}

@@ -45,7 +45,7 @@ def test_intervals_carry_what_the_receiver_got(two: Recording) -> None:
     over_time = fair_shares(two, step_s=1).shares
     seconds = (over_time["end_ns"] - over_time["begin_ns"]) / NS_PER_S
     brought = over_time["rate_bps"] * seconds / 8
-    unique = {int(each) for part in two.parts for each in part.analysis.directions["unique_bytes"]}
+    unique = {int(each) for capture in two.captures for each in capture.analysis.directions["unique_bytes"]}
     largest = brought[over_time["flow"] == "10.1.5.17:1025 > 10.1.5.18:5001"].sum()
     assert largest == pytest.approx(max(unique), rel=0.05), "all but the first payload and the last second"
 

@@ -56,9 +56,9 @@ def test_inspect_says_where_the_signalling_of_a_capture_is_shown(mixed: Path) ->
 @needs_tshark
 def test_a_capture_with_gsmtap_keeps_its_packets_and_has_handovers(mixed: Path) -> None:
     recording = read(find_inputs(str(mixed)))
-    (part,) = recording.parts
-    assert part.capture.files[0].protocols == {"tcp": 1, "gsmtap": 2}
-    assert len(part.capture.segments) == 1
+    (capture,) = recording.captures
+    assert capture.tables.files[0].protocols == {"tcp": 1, "gsmtap": 2}
+    assert len(capture.tables.segments) == 1
     (handover,) = rows(recording, "handovers")
     assert (handover["command_line"], handover["complete_line"]) == (2, 3)
     ((log_of_it, _),) = recording.logs("radio")

@@ -59,13 +59,13 @@ def window(begin_ms: int | None, end_ms: int | None) -> Window:
 
 def summary(recording: Recording) -> Any:
     """Return all that is said of a recording."""
-    part = recording.parts[0]
+    capture = recording.captures[0]
     directions = [
         {name: value for name, value in row.items() if value == value}  # noqa: PLR0124  # not a number
-        for row in part.analysis.directions.rows()
+        for row in capture.analysis.directions.rows()
     ]
-    ends = part.analysis.endpoints()
-    return part.capture.files, part.analysis.trust, ends, directions, recording.warnings
+    ends = capture.analysis.endpoints()
+    return capture.tables.files, capture.analysis.trust, ends, directions, recording.warnings
 
 
 def streamed(path: Path, of: Window) -> tuple[Any, int]:
@@ -99,7 +99,7 @@ def test_the_folder_of_indexes_is_the_users_alone(capture: Path) -> None:
 
 def test_a_disk_without_room_keeps_no_part_of_an_index(capture: Path) -> None:
     streamed(capture, window(0, 5))
-    folder, files = kept(capture).parent, read(find_inputs(capture)).parts[0].capture.files
+    folder, files = kept(capture).parent, read(find_inputs(capture)).captures[0].tables.files
     kept(capture).unlink()
     (first_ns, last_ns), packets = (files[0].first_ns, files[0].last_ns), files[0].packets
     assert first_ns is not None

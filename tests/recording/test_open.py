@@ -28,7 +28,7 @@ MINUTE_NS = 60_000 * MS
 
 
 def packets_by_point(session: Recording) -> dict[str, int]:
-    return {point.name: len(capture.segments) for point, capture in session.captures}
+    return {each.point.name: len(each.tables.segments) for each in session.captures}
 
 
 @pytest.fixture
@@ -71,18 +71,18 @@ def test_one_capture(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shuffled", [[0, 1, 2], [2, 0, 1]])
 def test_a_ring_buffer_is_one_capture_in_order_of_time(ring: list[Path], shuffled: list[int]) -> None:
     session = read(*(ring[i] for i in shuffled))
-    ((_, capture),) = session.captures
-    assert [file.path for file in capture.files] == [str(path) for path in ring]
-    assert len(capture.segments) == 46
-    assert (np.diff(capture.segments["time_ns"]) >= 0).all()
+    (capture,) = session.captures
+    assert [file.path for file in capture.tables.files] == [str(path) for path in ring]
+    assert len(capture.tables.segments) == 46
+    assert (np.diff(capture.tables.segments["time_ns"]) >= 0).all()
 
 
 def test_a_folder_of_captures_is_one_capture_in_order_of_time(ring: list[Path]) -> None:
     (ring[0].parent / "notes.txt").write_text("not a capture")
     session = read(ring[0].parent)
-    ((point, capture),) = session.captures
-    assert point.paths == tuple(map(str, ring))
-    assert len(capture.segments) == 46
+    (capture,) = session.captures
+    assert capture.point.paths == tuple(map(str, ring))
+    assert len(capture.tables.segments) == 46
     assert session.warnings == [f"{ring[0].parent}: no installed format knows notes.txt; not read"]
 
 
@@ -106,8 +106,8 @@ def test_a_part_of_a_file_set_reads_as_if_it_were_alone(tmp_path: Path) -> None:
         "receiver.pcap": Conversation(client="fd00::1", server="fd00::2"),
     }
     paths = [write_conversations(tmp_path / name, each) for name, each in kinds.items()]
-    for (_, together), path in zip(read(*paths).captures, paths, strict=True):
-        ((_, alone),) = read(path).captures
+    for capture, path in zip(read(*paths).captures, paths, strict=True):
+        together, alone = capture.tables, read(path).captures[0].tables
         assert together.files == alone.files
         assert len(together.syn_options) == len(alone.syn_options) == 2
         for name in set(alone.segments.schema.names) - {"flow"}:
@@ -162,8 +162,8 @@ def test_session_folder_that_died_at_its_start_opens(tmp_path: Path) -> None:
     (tmp_path / "mobile" / "tcp-2.pcap").write_bytes(b"")
     (tmp_path / "mobile" / "tcp-3.pcap").write_bytes(whole.read_bytes()[:10])
     session = read(tmp_path)
-    parts = session.captures
-    assert sum(len(capture.segments) for _, capture in parts) == 16 + 15
+    captures = session.captures
+    assert sum(len(each.tables.segments) for each in captures) == 16 + 15
     passed_over = ("manifest.json", "mobile/tcp-2.pcap", "mobile/tcp-3.pcap")
     for warning, name in zip(session.notes, passed_over, strict=True):
         assert warning.startswith(str(tmp_path / name))
@@ -214,7 +214,7 @@ def test_a_file_that_the_user_named_must_be_readable(tmp_path: Path) -> None:
 
 def test_max_packets_bounds_each_point(sample_session: Path) -> None:
     captures = read(sample_session, max_packets=100).captures
-    assert [sum(file.packets for file in capture.files) for _, capture in captures] == [100, 100]
+    assert [sum(file.packets for file in each.tables.files) for each in captures] == [100, 100]
 
 
 @pytest.fixture(params=["", "0"], ids=["kernel", "python"])
@@ -235,9 +235,12 @@ def test_captures_come_in_order_and_progress_counts_the_bytes_of_all(
 ) -> None:
     known: list[int] = []
     recording = read(two_points, progress=_Noting(known), limits=limits)
-    packets = [(part.point.name, part.capture.files[0].packets) for part in recording.parts]
+    packets = [(capture.point.name, capture.tables.files[0].packets) for capture in recording.captures]
     assert packets == [("client", 16), ("server", 16)]
-    assert [part.analysis.ends(1).source for part in recording.parts] == ["10.0.0.1:40000", "10.0.0.1:40001"]
+    assert [capture.analysis.ends(1).source for capture in recording.captures] == [
+        "10.0.0.1:40000",
+        "10.0.0.1:40001",
+    ]
     assert known == sorted(known)
     assert known[-1] == sum(path.stat().st_size for path in two_points.rglob("*.pcap"))
 
@@ -265,5 +268,5 @@ class _Noting:
 def test_bundled_session(sample_session: Path) -> None:
     session = read(sample_session)
     assert session.manifest is not None
-    assert {part.point.name for part in session.parts} == {"mobile", "fixed"}
+    assert {capture.point.name for capture in session.captures} == {"mobile", "fixed"}
     assert all(packets > 6000 for packets in packets_by_point(session).values())

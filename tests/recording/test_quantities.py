@@ -41,7 +41,7 @@ def held(quantities: Quantities, name: str) -> SessionQuantity:
 def test_throughput_is_the_goodput_that_the_sender_knows(drive: Quantities) -> None:
     goodput = held(drive, "throughput")
     assert goodput.name == "TcpSnd_goodput" == THROUGHPUT[0]
-    directions = drive.transfer.at_sender.part.analysis.directions if drive.transfer else None
+    directions = drive.transfer.at_sender.capture.analysis.directions if drive.transfer else None
     assert directions is not None
     unique = directions["unique_bytes"].max()
     assert goodput.value.sum() / 8 == pytest.approx(unique, rel=0.02), "what the end leaves unacknowledged"

@@ -26,7 +26,7 @@ ONE_END = RECORDINGS / "00191-deep-queue" / "session" / "fixed"
 def panels(session: Path) -> dict[str, Panel]:
     """Return the panels of a figure that had nothing but a rate, with what its explanation adds."""
     found = explain(read(session))
-    zero = origin_ns(found.transfer.at_sender.part)
+    zero = origin_ns(found.transfer.at_sender.capture)
     rates = Series("TcpSnd_goodput", "goodput", np.array([zero, zero + NS_PER_S]), np.array([1_000, 2_000]))
     drawn = [Panel("throughput", "Throughput", BIT_RATE, 1.2, [rates])]
     return {panel.key: panel for panel in explained_panels(drawn, found, origin_ns=zero)}

@@ -142,7 +142,9 @@ def test_what_a_link_that_marks_left_idle_could_carry_stands_beside_the_speed(tm
 
 def test_the_reason_of_a_caution_is_read_without_unfolding(tmp_path: Path) -> None:
     recording = read(RECORDED / "30081-client-think" / "session")
-    note = next(part.analysis.trust.notes[0] for part in recording.parts if part.analysis.trust.notes)
+    note = next(
+        capture.analysis.trust.notes[0] for capture in recording.captures if capture.analysis.trust.notes
+    )
     write_report(recording, tmp_path / "r.html")
     summary = first_screen(tmp_path / "r.html").partition("</summary>")[0]
     assert "Trust: numbers caution, answer measured." in summary
@@ -252,7 +254,7 @@ def test_time_begins_with_zero_at_the_left_edge(name: str, tmp_path: Path) -> No
 
 def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
     recording = read(SAMPLES / "cellular_upload")
-    zero = recording.parts[0].capture.first_ns or 0
+    zero = recording.captures[0].tables.first_ns or 0
     write_report(
         recording, tmp_path / "r.html", Request(from_ns=zero + 10 * NS_PER_S, to_ns=zero + 12 * NS_PER_S)
     )
@@ -271,7 +273,7 @@ def test_a_part_that_was_asked_for_is_not_what_the_answer_is_of(
     from_s: float, to_s: float, words: str, tmp_path: Path
 ) -> None:
     recording = read(SAMPLES / "cellular_upload")
-    zero = recording.parts[0].capture.first_ns or 0
+    zero = recording.captures[0].tables.first_ns or 0
     asked = Request(from_ns=zero + round(from_s * NS_PER_S), to_ns=zero + round(to_s * NS_PER_S))
     write_report(recording, tmp_path / "r.html", asked)
     screen = first_screen(tmp_path / "r.html")
@@ -281,7 +283,7 @@ def test_a_part_that_was_asked_for_is_not_what_the_answer_is_of(
 
 def test_a_part_that_holds_all_needs_no_words(report: Path, tmp_path: Path) -> None:
     recording = read(SAMPLES / "cellular_upload")
-    zero = recording.parts[0].capture.first_ns or 0
+    zero = recording.captures[0].tables.first_ns or 0
     write_report(recording, tmp_path / "r.html", Request(from_ns=zero, to_ns=zero + 100 * NS_PER_S))
     for path in (report, tmp_path / "r.html"):
         assert 'class="asked"' not in first_screen(path)

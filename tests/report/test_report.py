@@ -78,7 +78,7 @@ def test_a_report_has_the_size_that_a_mail_takes(report: Path) -> None:
 
 
 def test_a_part_of_the_time_is_drawn_in_full_detail(mobile: Recording, report: Path, tmp_path: Path) -> None:
-    begin = mobile.parts[0].capture.first_ns or 0
+    begin = mobile.captures[0].tables.first_ns or 0
     second = 10**9
     write_report(
         mobile, tmp_path / "cut.html", Request(from_ns=begin + 17 * second, to_ns=begin + 20 * second)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.captured import SourceFile
 from multitracer.logs import Point
+from multitracer.recording.capture import Capture
 from multitracer.recording.inputs import Inputs
-from multitracer.recording.part import PointCapture
 from multitracer.recording.recording import Recording
 from multitracer.report.connection_table import choose
 from multitracer.report.figure_section import figure_section
@@ -23,9 +23,9 @@ C, S = 1001, 5001
 START, DATA, SERVER = START_NS, 1000, "10.0.0.2:80"
 
 
-def part(found: Capture) -> PointCapture:
+def part(found: CaptureTables) -> Capture:
     found.files[0].first_ns = START
-    return PointCapture(Point("made", ("made.pcap",)), found)
+    return Capture(Point("made", ("made.pcap",)), found)
 
 
 def said(segments: list[Segment]) -> str:
@@ -171,7 +171,7 @@ def test_a_capture_that_talks_much_is_cut_short(number: int) -> None:
         not_decoded={f"reason {i}": i for i in range(number)},
         warnings=["careful"] * number,
     )
-    talkative = PointCapture(Point("made", ("made.pcap",)), Capture([source] * 1000))
+    talkative = Capture(Point("made", ("made.pcap",)), CaptureTables([source] * 1000))
     html = provenance_section(Recording(Inputs("made", []), [talkative]), command="")
     assert len(html) < 500_000
     assert "and 950 more files" in html

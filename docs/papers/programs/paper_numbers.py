@@ -61,7 +61,7 @@ class Trace:
         self.summary: dict[str, Any] = json.loads((folder / "summary.json").read_text("utf-8"))
         self._logs = recording.hosts.link
         self._series = self.transfer.series
-        self._origin_ns = self.transfer.at_sender.part.capture.first_ns or 0
+        self._origin_ns = self.transfer.at_sender.capture.tables.first_ns or 0
 
     def series(self, label: str) -> Points:
         """Return a labelled series; an empty one if nothing of it happened."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.segments.stamp_spread import Stamped
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.native import Kernel
     from multitracer.tables import Array
 
@@ -61,7 +61,7 @@ _COUNTS = (
 """Columns of DIRECTIONS that are the kernel's as they are."""
 
 
-def source_of(capture: Capture, direction: Array) -> Columns:
+def source_of(capture: CaptureTables, direction: Array) -> Columns:
     """Return the columns of a capture that the kernel reads, with the direction of each segment."""
     columns = {"direction": direction}
     columns |= {name: capture.segments[name] for name in _READS}
@@ -69,7 +69,7 @@ def source_of(capture: Capture, direction: Array) -> Columns:
     return {name: np.ascontiguousarray(column) for name, column in columns.items()}
 
 
-def syn_options_of(capture: Capture) -> Columns:
+def syn_options_of(capture: CaptureTables) -> Columns:
     """Return the columns of SYN_OPTIONS as the kernel reads them."""
     return {name: np.ascontiguousarray(column) for name, column in capture.syn_options.columns.items()}
 
@@ -83,7 +83,7 @@ class Rare(NamedTuple):
     """Return the least shift of its windows at which all that the other side sent fitted them."""
 
 
-def count(columns: Columns, acknowledged: Array, capture: Capture, parts: Partition) -> Array | None:
+def count(columns: Columns, acknowledged: Array, capture: CaptureTables, parts: Partition) -> Array | None:
     """Write what the kernel counts of each direction into its row, in place.
 
     Parameters
@@ -92,7 +92,7 @@ def count(columns: Columns, acknowledged: Array, capture: Capture, parts: Partit
         The columns of DIRECTIONS, as of `blank`.
     acknowledged : ndarray of bool, shape (n_directions,)
         Whether the beginning of each direction was acknowledged.
-    capture : Capture
+    capture : CaptureTables
     parts : Partition
 
     Returns
@@ -118,7 +118,9 @@ def count(columns: Columns, acknowledged: Array, capture: Capture, parts: Partit
     return np.concatenate(left)
 
 
-def _passes(native: Kernel, capture: Capture, parts: Partition) -> Iterator[tuple[int, Columns, Columns]]:
+def _passes(
+    native: Kernel, capture: CaptureTables, parts: Partition
+) -> Iterator[tuple[int, Columns, Columns]]:
     """Yield the first of some connections, what was counted of their directions, and what else is known."""
     from multitracer.analysis.parallel import in_parallel  # noqa: PLC0415  # a pass over a file needs none
 
@@ -139,7 +141,7 @@ def _passes(native: Kernel, capture: Capture, parts: Partition) -> Iterator[tupl
             yield from in_parallel(jobs, rows=int(ends[last] - ends[first]) if len(halves) > 1 else 0)
 
 
-def rare_of(capture: Capture, parts: Partition, first: int) -> Rare:
+def rare_of(capture: CaptureTables, parts: Partition, first: int) -> Rare:
     """Return what the segments of connections from number `first` (from 0) on tell, which are all there."""
 
     def stamped(direction: int) -> Stamped:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.segments.examination import Examination
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array
 
 _AT_ONCE_NS = NS_PER_MS
@@ -86,7 +86,7 @@ def put(column: Array, values: Array) -> None:
 
 
 def count_groups(
-    columns: dict[str, Array], acknowledged: Array, capture: Capture, parts: Partition
+    columns: dict[str, Array], acknowledged: Array, capture: CaptureTables, parts: Partition
 ) -> Iterator[Examination]:
     """Write the numbers of each direction, and whether its beginning was acknowledged, in place.
 
@@ -97,7 +97,7 @@ def count_groups(
     columns : dict of str to ndarray, each of shape (n_directions,)
         The columns of DIRECTIONS, as of `blank` and `announce`.
     acknowledged : ndarray of bool, shape (n_directions,)
-    capture : Capture
+    capture : CaptureTables
     parts : Partition
 
     Yields
@@ -112,7 +112,7 @@ def count_groups(
         yield examination
 
 
-def summarise(examination: Examination, columns: dict[str, Array], capture: Capture) -> None:
+def summarise(examination: Examination, columns: dict[str, Array], capture: CaptureTables) -> None:
     """Write the group's directions into their rows of `columns`, in place.
 
     Parameters
@@ -120,7 +120,7 @@ def summarise(examination: Examination, columns: dict[str, Array], capture: Capt
     examination : Examination
     columns : dict of str to ndarray, each of shape (n_directions,)
         The columns of DIRECTIONS for all directions of the capture, as of `blank`.
-    capture : Capture
+    capture : CaptureTables
     """
     first = examination.group.first_direction
     own(columns, "first_ns", "last_ns")
@@ -140,7 +140,7 @@ def summarise(examination: Examination, columns: dict[str, Array], capture: Capt
     goodput.put_goodput(examination, rows, capture)
 
 
-def _sent(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
+def _sent(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
     group = examination.group
     put(rows["packets"], np.diff(group.bounds))
     put(rows["payload_bytes"], reduce_groups(np.add, group.payload, group.bounds, empty=0))
@@ -155,7 +155,7 @@ def _sent(examination: Examination, rows: dict[str, Array], capture: Capture) ->
 
 
 def _first_and_last(
-    rows: dict[str, Array], name: str, capture: Capture, captured: Array, bounds: Array
+    rows: dict[str, Array], name: str, capture: CaptureTables, captured: Array, bounds: Array
 ) -> None:
     """Write the smallest and the largest time of the segments that carry one; a clock may go back."""
     time_ns = capture.segments["time_ns"]
@@ -242,7 +242,7 @@ def _unfilled(examination: Examination, rows: dict[str, Array]) -> None:
     np.add.at(rows["missing_bytes"], owner, holes.end - holes.start)
 
 
-def _round_trips(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
+def _round_trips(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
     """Sum up the RTT samples; what is computed from several is no finer than the capture's clock."""
     time_ns = capture.segments["time_ns"]
     group, axis, samples = examination.group, examination.axis, examination.samples
@@ -274,7 +274,7 @@ def round_to_clock(rows: dict[str, Array], there: Array, resolution_ns: float) -
         rows[name][there] = np.round(rows[name][there] / resolution_ns) * resolution_ns
 
 
-def resolution_ns_of(capture: Capture) -> float:
+def resolution_ns_of(capture: CaptureTables) -> float:
     """Return the tick of the coarsest clock among the capture's interfaces."""
     ticks = (interface.resolution_ns for file in capture.files for interface in file.interfaces)
     return max(ticks, default=1.0)
@@ -316,7 +316,7 @@ def put_vantage(rows: dict[str, Array]) -> None:
     rows["vantage"][1::2][known] = _FROM_THE_OTHER_SIDE[place]
 
 
-def _vantage_by_stamps(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
+def _vantage_by_stamps(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
     """Say where the capture point lies of connections that have round trips of one direction at most.
 
     So it is where a capture began behind the handshake and data go one way only.
@@ -359,14 +359,14 @@ def beginning_acknowledged(examination: Examination) -> Array:
     return acknowledged
 
 
-def announce(columns: dict[str, Array], capture: Capture, partition: Partition) -> None:
+def announce(columns: dict[str, Array], capture: CaptureTables, partition: Partition) -> None:
     """Write what the options of each direction announce into `columns`, in place, all at once.
 
     Parameters
     ----------
     columns : dict of str to ndarray, each of shape (n_directions,)
         The columns of DIRECTIONS for all directions of the capture, as of `blank`.
-    capture : Capture
+    capture : CaptureTables
     partition : Partition
     """
     direction, marks = partition.direction, capture.segments["marks"]
@@ -391,7 +391,7 @@ def _syn_options(columns: dict[str, Array], options: Table, direction: Array) ->
         columns[name][owner[options[name]]] = True
 
 
-def _timestamps(columns: dict[str, Array], capture: Capture, partition: Partition) -> None:
+def _timestamps(columns: dict[str, Array], capture: CaptureTables, partition: Partition) -> None:
     """Say who uses timestamps: by the SYNs, and by most of the segments where none was captured."""
     flags, marks = capture.segments["flags"], capture.segments["marks"]
     syn = np.flatnonzero(flags & np.uint16(Flag.SYN))

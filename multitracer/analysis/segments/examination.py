@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.segments.acknowledgments import AckProgress, Repeats
     from multitracer.analysis.segments.axis import SequenceAxis
     from multitracer.analysis.segments.coverage import Coverage
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array
 
 
@@ -145,7 +145,7 @@ class Examination:
         return pieces.position[self.samples.piece], acks.position[self.samples.ack]
 
 
-def examine(group: SegmentGroup, capture: Capture) -> Examination:
+def examine(group: SegmentGroup, capture: CaptureTables) -> Examination:
     """Return what is known of a group's segments."""
     ip_id = capture.segments["ip_id"]
     axis = lay_out(group)

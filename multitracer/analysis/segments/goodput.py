@@ -20,7 +20,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.segments.examination import Examination
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array
 
 COLUMNS = ("goodput_bytes_per_s", "goodput_ns")
@@ -44,7 +44,7 @@ class DeliveryBounds(NamedTuple):
     """What got through after the first."""
 
 
-def put_goodput(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
+def put_goodput(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
     """Write goodput, the time that it is of, and how it is known, into the rows of a group, in place.
 
     Parameters
@@ -52,7 +52,7 @@ def put_goodput(examination: Examination, rows: dict[str, Array], capture: Captu
     examination : Examination
     rows : dict of str to ndarray, each of shape (n_directions_of_group,)
         The group's part of the columns of DIRECTIONS.
-    capture : Capture
+    capture : CaptureTables
     """
     sends = np.bincount(_senders(examination), minlength=examination.group.directions) > 0
     arrived = sends & (rows["vantage"] == Vantage.NEAR_RECEIVER)
@@ -122,7 +122,7 @@ def _payload_range(examination: Examination) -> tuple[Array, Array]:
     return np.minimum(begin, end), end
 
 
-def _timed(moments: Moments, chosen: Array, examination: Examination, capture: Capture) -> Moments:
+def _timed(moments: Moments, chosen: Array, examination: Examination, capture: CaptureTables) -> Moments:
     """Return the moments of the chosen directions that carry a time."""
     time_ns = capture.segments["time_ns"][examination.group.rows[moments.position]]
     kept = chosen[moments.direction] & (time_ns != NOT_A_TIME)
@@ -130,7 +130,7 @@ def _timed(moments: Moments, chosen: Array, examination: Examination, capture: C
 
 
 def _put_rates(
-    moments: Moments, rows: dict[str, Array], by: GoodputBy, examination: Examination, capture: Capture
+    moments: Moments, rows: dict[str, Array], by: GoodputBy, examination: Examination, capture: CaptureTables
 ) -> None:
     direction = moments.direction
     first = np.flatnonzero(np.diff(direction, prepend=-1))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.connections import Partition
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.native import EachSegment
     from multitracer.tables import Array
 
@@ -41,12 +41,14 @@ NEVER = np.uint32(0xFFFFFFFF)
 """The kernel's row of an answer that did not come."""
 
 
-def pieces(capture: Capture, parts: Partition, shift: Array, rows: int) -> Iterator[tuple[Array, Table]]:
+def pieces(
+    capture: CaptureTables, parts: Partition, shift: Array, rows: int
+) -> Iterator[tuple[Array, Table]]:
     """Yield the segments of all connections of a partition, about so many rows at a time.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
     parts : Partition
     shift : ndarray of int64, shape (2 n_connections,)
         Window shift of each direction.
@@ -78,7 +80,7 @@ def _examined(connections: Connections, first: int, rows: int) -> Iterator[tuple
 
 
 def _alone(
-    capture: Capture, parts: Partition, connection: int, shift: Array, rows: int
+    capture: CaptureTables, parts: Partition, connection: int, shift: Array, rows: int
 ) -> Iterator[tuple[Array, Table]]:
     """Yield the segments of a long connection; of one that the kernel leaves to Python as of any other."""
     native = kernel()
@@ -115,12 +117,14 @@ class WalkedConnection(NamedTuple):
     """Rows in the capture of the exact ACK of each and of the first echo: `NEVER` without one, as `rows`."""
 
 
-def walked(capture: Capture, parts: Partition, connection: int, shift: Array) -> WalkedConnection | None:
+def walked(
+    capture: CaptureTables, parts: Partition, connection: int, shift: Array
+) -> WalkedConnection | None:
     """Return the segments of a long connection that nobody SACKs; None of another, or without the kernel.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
     parts : Partition
     connection : int
         From 0.
@@ -143,7 +147,7 @@ def walked(capture: Capture, parts: Partition, connection: int, shift: Array) ->
 
 
 def _piece(
-    each: EachSegment, own: Array, columns: dict[str, Array], shift: Array, capture: Capture
+    each: EachSegment, own: Array, columns: dict[str, Array], shift: Array, capture: CaptureTables
 ) -> tuple[Table, tuple[Array, Array]]:
     with reading(capture.files[0].path):
         known = each.next(own, columns)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.group import SegmentGroup
     from multitracer.analysis.segments.examination import Examination
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array
 
 
@@ -81,7 +81,7 @@ def _contiguous(*columns: Array) -> tuple[Array, ...]:
     return tuple(map(np.ascontiguousarray, columns))
 
 
-def echoes(examination: Examination, capture: Capture) -> tuple[Array, Array]:
+def echoes(examination: Examination, capture: CaptureTables) -> tuple[Array, Array]:
     """Return positions of segments, and of the first ACK that echoes each.
 
     A sample belongs to the first segment with its timestamp that occupies sequence units, and only if the
@@ -123,13 +123,13 @@ class Connections:
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
     group : SegmentGroup
     shift : ndarray of int64
         Window shift of each direction of the group.
     """
 
-    def __init__(self, capture: Capture, group: SegmentGroup, shift: Array) -> None:
+    def __init__(self, capture: CaptureTables, group: SegmentGroup, shift: Array) -> None:
         self.capture = capture
         self.group = group
         self.shift = shift
@@ -285,12 +285,12 @@ def scaled_windows(window: Array, flags: Array, shift: Array) -> Array:
     return np.left_shift(scaled, np.minimum(shift, LARGEST_SHIFT), out=scaled, where=~has(flags, Flag.SYN))
 
 
-def answered_after(capture: Capture, count: int, place: Array, sent: Array, answer: Array) -> Array:
+def answered_after(capture: CaptureTables, count: int, place: Array, sent: Array, answer: Array) -> Array:
     """Return the time from segments to their answers.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
     count : int
         Of all segments.
     place : ndarray of int64, shape (n_answered,)
@@ -308,7 +308,7 @@ def answered_after(capture: Capture, count: int, place: Array, sent: Array, answ
     return delay
 
 
-def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
+def outline(capture: CaptureTables, partition: Partition) -> dict[str, Array]:
     """Return what the segments of all connections are, many connections at once.
 
     Returns
@@ -416,12 +416,12 @@ def _kinds(examination: Examination, sacks: Array, dsacks: Array) -> Array:
     return kind
 
 
-def sack_blocks_of(capture: Capture, rows: Array) -> tuple[Array, Array]:
+def sack_blocks_of(capture: CaptureTables, rows: Array) -> tuple[Array, Array]:
     """Return which SACK blocks of a capture some segments carry.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
     rows : ndarray of int64, shape (n_segments,)
         Ascending.
 
@@ -441,7 +441,7 @@ def sack_blocks_of(capture: Capture, rows: Array) -> tuple[Array, Array]:
     return np.arange(len(place)) + (begin - (np.cumsum(counts) - counts))[place], place
 
 
-def first_dsacks(blocks: Table, capture: Capture) -> Array:
+def first_dsacks(blocks: Table, capture: CaptureTables) -> Array:
     """Return which blocks are D-SACKs, which only the first of a segment can be: bool, shape (n_blocks,)."""
     first: Array = np.diff(blocks["row"], prepend=-1) != 0
     return first & is_dsack(blocks, capture.segments["ack"])

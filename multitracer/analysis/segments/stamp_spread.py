@@ -19,7 +19,7 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array
 
 FEWEST_STAMPS = 30
@@ -36,14 +36,14 @@ Stamped = tuple["Array", "Array"]
 """Times (int64, ns since 1970) and timestamps (uint32) of the segments that have both, in capture order."""
 
 
-def stamps_of(rows: Array, capture: Capture) -> Stamped:
+def stamps_of(rows: Array, capture: CaptureTables) -> Stamped:
     """Return the times and the timestamps of those of some segments that have both.
 
     Parameters
     ----------
     rows : ndarray of int64, shape (n,)
         Rows of SEGMENTS.
-    capture : Capture
+    capture : CaptureTables
     """
     segments = capture.segments
     time_ns = segments["time_ns"][rows]

@@ -19,7 +19,7 @@ from multitracer.schemas.tcp import WindowScaleBy
 if TYPE_CHECKING:
     from multitracer.analysis.group import SegmentGroup
     from multitracer.analysis.segments.examination import Examination
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array
 
 LARGEST_SHIFT = 14
@@ -52,7 +52,7 @@ def announced_shift(columns: dict[str, Array]) -> Array:
     return np.where(agreed, np.minimum(scale, LARGEST_SHIFT), 0)
 
 
-def put_window_shift(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
+def put_window_shift(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
     """Write the shift of each direction of a group, and how it is known, into its rows, in place.
 
     Parameters
@@ -60,7 +60,7 @@ def put_window_shift(examination: Examination, rows: dict[str, Array], capture: 
     examination : Examination
     rows : dict of str to ndarray, each of shape (n_directions_of_group,)
         The group's part of the columns of DIRECTIONS.
-    capture : Capture
+    capture : CaptureTables
     """
     group = examination.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
@@ -96,7 +96,7 @@ def put_announced_shift(rows: dict[str, Array], has_options: Array) -> Array:
     return untold
 
 
-def least_shift(group: SegmentGroup, pieces: Array, capture: Capture, direction: int) -> int:
+def least_shift(group: SegmentGroup, pieces: Array, capture: CaptureTables, direction: int) -> int:
     """Return the least shift of a direction's windows at which all that the other side sent fitted them.
 
     Parameters
@@ -104,7 +104,7 @@ def least_shift(group: SegmentGroup, pieces: Array, capture: Capture, direction:
     group : SegmentGroup
     pieces : ndarray of int64, shape (n_pieces,)
         Positions that occupy sequence units, ascending.
-    capture : Capture
+    capture : CaptureTables
     direction : int
         Of the group, from 0.
     """
@@ -134,7 +134,7 @@ def _most_times(sent: Array, offer: Array, group: SegmentGroup) -> float:
 class _Seen:
     """Which of a direction's segments, `offers`, the other side had seen when it sent something."""
 
-    def __init__(self, offers: Array, rows: Array, capture: Capture) -> None:
+    def __init__(self, offers: Array, rows: Array, capture: CaptureTables) -> None:
         self._offers, self._rows, self._segments = offers, rows, capture.segments
         own = rows[offers]
         self._captured = own

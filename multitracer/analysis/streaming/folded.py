@@ -32,7 +32,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.segments.examination import Examination
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array
 
 MOST_VALUES = 4096
@@ -193,7 +193,7 @@ class Count:
     """The row of the first segment that is not acknowledged yet; the number of rows if all are."""
 
 
-def count(capture: Capture, parts: Partition, fresh: Array) -> Count:
+def count(capture: CaptureTables, parts: Partition, fresh: Array) -> Count:
     """Count all segments of a partition; gather what the fresh ones (bool, shape (n_segments,)) measured."""
     columns = blank(2 * parts.connections)
     announce(columns, capture, parts)
@@ -218,7 +218,7 @@ def count(capture: Capture, parts: Partition, fresh: Array) -> Count:
     return there
 
 
-def _without_history(columns: dict[str, Array], examination: Examination, capture: Capture) -> None:
+def _without_history(columns: dict[str, Array], examination: Examination, capture: CaptureTables) -> None:
     """Take back, in place, what was said of ACKs that stand for others: one may stand for many."""
     group, acks, acked = examination.group, examination.axis.acks, examination.ack_progress
     rows = group.rows[acks.position[acks.advancing]]
@@ -239,7 +239,7 @@ def _await(awaited: Array, examination: Examination) -> None:
     np.minimum.at(awaited, direction[out], examination.group.rows[pieces.position[out]])
 
 
-def _gather(there: Count, examination: Examination, capture: Capture, fresh: Array) -> None:
+def _gather(there: Count, examination: Examination, capture: CaptureTables, fresh: Array) -> None:
     """Add the round trips and deliveries of a group that fresh segments tell."""
     group, axis, samples = examination.group, examination.axis, examination.samples
     time_ns = capture.segments["time_ns"]
@@ -260,7 +260,7 @@ def _gather(there: Count, examination: Examination, capture: Capture, fresh: Arr
 
 
 def fold(
-    folded: list[Folded], now: Count, before: Count, capture: Capture, parts: Partition, fresh: Array
+    folded: list[Folded], now: Count, before: Count, capture: CaptureTables, parts: Partition, fresh: Array
 ) -> None:
     """Add to each connection of a partition what its fresh segments brought.
 
@@ -331,7 +331,7 @@ def _scale(folded: Folded, side: int, direction: int, there: dict[str, Array]) -
     total["window_shift_by"][side] = WindowScaleBy.SYN if announced else WindowScaleBy.UNKNOWN
 
 
-def _add_rows(way: FoldedDirection, rows: Array, capture: Capture) -> None:
+def _add_rows(way: FoldedDirection, rows: Array, capture: CaptureTables) -> None:
     """Add what the fresh segments of a direction say by themselves."""
     flags, marks, window = (capture.segments[name][rows] for name in ("flags", "marks", "window"))
     stamped, syn = has(marks, CaptureMark.HAS_TIMESTAMPS), has(flags, Flag.SYN)
@@ -341,7 +341,7 @@ def _add_rows(way: FoldedDirection, rows: Array, capture: Capture) -> None:
     way.largest_of_syn = max(way.largest_of_syn, int(window[syn].max(initial=0)))
 
 
-def finish(folded: Folded, turn: int, capture: Capture) -> tuple[dict[str, Array], Array]:
+def finish(folded: Folded, turn: int, capture: CaptureTables) -> tuple[dict[str, Array], Array]:
     """Return the columns of DIRECTIONS of a connection, and whether each first unit was acknowledged.
 
     Parameters
@@ -349,7 +349,7 @@ def finish(folded: Folded, turn: int, capture: Capture) -> tuple[dict[str, Array
     folded : Folded
     turn : int
         1 if the initiator sends the odd directed flow.
-    capture : Capture
+    capture : CaptureTables
         For the resolution of its clock.
     """
     sides = [turn, turn ^ 1]

@@ -26,7 +26,7 @@ from multitracer.analysis.segments.directions import blank
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.streaming.folded import Count, count
 from multitracer.analysis.trust import LEAST_SEGMENTS, steps_of
-from multitracer.capture import Capture
+from multitracer.capture import CaptureTables
 from multitracer.captured import CaptureMark, Flag, SourceFile
 from multitracer.schemas.tcp import DIRECTIONS
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, Table
@@ -57,16 +57,18 @@ class History:
     number: list[int] = field(default_factory=list)
     """Of each row: the number of its connection."""
 
-    def capture(self, source: Capture) -> Capture:
+    def capture(self, source: CaptureTables) -> CaptureTables:
         """Return them as a capture of the same files and flows as that which they stand for."""
         columns = {c.name: np.array([row[c.name] for row in self.rows], dtype=c.dtype) for c in SEGMENTS}
         options = source.syn_options
         place = np.searchsorted(options["row"], [row for _, row in self.options])
         taken = options.take(place.astype(np.int64))
         taken.columns["row"] = np.array([index for index, _ in self.options], dtype=np.int64)
-        return Capture(source.files, Table(SEGMENTS, columns), source.flows, Table.empty(SACK_BLOCKS), taken)
+        return CaptureTables(
+            source.files, Table(SEGMENTS, columns), source.flows, Table.empty(SACK_BLOCKS), taken
+        )
 
-    def add(self, past: Examination, connection: int, capture: Capture, number: int) -> None:
+    def add(self, past: Examination, connection: int, capture: CaptureTables, number: int) -> None:
         """Add the history of one connection (of the group that was examined, from 0)."""
         group = past.group
         sides = [2 * connection, 2 * connection + 1]
@@ -91,7 +93,7 @@ class History:
 class _Side:
     """One direction of a connection, of which at least one segment is in the past."""
 
-    def __init__(self, past: Examination, side: int, capture: Capture) -> None:
+    def __init__(self, past: Examination, side: int, capture: CaptureTables) -> None:
         group, axis, coverage = past.group, past.axis, past.coverage
         self._past, self._side, self._capture = past, side, capture
         self._begin, self._end = group.bounds[side : side + 2].tolist()
@@ -203,7 +205,7 @@ def _first_syns(flags: Array) -> list[int]:
 class Folding:
     """The segments of these connections, their partition, and which are fresh."""
 
-    capture: Capture
+    capture: CaptureTables
     parts: Partition
     rows: Array
     """Bool, of all segments of the capture that they are a part of: which they are."""
@@ -237,7 +239,7 @@ class Folding:
         stay[np.flatnonzero(self.rows)[self._context]] = True
         return stay
 
-    def pasts(self, leaving: Array) -> tuple[Capture, Array]:
+    def pasts(self, leaving: Array) -> tuple[CaptureTables, Array]:
         """Return what stands for the past of those that stay, with their numbers; note what stays as it is.
 
         Parameters
@@ -292,7 +294,7 @@ class Folding:
             for c in range(parts.connections)
         ]
 
-    def _rows_alone(self, chosen: Array) -> tuple[Capture, Partition]:
+    def _rows_alone(self, chosen: Array) -> tuple[CaptureTables, Partition]:
         """Return some rows of all connections, which may have none of them; `first_row` is not theirs."""
         direction = self.parts.direction[chosen]
         bounds = bounds_of(direction, 2 * self.parts.connections)
@@ -303,7 +305,7 @@ class Folding:
 _OF_CONNECTION = ("first_row", "forward_flow", "initiator_by")
 
 
-def _with_untimed(capture: Capture) -> Capture:
+def _with_untimed(capture: CaptureTables) -> CaptureTables:
     """Return the capture with a further file, whose segments carry no time: those of a history do not."""
     files = [*capture.files, SourceFile("", "", without_time=1)]
-    return Capture(files, capture.segments, capture.flows, capture.sack_blocks, capture.syn_options)
+    return CaptureTables(files, capture.segments, capture.flows, capture.sack_blocks, capture.syn_options)

@@ -22,7 +22,7 @@ from multitracer.analysis.streaming.folding import Folding
 from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.analysis.tcp import finished_tables, tables_of
 from multitracer.analysis.trust import SegmentFacts, busiest_sender, giants, steps_of
-from multitracer.capture import Capture, joined
+from multitracer.capture import CaptureTables, joined
 from multitracer.captured import Flag
 from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, Initiator
 from multitracer.tables import FLOWS, NOT_A_TIME, Table
@@ -55,7 +55,7 @@ class OpenConnections:
     """Connections so far."""
     rounded: int = 0
     """Connections that left with round-trip quantiles that are rounded."""
-    _capture: Capture | None = None
+    _capture: CaptureTables | None = None
     _number: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     _fresh: Array = field(default_factory=lambda: np.empty(0, dtype=bool))
     """Which segments are not counted yet."""
@@ -80,7 +80,7 @@ class OpenConnections:
             self._capture.segments.columns["flow"] = (pair << 1 | flow & 1).astype(np.int32)
             self._capture.flows = flows
 
-    def take_in(self, piece: Capture) -> Ended:
+    def take_in(self, piece: CaptureTables) -> Ended:
         """Add the next piece; return the connections that leave now."""
         self.facts.add(piece.segments["marks"])
         known = piece.segments["time_ns"][-_LATEST:]
@@ -127,7 +127,9 @@ class OpenConnections:
         self._hold(capture, kept, held)
         return _together(ended)
 
-    def _hold(self, capture: Capture, kept: Array, histories: list[tuple[Capture, Array]]) -> None:
+    def _hold(
+        self, capture: CaptureTables, kept: Array, histories: list[tuple[CaptureTables, Array]]
+    ) -> None:
         """Keep these segments, behind those that stand for what is gone."""
         before = [len(history.segments) for history, _ in histories]
         self._capture = joined([*(history for history, _ in histories), capture.where(kept)])
@@ -142,13 +144,13 @@ class OpenConnections:
         self.count += len(new)
         return numbers
 
-    def _note_servers(self, capture: Capture, new: int) -> None:
+    def _note_servers(self, capture: CaptureTables, new: int) -> None:
         flow, flags = (capture.segments[name][len(capture.segments) - new :] for name in ("flow", "flags"))
         if len(self._servers) < _MOST_SERVERS:
             self._servers = np.union1d(self._servers, servers(capture.flows, answering(flow, flags)))
 
     def _leaving(
-        self, capture: Capture, parts: Partition, numbers: Array, new: int, *, last: bool
+        self, capture: CaptureTables, parts: Partition, numbers: Array, new: int, *, last: bool
     ) -> tuple[Array, Array]:
         """Return which connections leave, and which are closed, or were never answered."""
         time_ns, flags = capture.segments["time_ns"], capture.segments["flags"]
@@ -174,7 +176,7 @@ class OpenConnections:
         over = (quiet_ns > self.limits.idle_ns) | (closed & (quiet_ns > self.limits.closed_ns))
         return _followed(parts) | (~seen_now & (over | ~timed)), closed
 
-    def _ended(self, capture: Capture, parts: Partition, numbers: Array, chosen: Array) -> Ended:
+    def _ended(self, capture: CaptureTables, parts: Partition, numbers: Array, chosen: Array) -> Ended:
         """Return connections of which every segment is there."""
         if not len(chosen):
             return _nothing()
@@ -188,7 +190,7 @@ class OpenConnections:
         return _of(connections, directions, part, numbers[chosen])
 
     def _fold(
-        self, capture: Capture, parts: Partition, numbers: Array, chosen: Array, closed: Array
+        self, capture: CaptureTables, parts: Partition, numbers: Array, chosen: Array, closed: Array
     ) -> Folding:
         """Count what is fresh of some connections, which need not be kept from now on."""
         part, own, mask = part_of(capture, parts, chosen)
@@ -224,7 +226,7 @@ class OpenConnections:
                 self._busiest, self.facts.steps = packets, np.array(f.steps_ns, dtype=np.int64)
         return _of(connections, directions, part, folding.numbers[chosen])
 
-    def _assume(self, capture: Capture, own: Partition, folded: list[Folded]) -> None:
+    def _assume(self, capture: CaptureTables, own: Partition, folded: list[Folded]) -> None:
         """Assume anew who began connections without SYN: what stands for their past is not what they sent."""
         late = np.flatnonzero(own.initiator_by != Initiator.HANDSHAKE)
         if len(late):
@@ -253,7 +255,9 @@ def _attempts(flags: Array, parts: Partition) -> Array:
     return attempts
 
 
-def part_of(capture: Capture, parts: Partition, chosen: Array) -> tuple[Capture, Partition, Array]:
+def part_of(
+    capture: CaptureTables, parts: Partition, chosen: Array
+) -> tuple[CaptureTables, Partition, Array]:
     """Return the segments of some connections alone, their partition, and which rows these were.
 
     Parameters
@@ -278,7 +282,7 @@ def _nothing() -> Ended:
     return Ended(Table.empty(CONNECTIONS), Table.empty(DIRECTIONS), Table.empty(FLOWS))
 
 
-def _of(connections: Table, directions: Table, capture: Capture, numbers: Array) -> Ended:
+def _of(connections: Table, directions: Table, capture: CaptureTables, numbers: Array) -> Ended:
     connections.columns["connection"] = numbers.astype(np.int32)
     directions.columns["connection"] = np.repeat(numbers, 2).astype(np.int32)
     return Ended(connections, directions, capture.flows.take(connections["forward_flow"] >> 1))

@@ -16,7 +16,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array
 
     Zones = Sequence[tuple[int, int]]
@@ -159,8 +159,8 @@ _RANGE = ("seq", "payload_bytes")
 
 
 def own_queue_ns(
-    sender: Capture,
-    receiver: Capture,
+    sender: CaptureTables,
+    receiver: CaptureTables,
     matched: Array,
     spaced: Spacing,
     *,
@@ -171,7 +171,7 @@ def own_queue_ns(
 
     Parameters
     ----------
-    sender, receiver : Capture
+    sender, receiver : CaptureTables
         At the sending and at the receiving side of the direction.
     matched : ndarray of int64, shape (n_matched,)
         Rows in the sender's capture that arrived, ascending or not.
@@ -217,7 +217,7 @@ def _longest_wait(time_ns: Array, total: Array, own: Array, rate: float, reach: 
     return wait
 
 
-def _carried_once(sender: Capture, receiver: Capture, rows: Array) -> Array:
+def _carried_once(sender: CaptureTables, receiver: CaptureTables, rows: Array) -> Array:
     """Return which segments were sent once and never again, though the receiver's capture lacks them.
 
     TCP would have sent them again, had they been lost.
@@ -234,7 +234,7 @@ def _carried_once(sender: Capture, receiver: Capture, rows: Array) -> Array:
     return once
 
 
-def _requested_by_duplicates(capture: Capture, seq: Array) -> Array:
+def _requested_by_duplicates(capture: CaptureTables, seq: Array) -> Array:
     """Return which sequence numbers several pure ACKs requested: duplicate ACKs indicate a loss."""
     segments = capture.segments
     pure = (segments["payload_bytes"] == 0) & (segments["flags"] & Flag.ACK > 0)
@@ -403,7 +403,7 @@ class Side:
         return self.way.delay_ns - self.guess_ns_per_byte * self.way.size_bytes
 
 
-def sides_of(near: Capture, far: Capture, ways: Ways, steps: list[Step]) -> list[Side]:
+def sides_of(near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[Step]) -> list[Side]:
     """Return both directions of two captures with their links, as far as the packets show them."""
     both = (ways.out, ways.back)
     measured = [spacing(way) for way in both]
@@ -438,7 +438,7 @@ def _zones(way: MatchedDirection, steps: list[Step]) -> list[tuple[int, int]]:
 
 
 def unqueued(
-    near: Capture, far: Capture, ways: Ways, sides: list[Side], steps: list[Step]
+    near: CaptureTables, far: CaptureTables, ways: Ways, sides: list[Side], steps: list[Step]
 ) -> tuple[Ways, Ways]:
     """Return the packets as if they had no length, and as if they had also found the link empty."""
     flat, free = [], []

@@ -22,7 +22,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.clock.model.estimate import Estimate
     from multitracer.tables import Array
 
@@ -96,7 +96,7 @@ class Ways:
     """B - A of the first matched packet."""
 
 
-def both_ways(a: Capture, b: Capture, *, whole: bool = False) -> Ways:
+def both_ways(a: CaptureTables, b: CaptureTables, *, whole: bool = False) -> Ways:
     """Return the packets that both captures hold, by direction; of long ones runs of them, or the `whole`.
 
     Raises
@@ -138,7 +138,7 @@ def both_ways(a: Capture, b: Capture, *, whole: bool = False) -> Ways:
     return Ways(out, back, first_ns, base_ns)
 
 
-def _signs(a: Capture, rows: Array, difference: Array) -> Array:
+def _signs(a: CaptureTables, rows: Array, difference: Array) -> Array:
     """Return +1 for packets from A's side, -1 for those to it, 0 where that is unknown.
 
     Of each pair of hosts the way round is taken in which a packet and the next one back have both taken
@@ -158,7 +158,7 @@ def _signs(a: Capture, rows: Array, difference: Array) -> Array:
     return sign
 
 
-def _pairs_of_hosts(a: Capture) -> tuple[Array, Array]:
+def _pairs_of_hosts(a: CaptureTables) -> tuple[Array, Array]:
     """Return for each flow the number of its pair of hosts, and whether its end a is the pair's second.
 
     Several connections of the same two hosts agree on the way; between equal addresses, ports decide.
@@ -186,7 +186,7 @@ _LONGEST_DELAY_NS = 10 * NS_PER_S
 """A packet that was under way for longer may be drawn in the wrong interval; no number rests on it."""
 
 
-def with_packets(estimates: Sequence[Estimate], near: Capture, far: Capture) -> list[Estimate]:
+def with_packets(estimates: Sequence[Estimate], near: CaptureTables, far: CaptureTables) -> list[Estimate]:
     """Return estimates of two captures with the packets that each covers, where they have none yet."""
     if all(estimate.points is not None for estimate in estimates):
         return list(estimates)

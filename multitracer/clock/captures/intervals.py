@@ -17,7 +17,7 @@ from multitracer.tables import NOT_A_TIME
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.clock.model.estimate import Estimate
     from multitracer.clock.model.skew_posterior import Cloud
     from multitracer.tables import Array
@@ -286,12 +286,12 @@ class _Direction:
         return self._mean[1] - self._sign * skew * self._mean[0] - self.least_ns(skew)
 
 
-def slowed(capture: Capture, begin_ns: int, rate: float) -> Capture:
+def slowed(capture: CaptureTables, begin_ns: int, rate: float) -> CaptureTables:
     """Return a capture as a clock would have stamped it that runs slower, from an instant on.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
     begin_ns : int
         The stamp that stays as it is.
     rate : float

@@ -28,7 +28,7 @@ from multitracer.native import kernel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array, Table
 
 EXACT = ("ip_id", "seq", "ack", "payload_bytes", "flags", "tsval")
@@ -179,12 +179,12 @@ def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> 
     return paired, partner[paired]
 
 
-def is_long(near: Capture) -> bool:
+def is_long(near: CaptureTables) -> bool:
     """Return whether `match` looks only at runs of the packets, by default."""
     return len(near.segments) > _MOST_ROWS
 
 
-def match(near: Capture, far: Capture, *, whole: bool = False) -> tuple[Array, Array]:
+def match(near: CaptureTables, far: CaptureTables, *, whole: bool = False) -> tuple[Array, Array]:
     """Return the rows of the packets that both captures hold, in order of the near capture's rows.
 
     Of captures of more than some hundred thousand packets, runs of a thousand in a row at even distances are
@@ -192,7 +192,7 @@ def match(near: Capture, far: Capture, *, whole: bool = False) -> tuple[Array, A
 
     Parameters
     ----------
-    near, far : Capture
+    near, far : CaptureTables
         Any two captures; their clocks do not matter.
     whole : bool
         Whether to match all packets of long captures, too.
@@ -301,12 +301,12 @@ _TCP_BYTES, _TIMESTAMP_BYTES, _SACK_BYTES, _SACK_BLOCK_BYTES = 20, 12, 4, 8
 """RFC 9293, 3.1; RFC 7323, 3.2 with two NOPs; RFC 2018, 3 with two NOPs."""
 
 
-def ip_lengths(capture: Capture, rows: Array) -> Array:
+def ip_lengths(capture: CaptureTables, rows: Array) -> Array:
     """Return the length of each IP packet, with the options that its segment shows.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
     rows : ndarray of int64, shape (n,)
         Rows of its segments.
 
@@ -325,7 +325,7 @@ def ip_lengths(capture: Capture, rows: Array) -> Array:
     return size.astype(np.float64)
 
 
-def _syn_bytes(capture: Capture) -> Array:
+def _syn_bytes(capture: CaptureTables) -> Array:
     """Return the bytes of options that only SYN segments carry, in words of four."""
     extra = np.zeros(len(capture.segments), dtype=np.int64)
     options = capture.syn_options

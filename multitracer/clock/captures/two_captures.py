@@ -50,7 +50,7 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array
 
 # What would hold of two captures with some jumps: estimates, and how well they make sense of the packets.
@@ -129,7 +129,7 @@ _COARSE_NS = 50 * NS_PER_MS
 _NOTE = "stamps come in steps of {:,.0f} ms, which the error holds"
 
 
-def tick_ns(capture: Capture) -> int:
+def tick_ns(capture: CaptureTables) -> int:
     """Return the step in which a capture's stamps come, if it is a cut decimal or coarse; otherwise 0."""
     time_ns = capture.segments["time_ns"][:_LOOK]
     time_ns = time_ns[time_ns != NOT_A_TIME]
@@ -188,12 +188,12 @@ _CROSSED = (
 )
 
 
-def relate(near: Capture, far: Capture) -> list[Estimate]:
+def relate(near: CaptureTables, far: CaptureTables) -> list[Estimate]:
     """Return the relation of the far capture's clock to the near one's, an estimate for each interval.
 
     Parameters
     ----------
-    near, far : Capture
+    near, far : CaptureTables
         Two captures of the same connections. Exchanging them gives the inverse relation.
 
     Returns
@@ -211,12 +211,12 @@ def relate(near: Capture, far: Capture) -> list[Estimate]:
     return _related(near, far)
 
 
-def _is_second(near: Capture, far: Capture) -> bool:
+def _is_second(near: CaptureTables, far: CaptureTables) -> bool:
     """Return whether `near` takes the second place in the order in which any two captures are compared."""
     return _rank(near) > _rank(far)
 
 
-def _rank(capture: Capture) -> tuple[int, int, bytes]:
+def _rank(capture: CaptureTables) -> tuple[int, int, bytes]:
     times = capture.segments["time_ns"]
     return len(times), int(times[0]) if len(times) else 0, times[:1000].tobytes()
 
@@ -229,7 +229,7 @@ class _Offset:
     half_ns: float
 
 
-def _related(near: Capture, far: Capture) -> list[Estimate]:
+def _related(near: CaptureTables, far: CaptureTables) -> list[Estimate]:
     try:
         attempt = _usual(near, far)
     except ClockError:
@@ -241,19 +241,19 @@ def _related(near: Capture, far: Capture) -> list[Estimate]:
     return [_assuming(widened(estimate, coarse_ns)) for estimate in estimates]
 
 
-def _usual(near: Capture, far: Capture) -> Attempt:
+def _usual(near: CaptureTables, far: CaptureTables) -> Attempt:
     attempt = _attempt(near, far, both_ways(near, far))
     if is_long(near) and (len(attempt.estimates) > 1 or attempt.absurd_ns > 0):
         attempt = _attempt(near, far, both_ways(near, far, whole=True))  # where exactly was the jump?
     return attempt
 
 
-def _by_gross_rate(near: Capture, far: Capture, usual: Attempt | None) -> list[Estimate]:
+def _by_gross_rate(near: CaptureTables, far: CaptureTables, usual: Attempt | None) -> list[Estimate]:
     """Return what holds if one clock's rate is off by more than a quartz's; nothing if that explains no more.
 
     Parameters
     ----------
-    near, far : Capture
+    near, far : CaptureTables
     usual : Attempt, optional
         What holds if it is not; None if nothing does.
     """
@@ -272,7 +272,7 @@ def _by_gross_rate(near: Capture, far: Capture, usual: Attempt | None) -> list[E
     return []
 
 
-def _attempt(near: Capture, far: Capture, base: Ways) -> Attempt:
+def _attempt(near: CaptureTables, far: CaptureTables, base: Ways) -> Attempt:
     attempt = _with_jumps(near, far, base, *_jumps(near, far, base))
     if attempt.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
         other = _with_jumps(near, far, base, *_with_hidden(near, far, base, []))
@@ -285,7 +285,9 @@ def _assuming(e: Estimate) -> Estimate:
     return replace(e, notes=(*e.notes, SYMMETRY))
 
 
-def _with_jumps(near: Capture, far: Capture, base: Ways, steps: list[Step], ways: Ways) -> Attempt:
+def _with_jumps(
+    near: CaptureTables, far: CaptureTables, base: Ways, steps: list[Step], ways: Ways
+) -> Attempt:
     """Return what holds between these jumps, of the packets as they are and without them."""
     sides = sides_of(near, far, ways, steps)
     skew, error = skew_of(sides, steps)
@@ -310,7 +312,7 @@ def _quickest_ns(side: Side) -> float:
     return side.guess_ns_per_byte / (1.0 if side.spaced else _RATES_APART) * float(side.way.size_bytes.min())
 
 
-def _jumps(near: Capture, far: Capture, base: Ways) -> tuple[list[Step], Ways]:
+def _jumps(near: CaptureTables, far: CaptureTables, base: Ways) -> tuple[list[Step], Ways]:
     """Return the jumps, those that queues hide too, and the packets without them.
 
     Jumps that their neighbourhood told but vaguely give way to such as make sense of all packets.
@@ -324,7 +326,9 @@ def _jumps(near: Capture, far: Capture, base: Ways) -> tuple[list[Step], Ways]:
     return _with_hidden(near, far, base, steps)
 
 
-def _with_hidden(near: Capture, far: Capture, ways: Ways, steps: list[Step]) -> tuple[list[Step], Ways]:
+def _with_hidden(
+    near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[Step]
+) -> tuple[list[Step], Ways]:
     """Return these jumps and those found by what is impossible without them, and the packets without them."""
     jumps = list(steps)
     for step in steps:

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     Alone = Callable[[Stamps], Complaint | None]
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.clock.model.relation import ClockGraph
-    from multitracer.logs import LogSource, Point
+    from multitracer.logs import LogSource, PointTables
     from multitracer.tables import Table, Times
 
 _SURE_ERROR_S = 0.5  # half of the least distance between two faults (a leap second)
@@ -319,14 +319,14 @@ class Contradiction(NamedTuple):
     answers: int
 
 
-def contradiction(radio: Table, capture: Capture) -> Contradiction | None:
+def contradiction(radio: Table, capture: CaptureTables) -> Contradiction | None:
     """Return the first time in which a radio log says that no network served, while packets were answered.
 
     Parameters
     ----------
     radio : Table
         RADIO of one host, on the clock of its captures as far as is known.
-    capture : Capture
+    capture : CaptureTables
         Made at that host.
     """
     spans = list(_searching(radio))
@@ -340,7 +340,7 @@ def contradiction(radio: Table, capture: Capture) -> Contradiction | None:
     return None
 
 
-def no_service(name: str, point: str, radio: Table, capture: Capture) -> Complaint | None:
+def no_service(name: str, point: str, radio: Table, capture: CaptureTables) -> Complaint | None:
     """Return the complaint about a radio log whose times without service cannot be those of the packets.
 
     Parameters
@@ -348,7 +348,7 @@ def no_service(name: str, point: str, radio: Table, capture: Capture) -> Complai
     name, point : str
         The log and the capture, as the user knows them.
     radio : Table
-    capture : Capture
+    capture : CaptureTables
         Of the log's host.
     """
     contradicted = contradiction(radio, capture)
@@ -367,7 +367,7 @@ def no_service(name: str, point: str, radio: Table, capture: Capture) -> Complai
     )
 
 
-def _where_it_fits(radio: Table, capture: Capture) -> str:
+def _where_it_fits(radio: Table, capture: CaptureTables) -> str:
     """Return in words by which shifts all times without service have no answer; empty if that is open."""
     answered, spans = _Answered(capture), list(_searching(radio))
     first, last = answered.span_ns
@@ -409,7 +409,7 @@ def _searching(radio: Table) -> Iterator[tuple[int, int]]:
 class _Answered:
     """When which flow of a capture sent data, and acknowledged those of its counterpart."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: CaptureTables) -> None:
         segments = capture.segments
         rows = np.flatnonzero(segments["time_ns"] != NOT_A_TIME)
         self._rows = rows[np.argsort(segments["time_ns"][rows], kind="stable")]
@@ -451,7 +451,7 @@ _STAMPED = {"tcp": "tcp_state", "radio": "radio", "position": "position"}
 
 def examine_recording(
     source: LogSource,
-    captures: Sequence[tuple[Point, Capture]],
+    captures: Sequence[PointTables],
     hosts: dict[str, str],
     graph: ClockGraph,
     reference: Clock,
@@ -461,7 +461,7 @@ def examine_recording(
     Parameters
     ----------
     source : LogSource
-    captures : sequence of (Point, Capture)
+    captures : sequence of PointTables
     hosts : dict of str to str
         Capture point -> host.
     graph : ClockGraph
@@ -469,7 +469,7 @@ def examine_recording(
     reference : Clock
         Against which the others are held.
     """
-    logs = [Stamps.of_capture(point.name, capture) for point, capture in captures]
+    logs = [Stamps.of_capture(each.point.name, each.tables) for each in captures]
     alone = [complaint for log in logs for complaint in examine(log)]
     yield from alone
     complaints: dict[tuple[str, str], Complaint] = {}

@@ -19,7 +19,7 @@ from multitracer.words import count, duration, time_error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.clock.model.relation import Relation
     from multitracer.tables import Array, Times
 
@@ -33,11 +33,11 @@ class Stamps:
     name: str
     """The file or host, as the user knows it."""
     time_ns: Times
-    capture: Capture | None = None
+    capture: CaptureTables | None = None
     """Where they come from, if that is a capture: its directions and ACKs tell more."""
 
     @classmethod
-    def of_capture(cls, name: str, capture: Capture) -> Stamps:
+    def of_capture(cls, name: str, capture: CaptureTables) -> Stamps:
         """Return the stamps of a capture's TCP segments."""
         return cls(name, capture.segments["time_ns"], capture)
 
@@ -198,12 +198,12 @@ def _largest_flow(flow: Array, time_ns: Array) -> Array | None:
     return rows if sent.min() >= _TEETH else None
 
 
-def _address(capture: Capture, pair: int, *, b: bool) -> str:
+def _address(capture: CaptureTables, pair: int, *, b: bool) -> str:
     raw = capture.flows["address_b" if b else "address_a"][pair].tobytes()
     return str(ip_address(raw[:4] if capture.flows["ip_version"][pair] == 4 else raw))
 
 
-def _other_side(capture: Capture, pair: int) -> Array:
+def _other_side(capture: CaptureTables, pair: int) -> Array:
     """Return which segments come from the side of endpoint b of a pair; other pairs by the same addresses."""
     flows, flow = capture.flows, capture.segments["flow"]
     a, b = (flows[name] == flows[name][pair] for name in ("address_a", "address_b"))

@@ -21,7 +21,7 @@ from multitracer.errors import ClockError
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array, Table
 
     Columns = tuple[Array, Array, Array]
@@ -46,12 +46,12 @@ _SENT = ("packet_queued", "ppp_sent")
 _RECEIVED = ("ppp_received",)
 
 
-def relate_link(capture: Capture, events: Table) -> list[Estimate]:
+def relate_link(capture: CaptureTables, events: Table) -> list[Estimate]:
     """Return the relation of a link log to a capture at the same host.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
         Captured at the side whose log this is; clock `from`.
     events : Table
         `link_events`, their clock is `to`.
@@ -72,7 +72,7 @@ def relate_link(capture: Capture, events: Table) -> list[Estimate]:
     return [corridor(start, end, direction, method=LINK_PACKETS, slack_ns=_SLACK_NS)]
 
 
-def _shared(capture: Capture, events: Table, kind: str, direction: int) -> tuple[Array, Array, Array]:
+def _shared(capture: CaptureTables, events: Table, kind: str, direction: int) -> tuple[Array, Array, Array]:
     """Return (capture's stamp, log's stamp, direction) of the packets that events of a kind name."""
     rows = np.flatnonzero((events["event"] == kind) & (events["ip_id"] != NA) & (events["seq"] != NA))
     named = _names(events["ip_id"][rows], events["seq"][rows])
@@ -113,12 +113,12 @@ _VOTES, _MOST_READINGS = 3, 400
 """Readings that have to agree which ACK a count of acknowledged bytes stands for; how many are asked."""
 
 
-def relate_state(capture: Capture, state: Table) -> list[Estimate]:
+def relate_state(capture: CaptureTables, state: Table) -> list[Estimate]:
     """Return the relation of a log of TCP variables to a capture at the same host.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
         Captured at the host whose variables were read; clock `from`.
     state : Table
         `tcp_state`, its clock is `to`. Rows without `snd_una` are skipped.
@@ -169,7 +169,7 @@ def _connections(state: Table) -> list[Ends]:
     return sorted({(bytes(a), bytes(b), int(p), int(q)) for a, b, p, q in zip(*columns, strict=True)})
 
 
-def _of_connection(capture: Capture, state: Table, ends: Ends) -> Columns:
+def _of_connection(capture: CaptureTables, state: Table, ends: Ends) -> Columns:
     """Return (capture's stamp, log's stamp, direction) of the events in one connection's readings."""
     time, number = _acks(capture, ends)
     rows, una = _readings(state, ends, number)
@@ -227,7 +227,7 @@ def _origin(acked: Array, number: Array) -> int:
     return int(values[np.argmax(votes)]) if votes.max() >= _VOTES else 1 << 40
 
 
-def _acks(capture: Capture, ends: Ends) -> tuple[Array, Array]:
+def _acks(capture: CaptureTables, ends: Ends) -> tuple[Array, Array]:
     """Return when each ACK of something new was captured, and its number as int64, ascending."""
     local, remote, port, far_port = ends
     flows, segments = capture.flows, capture.segments
@@ -251,7 +251,7 @@ def _unwrapped(number: Array, origin: int) -> Array:
 
 
 def relations_of_logs(
-    source: LogSource, captures: Mapping[str, Capture], refused: list[str]
+    source: LogSource, captures: Mapping[str, CaptureTables], refused: list[str]
 ) -> Iterator[Relation]:
     """Yield how the clocks of logs from elsewhere relate to those of the captures.
 
@@ -274,8 +274,8 @@ def relations_of_logs(
 def _best(
     clock: Clock,
     tables: dict[str, Table],
-    captures: Mapping[str, Capture],
-    estimator: Callable[[Capture, dict[str, Table]], Found],
+    captures: Mapping[str, CaptureTables],
+    estimator: Callable[[CaptureTables, dict[str, Table]], Found],
     refused: list[str],
 ) -> Iterator[Relation]:
     """Yield the relation of a log to the capture that leaves the least uncertainty."""
@@ -291,15 +291,15 @@ def _best(
         refused += reasons
 
 
-def _of_state(capture: Capture, tables: dict[str, Table]) -> Found:
+def _of_state(capture: CaptureTables, tables: dict[str, Table]) -> Found:
     return relate_state(capture, tables["tcp_state"])
 
 
-def _of_link(capture: Capture, tables: dict[str, Table]) -> Found:
+def _of_link(capture: CaptureTables, tables: dict[str, Table]) -> Found:
     return relate_link(capture, tables["link_events"])
 
 
-def _of_radio(capture: Capture, tables: dict[str, Table]) -> Found:
+def _of_radio(capture: CaptureTables, tables: dict[str, Table]) -> Found:
     return relate_radio(capture, tables["radio"])
 
 

@@ -24,7 +24,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.logs import LogSource
     from multitracer.tables import Array, Table
 
@@ -142,12 +142,12 @@ _NEAR = 0.02
 """A host's clock is not farther from its nominal rate; a measured rate farther off is of another kind."""
 
 
-def relate_timestamps(capture: Capture, flow: int, *, delay_ns: float = 0.0) -> list[Estimate]:
+def relate_timestamps(capture: CaptureTables, flow: int, *, delay_ns: float = 0.0) -> list[Estimate]:
     """Return the relation of a sender's timestamp clock to the capture's, in ns since its first value.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
         Its clock is `from`.
     flow : int
         One direction of a connection, as in its segments: 2 x row in flows + direction.
@@ -205,7 +205,7 @@ _MODEM = "the modem's clock"
 
 
 def free_running_clocks(
-    source: LogSource, captures: Mapping[str, Capture], sender: str, refused: list[str]
+    source: LogSource, captures: Mapping[str, CaptureTables], sender: str, refused: list[str]
 ) -> Iterator[Relation]:
     """Yield the relations of these clocks by the hosts' captures and radio logs, as far as they exist.
 
@@ -240,7 +240,7 @@ def _one(
         yield Relation(Clock(host), Clock(host, domain), estimates)
 
 
-def _own_flow(capture: Capture, *, is_sender: bool) -> int | None:
+def _own_flow(capture: CaptureTables, *, is_sender: bool) -> int | None:
     """Return the flow of the largest connection that the host itself sent; None if it has no timestamps."""
     segments = capture.segments
     if not len(segments):

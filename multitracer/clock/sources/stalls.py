@@ -25,7 +25,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.tables import Array, Table
 
 STALLS = "radio stalls and ACK gaps"
@@ -264,12 +264,12 @@ _QUICK = 0.1
 """Quantile of the answers: the least may be a mistaken pair, the median stands in the queue."""
 
 
-def relate_radio(capture: Capture, radio: Table) -> list[Estimate]:
+def relate_radio(capture: CaptureTables, radio: Table) -> list[Estimate]:
     """Return the relation of a radio log's clock to a capture's at the data sender, by stalls alone.
 
     Parameters
     ----------
-    capture : Capture
+    capture : CaptureTables
         Its clock is `from`; of its flows the one with most payload counts.
     radio : Table
         `radio`, its clock is `to`.
@@ -299,7 +299,7 @@ def is_bad(radio: Table) -> Array:
     return none
 
 
-def acks_of_largest_flow(capture: Capture) -> tuple[Array, float]:
+def acks_of_largest_flow(capture: CaptureTables) -> tuple[Array, float]:
     """Return when the ACKs for the flow with most payload were captured, and its least round-trip time in ns.
 
     Returns

@@ -245,7 +245,7 @@ def full_segment(transfer: Transfer, sends: Sends) -> int:
 
 def offered_bytes(transfer: Transfer) -> int | None:
     """Return the payload that the receiver offered to take in a segment; None if that was not captured."""
-    directions = transfer.at_sender.part.analysis.directions
+    directions = transfer.at_sender.capture.analysis.directions
     offered = int(directions["mss_bytes"][2 * (transfer.at_sender.connection - 1) + (not transfer.reverse)])
     if offered == NA:
         return None
@@ -257,7 +257,7 @@ def _delays(
     transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None, full: int
 ) -> tuple[DelaySamples, int | None]:
     """Return the samples of delay, and the shortest round trip seen in them."""
-    analysis, connection = transfer.at_sender.part.analysis, transfer.at_sender.connection
+    analysis, connection = transfer.at_sender.capture.analysis, transfer.at_sender.connection
     one_way = _one_way(transfer, sends, segments)
     if one_way is not None:
         return one_way, analysis.shortest_rtt_ns(connection, reverse=bool(transfer.reverse))

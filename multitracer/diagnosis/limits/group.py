@@ -222,8 +222,8 @@ def longest_group(recording: Recording) -> list[tuple[int, int]]:
     Connections are those of the capture that holds the one with the most data. Those whose packets carry no
     time are left out; where all are so, or there is none, the answer is empty.
     """
-    part, _ = recording.chosen(None)
-    connections, directions = part.analysis.connections, part.analysis.directions
+    capture, _ = recording.chosen(None)
+    connections, directions = capture.analysis.connections, capture.analysis.directions
 
     # when each began, and when its last payload, or else segment, was seen
     begin, last = connections["start_ns"], directions["last_payload_ns"].reshape(-1, 2)
@@ -233,7 +233,7 @@ def longest_group(recording: Recording) -> list[tuple[int, int]]:
     timed = np.flatnonzero((begin != NOT_A_TIME) & (end >= begin))
 
     # those of one client and peer, by their addresses, in order of beginning
-    flow, flows = connections["forward_flow"][timed], part.capture.flows
+    flow, flows = connections["forward_flow"][timed], capture.tables.flows
     turned = (flow & 1).astype(bool)
     ends = flows["address_a"][flow >> 1], flows["address_b"][flow >> 1]
     client, peer = np.where(turned, ends[1], ends[0]), np.where(turned, ends[0], ends[1])
@@ -250,7 +250,7 @@ def longest_group(recording: Recording) -> list[tuple[int, int]]:
             if wall > longest:
                 best, longest = group.tolist(), wall
     ordered = sorted(best, key=lambda row: (begin[row] - end[row], row))
-    return [(part.offset + row + 1, int(begin[row])) for row in ordered]
+    return [(capture.offset + row + 1, int(begin[row])) for row in ordered]
 
 
 def group_of(recording: Recording) -> ConnectionGroup | None:

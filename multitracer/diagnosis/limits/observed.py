@@ -332,7 +332,7 @@ def weak_limits(transfer: Transfer, view: Viewpoint, *, coarse: bool = False) ->
 
 def window_scale_by(transfer: Transfer) -> WindowScaleBy:
     """Return how the scale of the receiver's window is known."""
-    directions = transfer.at_sender.part.analysis.directions
+    directions = transfer.at_sender.capture.analysis.directions
     receiver = 2 * (transfer.at_sender.connection - 1) + (not transfer.reverse)
     return WindowScaleBy(int(directions["window_shift_by"][receiver]))
 

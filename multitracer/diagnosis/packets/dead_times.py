@@ -135,7 +135,7 @@ class _Watch:
         self._transfer, self._tries = transfer, tries
         self._table, self._acks, self._time = transfer.sender, transfer.acks, transfer.time_ns
         self._view = SenderView(transfer)
-        number, analysis = transfer.at_sender.connection, transfer.at_sender.part.analysis
+        number, analysis = transfer.at_sender.connection, transfer.at_sender.capture.analysis
         agreed = analysis.directions["sack_permitted"][2 * (number - 1) : 2 * number].all()
         self._has_sacks = bool(agreed) or len(transfer.sacks) > 0
         self._soonest_ns = _SOONEST * int(transfer.rtt_ns.min()) if len(transfer.rtt_ns) else 0.0

@@ -281,7 +281,7 @@ def _of_session(folder: Path, traffic: ScenarioTraffic, seconds: float) -> RigRa
     frames = {log.host: table for log, table in recording.tables("link", "link_frames") if len(table)}
     if frames:
         return _of_errors(folder.name, link_error_trace(frames), traffic, seconds, base)
-    if not recording.parts:
+    if not recording.captures:
         raise InputError(f"{folder}: no radio: neither a link's log nor a capture; name another session")
     delivered = recorded_capacity(recording, *recording.chosen(None))
     return _of_capacity(folder.name, delivered.trace, traffic, seconds)

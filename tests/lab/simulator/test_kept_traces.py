@@ -143,4 +143,4 @@ def test_a_trace_never_takes_the_place_of_a_log(tmp_path: Path) -> None:
         assert (
             load_scenario(str(into / "scenario.toml")).link == load_scenario(str(folder / "mine.toml")).link
         )
-        assert len(read(into).parts) == 2
+        assert len(read(into).captures) == 2

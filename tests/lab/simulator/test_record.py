@@ -175,7 +175,7 @@ def test_tshark_finds_the_checksum_errors_of_the_summary(folder: Path) -> None:
 
 def test_the_session_opens_and_its_truth_is_not_a_capture_point(typical: Path) -> None:
     session = read(typical)
-    assert [part.point.name for part in session.parts] == ["mobile", "fixed"]
+    assert [capture.point.name for capture in session.captures] == ["mobile", "fixed"]
     assert session.warnings == []
 
 
@@ -334,7 +334,7 @@ def test_an_interrupted_run_leaves_a_folder_that_opens(
     manifest = read_manifest(tmp_path / "cut")
     assert manifest is not None
     assert {run.outcome for run in manifest.collectors} == {None}
-    assert len(read(tmp_path / "cut").parts) == 2
+    assert len(read(tmp_path / "cut").captures) == 2
 
 
 REAL_SOURCES = (

@@ -37,7 +37,7 @@ def samples_of(name: str) -> list[tuple[int, int, int, int]]:
     As the kernel samples: from the first segment acknowledged, unless one of them was resent; then from the
     echoed timestamp, which is that of the copy that filled the hole.
     """
-    (capture,) = (c for point, c in read(SAMPLES / name).captures if point.name == "mobile")
+    (capture,) = (c.tables for c in read(SAMPLES / name).captures if c.point.name == "mobile")
     columns = (capture.segments[n].tolist() for n in ("time_ns", "flow", "seq", "ack", "payload_bytes"))
     rows = list(zip(*columns, strict=True))
     isn, stamped = rows[0][2], bool(capture.segments["tsval"].any())
@@ -244,7 +244,7 @@ def test_a_refused_segment_with_nothing_under_way_is_tried_again() -> None:
 
 def test_acks_wait_as_the_kernels_do() -> None:
     """The first nine, half a window, do not; the next waits 40 ms, each that waits in vain twice as long."""
-    captures = {point.name: c for point, c in read(SAMPLES / "fig4-slow-start").captures}
+    captures = {c.point.name: c.tables for c in read(SAMPLES / "fig4-slow-start").captures}
     flow, time_ns, size = (captures["fixed"].segments[n] for n in ("flow", "time_ns", "payload_bytes"))
     arrived = time_ns[(flow == 0) & (size > 0)][:15]
     answered = time_ns[(flow == 1)][1:16]

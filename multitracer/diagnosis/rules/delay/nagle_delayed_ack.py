@@ -44,7 +44,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
     # the small segments that left with the ACK of a small one, and how long that was delayed
     payload, time_ns = table["payload_bytes"], table["time_ns"]
-    number, directions = transfer.at_sender.connection, transfer.at_sender.part.analysis.directions
+    number, directions = transfer.at_sender.connection, transfer.at_sender.capture.analysis.directions
     announced = directions["mss_bytes"][2 * (number - 1) : 2 * number]
     announced = announced[announced > 0]  # the smaller one holds for both
     full = int(announced.min()) if len(announced) else max(int(transfer.payload_bytes.max()), _MSS)

@@ -59,7 +59,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 def _has_company(diagnosis: Diagnosis) -> bool:
     """Return whether other connections of the capture carried data to the same host meanwhile."""
     transfer = diagnosis.transfer
-    analysis, flows = transfer.at_sender.part.analysis, transfer.at_sender.part.capture.flows
+    analysis, flows = transfer.at_sender.capture.analysis, transfer.at_sender.capture.tables.flows
     table, own = analysis.connections, transfer.at_sender.connection - 1
     meets = (table["start_ns"] <= table["end_ns"][own]) & (table["end_ns"] >= table["start_ns"][own])
     flow = table["forward_flow"]

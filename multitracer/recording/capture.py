@@ -1,4 +1,4 @@
-"""One capture point of a recording with its analysis."""
+"""What was captured at one point of a recording, with its analysis."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from multitracer.analysis import Analysis
-    from multitracer.capture import Capture
+    from multitracer.capture import CaptureTables
     from multitracer.logs import Point
 
 
 @dataclass(frozen=True)
-class PointCapture:
+class Capture:
     """One point's capture; its length is the number of its connections.
 
     Parameters
     ----------
     point : Point
-    capture : Capture
-    before : PointCapture, optional
-        The part whose connections are numbered before these.
+    tables : CaptureTables
+    before : Capture, optional
+        The capture whose connections are numbered before these.
     known : Analysis, optional
         What is known of the connections already; by default they are analysed when they are asked for.
     """
 
     point: Point
-    capture: Capture
-    before: PointCapture | None = None
+    tables: CaptureTables
+    before: Capture | None = None
     known: Analysis | None = None
 
     @cached_property
@@ -38,16 +38,16 @@ class PointCapture:
             return self.known
         from multitracer.analysis import analyse  # noqa: PLC0415  # numbers that the kernel counted need none
 
-        return analyse(self.capture)
+        return analyse(self.tables)
 
     @cached_property
     def offset(self) -> int:
-        """Connections of the parts before: connection n of this analysis is number offset + n in all."""
+        """Connections of the captures before: connection n of this analysis is number offset + n in all."""
         return 0 if self.before is None else self.before.offset + len(self.before)
 
-    def behind(self, before: PointCapture | None) -> PointCapture:
-        """Return the same capture, its connections numbered after those of another part."""
-        return PointCapture(self.point, self.capture, before, self.analysis)
+    def behind(self, before: Capture | None) -> Capture:
+        """Return the same capture, its connections numbered after those of another one."""
+        return Capture(self.point, self.tables, before, self.analysis)
 
     def __len__(self) -> int:
         return len(self.analysis.connections)
