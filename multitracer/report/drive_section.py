@@ -34,8 +34,6 @@ from multitracer.words import count, duration, moment, printable, rate
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from multitracer.analysis.mobility.route import Route
-    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.road import Road
     from multitracer.recording.surroundings import Surroundings
     from multitracer.recording.transfer import Transfer
@@ -95,29 +93,28 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
     try:
         table = road.stretches
     except InputError as error:  # times of two clocks: the page still shows the rest
-        return element(
-            "section",
-            element("h2", _TITLE),
-            element("p", f"Nothing can be said: {printable(str(error))}.", class_="lead"),
-        )
+        why = f"Nothing can be said: {printable(str(error))}."
+        return element("section", element("h2", _TITLE), element("p", why, class_="lead"))
     cells = [] if road.phone is None else [cell_name(row) for row in road.cells(road.phone).rows()]
-    shown = table.take(np.arange(min(len(table), _MOST_STRETCHES)))
+    shown = table.take(slice(_MOST_STRETCHES))
     items = [element("li", _stretch(row, cells, origin_ns, speed)) for row in shown.rows()]
-    rest = (
-        element("li", f"and {len(table) - _MOST_STRETCHES:,} more") if len(table) > _MOST_STRETCHES else None
+    left = len(table) - len(items)
+    other_time = "" if road.is_of_the_packets else _OF_ANOTHER_TIME
+    of_drive = which_phone(road.part.phones) if len(road.part.phones) > 1 else ""
+    of_drive = f"{of_drive[:1].upper()}{of_drive[1:]}." if of_drive else ""
+    lead = " ".join(filter(None, (_answer(road), other_time, road.surroundings.doubts, of_drive)))
+    rest = element("li", f"and {left:,} more") if left else None
+    folded = element(
+        "details",
+        element("summary", f"{len(items) - _FIRST} more that cost less"),
+        element("ol", items[_FIRST:], rest, class_="findings", start=_FIRST + 1),
     )
     return element(
         "section",
         element("h2", _TITLE),
-        element("p", printable(_lead(road)), class_="lead"),
+        element("p", printable(lead), class_="lead"),
         element("ol", items[:_FIRST], class_="findings") if items else None,
-        element(
-            "details",
-            element("summary", f"{len(items) - _FIRST} more that cost less"),
-            element("ol", items[_FIRST:], rest, class_="findings", start=_FIRST + 1),
-        )
-        if len(items) > _FIRST
-        else None,
+        folded if len(items) > _FIRST else None,
         element("p", _how(road, origin_ns, speed), class_="muted"),
         class_="stretches long",
     )
@@ -133,19 +130,6 @@ def stretches_fold(road: Road, *, origin_ns: int, speed: float) -> Markup | None
     except InputError:
         note = ""
     return fold(_TITLE, section, note=note, id="stretches")
-
-
-def _lead(road: Road) -> str:
-    """Return the answer, what makes its times doubtful, and which drive it is of if the logs hold several."""
-    other = "" if road.is_of_the_packets else _OF_ANOTHER_TIME
-    return " ".join(filter(None, (_answer(road), other, road.surroundings.doubts, _other_drives(road))))
-
-
-def _other_drives(road: Road) -> str:
-    """Return which phone and drive the answer is of, if the logs hold others."""
-    phones = road.part.phones
-    words = which_phone(phones) if len(phones) > 1 else ""
-    return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
 def _answer(road: Road) -> str:
@@ -169,25 +153,20 @@ def _answer(road: Road) -> str:
     return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}."
 
 
-def _seconds(number: int) -> str:
-    return f"{count(number, 'second')} {'is' if number == 1 else 'are'}"
-
-
 def _how(road: Road, origin_ns: int, speed: float) -> str:
     """Return how a second was judged."""
     facts = road.stretches.provenance
     judged = facts.get("judged_s", {})
     words = [] if road.shown_ns == (None, None) else [_OF_A_PART]
+    were = {name: f"{count(n, 'second')} {'is' if n == 1 else 'are'}" for name, n in judged.items()}
     if judged.get("by rate"):
         poor, typical = rate(facts["poor_bps"]), rate(facts["typical_bps"])
         words.append(
-            f"{_seconds(judged['by rate'])} judged by the rate: less than {poor}, a fifth of what is typical "
+            f"{were['by rate']} judged by the rate: less than {poor}, a fifth of what is typical "
             f"here ({typical}), is bad."
         )
     if judged.get("by radio"):
-        words.append(
-            f"{_seconds(judged['by radio'])} judged by the radio alone: nothing shows that data were wanted."
-        )
+        words.append(f"{were['by radio']} judged by the radio alone: nothing shows that data were wanted.")
     if facts.get("slow_s"):
         begin_s = (facts["slow_longest_ns"] - origin_ns) * speed / NS_PER_S
         longest = duration(facts["slow_longest_s"] * NS_PER_S)
@@ -208,6 +187,7 @@ def _how(road: Road, origin_ns: int, speed: float) -> str:
 
 
 def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[Markup | None]:
+    """Return a bad stretch: cause, button, place, evidence, and when the cause was there."""
     begin_s, end_s = ((row[name] - origin_ns) * speed / NS_PER_S for name in ("begin_ns", "end_ns"))
     ends = {
         "data_from": f"{begin_s - _ROOM_S:.3f}",
@@ -215,59 +195,42 @@ def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[M
         "data_mark_from": f"{begin_s:.3f}",
         "data_mark_to": f"{end_s:.3f}",
     }
+    place = [f"at {row['lat_deg']:.5f}, {row['lon_deg']:.5f}"] if _is_known(row["lat_deg"]) else []
+    if _is_known(row["begin_m"]) and _is_known(row["end_m"]):
+        length = row["end_m"] - row["begin_m"]
+        place.append(f"{row['begin_m'] / _KILOMETRE_M:.1f} km along the route, {length:.0f} m long")
+    place += [cells[row["cell"]]] if row["cell"] not in (None, NA) else []
+    if _is_known(row["throughput_bps"]) and _is_known(row["typical_bps"]):
+        place.append(f"{rate(row['throughput_bps'])} instead of {rate(row['typical_bps'])}")
+    evidence = f"Evidence: {row['evidence']}." if row["evidence"] else ""
+    evidence += f" To tell, record: {row['missing']}." if row["missing"] else ""
     return [
         element("strong", _CAUSES[row["cause"]]),
         element("span", f" {duration(row['seconds'] * NS_PER_S)} from {begin_s:.0f} s on ", class_="muted"),
         element("button", "Show", type="button", data_show="0", **ends),
-        element("p", printable(_place(row, cells))),
-        element("p", printable(_evidence(row))),
-        element("p", words) if (words := when_of_the_cause(row)) else None,
+        element("p", printable("; ".join(place))),
+        element("p", printable(evidence)),
+        element("p", words) if (words := _when_of_the_cause(row)) else None,
     ]
 
 
-def when_of_the_cause(row: Row) -> str:
-    """Return the duration of a cause, and the rate before and after; empty if unknown.
-
-    Parameters
-    ----------
-    row : dict
-        Row of STRETCHES.
-    """
+def _when_of_the_cause(row: Row) -> str:
+    """Return the duration of a cause, and the rate before and after; empty if unknown."""
     begin, end = ((row[name], row[f"cause_{name}"]) for name in ("begin_ns", "end_ns"))
     if any(time in (None, NOT_A_TIME) for time in (*begin, *end)):
         return ""
-    words = [f"The cause lasted {_tenths(end[1] - begin[1])}"]
+    words = [f"The cause lasted {(end[1] - begin[1]) / NS_PER_S:.1f} s"]
     if row["cause_within_s"] >= _SEEN_S:
         words[0] += f" (begin and end known within {row['cause_within_s']:.1f} s)"
     if not _is_known(row["lost_s"]):  # judged by the radio alone: no rate was looked at
         return f"{words[0]}."
     if (lead := begin[0] - begin[1]) >= NS_PER_S:
-        words.append(f"the rate fell {_tenths(lead)} after it began")
+        words.append(f"the rate fell {lead / NS_PER_S:.1f} s after it began")
     if (late := end[0] - end[1]) >= NS_PER_S:
-        words.append(f"the rate rose again {_tenths(late)} after it ended")
+        words.append(f"the rate rose again {late / NS_PER_S:.1f} s after it ended")
     elif late <= -NS_PER_S:
-        words.append(f"the rate rose again {_tenths(-late)} before it ended")
+        words.append(f"the rate rose again {-late / NS_PER_S:.1f} s before it ended")
     return "; ".join(words) + "."
-
-
-def _tenths(ns: int) -> str:
-    return f"{ns / NS_PER_S:.1f} s"
-
-
-def _place(row: Row, cells: list[str]) -> str:
-    words = [f"at {row['lat_deg']:.5f}, {row['lon_deg']:.5f}"] if _is_known(row["lat_deg"]) else []
-    if _is_known(row["begin_m"]) and _is_known(row["end_m"]):
-        length = row["end_m"] - row["begin_m"]
-        words.append(f"{row['begin_m'] / _KILOMETRE_M:.1f} km along the route, {length:.0f} m long")
-    words += [cells[row["cell"]]] if row["cell"] not in (None, NA) else []
-    if _is_known(row["throughput_bps"]) and _is_known(row["typical_bps"]):
-        words.append(f"{rate(row['throughput_bps'])} instead of {rate(row['typical_bps'])}")
-    return "; ".join(words)
-
-
-def _evidence(row: Row) -> str:
-    shown = f"Evidence: {row['evidence']}." if row["evidence"] else ""
-    return shown + (f" To tell, record: {row['missing']}." if row["missing"] else "")
 
 
 def _is_known(value: float | None) -> bool:
@@ -299,76 +262,56 @@ def route_map(
     """
     if road.route is None:
         return None
-    limits = [] if road.diagnosis is None else [_limits(road.diagnosis)]
-    events = [*_markers(road.surroundings), *_outages(road), *_handovers(road), *_gaps(road.route)]
+    limits: list[Stretches] = []
+    events: list[RouteEvent] = []
+    if road.diagnosis is not None:
+        cells = road.diagnosis.limited.cells
+        words, colours = [limit.label for limit in Limit], [LIMITS[limit] for limit in Limit]
+        code = cells.limit.astype(np.int64)
+        limits.append(Stretches("What limited it", words, colours, cells.begin, cells.end, code))
+    for placed in road.surroundings.markers:
+        times = placed.table["time_ns"].tolist()
+        for time_ns, note in zip(times, placed.table["note"].tolist(), strict=True):
+            events.append(RouteEvent(time_ns, "marker", note or "marked"))
+    begins, ends = ([], []) if road.outages is None else (each.tolist() for each in road.outages)
+    for begin, end in zip(begins, ends, strict=True):
+        events.append(RouteEvent(begin, "outage", f"nothing came through for {duration(end - begin)}"))
+    handovers = road.phones[0].handovers.take(slice(_MOST_EVENTS)).rows() if road.phones else ()
+    for row in handovers:
+        change = f"{row['kind']}, {_cell_at(row, 'source')} to {_cell_at(row, 'target')}"
+        judged = _judged(row)
+        events.append(RouteEvent(row["time_ns"], "handover", f"{change}; {judged}" if judged else change))
+    gaps = zip(road.route.gaps["begin_ns"].tolist(), road.route.gaps["reason"].tolist(), strict=True)
+    events += [RouteEvent(begin, "gap", reason) for begin, reason in islice(gaps, _MOST_EVENTS)]
     everything = {**road.surroundings.series, **series}
     return drawn_route(MappedDrive(road.route, everything, limits, events, origin_ns, speed, base))
 
 
 def tcp_on_the_road(transfer: Transfer) -> dict[str, Table]:
-    """Return the series of a connection that can colour a route, as recorded: its goodput and round trips."""
-    segments, reverse = transfer.sender, transfer.reverse
+    """Return the series of a connection that can colour a route, as recorded.
+
+    These are its round trips, and TcpSnd_goodput in bit/s: what was acknowledged in each second.
+    """
+    segments, reverse, label = transfer.sender, transfer.reverse, "TcpSnd_goodput"
     acked = packet_series(segments, reverse=reverse, at="Snd")["TcpSnd_ack"]
+    time_ns, highest = acked["time_ns"], np.maximum.accumulate(acked["value"])
+    shown = {}
+    if len(time_ns) > 1 and time_ns[-1] - time_ns[0] <= _LONGEST_NS:
+        edges = np.arange(time_ns[0], time_ns[-1] + NS_PER_S, NS_PER_S)
+        last = np.searchsorted(time_ns, edges, side="right") - 1
+        rate = np.diff(highest[last]) * BITS_PER_BYTE
+        doc = "acknowledged in the second that begins here"
+        shown[label] = series_table(label, edges[:-1], rate, unit="bit/s", doc=doc)
     samples = transfer.at_sender.capture.analysis.rtt_samples(transfer.at_sender.connection)
-    return _goodput(acked) | rtt_series(samples, reverse=reverse)
+    return shown | rtt_series(samples, reverse=reverse)
 
 
 _LONGEST_NS = 10 * 86_400 * NS_PER_S
 """Maximum duration of a transfer on a map; a longer one has wrong times, and would need too much memory."""
 
 
-def _goodput(acked: Table) -> dict[str, Table]:
-    """Return TcpSnd_goodput, in bit/s: what was acknowledged in each second of the transfer."""
-    time_ns, highest = acked["time_ns"], np.maximum.accumulate(acked["value"])
-    if len(time_ns) < 2 or time_ns[-1] - time_ns[0] > _LONGEST_NS:
-        return {}
-    edges = np.arange(time_ns[0], time_ns[-1] + NS_PER_S, NS_PER_S)
-    last = np.searchsorted(time_ns, edges, side="right") - 1
-    rate = np.diff(highest[last]) * BITS_PER_BYTE
-    doc = "acknowledged in the second that begins here"
-    return {"TcpSnd_goodput": series_table("TcpSnd_goodput", edges[:-1], rate, unit="bit/s", doc=doc)}
-
-
-def _limits(diagnosis: Diagnosis) -> Stretches:
-    cells = diagnosis.limited.cells
-    words = [limit.label for limit in Limit]
-    colours = [LIMITS[limit] for limit in Limit]
-    code = cells.limit.astype(np.int64)
-    return Stretches("What limited it", words, colours, cells.begin, cells.end, code)
-
-
-def _outages(road: Road) -> list[RouteEvent]:
-    begins, ends = ([], []) if road.outages is None else (each.tolist() for each in road.outages)
-    return [
-        RouteEvent(begin, "outage", f"nothing came through for {duration(end - begin)}")
-        for begin, end in zip(begins, ends, strict=True)
-    ]
-
-
-def _gaps(route: Route) -> list[RouteEvent]:
-    """Return the gaps of a route, each at the last position before it."""
-    gaps = zip(route.gaps["begin_ns"].tolist(), route.gaps["reason"].tolist(), strict=True)
-    return [RouteEvent(begin_ns, "gap", reason) for begin_ns, reason in islice(gaps, _MOST_EVENTS)]
-
-
-def _handovers(road: Road) -> list[RouteEvent]:
-    if not road.phones:
-        return []
-    changes = road.phones[0].handovers
-    shown = changes.take(np.arange(min(len(changes), _MOST_EVENTS)))
-    return [RouteEvent(row["time_ns"], "handover", change_words(row)) for row in shown.rows()]
-
-
 _MOST_EVENTS = 5_000
 """Maximum handovers on a map: a hostile log may claim any number."""
-
-
-def _markers(surroundings: Surroundings) -> list[RouteEvent]:
-    return [
-        RouteEvent(int(time_ns), "marker", note or "marked")
-        for placed in surroundings.markers
-        for time_ns, note in zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
-    ]
 
 
 def drive_picture(surroundings: Surroundings, *, origin_ns: int) -> Markup | None:
@@ -403,15 +346,6 @@ def drive_figure_documents(
 
 def drive_summary(surroundings: Surroundings) -> Markup:
     """Return what was recorded, in a sentence, of a recording without packets."""
-    return element(
-        "section", element("h2", "Summary"), element("p", printable(_sentence(surroundings)), class_="lead")
-    )
-
-
-_UNANSWERED = "What limited a transfer, and what was lost, they do not tell: capture its packets, too."
-
-
-def _sentence(surroundings: Surroundings) -> str:
     phones = surroundings.phones
     readings = len(phones[0].radio) if phones else 0
     facts = [f"{count(readings, 'reading')} of the radio"] if readings else []
@@ -427,7 +361,11 @@ def _sentence(surroundings: Surroundings) -> str:
     doubt = f" {surroundings.doubts}" if surroundings.doubts else ""
     without = "TCP connection was" if surroundings.recording.captures else "packets were"
     logs = "logs of this drive" if drives_beside(phones) else "logs"
-    return f"No {without} captured. The {logs} hold {what}{begin}. {_UNANSWERED}{doubt}"
+    sentence = f"No {without} captured. The {logs} hold {what}{begin}. {_UNANSWERED}{doubt}"
+    return element("section", element("h2", "Summary"), element("p", printable(sentence), class_="lead"))
+
+
+_UNANSWERED = "What limited a transfer, and what was lost, they do not tell: capture its packets, too."
 
 
 _MOST = 200
@@ -487,7 +425,7 @@ def cells_section(cells: Table, notes: Sequence[str]) -> Markup | None:
     """
     if not len(cells):
         return None
-    rows = [_cell(row) for row in cells.take(np.arange(min(len(cells), _MOST))).rows()]
+    rows = [_cell(row) for row in cells.take(slice(_MOST)).rows()]
     named = int(((cells["cell_id"] != NA) | (cells["physical_cell_id"] != NA)).sum())
     title = count(named, "serving cell") if named else "Serving cells that no log names"
     notes = [*notes, *([] if named else [_NAMELESS])]
@@ -510,9 +448,7 @@ def changes_section(changes: Table, *, origin_ns: int, speed: float) -> Markup |
     """Return the table of the changes of the serving cell, in order of time; None without any."""
     if not len(changes):
         return None
-    rows = [
-        _change(row, origin_ns, speed) for row in changes.take(np.arange(min(len(changes), _MOST))).rows()
-    ]
+    rows = [_change(row, origin_ns, speed) for row in changes.take(slice(_MOST)).rows()]
     rest = f"The first {_MOST} are shown; `export tables` writes all." if len(changes) > _MOST else ""
     return fold(
         f"{count(len(changes), 'change')} of the serving cell",
@@ -521,13 +457,6 @@ def changes_section(changes: Table, *, origin_ns: int, speed: float) -> Markup |
         id="changes",
         class_="long",
     )
-
-
-def change_words(row: Row) -> str:
-    """Return a change of the serving cell in a few words, for a mark on the map."""
-    judged = _judged(row)
-    ends = f"{row['kind']}, {_cell_at(row, 'source')} to {_cell_at(row, 'target')}"
-    return f"{ends}; {judged}" if judged else ends
 
 
 def _table(heads: Sequence[tuple[str, bool, str]], rows: list[Markup], caption: str) -> Markup:
@@ -556,7 +485,9 @@ def _cell(row: Row) -> Markup:
         "tr",
         element("td", printable(cell_name(row))),
         _number(row["seconds"], lambda s: duration(s * NS_PER_S)),
-        _number(row["distance_m"], _way),
+        _number(
+            row["distance_m"], lambda m: f"{m:.0f} m" if m < _KILOMETRE_M else f"{m / _KILOMETRE_M:.1f} km"
+        ),
         _spread(row, ("rsrp", "rscp", "rssi"), "dbm", "dBm"),
         _spread(row, ("sinr", "rsrq"), "db", "dB"),
         _number(row["throughput_median_bps"], rate),
@@ -613,7 +544,3 @@ def _spread(row: Row, names: Sequence[str], unit: str, words: str) -> Markup:
     return _number(
         row[f"{name}_median_{unit}"], lambda m: f"{shown}{m:.0f} {words} ({low:.0f} to {high:.0f})"
     )
-
-
-def _way(metres: float) -> str:
-    return f"{metres:.0f} m" if metres < _KILOMETRE_M else f"{metres / _KILOMETRE_M:.1f} km"

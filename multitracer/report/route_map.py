@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.mobility.route import EARTH_M
-from multitracer.figures.palette import MISSING, SCALES, Scale
+from multitracer.figures.palette import MISSING, SCALES
 from multitracer.figures.series import BREAK
 from multitracer.report.base_map import base_document
 from multitracer.report.markup import Markup, element
@@ -126,7 +126,13 @@ def map_document(drive: MappedDrive) -> Document | None:
 
 def drawn_route(drive: MappedDrive) -> DrawnRoute | None:
     """Return the map for `map.js` and as static SVG; None for a route with fewer than two positions."""
-    time_ns = _times(drive)
+    # the times of the route, and of the readings of all series but TCP's
+    own = [drive.route.table["time_ns"]]
+    own += [table["time_ns"] for label, table in drive.series.items() if label.startswith("Radio_")]
+    own += [np.array([event.time_ns for event in drive.events], np.int64)]
+    time_ns: Times = np.unique(np.concatenate(own))
+    if len(time_ns) > MOST_POINTS:
+        time_ns = time_ns[np.linspace(0, len(time_ns) - 1, MOST_POINTS).astype(np.int64)]
     places = drive.route.at(time_ns)
     known = np.isfinite(places.lat_deg)
     if int(known.sum()) < 2:
@@ -143,16 +149,19 @@ def drawn_route(drive: MappedDrive) -> DrawnRoute | None:
         "along": np.rint(places.distance_m[known] / _UNIT_M).astype(np.int64),
         "joined": joined.astype(np.int64),
     }
+    quantities = _quantities(drive, time_ns)
+    nothing = Coloured("nothing: no quantity was recorded", (), (), np.full(len(time_ns), -1))
+    first = quantities[0][1] if quantities else nothing
     track = pack_columns(columns) | {"tick_s": _TICK_NS / NS_PER_S, "unit_m": _UNIT_M}
     base = None if drive.base is None else base_document(drive.base, plane.metres, (east, north))
     document = {
         "track": track,
-        "quantities": [*_of_series(drive, time_ns), *_of_stretches(drive, time_ns)],
+        "quantities": [document for document, _ in quantities],
         "events": _events(drive, plane),
         "missing": MISSING,
         "base": base,
     }
-    still = picture(east, north, joined, _first_quantity(drive, time_ns))
+    still = picture(east, north, joined, first)
     stood = "All positions are at one place. " if not (columns["x"].any() or columns["y"].any()) else ""
     return DrawnRoute(document, still, f"{stood}{left_out_words(drive.route)}".rstrip())
 
@@ -188,31 +197,27 @@ def left_out_words(route: Route) -> str:
     return " ".join(words)
 
 
-def _first_quantity(drive: MappedDrive, time_ns: Times) -> Coloured:
-    """Return what colours the route at first: the first quantity that the map offers."""
-    for label in drive.quantities:
-        scale, value = SCALES[label], held(drive.series[label], time_ns)
-        if np.isfinite(value).any():
-            title = f"{scale.title}, {scale.unit}" if scale.unit else scale.title
-            return Coloured(title, scale.words(), scale.colours, scale.classes(value))
-    for each in drive.stretches:
-        if len(each.begin_ns):
-            return Coloured(each.title, each.words, each.colours, each.classes(time_ns))
-    return Coloured("nothing: no quantity was recorded", (), (), np.full(len(time_ns), -1))
-
-
 def map_section(drawn: DrawnRoute) -> Markup:
     """Return the section in which `map.js` draws the document."""
     document = drawn.document
     titles = [each["title"] for each in document["quantities"]]
     kinds = [kind for kind in KINDS if any(event["kind"] == kind for event in document["events"])]
     options = [element("option", title, value=number) for number, title in enumerate(titles)]
+    boxes = [
+        element("label", box, f" {KINDS[kind]}", class_="choice")
+        for kind in kinds
+        for box in [element("input", type="checkbox", checked=True, data_kind=kind)]
+    ]
+    buttons = [
+        element("button", sign, type="button", data_map=action, title=says, aria_label=says)
+        for action, sign, says in _BUTTONS
+    ]
     chooser = element("label", "Colour by ", element("select", options)) if titles else None
     canvas = element("canvas", tabindex="0", role="img", aria_label=_HINT)
     return element(
         "section",
         element("h2", "Where it was"),
-        element("div", chooser, [_box(kind) for kind in kinds], _buttons(), class_="bar"),
+        element("div", chooser, boxes, element("div", buttons, class_="group push"), class_="bar"),
         element("div", class_="classes key"),
         canvas,
         element("p", "Point at the route for its value.", class_="status", role="status"),
@@ -235,30 +240,6 @@ _HINT = (
     "along the route."
 )
 _BUTTONS = (("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("whole", "Whole", "Show the whole route"))
-
-
-def _buttons() -> Markup:
-    buttons = (
-        element("button", sign, type="button", data_map=action, title=says, aria_label=says)
-        for action, sign, says in _BUTTONS
-    )
-    return element("div", buttons, class_="group push")
-
-
-def _box(kind: str) -> Markup:
-    box = element("input", type="checkbox", checked=True, data_kind=kind)
-    return element("label", box, f" {KINDS[kind]}", class_="choice")
-
-
-def _times(drive: MappedDrive) -> Times:
-    """Return the times of the points: those of the route, and of the readings of all series except TCP's."""
-    own = [drive.route.table["time_ns"]]
-    own += [table["time_ns"] for label, table in drive.series.items() if label.startswith("Radio_")]
-    own += [np.array([event.time_ns for event in drive.events], np.int64)]
-    times: Times = np.unique(np.concatenate(own))
-    if len(times) <= MOST_POINTS:
-        return times
-    return times[np.linspace(0, len(times) - 1, MOST_POINTS).astype(np.int64)]
 
 
 def _on_axis(time_ns: Times, drive: MappedDrive) -> Times:
@@ -292,29 +273,41 @@ def _turned(degrees: Array) -> Array:
     return (degrees + 180) % 360 - 180
 
 
-def _of_series(drive: MappedDrive, time_ns: Times) -> list[Document]:
+def _quantities(drive: MappedDrive, time_ns: Times) -> list[tuple[Document, Coloured]]:
+    """Return the quantities that can colour the route, for `map.js` and for the still picture."""
     shown = []
     for label in drive.quantities:
         scale, value = SCALES[label], held(drive.series[label], time_ns)
-        if np.isfinite(value).any():
-            shown.append(_quantity(label, scale, value))
+        known, classes = np.isfinite(value), scale.classes(value)
+        if not known.any():
+            continue
+        written = np.full(len(value), BREAK)
+        written[known] = np.rint(value[known] * scale.factor / _VALUE_UNIT).astype(np.int64)
+        document = {
+            "key": label,
+            "title": scale.title,
+            "unit": scale.unit,
+            "words": scale.words(),
+            "colours": scale.colours,
+            "scale": _VALUE_UNIT,
+            "classes": pack_columns({"value": classes}),
+            "values": pack_columns({"value": written}),
+        }
+        title = f"{scale.title}, {scale.unit}" if scale.unit else scale.title
+        shown.append((document, Coloured(title, scale.words(), scale.colours, classes)))
+    for each in drive.stretches:
+        if len(each.begin_ns):
+            classes = each.classes(time_ns)
+            document = {
+                "key": each.title,
+                "title": each.title,
+                "unit": "",
+                "words": list(each.words),
+                "colours": list(each.colours),
+                "classes": pack_columns({"value": classes}),
+            }
+            shown.append((document, Coloured(each.title, each.words, each.colours, classes)))
     return shown
-
-
-def _quantity(label: str, scale: Scale, value: Array) -> Document:
-    known = np.isfinite(value)
-    written = np.full(len(value), BREAK)
-    written[known] = np.rint(value[known] * scale.factor / _VALUE_UNIT).astype(np.int64)
-    return {
-        "key": label,
-        "title": scale.title,
-        "unit": scale.unit,
-        "words": scale.words(),
-        "colours": scale.colours,
-        "scale": _VALUE_UNIT,
-        "classes": pack_columns({"value": scale.classes(value)}),
-        "values": pack_columns({"value": written}),
-    }
 
 
 def held(series: Table, time_ns: Times) -> Array:
@@ -334,21 +327,6 @@ def held(series: Table, time_ns: Times) -> Array:
 
 _DEFAULT_GAP_NS = 2 * NS_PER_S
 """Time for which a TCP value is shown on the route; not measured."""
-
-
-def _of_stretches(drive: MappedDrive, time_ns: Times) -> list[Document]:
-    return [
-        {
-            "key": each.title,
-            "title": each.title,
-            "unit": "",
-            "words": list(each.words),
-            "colours": list(each.colours),
-            "classes": pack_columns({"value": each.classes(time_ns)}),
-        }
-        for each in drive.stretches
-        if len(each.begin_ns)
-    ]
 
 
 def _events(drive: MappedDrive, plane: _Plane) -> list[Document]:
@@ -403,7 +381,7 @@ def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Mark
     while len(kept := _thinned(x, y, joined, of_step, finest)) > _MOST_POINTS and finest < _WIDTH:
         finest *= 2
     paths = [
-        element("path", d=steps, stroke=_colour(quantity, kind))
+        element("path", d=steps, stroke=quantity.colours[kind] if kind >= 0 else MISSING)
         for kind in np.unique(of_step).tolist()
         if (steps := _steps(x[kept], y[kept], joined[kept] & (of_step[kept] == kind)))
     ]
@@ -421,7 +399,12 @@ def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Mark
         role="img",
         class_="still",
     )
-    return element("div", svg, _key(quantity))
+    rows = [*zip(quantity.words, quantity.colours, strict=True)]
+    if (quantity.classes < 0).any():
+        rows.append(("no value", MISSING))
+    items = [element("span", element("i", style=f"background:{colour}"), words) for words, colour in rows]
+    key = element("div", element("b", quantity.title), items, class_="classes key")
+    return element("div", svg, key)
 
 
 def _thinned(x: Array, y: Array, joined: Mask, kind: Array, finest: float) -> Array:
@@ -446,10 +429,6 @@ def _steps(x: Array, y: Array, chosen: Mask) -> str:
     return "".join(words)
 
 
-def _colour(quantity: Coloured, kind: int) -> str:
-    return quantity.colours[kind] if kind >= 0 else MISSING
-
-
 def _bar(zoom: float) -> Markup:
     """Return the scale bar: 1, 2 or 5 times a power of ten metres."""
     most = _LONGEST_BAR_PX / zoom
@@ -466,11 +445,3 @@ def _bar(zoom: float) -> Markup:
     return element(
         "g", line, element("text", words, x="18", y=f"{base - 6}", fill="currentColor", font_size="14")
     )
-
-
-def _key(quantity: Coloured) -> Markup:
-    rows = [*zip(quantity.words, quantity.colours, strict=True)]
-    if (quantity.classes < 0).any():
-        rows.append(("no value", MISSING))
-    items = (element("span", element("i", style=f"background:{colour}"), words) for words, colour in rows)
-    return element("div", element("b", quantity.title), items, class_="classes key")

@@ -9,7 +9,6 @@ of their own.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import pkgutil
 from typing import TYPE_CHECKING, Protocol, cast
@@ -26,13 +25,9 @@ class PanelModule(Protocol):
         """Return the panel; None if it would be empty."""
 
 
-@functools.cache
-def _modules() -> tuple[PanelModule, ...]:
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(cast("PanelModule", importlib.import_module(f"{__name__}.{name}")) for name in names)
-
-
 def further_panels(transfer: Transfer) -> list[Panel]:
     """Return the panels of this folder that have something to show, by the names of their files."""
-    panels = (module.panel(transfer) for module in _modules())
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = (cast("PanelModule", importlib.import_module(f"{__name__}.{name}")) for name in names)
+    panels = (module.panel(transfer) for module in modules)
     return [panel for panel in panels if panel is not None and panel.drawn]
