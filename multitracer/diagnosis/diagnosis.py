@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.finding import ORDER_DIGITS
 from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 SCHEMA = "multitracer.diagnose/1"
 """Of the document that `diagnose --json` writes (docs/diagnose.schema.json)."""
 _DIGITS = 6  # microseconds, finer than most capture clocks
-_ORDER_DIGITS = 3  # costs that agree to a millisecond are equal: then time orders
 _MOST_SHOWN = 20
 """Findings that a notebook shows."""
 _NO_FAULT = "No known fault was found."
@@ -179,12 +179,7 @@ class Diagnosis:
             "group": self.group.document(),
             "incidents": [
                 {
-                    "kind": each.kind,
-                    "begin_ns": each.begin_ns,
-                    "end_ns": each.end_ns,
-                    "begin_s": round(self.since_own_syn_s(each.begin_ns), _DIGITS),
-                    "end_s": round(self.since_own_syn_s(each.end_ns), _DIGITS),
-                    "cost_s": round(each.cost_s, _DIGITS),
+                    **self._kind_time_and_cost(each),
                     "count": each.count,
                     "parts": list(each.parts),
                     "sentence": each.sentence,
@@ -194,12 +189,7 @@ class Diagnosis:
             ],
             "findings": [
                 {
-                    "kind": each.kind,
-                    "begin_ns": each.begin_ns,
-                    "end_ns": each.end_ns,
-                    "begin_s": round(self.since_own_syn_s(each.begin_ns), _DIGITS),
-                    "end_s": round(self.since_own_syn_s(each.end_ns), _DIGITS),
-                    "cost_s": round(each.cost_s, _DIGITS),
+                    **self._kind_time_and_cost(each),
                     "cost_bytes": each.cost_bytes,
                     "evidence": list(each.evidence),
                     "sentence": each.sentence,
@@ -209,6 +199,16 @@ class Diagnosis:
                 for each in self.findings
             ],
             "account": self.account.document(),
+        }
+
+    def _kind_time_and_cost(self, each: Incident | Finding) -> Document:
+        return {
+            "kind": each.kind,
+            "begin_ns": each.begin_ns,
+            "end_ns": each.end_ns,
+            "begin_s": round(self.since_own_syn_s(each.begin_ns), _DIGITS),
+            "end_s": round(self.since_own_syn_s(each.end_ns), _DIGITS),
+            "cost_s": round(each.cost_s, _DIGITS),
         }
 
     # --- what is measured of its packets, once, for the rules ---
@@ -484,7 +484,7 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
         each for kind in kinds for each in _folded(diagnosis, [one for one in single if one.kind == kind])
     ]
     return sorted(
-        folded, key=lambda each: (-round(each.cost_s, _ORDER_DIGITS), rank(each.kind), each.begin_ns)
+        folded, key=lambda each: (-round(each.cost_s, ORDER_DIGITS), rank(each.kind), each.begin_ns)
     )
 
 
@@ -514,7 +514,7 @@ def _folded(diagnosis: Diagnosis, alike: list[Incident]) -> list[Incident]:
     near = [each for each in alike if each.cost_s <= most_s]
     if len(near) < _REPEATED:
         return alike
-    dearest = max(near, key=lambda each: round(each.cost_s, _ORDER_DIGITS))  # of equal costs the first
+    dearest = max(near, key=lambda each: round(each.cost_s, ORDER_DIGITS))  # of equal costs the first
     begin_ns, end_ns = min(each.begin_ns for each in near), max(each.end_ns for each in near)
     cost_s = min(sum(each.cost_s for each in near), diagnosis.link_s(begin_ns, end_ns))
     order = sorted(near, key=lambda each: (each is not dearest, each.begin_ns))

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MOST_EVIDENCE = 12
 """Rows that a finding names; the interval holds all of them."""
+ORDER_DIGITS = 3
+"""Decimals of costs in seconds by which findings are ordered: costs that agree to a millisecond are equal."""
 
 
 class Finding(NamedTuple):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from multitracer.analysis.parallel import FEWEST_ROWS, in_parallel
 from multitracer.diagnosis.diagnosis import rank
+from multitracer.diagnosis.finding import ORDER_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,4 +60,4 @@ def findings(diagnosis: Diagnosis) -> list[Finding]:
         for rule, own in zip(RULES, of_rules, strict=True)
         for each in own
     ]
-    return sorted(concluded, key=lambda each: -round(each.cost_s, 3))  # equal to 1 ms: in the rule's order
+    return sorted(concluded, key=lambda each: -round(each.cost_s, ORDER_DIGITS))
