@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 _LEAST_BYTES, _MOST_BYTES = 4 << 20, 1 << 30
 """Of a file: less is read before a thread has begun, and who interrupts more would wait for the thread. Not
 measured."""
-_LEAST_ROWS = 1 << 16
-"""Of a capture, to be analysed beside another one. Not measured."""
 _CHUNK_ROWS = 1 << 16
 """Segments that are handed on together: fewer cost more in Python than their memory. Not measured."""
 _COUNTS = "multitracer.analysis.running"
@@ -251,20 +249,15 @@ def _readers(
 def _analyse_all(recording: Recording) -> None:
     """Analyse all captures; large ones two at a time."""
     captures = recording.captures
-    if (
-        len(captures) < 2
-        or min(len(capture.tables.segments) for capture in captures) < _LEAST_ROWS
-        or kernel() is None
-    ):
+    if len(captures) < 2 or kernel() is None:
         for capture in captures:
             capture.analysis  # noqa: B018  # it is kept there
         return
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # as above
-
     from multitracer.analysis import analyse  # noqa: PLC0415  # numbers that the kernel counted need none
+    from multitracer.analysis.parallel import in_parallel  # noqa: PLC0415  # as above
 
-    with ThreadPoolExecutor(2) as executor:
-        analyses = list(executor.map(lambda capture: analyse(capture.tables), captures))
+    rows = min(len(capture.tables.segments) for capture in captures)
+    analyses = in_parallel([partial(analyse, capture.tables) for capture in captures], rows=rows)
     recording.captures = []
     for capture, analysis in zip(captures, analyses, strict=True):
         recording.add(capture.point, capture.tables, analysis)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from multitracer.analysis import parallel
 from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.manifest import CollectorRun, Manifest, write_manifest
@@ -222,7 +223,7 @@ def two_points(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     """Two captures: the kernel, where it is built, reads them beside each other, though they are small."""
     monkeypatch.setenv(VARIABLE, request.param)
     monkeypatch.setattr(way_in, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(way_in, "_LEAST_ROWS", 0)
+    monkeypatch.setattr(parallel, "FEWEST_ROWS", 0)
     for host, sport in (("client", 40_000), ("server", 40_001)):
         (tmp_path / host).mkdir()
         write_conversations(tmp_path / host / "tcp-0.pcap", Conversation(sport=sport))

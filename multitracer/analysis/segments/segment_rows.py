@@ -9,6 +9,7 @@ retransmission: the echo says which copy was answered.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -167,7 +168,8 @@ class Connections:
         for name in tuple(by_position):
             columns[name] = by_position.pop(name).take(self.order)
         if not len(self.blocks.left):  # what else is asked for is known by now
-            self.__dict__.pop("examination", None)
+            with suppress(AttributeError):  # nobody asked for it
+                del self.examination
         return columns | by_row
 
     def pieces(self, rows: int) -> Iterator[Table]:
