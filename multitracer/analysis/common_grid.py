@@ -1,15 +1,15 @@
-"""Series of a session on one grid of the session's clock: what each bin holds, and which hold nothing.
+"""Time series of a session, resampled to bins of equal width on the session's clock.
 
-A bin without a value is NaN and stays so: nothing is filled in. What a bin holds depends on the rows:
+A bin without data is NaN; nothing is interpolated. The value of a bin depends on the kind of the rows:
 
 ==========  ==========================================================================================
-kind        a bin holds
+kind        value of a bin
 ==========  ==========================================================================================
-reading     the mean of the readings in it; of bins narrower than their interval the last one that holds
-steps       the mean over time of a value that holds until the next row; at least half of it is known
+reading     the mean of its readings; if readings are rarer than bins, the last valid one
+steps       the time-weighted mean of a value that holds until the next row; half must be known
 samples     the mean of the samples in it
-amounts     their sum, per second; 0 if none came between the first and the last of them
-counter     how far a running total rose, per second; no bin of a gap in its readings
+amounts     their sum, per second; 0 in an empty bin between the first and the last amount
+counter     the increase of a running total, per second; NaN in a gap of its readings
 ==========  ==========================================================================================
 """
 
@@ -31,13 +31,17 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Times
 
 _LEAST_AMOUNTS = 8
-"""In a bin of amounts: one packet more or less is 12 % of it. Not measured."""
+"""The minimum number of amounts in a typical bin: one packet more or less then changes it by 12 %. Not
+measured.
+"""
 LEAST_STEP_NS = NS_PER_S // 10
-"""Of a width that nobody chose: the radio of a phone is not read more often. Not measured."""
+"""The minimum width of bins if the user chose none: phones read their radio no more often. Not measured."""
 MOST_BINS = 200_000
-"""Two days of seconds; the statistics of more need minutes. Not measured."""
+"""The maximum number of bins: two days of seconds. The statistics of more bins take minutes. Not measured."""
 _LATE = 0.95
-"""A logger that is asked each second answers each 1.00 to 1.05 s: bins of 1 s, not of 2. Not measured."""
+"""Tolerance of the bin width: a logger polled each second answers every 1.00 to 1.05 s and gets bins of 1 s,
+not 2 s. Not measured.
+"""
 _LEAST_IN_STEP = (
     0.5  # resultant length, 1: all readings at one place of their bins, 0: anywhere; not measured
 )
@@ -45,7 +49,7 @@ _LEAST_COVERED = 0.5  # of a bin, so that its mean is one of that bin; as of the
 
 
 class QuantityKind(StrEnum):
-    """What the rows of a quantity are; the head of the file says what a bin holds of each."""
+    """The kind of a quantity's rows; the table at the top of this file defines the value of a bin."""
 
     READING = "reading"
     STEPS = "steps"
@@ -55,12 +59,12 @@ class QuantityKind(StrEnum):
 
     @property
     def words(self) -> str:
-        """What a bin holds, for people."""
+        """A description of the value of a bin, for users."""
         return _WORDS[self]
 
     @property
     def is_rate(self) -> bool:
-        """Whether a bin holds something per second."""
+        """Whether the value of a bin is a rate per second."""
         return self in (QuantityKind.AMOUNTS, QuantityKind.COUNTER)
 
 
@@ -80,7 +84,7 @@ class SessionQuantity:
     Attributes
     ----------
     name : str
-        As it is called in tables and figures: `TcpSnd_goodput`, `radio.rsrp_dbm`.
+        The name in tables and figures, for example `TcpSnd_goodput` or `radio.rsrp_dbm`.
     kind : QuantityKind
     time_ns : ndarray of int64, ns since 1970, shape (n,)
         In any order; NOT_A_TIME where missing.
@@ -89,13 +93,14 @@ class SessionQuantity:
     unit : str
         Of `value`.
     hold_ns : int, optional
-        A reading, a step or a running total holds at most so long; None: until the next row.
+        Maximum time for which a reading, a step or a running total stays valid; None: until the next row.
     source : str
-        What it was recorded by.
+        The name of the log or capture that recorded it.
     host : str
-        Whose clock stamped it.
+        The host whose clock stamped the rows.
     bound_ns : float
-        Half-width of the 95 % interval of its times on the session's clock; 0 for its own.
+        Half-width of the 95 % interval of its times on the session's clock; 0 if the host's clock is the
+        session's clock.
     """
 
     name: str
@@ -110,18 +115,18 @@ class SessionQuantity:
 
     @cached_property
     def known(self) -> Samples:
-        """The rows that have a time and a value, in order of time."""
+        """The rows that have both a time and a value, sorted by time."""
         return Samples(self.time_ns, self.value).known()
 
     @property
     def span_ns(self) -> tuple[int, int] | None:
-        """The first and the last time for which it is known; None without any."""
+        """The first and the last time with a known value, ns since 1970; None if no row has a value."""
         time = self.known.time_ns
         return (int(time[0]), int(time[-1])) if len(time) else None
 
     @property
     def usual_ns(self) -> float:
-        """How far apart its rows usually are, ns; of amounts the time of 8, which make a rate."""
+        """The typical time between rows, ns; for amounts the time of 8 rows, which are needed for a rate."""
         time = self.known.time_ns
         apart = np.diff(time)
         apart = apart[apart > 0]
@@ -133,21 +138,21 @@ class SessionQuantity:
 
 
 class TimeBins(NamedTuple):
-    """Bins of one width that follow each other."""
+    """Consecutive bins of one width."""
 
     origin_ns: int
-    """Begin of the first bin, ns since 1970."""
+    """Start of the first bin, ns since 1970."""
     step_ns: int
     bins: int
 
     @property
     def edges_ns(self) -> Times:
-        """Begin of each bin and end of the last; int64, ns since 1970, shape (bins + 1,)."""
+        """The start of each bin and the end of the last one: int64, ns since 1970, shape (bins + 1,)."""
         return self.origin_ns + self.step_ns * np.arange(self.bins + 1, dtype=np.int64)
 
 
 def step_ns_of(quantities: Sequence[SessionQuantity]) -> int:
-    """Return the width of the bins for quantities that are compared: that of the slowest, as a round number.
+    """Return the width of the bins, in ns, for a comparison of quantities: the slowest interval, rounded.
 
     Returns
     -------
@@ -163,21 +168,21 @@ def step_ns_of(quantities: Sequence[SessionQuantity]) -> int:
 def grid_of(
     quantities: Sequence[SessionQuantity], step_ns: int, *, margin_ns: int = 0
 ) -> tuple[TimeBins | None, str]:
-    """Return the grid of the time that all of some quantities have, or why there is none.
+    """Return a grid over the time that all quantities have in common, or the reason why there is none.
 
     Parameters
     ----------
     quantities : sequence of SessionQuantity
         At least one.
     step_ns : int
-        Width of the bins, > 0. Their edges lie between the readings of the slowest quantity, lest one that is
-        a little early leaves its bin empty and doubles the next.
+        Width of the bins, > 0. Their edges lie between the readings of the slowest quantity. Otherwise a
+        reading that comes a little early leaves its bin empty, and the next bin gets two.
     margin_ns : int
-        How far the grid goes beyond the common time on each side, for lags.
+        Extension of the grid beyond the common time on each side, for lags.
 
     Returns
     -------
-    (Grid or None, str)
+    (TimeBins or None, str)
         The reason is empty if there is a grid.
     """
     spans = []
@@ -200,9 +205,10 @@ def grid_of(
 
 
 def _phase_ns(quantities: Sequence[SessionQuantity], step_ns: int) -> int:
-    """Return how far the edges lie behind multiples of a width: half a bin from where readings usually lie.
+    """Return the offset of the edges from multiples of the width, ns: half a bin from the typical reading.
 
-    0 if there is no such place, as of a logger whose interval is not quite that of the bins.
+    The result is 0 if readings have no typical place in their bins, for example if the logger's interval
+    differs a little from the width.
     """
     readings = [each for each in quantities if each.kind is QuantityKind.READING]
     if not readings:
@@ -216,7 +222,7 @@ def _phase_ns(quantities: Sequence[SessionQuantity], step_ns: int) -> int:
 
 
 def on_grid(quantity: SessionQuantity, grid: TimeBins) -> Array:
-    """Return what each bin of a grid holds of a quantity.
+    """Return the value of a quantity in each bin of a grid.
 
     Returns
     -------
@@ -230,7 +236,7 @@ def on_grid(quantity: SessionQuantity, grid: TimeBins) -> Array:
 
 
 def _means(time: Times, value: Array, grid: TimeBins) -> Array:
-    """Return the mean of what lies in each bin; NaN without any."""
+    """Return the mean of the values in each bin; NaN in an empty bin."""
     row = (time - grid.origin_ns) // grid.step_ns
     inside = (row >= 0) & (row < grid.bins)
     number = np.bincount(row[inside], minlength=grid.bins)
@@ -244,11 +250,11 @@ def _samples(quantity: SessionQuantity, grid: TimeBins) -> Array:
 
 
 def _readings(quantity: SessionQuantity, grid: TimeBins) -> Array:
-    """Return the means of the readings; of bins narrower than their interval the last one that holds.
+    """Return the mean of the readings in each bin; for bins narrower than their interval the last valid one.
 
-    Wider bins that no reading lies in stay empty. With the last value they would stand still, as would those
-    of all other quantities of the same log: its gaps alone would make them dependent (a drive of the UCC set,
-    changes of SINR and throughput: NMI 0.09 at a rank correlation of 0.03).
+    Wider bins without a reading stay empty. If they got the last value, they would be constant, as would
+    those of all other quantities of the same log. The gaps alone would then make these quantities dependent
+    (a drive of the UCC data set, changes of SINR and throughput: NMI 0.09 at a rank correlation of 0.03).
     """
     time, value = quantity.known
     mean = _means(time, value, grid)
@@ -272,7 +278,7 @@ def _steps(quantity: SessionQuantity, grid: TimeBins) -> Array:
 
 
 def _amounts(quantity: SessionQuantity, grid: TimeBins) -> Array:
-    """Return sums per second, of the bins that lie between the first amount and the last."""
+    """Return the sum per second of each bin between the first and the last amount; NaN outside."""
     time, value = quantity.known
     row = (time - grid.origin_ns) // grid.step_ns
     inside = (row >= 0) & (row < grid.bins)
@@ -283,7 +289,7 @@ def _amounts(quantity: SessionQuantity, grid: TimeBins) -> Array:
 
 
 def _rises(quantity: SessionQuantity, grid: TimeBins) -> Array:
-    """Return rises per second; a total that falls began anew, and nothing is known of that bin."""
+    """Return the increase per second of each bin; NaN where the total was reset (it fell)."""
     time, value = quantity.known
     last = np.append(time[1:] != time[:-1], True)
     time, value = time[last], value[last]

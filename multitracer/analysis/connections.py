@@ -1,29 +1,29 @@
-"""Which segments belong to which connection, who began it, and the order the analysis works in.
+"""Assignment of segments to connections, and the initiator of each connection.
 
 Rules of the file
 -----------------
-- A flow (two endpoints in one VLAN) holds one connection until a segment begins another one there:
-  a SYN whose sequence number is not the one that its sender's numbers began with, or a SYN-ACK of which
-  that is true while no SYN of the other endpoint is known. A SYN with the same number is a retransmission.
-- A sender's numbers began with its SYN; else one before its first segment; else one before what the other
-  endpoint acknowledged first. These are the rules of tshark 4.0 (packet-tcp.c), which FIN and RST do not
-  change; a SYN-ACK alone never begins a connection there.
-- A SYN together with RST or FIN begins nothing: no stack answers one.
-- The initiator is the sender of the first SYN, else the receiver of the first SYN-ACK, else assumed:
-  the first of the rules below that tells the two endpoints apart decides.
+- A flow (two endpoints in one VLAN) holds one connection until a segment begins a new one. Such a segment is
+  a SYN whose sequence number differs from its sender's initial sequence number, or such a SYN-ACK while no
+  SYN of the other endpoint is known. A SYN with the same number is a retransmission.
+- A sender's initial sequence number is that of its SYN; without a SYN, its first sequence number minus 1;
+  without any segment, the first acknowledgment number of the other endpoint minus 1. These are the rules of
+  tshark 4.0 (packet-tcp.c), which FIN and RST do not change; a SYN-ACK alone never begins a connection there.
+- A SYN with RST or FIN begins no connection: no stack answers such a segment.
+- The initiator is the sender of the first SYN, else the receiver of the first SYN-ACK. Without both it is
+  assumed, by the first rule below that distinguishes the two endpoints.
 
 Rules of an assumed initiator
 -----------------------------
 - An endpoint (address, port, VLAN) that sent a SYN-ACK in another connection of the capture is a server.
 - The port with the lower rank is the server's: well-known (below 1024, RFC 6335), then those above that
-  servers are known to listen on, then the others below 32768, then those from which systems choose a client's
-  port: once 1024 to 5000 (BSD, Windows XP, Linux 2.2), today 32768 on (Linux) or 49152 on (RFC 6335). From
-  port 20 a server opens connections itself (RFC 959, 3.2).
-- Who sent less payload asked, and who sent more answered.
-- Who was seen first began it.
+  servers are known to listen on, then the others below 32768, then the ephemeral ports of clients: formerly
+  1024 to 5000 (BSD, Windows XP, Linux 2.2), today from 32768 (Linux) or 49152 (RFC 6335). From port 20 a
+  server opens connections itself (RFC 959, 3.2).
+- The endpoint that sent less payload is the client.
+- The sender of the first segment is the initiator.
 
-Options tell it in SYN and SYN-ACK only (MSS, window scale, SACK permitted); those that come later, timestamps
-and SACK blocks, both sides send alike.
+TCP options do not help: those that only one side sends first (MSS, window scale, SACK permitted) are in SYN
+and SYN-ACK only, and both sides send timestamps and SACK blocks alike.
 """
 
 from __future__ import annotations
@@ -43,21 +43,27 @@ if TYPE_CHECKING:
 
 _FTP_DATA = 20  # RFC 959, 3.2
 _WELL_KNOWN, _LAST_OLD_EPHEMERAL, _FIRST_EPHEMERAL = 1024, 5000, 32768
-"""RFC 6335, section 6; the end of old BSD's range; the begin of Linux' range (ip_local_port_range)."""
+"""End of the well-known ports (RFC 6335, section 6), end of the ephemeral range of old BSD, and start of that
+of Linux (ip_local_port_range).
+"""
 _LISTENED_ON = (
     1080, 1194, 1433, 1521, 1723, 1883, 1935, 2049, 2181, 3128, 3268, 3306, 3389, 3478, 4433, 5000,
     5001, 5060, 5201, 5222, 5223, 5228, 5432, 5555, 5671, 5672, 5900, 5984, 6379, 6443, 6667, 7000,
     8000, 8008, 8009, 8080, 8081, 8086, 8088, 8333, 8443, 8883, 8888, 9000, 9001, 9042, 9090, 9092,
     9100, 9200, 9418, 9999, 10_000, 11_211, 25_565, 27_017,
 )  # fmt: skip
-"""Registered with IANA for a service or its usual port: proxies, databases, mail of phones, measurements."""
+"""Ports above 1023 that IANA registers for a service, or that services typically use: proxies, databases,
+mail of phones, measurements.
+"""
 _UNTOLD = np.int8(-1)  # neither side: both have the same rank
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 over the golden ratio: multiplying by it spreads neighbouring numbers (Knuth, TAOCP 3, 6.4)."""
+"""2^64 divided by the golden ratio, the multiplier of a hash: it spreads neighbouring numbers (Knuth, TAOCP
+3, 6.4).
+"""
 
 
 def _ranks() -> Array:
-    """Return of each port how unlikely a server listens on it."""
+    """Return a rank for each port: the higher, the less likely a server listens on it."""
     rank = np.full(1 << 16, 4, dtype=np.int8)
     rank[:_FIRST_EPHEMERAL] = 2
     rank[: _LAST_OLD_EPHEMERAL + 1] = 3
@@ -73,7 +79,7 @@ _RANK = _ranks()
 def assumed(
     capture: CaptureTables, forward_flow: Array, sent_bytes: Array, answered: Array
 ) -> tuple[Array, Array]:
-    """Return the directed flow of who is taken for the initiator, and what that rests on.
+    """Return the directed flow of each assumed initiator, and the rule that decided.
 
     Parameters
     ----------
@@ -81,15 +87,15 @@ def assumed(
     forward_flow : int32, shape (n,)
         Of each connection whose beginning was not captured, the directed flow of its first segment.
     sent_bytes : float64, shape (n, 2)
-        Payload that its endpoints a and b sent.
+        Payload that endpoints a and b of the connection sent.
     answered : uint64, shape (k,)
-        Names of the endpoints that sent a SYN-ACK, as of `servers`.
+        Hashes of the endpoints that sent a SYN-ACK, as returned by `servers`.
 
     Returns
     -------
     flow : int32, shape (n,)
     basis : uint8, shape (n,)
-        Initiator.
+        basis : uint8, shape (n,)
     """
     pair = forward_flow >> 1
     flow, basis = forward_flow.copy(), np.full(len(pair), Initiator.FIRST_SENDER, dtype=np.uint8)
@@ -106,7 +112,7 @@ def assumed(
 
 
 def _less(of_a: Array, of_b: Array) -> Array:
-    """Return which endpoint has less, 0 for a and 1 for b, -1 if none."""
+    """Return which endpoint has the smaller value: 0 for a, 1 for b, -1 if they are equal."""
     return np.where(of_a == of_b, _UNTOLD, (of_b < of_a).astype(np.int8))
 
 
@@ -115,7 +121,7 @@ def _by_ports(flows: Table, pair: Array) -> Array:
 
 
 def servers(flows: Table, answering: Array) -> Array:
-    """Return the names of the endpoints that sent the directed flows `answering`.
+    """Return the hashes of the endpoints that sent the directed flows `answering`.
 
     Returns
     -------
@@ -125,13 +131,13 @@ def servers(flows: Table, answering: Array) -> Array:
 
 
 def _by_answers(flows: Table, pair: Array, names: Array) -> Array:
-    """Return who is no server where the other one is."""
+    """Return the endpoint that sent no SYN-ACK, where the other one did: 0 for a, 1 for b, -1 otherwise."""
     is_server = [np.isin(_names(flows, pair, end), names) for end in "ab"]
     return _less(*is_server)
 
 
 def _names(flows: Table, pair: Array, end: str) -> Array:
-    """Return a number for each endpoint; two endpoints share one by a chance of 2^-64."""
+    """Return a hash of each endpoint; two endpoints have the same one with a probability of 2^-64."""
     address = np.ascontiguousarray(flows[f"address_{end}"][pair]).view(np.uint64).reshape(-1, 2)
     name = flows[f"port_{end}"][pair].astype(np.uint64)
     for part in (address[:, 0], address[:, 1], flows["vlan"][pair].astype(np.uint64)):
@@ -142,48 +148,49 @@ def _names(flows: Table, pair: Array, end: str) -> Array:
 
 _BEGIN, _BEGIN_AND_END = np.uint16(Flag.SYN), np.uint16(Flag.SYN | Flag.RST | Flag.FIN)
 _BLOCK_ROWS = 1 << 16
-"""Rows that are looked at together: what is made of them stays in the processor's cache."""
+"""Number of rows that are processed together, so that temporary arrays stay in the processor's cache."""
 
 
 _SORTED_ROWS = 1 << 18
-"""Rows that are sorted together: NumPy takes 18 bytes a row for it, the result 8. Not measured."""
+"""Number of rows that are sorted together: NumPy needs 18 bytes a row for it, the result 8. Not measured."""
 _LARGE_SHARE = 8
-"""One in so many segments make a connection large: there are few of them, so few looks through all."""
+"""A connection is large if it has at least 1/8 of all segments: there are at most eight such connections."""
 
 
 @dataclass(slots=True)
 class Partition:
-    """The segments of a capture, distinguished by connection and direction.
+    """The segments of a capture, grouped by connection and direction.
 
-    Direction 2 c is what the initiator of connection c (from 0) sent, 2 c + 1 what came back.
+    Direction 2 c has the segments that the initiator of connection c (from 0) sent, direction 2 c + 1 those
+    of the responder.
     """
 
     direction: Array
     """int32, shape (n_segments,): the direction of each segment."""
     _order: Array | None
-    """`order` once it was asked for; a summary by the native kernel needs none."""
+    """The cached result of `order`; a summary by the native kernel does not need it."""
     bounds: Array
     """int64, shape (2 n_connections + 1,): direction d is order[bounds[d]:bounds[d + 1]]."""
     first_row: Array
-    """int64, shape (n_connections,): where each connection begins in the capture."""
+    """int64, shape (n_connections,): the first row of each connection."""
     forward_flow: Array
-    """int32, shape (n_connections,): directed flow of what the initiator sends."""
+    """int32, shape (n_connections,): the directed flow of the initiator's segments."""
     initiator_by: Array
-    """uint8, shape (n_connections,): what tells who that is (Initiator)."""
+    """uint8, shape (n_connections,): how the initiator was determined (`Initiator`)."""
 
     @classmethod
     def empty(cls) -> Partition:
-        """Return that of no segments: they were counted, and not kept."""
+        """Return a partition without segments, for segments that were counted but not stored."""
         return cls(*(np.empty(0, dtype=np.int64) for _ in range(6)))
 
     @property
     def connections(self) -> int:
-        """How many connections there are."""
+        """The number of connections."""
         return len(self.first_row)
 
     @property
     def order(self) -> Array:
-        """The segments direction after direction, each in capture order: int64, shape (n_segments,)."""
+        """The rows sorted by direction, each direction in capture order: int64, shape (n_segments,)."""
         if self._order is None:
             self._order = _grouped(self.direction, self.bounds)
         return self._order
@@ -197,7 +204,7 @@ class Partition:
     def rows_between(self, first: int, last: int) -> Array:
         """Return the rows of directions `first` to `last` - 1, direction after direction.
 
-        Of one large connection they are looked for, if nothing has asked for the order of all yet.
+        For one large connection the rows are searched directly, unless `order` was already computed.
         """
         begin, end = self.bounds[[first, last]].tolist()
         is_large = last - first == 2 and (end - begin) * _LARGE_SHARE > len(self.direction)
@@ -215,7 +222,7 @@ class Partition:
         Parameters
         ----------
         connections : ndarray of int64, shape (n_chosen,)
-            Numbers of connections, from 0, in the order that the result has.
+            Numbers of connections, from 0, in the order of the result.
         """
         if np.array_equal(connections, np.arange(self.connections)):
             return self
@@ -250,9 +257,10 @@ def partition(
     ----------
     capture : CaptureTables
     servers_before : ndarray of uint64, shape (n,), optional
-        Names, as of `initiator.servers`, of endpoints that answered a SYN in what came before the capture.
+        Hashes, as returned by `servers`, of endpoints that answered a SYN before this capture.
     begun : ndarray of bool, shape (n_segments,), optional
-        Which segments are known to belong to the first connection of their flow, and begin no other.
+        Segments that are known to belong to the first connection of their flow; they begin no other
+        connection.
     """
     flow, flags = capture.segments["flow"], capture.segments["flags"]
     begins, connection = _connections(flow >> 1, capture, begun)
@@ -268,7 +276,7 @@ def partition(
 
 
 def bounds_of(direction: Array, directions: int) -> Array:
-    """Return the bounds of each direction in the order of `Partition`: int64, shape (directions + 1,)."""
+    """Return each direction's first index in `Partition.order`: int64, shape (directions + 1,)."""
     bounds = np.zeros(directions + 1, dtype=np.int64)
     np.cumsum(np.bincount(direction, minlength=directions), out=bounds[1:])
     return bounds
@@ -291,7 +299,7 @@ def _connections(pair: Array, capture: CaptureTables, begun: Array | None) -> tu
 
 
 def _first_rows(pair: Array, pairs: int) -> Array:
-    """Return each pair's first row, the number of rows for a pair without one."""
+    """Return the first row of each pair; for a pair without rows, the number of rows."""
     first = np.full(pairs, len(pair), dtype=np.int64)
     for end in range(len(pair), 0, -_BLOCK_ROWS):
         begin = max(end - _BLOCK_ROWS, 0)
@@ -300,7 +308,7 @@ def _first_rows(pair: Array, pairs: int) -> Array:
 
 
 def _renumber(connection: Array, pair: Array, again: Array, begins: Array) -> None:
-    """Give the rows of pairs that were used again the number of the last beginning at or before them."""
+    """Renumber the rows of reused pairs, in place: each belongs to the last beginning before it."""
     used_again = np.zeros(int(pair.max()) + 1, dtype=bool)
     used_again[pair[again]] = True
     rows = np.flatnonzero(used_again[pair])
@@ -313,7 +321,7 @@ def _renumber(connection: Array, pair: Array, again: Array, begins: Array) -> No
 
 
 def _turn_to_initiator(forward_flow: Array, connection: Array, flow: Array, flags: Array) -> None:
-    """Turn `forward_flow` by the first SYN of each connection, or else by its first SYN-ACK, in place."""
+    """Orient `forward_flow`, in place, by the first SYN of each connection, else by its first SYN-ACK."""
     answer = (flags & Flag.ACK) != 0
     for rows, turn in ((np.flatnonzero(answer), 1), (np.flatnonzero(~answer), 0)):
         backwards = rows[::-1]
@@ -327,7 +335,7 @@ def _assume_the_others(
     capture: CaptureTables,
     servers_before: Array | None,
 ) -> Array:
-    """Turn `forward_flow` of connections without SYN and SYN-ACK, in place; return what each one rests on."""
+    """Orient `forward_flow` of connections without SYN and SYN-ACK, in place; return the rules used."""
     basis = np.zeros(len(forward_flow), dtype=np.uint8)
     late = np.ones(len(forward_flow), dtype=bool)
     late[connection[syn_rows]] = False
@@ -345,14 +353,14 @@ def _assume_the_others(
 
 
 def answering(flow: Array, flags: Array) -> Array:
-    """Return the directed flows of SYN-ACKs: of the dtype of `flow`, one for each of these segments."""
+    """Return the directed flow of each SYN-ACK, with the dtype of `flow`."""
     rows = np.flatnonzero(opens(flags))
     answers: Array = flow[rows][(flags[rows] & np.uint16(Flag.ACK)) != 0]
     return answers
 
 
 def _grouped(key: Array, bounds: Array) -> Array:
-    """Return the rows sorted by `key`, equal keys in their order; key k gets the places from bounds[k] on."""
+    """Return the rows sorted by `key` (stable); key k has the places from bounds[k] on."""
     groups = len(bounds) - 1
     if groups <= 2:
         return np.concatenate([np.flatnonzero(key == 0), np.flatnonzero(key)])
@@ -377,7 +385,7 @@ def _sorted(key: Array, groups: int) -> Array:
 
 
 def _later_beginnings(pair: Array, first_of_pair: Array, capture: CaptureTables) -> Array:
-    """Return the rows that begin a connection on a flow that was in use before, ascending."""
+    """Return the rows, ascending, that begin a connection on a flow that was already in use."""
     syn_rows = np.flatnonzero(opens(capture.segments["flags"]))
     by_pair = syn_rows[np.argsort(pair[syn_rows], kind="stable")]
     doubtful: Array = by_pair[_doubtful(by_pair, pair, capture)]
@@ -394,7 +402,7 @@ def _later_beginnings(pair: Array, first_of_pair: Array, capture: CaptureTables)
 
 
 def _doubtful(by_pair: Array, pair: Array, capture: CaptureTables) -> Array:
-    """Return False for a SYN that repeats the SYN before it or is a SYN-ACK after the other side's SYN."""
+    """Return False for a SYN that repeats the previous SYN, or for a SYN-ACK after the peer's SYN."""
     flow, seq, flags = (capture.segments[name][by_pair] for name in ("flow", "seq", "flags"))
     answer = (flags & Flag.ACK) != 0
     same_flow = flow[1:] == flow[:-1]
@@ -407,7 +415,7 @@ def _doubtful(by_pair: Array, pair: Array, capture: CaptureTables) -> Array:
 
 @dataclass(slots=True)
 class _Pair:
-    """The segments of one pair of endpoints in capture order."""
+    """The segments of one pair of endpoints, in capture order."""
 
     rows: Array
     side: Array
@@ -421,7 +429,7 @@ class _Pair:
         return cls(rows, flow & 1, seq, ack, flags)
 
     def origins(self, side: int, begins: Array) -> tuple[list[int], list[int]]:
-        """Return for each beginning where the origin of a side's numbers shows first, and the origin."""
+        """Return, for each beginning, the first row that shows the ISN of `side`, and that ISN."""
         tells = (self.side == side) | ((self.flags & Flag.ACK) != 0)
         number = np.where(self.side == side, self.seq, self.ack) - np.uint32(1)
         number += (self.side == side) & ((self.flags & Flag.SYN) != 0)
@@ -431,7 +439,7 @@ class _Pair:
 
 
 def _walk(pair: _Pair) -> Array:
-    """Return the rows of one pair of endpoints that begin a further connection, by the rules of the file."""
+    """Return the rows of one pair of endpoints that begin a further connection, by the rules of this file."""
     syn = np.flatnonzero(opens(pair.flags))
     begins = np.append(0, syn)
     shows, origin = zip(*(pair.origins(side, begins) for side in (0, 1)), strict=True)

@@ -1,14 +1,14 @@
-"""Which quantity tells of which, at which lag: pairs of quantities, put on common grids, as a table NMI.
+"""Statistical dependence between pairs of quantities, at each lag, as a table NMI.
 
-The statistics are those of `multitracer.analysis.correlation`; here is what comes before and after:
-one width of bins for a pair, the common time of each session, sessions one behind the other, and what the
-data, the bins and the clocks leave open of a lag.
+For each pair, the quantities are resampled to bins of one width over the common time of each session, and the
+sessions are concatenated. The result states the uncertainty of the lag that comes from the data, the bins and
+the clocks.
 
-How much one series tells about another, at each lag, and how surely: normalised mutual information.
-Two series on one regular grid come in; a value, its baseline and its significance for each lag come out. The
-value is estimated with bins that hold equally many points, or with nearest neighbours (Kraskov, Stögbauer and
-Grassberger 2004). The baseline moves one series against the other, so that each keeps its autocorrelation: a
-plain permutation destroys it, and takes chance for dependence. docs/statistics.md has the rules and sources.
+The measure is normalised mutual information (NMI) of two series on one regular grid. The result for each lag
+is a value, its baseline and its significance. The value is estimated with bins that hold equally many points,
+or with nearest neighbours (Kraskov, Stögbauer and Grassberger 2004). The baseline shifts one series against
+the other, so each keeps its autocorrelation. A plain permutation destroys the autocorrelation and reports
+dependence where there is only chance. docs/statistics.md has the rules and sources.
 """
 
 from __future__ import annotations
@@ -67,40 +67,42 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Mask, Numbers
 
 LEAST_POINTS = 30
-"""With fewer common points nothing is said; a bin would hold fewer than ten (not measured)."""
+"""The minimum number of common points: with fewer, a bin would hold fewer than ten. Not measured."""
 _ONE = 1 - 1e-9
-"""From here on a correlation is 1 but for rounding."""
+"""A correlation above this value is 1, except for rounding."""
 _LEVEL = 0.05
-"""Up to it a peak is beyond chance, and has a lag of its own; a convention."""
+"""The significance level of a peak: up to it, the peak is significant and its lag has an interval; a
+convention.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """What two series tell about each other, at each lag.
+    """The dependence between two series, at each lag.
 
     Attributes
     ----------
     lag_s : ndarray of float64, shape (n_lags,), s
-        Time from a point of x to its partner of y; above 0: y follows x.
+        Time from a point of x to the paired point of y; > 0: y follows x.
     nmi, p95_permuted, p_value, p_corrected : ndarray of float64, shape (n_lags,)
-        Value, 95th percentile of the surrogates, p at this lag alone, p corrected for the search over lags.
-        NaN where `reasons` says why.
+        The NMI, the 95th percentile of the surrogates, the p value of this lag alone, and the p value
+        corrected for the search over all lags. NaN where `reasons` is not empty.
     n, bins, bins_y : ndarray of int64, shape (n_lags,)
-        Common points; bins of x and of y, NA without bins.
+        Number of common points, and numbers of bins of x and of y; NA for an estimator without bins.
     spearman, distance_correlation : ndarray of float64, shape (n_lags,)
     conditional, conditional_p95 : ndarray of float64, shape (n_lags,), or None
-        NMI with the third series given, in bins of equal counts, and what 5 % of the surrogates of y exceed;
-        NaN where fewer than 30 points have all three; None without a third series.
+        NMI conditional on the third series, in bins of equal counts, and the 95th percentile of its
+        surrogates. NaN where fewer than 30 points have all three values; None without a third series.
     reasons : tuple of str, length n_lags
         Why a lag has no value; empty where it has one.
     peak : int or None
-        Which lag stands out most from its surrogates; None if no lag has a value.
+        Index of the lag that exceeds its surrogates most; None if no lag has a value.
     peak_low_s, peak_high_s : float, s
-        Between which lags it is in 95 % of resampled pairs; all lags where the peak is not beyond chance
-        (p_corrected above 5 %). NaN without a peak.
+        95 % interval of the lag of the peak, from resampled pairs; the full range of lags if the peak is not
+        significant (p_corrected above 5 %). NaN without a peak.
     estimator, normaliser, baseline : str
     permutations : int
-        Surrogates that were counted; fewer than wanted if the series has not so many different shifts.
+        Number of surrogates; fewer than requested if the series has fewer different shifts.
     is_differenced : bool
     reason : str
         Why there is no value at any lag; empty otherwise.
@@ -131,17 +133,17 @@ class Dependence:
 
     @property
     def peak_lag_s(self) -> float:
-        """The lag of the peak, NaN without one."""
+        """The lag of the peak, s; NaN without a peak."""
         return self._at_peak(self.lag_s)
 
     @property
     def peak_nmi(self) -> float:
-        """The value at the peak, NaN without one."""
+        """The NMI at the peak, NaN without a peak."""
         return self._at_peak(self.nmi)
 
     @property
     def peak_p_value(self) -> float:
-        """The p value of the peak, corrected for the search over the lags; NaN without one."""
+        """The p value of the peak, corrected for the search over the lags; NaN without a peak."""
         return self._at_peak(self.p_corrected)
 
     def _at_peak(self, values: Array) -> float:
@@ -163,36 +165,39 @@ def dependence(  # noqa: PLR0913  # each is a choice that a result has to state
     difference: bool = False,
     seed: int = 0,
 ) -> Dependence:
-    """Return what two series tell about each other at each lag, and how surely.
+    """Return the normalised mutual information of two series at each lag, with its significance.
 
     Parameters
     ----------
     x, y : ndarray of float64, shape (n_points,)
-        On one regular grid; NaN where there is no value. Gaps stay gaps.
+        Values on one regular grid; NaN where there is no value. Gaps are not filled.
     step_s : float, s
         Width of the grid.
     lags : ndarray of int64, shape (n_lags,), steps
         Lag L pairs x[t] with y[t + L].
     session : ndarray of int64, shape (n_points,), optional
-        Which session a point belongs to; its points are neighbours. No lag and no surrogate crosses a border.
+        Number of the session of each point; the points of a session are contiguous. No lag and no surrogate
+        crosses the border between two sessions.
     given : ndarray of float64, shape (n_points,), optional
         A third series, taken at the time of x.
     estimator : "equal-count", "freedman-diaconis", "miller-madow", "ksg"
     normaliser : "min", "max", "mean", "sqrt", "joint"
-        Of the two entropies. KSG has none: there the value is Linfoot's, sqrt(1 - exp(-2 I)).
+        The function of the two entropies that divides the mutual information I. For "ksg" it is not used: the
+        value is then Linfoot's coefficient sqrt(1 - exp(-2 I)).
     permutations : int
     baseline : "shift", "block", "plain"
-        "plain" ignores autocorrelation and is far too optimistic; it is there to show it.
+        The kind of surrogates. "plain" ignores autocorrelation, so its p values are far too small; it exists
+        for demonstration.
     difference : bool
-        Take the difference of neighbours first, of both series.
+        First replace both series by the differences of neighbouring points.
     seed : int
-        Of the surrogates; the same seed gives the same result.
+        Seed of the surrogates; the same seed gives the same result.
 
     Returns
     -------
     Dependence
-        With a reason and NaN for a series that is constant, not stationary, or the other one in disguise, and
-        for lags with fewer than 30 common points.
+        NaN and a reason if a series is constant or not stationary, if one series is a function of the other,
+        and for lags with fewer than 30 common points.
 
     Raises
     ------
@@ -218,7 +223,7 @@ def dependence(  # noqa: PLR0913  # each is a choice that a result has to state
 
 
 def _lag_reasons(lags: Numbers, n: Numbers, *, meet: bool) -> tuple[str, ...]:
-    """Return why nothing can be said at each lag, empty where something can."""
+    """Return the reason why each lag has no value; empty for a lag with a value."""
     if not n.any() and not meet:
         return ("the two series have no point in common",) * len(n)
     return tuple(_lag_reason(lag, points) for lag, points in zip(lags.tolist(), n.tolist(), strict=True))
@@ -233,14 +238,14 @@ def _lag_reason(lag: int, points: int) -> str:
 
 
 def _without(blank: Dependence, reason: str) -> Dependence:
-    """Return a result without a value, with its reason at each lag that has none of its own."""
+    """Return a result without values; each lag without a reason of its own gets `reason`."""
     return replace(blank, reason=reason, reasons=tuple(each or reason for each in blank.reasons))
 
 
 def _measured(
     blank: Dependence, grid: SampleGrid, lags: Numbers, usable: Mask, choices: Choices
 ) -> Dependence:
-    """Return the result at the lags that have points enough."""
+    """Return the result at the lags that have enough points."""
     used = lags[usable].tolist()
     blank = _with_correlations(blank, grid, used, usable)
     bins = binned(grid, used, choices, points=int(blank.n.max()))
@@ -270,7 +275,7 @@ def _measured(
 def _with_lags(
     result: Dependence, of: Curve, bins: Binned, session: Numbers, *, block: int, seed: int
 ) -> Dependence:
-    """Return the result with the lags at which its peak may be; KSG's by the bins, too."""
+    """Return the result with the interval of its peak's lag; for KSG it is computed from the bins."""
     lag_s = result.lag_s[np.isfinite(result.nmi)]
     if of.p_corrected[of.peak] > _LEVEL:
         return replace(result, peak_low_s=float(lag_s[0]), peak_high_s=float(lag_s[-1]))
@@ -284,7 +289,7 @@ def _with_lags(
 
 
 def _with_correlations(blank: Dependence, grid: SampleGrid, used: list[int], usable: Mask) -> Dependence:
-    """Return the result with the correlations at the lags that are used."""
+    """Return the result with the correlations at the lags in `used`."""
     partners = [moved(grid.y, lag, grid.session, missing=np.nan) for lag in used]
     return replace(
         blank,
@@ -294,7 +299,7 @@ def _with_correlations(blank: Dependence, grid: SampleGrid, used: list[int], usa
 
 
 def _unfit(blank: Dependence, grid: SampleGrid, bins: Binned, choices: Choices) -> str:
-    """Return why the two series as a whole cannot be compared, empty if they can."""
+    """Return the reason why the two series cannot be compared at any lag; empty if they can."""
     for name, values in (("x", grid.x), ("y", grid.y)):
         if np.nanmin(values) == np.nanmax(values):
             return f"{name} is constant"
@@ -311,13 +316,13 @@ def _unfit(blank: Dependence, grid: SampleGrid, bins: Binned, choices: Choices) 
 
 
 def _has_levels(values: Array) -> bool:
-    """Return whether more than a tenth of the points have a value that another one has (ours)."""
+    """Return whether more than a tenth of the points share their value with another point (our rule)."""
     held = values[np.isfinite(values)]
     return len(np.unique(held)) < 0.9 * len(held)
 
 
 def _filled(blank: Dependence, usable: Mask, of: Curve, bins: Binned, choices: Choices) -> Dependence:
-    """Return the result with its values at the lags that are used."""
+    """Return the result with its values at the usable lags."""
     has_bins = choices.estimator != "ksg"
     return replace(
         blank,
@@ -333,7 +338,7 @@ def _filled(blank: Dependence, usable: Mask, of: Curve, bins: Binned, choices: C
 
 
 def _spread(values: Sequence[float] | Array, usable: Mask) -> Array:
-    """Return values among the lags that have none."""
+    """Return the values of the usable lags as an array over all lags; NaN at the other lags."""
     spread = np.full(len(usable), np.nan)
     spread[usable] = values
     return spread
@@ -366,7 +371,7 @@ def not_known(
 def table_of(
     results: Sequence[tuple[str, str, Dependence]], *, given: str = "", provenance: Document | None = None
 ) -> Table:
-    """Return table NMI of the pairs: a row for each pair and lag, with q_value over all pairs.
+    """Return table NMI: a row for each pair and lag; q_value is corrected over all pairs.
 
     Parameters
     ----------
@@ -382,7 +387,7 @@ def table_of(
 
 
 def _rows(x: str, y: str, of: Dependence, given: str) -> Table:
-    """Return a pair's rows, q_value missing."""
+    """Return the rows of one pair; q_value is missing."""
     count = len(of.lag_s)
     peak = np.zeros(count, dtype=bool)
     if of.peak is not None:
@@ -407,7 +412,8 @@ _FOR_ALL_LAGS = ("estimator", "normaliser", "baseline", "permutations", "is_diff
 def with_q_values(table: Table) -> Table:
     """Return table NMI with q_value at each pair's peak: Benjamini and Hochberg (1995) over p_corrected.
 
-    A pair is one hypothesis, since p_corrected has paid for the search over its lags; other lags have NaN.
+    A pair is one hypothesis, since p_corrected already accounts for the search over its lags. All other lags
+    have NaN.
     """
     tested = table["is_peak"] & np.isfinite(table["p_corrected"])
     q_value = np.full(len(table), np.nan)
@@ -417,12 +423,16 @@ def with_q_values(table: Table) -> Table:
 
 
 LONGEST_S = 86_400.0
-"""A lag of more than a day, or a bin of it, is none of cause and effect."""
+"""The maximum lag and the maximum width of a bin, s: a lag of more than a day cannot be cause and effect."""
 LEAST_STEP_S = 1e-3  # below it stamps of most captures and logs mean nothing; not measured
 LEAST_PERMUTATIONS, MOST_PERMUTATIONS = 19, 100_000
-"""Of fewer than 19 surrogates none lies beyond 95 %; more than the second take minutes. Not measured."""
+"""Minimum and maximum number of surrogates: with fewer than 19 no value can exceed 95 % of them; more than
+the maximum take minutes. Not measured.
+"""
 MOST_LAGS = 1001
-"""Of a pair: 50 s each way in bins of a tenth. Each costs as much as all surrogates. Not measured."""
+"""The maximum number of lags of a pair: 50 s in each direction in bins of 0.1 s. Each lag costs as much as
+all its surrogates. Not measured.
+"""
 
 
 class _OfValue(TypedDict):
@@ -432,25 +442,25 @@ class _OfValue(TypedDict):
 
 @dataclass(frozen=True)
 class Settings:
-    """How quantities are compared.
+    """The settings of a comparison of quantities.
 
     Attributes
     ----------
     lags_s : (float, float)
-        First and last lag, s; y follows x by a positive lag.
+        First and last lag, s; at a positive lag, y follows x.
     step_s : float, optional
         Width of the bins; by default that of the slowest quantity of a pair (`step_ns_of`).
     difference : bool
-        Compare changes from bin to bin.
+        Compare the changes from bin to bin instead of the values.
     estimator, normaliser, baseline : str
-        As `dependence` has them.
+        The parameters of `dependence`.
     permutations, seed : int
-        Surrogates, and the seed of their chance.
+        Number of surrogates, and their seed.
 
     Raises
     ------
     InputError
-        If lags, width or permutations cannot be.
+        If lags, width or permutations are out of range.
     """
 
     lags_s: tuple[float, float] = (-10.0, 10.0)
@@ -477,7 +487,7 @@ class Settings:
 
     @property
     def of_value(self) -> _OfValue:
-        """What says how a value is estimated."""
+        """The settings that describe how a value is estimated."""
         return {"estimator": self.estimator, "normaliser": self.normaliser}
 
 
@@ -490,12 +500,12 @@ class Together(NamedTuple):
 
     @property
     def all(self) -> list[SessionQuantity]:
-        """All of them."""
+        """All quantities of the pair: x, y, and the third one if there is one."""
         return [self.x, self.y] if self.given is None else [self.x, self.y, self.given]
 
     @property
     def bound_s(self) -> float:
-        """Half-width of the 95 % interval of the two clocks against each other; 0 of one clock."""
+        """Half-width of the 95 % interval of the offset between the two clocks, s; 0 for a common clock."""
         if self.x.host == self.y.host:
             return 0.0
         return float(np.hypot(self.x.bound_ns, self.y.bound_ns)) / NS_PER_S
@@ -503,16 +513,16 @@ class Together(NamedTuple):
 
 @dataclass(frozen=True)
 class Pair:
-    """Two quantities to compare.
+    """Two quantities to compare, and optionally a third one.
 
     Attributes
     ----------
     x, y, given : str
-        Their names; `given` is empty without a third.
+        Names of the quantities; `given` is empty without a third one.
     sessions : list of Together
-        Of each session that has all of them.
+        The quantities of each session that has all of them.
     reason : str
-        Why no session has.
+        Why no session has all of them; empty if one has.
     """
 
     x: str
@@ -523,23 +533,23 @@ class Pair:
 
 
 class _Pooled(NamedTuple):
-    """The values of a pair, sessions one behind the other; shape (n_bins,)."""
+    """The values of a pair, with all sessions concatenated; shape (n_bins,)."""
 
     values: list[Array]
     """x, y, and the third quantity if there is one."""
     session: Numbers
     left_out: tuple[str, ...]
-    """Why sessions are not among them."""
+    """For each session that was left out, the reason."""
 
 
 def correlated(pairs: Sequence[Pair], settings: Settings) -> Table:
-    """Return how much the quantities of pairs tell of each other, at each lag.
+    """Return the dependence between the quantities of each pair, at each lag.
 
     Returns
     -------
     Table
-        SESSIONS_NMI: a row for each pair and lag; one row, with the reason, of a pair that has no number. The
-        provenance has `left_out`: sessions that are in no pool, a sentence each.
+        SESSIONS_NMI: a row for each pair and lag; for a pair without a value one row with the reason. The
+        provenance has `left_out`: one sentence for each session that was not used.
 
     Raises
     ------
@@ -561,17 +571,17 @@ def correlated(pairs: Sequence[Pair], settings: Settings) -> Table:
 
 
 class _Compared(NamedTuple):
-    """A pair with its result."""
+    """A pair and its result."""
 
     pair: Pair
     step_s: float
     result: Dependence
     reason: str = ""
-    """Why there was nothing to compare."""
+    """Why the pair has no value; empty if it has one."""
     sessions: int = 0
-    """How many were pooled."""
+    """Number of sessions that were used."""
     left_out: tuple[str, ...] = ()
-    """Why sessions were not."""
+    """For each session that was left out, the reason."""
 
 
 def _compared(pair: Pair, settings: Settings) -> _Compared:
@@ -604,7 +614,7 @@ def _compared(pair: Pair, settings: Settings) -> _Compared:
 
 
 def _of_sessions(plain: Table, compared: Sequence[_Compared], of_pair: Numbers) -> Table:
-    """Return SESSIONS_NMI of NMI: with what is left open of a lag, and whole reasons."""
+    """Return SESSIONS_NMI from NMI, with the uncertainty of the lags and complete reasons."""
     step_s = np.array([each.step_s for each in compared])
     bound_s = np.array([max((each.bound_s for each in c.pair.sessions), default=0.0) for c in compared])
     sessions = np.array([each.sessions for each in compared], dtype=np.int64)
@@ -634,7 +644,7 @@ def _of_sessions(plain: Table, compared: Sequence[_Compared], of_pair: Numbers) 
 
 
 def _reason(compared: _Compared) -> str:
-    """Return why a pair has no number, with the names of its quantities."""
+    """Return the reason why a pair has no value, with the names of its quantities."""
     reason = compared.reason or compared.result.reason
     for letter, name in (("x", compared.pair.x), ("y", compared.pair.y)):
         if reason.startswith(f"{letter} "):
@@ -649,7 +659,7 @@ def _step_ns(pair: Pair, settings: Settings) -> int:
 
 
 def _too_many(settings: Settings, step_ns: int) -> str:
-    """Return why there are too many lags; empty if there are not."""
+    """Return a message if there are too many lags; empty if there are not."""
     lags = (settings.lags_s[1] - settings.lags_s[0]) * NS_PER_S / step_ns
     if lags <= MOST_LAGS:
         return ""
@@ -657,14 +667,14 @@ def _too_many(settings: Settings, step_ns: int) -> str:
 
 
 def _lags(settings: Settings, step_ns: int) -> Numbers:
-    """Return the lags in bins, at least 0 or the nearest to what was asked for."""
+    """Return the requested lags in bins; if the range contains no bin, the nearest one."""
     low, high = (each * NS_PER_S / step_ns for each in settings.lags_s)
     lags = np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1, dtype=np.int64)
     return lags if len(lags) else np.array([round((low + high) / 2)], dtype=np.int64)
 
 
 def _pooled(pair: Pair, step_ns: int, *, margin_ns: int) -> tuple[_Pooled | None, str]:
-    """Return the values of all sessions that have a common time; or why none has."""
+    """Return the concatenated values of all sessions with a common time; or None and the reason."""
     reasons, values, numbers = [], [], []
     for number, together in enumerate(pair.sessions):
         grid, reason = grid_of(together.all, step_ns, margin_ns=margin_ns)

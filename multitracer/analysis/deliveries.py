@@ -1,4 +1,4 @@
-"""What a flow brought its receiver for the first time, from the packets that one capture shows."""
+"""The data that a flow delivered to its receiver for the first time, computed from one capture."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Times
 
 _POINTS = 400
-"""Of a curve of rates: two pixels each on a wide screen."""
+"""The maximum number of points of a rate curve: two pixels for each point on a wide screen."""
 
 
 def wtcp_deliveries(packets: Table, flow: int) -> tuple[Table, int]:
-    """Return DELIVERIES of one direction of a WTCP connection, and how many packets brought nothing new.
+    """Return DELIVERIES of one direction of a WTCP connection, and the number of packets without new data.
 
     Parameters
     ----------
     packets : Table
         WTCP_PACKETS.
     flow : int
-        2 x number of the connection from 0, + 1 for what its responder sent.
+        2 x (number of the connection, from 0), plus 1 for the direction from the responder.
     """
     rows = np.flatnonzero(wtcp_data(packets, flow))
     begin, length = packets["place"][rows], packets["payload_bytes"][rows]
@@ -38,13 +38,13 @@ def wtcp_deliveries(packets: Table, flow: int) -> tuple[Table, int]:
 
 
 def wtcp_data(packets: Table, flow: int) -> Mask:
-    """Return which packets carry payload of a flow: bool, shape (n_packets,)."""
+    """Return which packets carry payload of the flow: bool, shape (n_packets,)."""
     mask: Mask = (packets["flow"] == flow) & (packets["kind"] == WtcpPacketType.DATA.value)
     return mask & (packets["payload_bytes"] > 0)
 
 
 def _new(begin: Numbers, end: Numbers) -> Numbers:
-    """Return how many units of each range none before it held; no range is empty."""
+    """Return the number of units in each range that no earlier range contained; no range is empty."""
     edges = distinct(np.concatenate([begin, end]))
     left, right = np.searchsorted(edges, begin), np.searchsorted(edges, end)
     first = first_painters(left, right, max(len(edges) - 1, 0))
@@ -53,9 +53,9 @@ def _new(begin: Numbers, end: Numbers) -> Numbers:
 
 
 def acknowledged_bytes(packets: Table, flow: int) -> int | None:
-    """Return how much of a flow's payload its receiver has acknowledged in order; None without an ACK.
+    """Return the number of payload bytes acknowledged in order by the receiver; None without an ACK.
 
-    Parameters are those of `wtcp_deliveries`. Never more than was sent.
+    Parameters are those of `wtcp_deliveries`. The result is never more than the number of bytes sent.
     """
     sent = wtcp_data(packets, flow)
     acks = (packets["flow"] == flow ^ 1) & (packets["kind"] == WtcpPacketType.ACK.value)
@@ -73,16 +73,18 @@ def tcp_deliveries(segments: Table, *, reverse: bool) -> Table:
     segments : Table
         TCP_SEGMENTS.
     reverse : bool
-        Whose data: False the initiator's, True the responder's.
+        False: the initiator's data; True: the responder's.
     """
     rows = (segments["reverse"] == reverse) & (segments["new_bytes"] > 0)
     return Table(DELIVERIES, {name: segments[name][rows].astype(np.int64) for name in DELIVERIES.names})
 
 
 def mean_rate_bps(table: Table, begin_ns: int, *, speed: float = 1.0) -> float | None:
-    """Return the payload of DELIVERIES in bit/s from a time to its last packet; None if no time passed.
+    """Return the mean payload rate of DELIVERIES from `begin_ns` to the last packet, bit/s, or None.
 
-    `speed` is link seconds in a recorded second.
+    It is None if the last packet is not later than `begin_ns`.
+
+    `speed` is the number of link seconds in a recorded second.
     """
     timed = table["time_ns"][table["time_ns"] != NOT_A_TIME]
     if begin_ns == NOT_A_TIME or not len(timed) or int(timed.max()) <= begin_ns:
@@ -92,22 +94,23 @@ def mean_rate_bps(table: Table, begin_ns: int, *, speed: float = 1.0) -> float |
 
 
 def rate_curve(time_s: Array, new_bytes: Numbers, window_s: float, until_s: float) -> tuple[Array, Array]:
-    """Return points of a moving rate: what arrived in the window that ends there.
+    """Return a moving rate: each point is the rate of the window that ends there.
 
     Parameters
     ----------
     time_s : ndarray of float64, shape (n,)
-        When packets arrived, ascending.
+        Arrival times of the packets, ascending.
     new_bytes : ndarray of int64, shape (n,)
     window_s : float
         Length of the window, > 0.
     until_s : float
-        End of the curve, the begin is the first packet; not before that.
+        End of the curve, not before its start. The curve starts at the first packet.
 
     Returns
     -------
     (ndarray, ndarray) of float64, shape (m,)
-        Seconds, and bit/s. Until a whole window has passed, what arrived is divided by a whole one.
+        Times in s, and rates in bit/s. Points in the first window are also divided by the full length of the
+        window.
     """
     if not len(time_s):
         return np.empty(0), np.empty(0)
@@ -118,7 +121,7 @@ def rate_curve(time_s: Array, new_bytes: Numbers, window_s: float, until_s: floa
 
 
 def in_time_order(table: Table) -> tuple[Times, Numbers]:
-    """Return times and new bytes of DELIVERIES in order of time, without packets that carry none."""
+    """Return times and new bytes of DELIVERIES, sorted by time, without packets that carry no new data."""
     timed = np.flatnonzero(table["time_ns"] != NOT_A_TIME)
     order = timed[np.argsort(table["time_ns"][timed], kind="stable")]
     return table["time_ns"][order], table["new_bytes"][order]

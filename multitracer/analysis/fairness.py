@@ -1,8 +1,8 @@
 """How equally flows share a link: the gap of paper 003, Jain's index, and the share of each flow.
 
-Flows are compared over one time in which all of them had data to send; the caller chooses it. Gap: K. Mattar
-et al., "TCP over CDMA2000 Networks: A Cross-Layer Measurement Study" (paper 003), equation 2. Index: R. Jain,
-D. Chiu, W. Hawe, "A Quantitative Measure of Fairness", DEC-TR-301, 1984.
+Flows are compared over an interval in which all of them had data to send; the caller chooses the interval.
+Gap: K. Mattar et al., "TCP over CDMA2000 Networks: A Cross-Layer Measurement Study" (paper 003), equation 2.
+Index: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness", DEC-TR-301, 1984.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ONE_STOOD = "the slowest flow delivered nothing, or next to nothing"
 
 
 class Fairness(NamedTuple):
-    """How equally flows share a link.
+    """Fairness measures of flows that share a link.
 
     Attributes
     ----------
     flows : int
-        How many were compared.
+        Number of flows that were compared.
     gap : float
         (largest - smallest) / smallest rate, 0 for equal rates; NaN if it is not defined.
     jain : float
@@ -46,23 +46,23 @@ class Fairness(NamedTuple):
 
 
 def fairness(rates: Array | Sequence[float]) -> Fairness:
-    """Return how equally flows shared a link.
+    """Return how equally flows share a link: the rate gap and Jain's index.
 
     Parameters
     ----------
     rates : array of float64, shape (n_flows,)
-        Of each flow over the same time, in any unit, not negative; NaN is a rate that is not known.
+        Rate of each flow over the same time, in any unit, not negative; NaN if unknown.
 
     Returns
     -------
     Fairness
-        Both numbers are NaN for fewer than two flows, for a rate that is not known, and if all are 0; the gap
-        alone if the smallest is 0.
+        Gap and index are NaN with fewer than two flows, with an unknown rate, or if all rates are 0. Only the
+        gap is NaN if only the smallest rate is 0.
 
     Raises
     ------
     InputError
-        If a rate is negative or endless, or the rates are no list.
+        If a rate is negative or infinite, or `rates` is not a list of numbers.
 
     Examples
     --------
@@ -84,22 +84,22 @@ def fairness(rates: Array | Sequence[float]) -> Fairness:
 
 
 def shares(amounts: Array | Sequence[Sequence[float]]) -> Array:
-    """Return which part of the whole each flow had, for each interval.
+    """Return the share of each flow in each interval.
 
     Parameters
     ----------
     amounts : array of float64, shape (n_flows, n_intervals)
-        What each flow carried, in any unit, not negative; NaN while a flow did not take part.
+        Amount that each flow carried, in any unit, not negative; NaN while a flow did not take part.
 
     Returns
     -------
     ndarray of float64, shape (n_flows, n_intervals)
-        Parts of 1; NaN where the flow did not take part, and where no flow carried anything.
+        Shares from 0 to 1; NaN where the flow did not take part, and where no flow carried anything.
 
     Raises
     ------
     InputError
-        As `fairness`.
+        If an amount is negative or infinite, or `amounts` is not a list of lists of numbers.
 
     Examples
     --------
@@ -115,19 +115,19 @@ def shares(amounts: Array | Sequence[Sequence[float]]) -> Array:
 
 
 def jain_index(rates: Sequence[float]) -> float | None:
-    """Return Jain's fairness index of the flows' rates: 1 if all are alike, 1/n if one has everything.
+    """Return Jain's fairness index of the rates: 1 if all are equal, 1/n if one of n flows has everything.
 
-    Source: Jain, Chiu and Hawe 1984, "A Quantitative Measure of Fairness", equation 1. None without a rate
-    above 0.
+    Source: Jain, Chiu and Hawe 1984, "A Quantitative Measure of Fairness", equation 1. The result is None if
+    no rate is above 0.
     """
     squares = sum(rate * rate for rate in rates)
     return sum(rates) ** 2 / (len(rates) * squares) if squares > 0 else None
 
 
 def fairness_gap(rates: Sequence[float]) -> tuple[float | None, str | None]:
-    """Return how much more the fastest flow has than the slowest, of the slowest; or None and the reason.
+    """Return (maximum - minimum) / minimum of the rates and None; or None and the reason.
 
-    Source: paper 003, equation 2. 0 is even; a minimum of 0 has no gap.
+    Source: paper 003, equation 2. The gap of equal rates is 0; it is not defined if the minimum is 0.
     """
     if len(rates) < 2:
         return None, "a gap is between two flows or more"
@@ -149,7 +149,7 @@ def _checked(values: object, *, dimensions: int) -> Array:
 
 
 def _undefined(rate: Array) -> str:
-    """Return why neither number is defined, whatever the formula; empty if one is."""
+    """Return the reason why neither number is defined; empty if at least one is."""
     if not len(rate):
         return NO_FLOW
     if np.isnan(rate).any():

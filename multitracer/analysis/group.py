@@ -1,7 +1,7 @@
-"""A group of whole connections: their segments' columns, direction after direction.
+"""A group of complete connections: the columns of their segments, direction after direction.
 
-Everything the analysis says is computed group by group, so that its temporaries are bounded by the group
-(or by the largest connection), never by the capture.
+The analysis runs group by group, so its temporary arrays are bounded by the size of a group (or of the
+largest connection), never by the size of the capture.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 GROUP_ROWS = 1 << 18
-"""How many segments a group holds at most, unless one connection alone has more."""
+"""Maximum number of segments in a group, unless a single connection has more."""
 _CONNECTION_ROWS = 4
-"""What a connection costs beside its segments, in such: where each is one SYN, they take the memory."""
+"""Memory cost of a connection, in segments: with one SYN per connection, the connections take most of the
+memory.
+"""
 
 BEGIN_OR_END = np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
 
 
 @dataclass(slots=True)
 class SegmentGroup:
-    """The segments of whole connections; direction d of the group is rows[bounds[d]:bounds[d + 1]].
+    """The segments of complete connections; direction d of the group is rows[bounds[d]:bounds[d + 1]].
 
-    Directions 2 c and 2 c + 1 are the two of one connection. A *position* is an index into these columns,
+    Directions 2 c and 2 c + 1 belong to the same connection. A *position* is an index into these columns,
     a *row* one into the segments of the capture.
     """
 
@@ -50,14 +52,16 @@ class SegmentGroup:
     special: Array
     """Positions with SYN, FIN or RST."""
     units: Array
-    """Sequence units that each segment occupies: payload, and one each for SYN and FIN (RFC 9293, 3.4).
+    """Sequence numbers that each segment occupies: its payload, plus one each for SYN and FIN (RFC 9293,
+    3.4).
 
-    None in a RST, whose payload, if any, is a message to the reader and never acknowledged (RFC 9293, 3.5.3).
+    A RST occupies none: its payload, if any, is a diagnostic text that is never acknowledged (RFC 9293,
+    3.5.3).
     """
 
     @classmethod
     def of(cls, capture: CaptureTables, partition: Partition, first: int, last: int) -> SegmentGroup:
-        """Return directions `first` to `last` - 1, whole connections."""
+        """Return the group of directions `first` to `last` - 1, which are complete connections."""
         bounds = partition.bounds[first : last + 1]
         rows = partition.rows_between(first, last)
         seq, ack, payload, flags, window = (
@@ -77,14 +81,14 @@ class SegmentGroup:
 
     @property
     def directions(self) -> int:
-        """How many directions there are, two for each connection."""
+        """The number of directions, two for each connection."""
         return len(self.bounds) - 1
 
     @property
     def direction(self) -> Array:
         """The direction of every position.
 
-        Int64, shape (n_segments,), from 0; never NA.
+        int64, shape (n_segments,), from 0; never NA.
         """
         return np.repeat(np.arange(self.directions), np.diff(self.bounds))
 
@@ -120,7 +124,7 @@ class SegmentGroup:
         return plain
 
     def count(self, position: Array) -> Array:
-        """Return how many of the positions each direction has.
+        """Return the number of the given positions in each direction.
 
         Parameters
         ----------
@@ -136,7 +140,7 @@ class SegmentGroup:
 
 @dataclass(slots=True)
 class Timeline:
-    """Items of each direction in capture order, to find the last one before a moment."""
+    """Items of each direction in capture order, for a search of the last one before a row."""
 
     bounds: Array
     key: Array
@@ -166,13 +170,13 @@ class Timeline:
 
 
 def has(flags: Array, flag: Flag | CaptureMark) -> Array:
-    """Return which flags (or marks) have the bit.
+    """Return which flags (or marks) contain the bit.
 
     Parameters
     ----------
     flags : ndarray of uint16, any shape
         Bits of `Flag` or `CaptureMark`; never NA.
-    flag : Flag or Mark
+    flag : Flag or CaptureMark
 
     Returns
     -------
@@ -189,7 +193,7 @@ def groups(
     *,
     between: tuple[int, int] | None = None,
 ) -> Iterator[SegmentGroup]:
-    """Yield connections in groups of at most so many segments, where possible.
+    """Yield groups of connections with at most `rows` segments, unless one connection has more.
 
     Parameters
     ----------
@@ -197,7 +201,7 @@ def groups(
     partition : Partition
     rows : int
     between : (int, int), optional
-        The first connection, and the one behind the last; by default all.
+        The first connection, and the last one plus 1; by default all.
     """
     cost = partition.bounds[::2] + _CONNECTION_ROWS * np.arange(partition.connections + 1)
     first, end = between or (0, partition.connections)

@@ -1,7 +1,7 @@
-"""Algorithms on arrays of ranges: unwrapping, painting, minima over spans. They are independent of TCP.
+"""Algorithms on arrays of ranges, independent of TCP: unwrapping, painting, minima over spans.
 
-Every function is linear or n log n in the number of rows and works on all rows at once, so that a capture
-made to be slow (a hundred thousand holes, a million connections) costs what any other capture costs.
+Every function is linear or n log n in the number of rows and works on all rows at once. So a malicious
+capture (a hundred thousand holes, a million connections) costs no more than another one of its size.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 Side = Literal["left", "right"]
-"""Which end of equal values a search finds (numpy.searchsorted)."""
+"""The `side` of numpy.searchsorted: the position before or after equal values."""
 
 IMPLAUSIBLE = 1 << 30
-"""Distance in sequence units that no segment has from its neighbours: the largest window (RFC 7323, 2.3)."""
+"""Minimum implausible distance between the sequence numbers of neighbouring segments: the largest window
+(RFC 7323, 2.3).
+"""
 
 _MANY = 1_000
-"""Values from which on the kernel looks them up: to ask it takes as long as to look up some. Not measured."""
+"""Number of values from which the native kernel searches; for fewer, the call costs more than the search.
+Not measured.
+"""
 _FEW_GROUPS = 8
-"""Up to so many groups, a slice each is cheaper than a column as long as all."""
+"""Up to this number of groups, one slice per group is faster than a column over all rows."""
 
 
 def group_starts(bounds: Array) -> Array:
@@ -45,13 +49,13 @@ def group_starts(bounds: Array) -> Array:
 def distinct(values: Array) -> Array:
     """Return the distinct values in ascending order, like np.unique but without its import of numpy.ma.
 
-    It sorts: the hash table of np.unique takes 20 times as long on a million stamps, and times of packets are
-    nearly in order, which a stable sort makes use of.
+    The function sorts, since the hash table of np.unique takes 20 times as long for a million time stamps.
+    Packet times are nearly sorted, and a stable sort is fast on them.
 
     Parameters
     ----------
     values : ndarray of any dtype that sorts, shape (n,)
-        NA counts as a value like others.
+        NA counts as an ordinary value.
 
     Returns
     -------
@@ -64,15 +68,15 @@ def distinct(values: Array) -> Array:
 
 
 def places(ordered: Array, values: Array, side: Side = "left") -> Array:
-    """Return what np.searchsorted does; where the values are about in order too, a tenth of its time.
+    """Return the result of np.searchsorted, ten times as fast if the values are nearly sorted.
 
     Parameters
     ----------
     ordered : ndarray of int64, shape (n,), ascending
     values : ndarray of int64, shape (n_values,)
-        Times, bytes or rows; NA is a number like others.
+        Times, bytes or rows; NA counts as an ordinary number.
     side : {"left", "right"}
-        Before, or after, what is equal.
+        The position before or after equal values.
 
     Returns
     -------
@@ -86,14 +90,14 @@ def places(ordered: Array, values: Array, side: Side = "left") -> Array:
 
 
 def reduce_groups(ufunc: np.ufunc, values: Array, bounds: Array, *, empty: object) -> Array:
-    """Return `ufunc` over each group of `values`, `empty` for a group without rows.
+    """Return `ufunc` reduced over each group of `values`; `empty` for a group without rows.
 
     Parameters
     ----------
     ufunc : numpy.ufunc
         add, minimum or maximum.
     values : ndarray of any number type, shape (n,)
-        Rows, group after group. NA is not left out: it counts as its number.
+        Rows, group after group. NA is not skipped; it counts as an ordinary number.
     bounds : ndarray of int64, shape (n_groups + 1,)
         Group g is values[bounds[g]:bounds[g + 1]]; the first bound is 0, the last n.
     empty : scalar
@@ -102,7 +106,7 @@ def reduce_groups(ufunc: np.ufunc, values: Array, bounds: Array, *, empty: objec
     Returns
     -------
     ndarray, shape (n_groups,)
-        int64 for add, else of the dtype of `values`; in their unit.
+        int64 for add, else the dtype of `values`; same unit as `values`.
     """
     dtype = np.int64 if ufunc is np.add else values.dtype
     result = np.full(len(bounds) - 1, empty, dtype=dtype)
@@ -132,7 +136,7 @@ def add_to_groups(values: Array, shift: Array, bounds: Array) -> None:
 
 
 def carried_on(value: Array, position: Array, bounds: Array, before: Array) -> Array:
-    """Return for each row the value of the last item at or before it in its group.
+    """Return for each row the value of the last item at or before it, within its group.
 
     Parameters
     ----------
@@ -142,7 +146,7 @@ def carried_on(value: Array, position: Array, bounds: Array, before: Array) -> A
     bounds : ndarray of int64, shape (n_groups + 1,)
         Group g has the rows bounds[g]:bounds[g + 1]; the first bound is 0.
     before : ndarray, dtype of `value`, shape (n_groups,)
-        What the rows of a group have that lie before its first item.
+        The value for rows of the group before its first item.
 
     Returns
     -------
@@ -164,7 +168,7 @@ def carried_on(value: Array, position: Array, bounds: Array, before: Array) -> A
 
 
 def spans(bounds: Array, chosen: Array) -> tuple[Array, Array]:
-    """Return the rows of the chosen groups, in the order of `chosen`, and the bounds of each among them.
+    """Return the rows of the chosen groups, in the order of `chosen`, and the bounds of the groups.
 
     Parameters
     ----------
@@ -192,7 +196,7 @@ def steps(values: Array, starts: Array) -> Array:
     values : ndarray of uint32, shape (n,)
         Sequence numbers, group after group; they wrap around at 2^32.
     starts : ndarray of int64, shape (n_filled_groups,)
-        Where groups start, as of `group_starts`.
+        First position of each group, as returned by `group_starts`.
 
     Returns
     -------
@@ -206,11 +210,11 @@ def steps(values: Array, starts: Array) -> Array:
 
 
 def unwrapped(values: Array, bounds: Array) -> Array:
-    """Return 32-bit circular numbers as int64 distances from the first number of their group.
+    """Return 32-bit wrapping numbers as int64 distances from the first number of their group.
 
-    A number lies within 2 GiB of the one before it (RFC 9293, section 3.4). A number that is
-    implausibly far both from the one before and from the one after it is stray: it is placed relative
-    to the one before it and does not carry the others along.
+    A number lies within 2 GiB of the one before it (RFC 9293, section 3.4). A number that is implausibly far
+    both from the one before and from the one after it is an outlier. It is placed relative to the one before
+    it and has no effect on the numbers after it.
 
     Parameters
     ----------
@@ -248,10 +252,11 @@ def _unwrapped_without_strays(values: Array, distance: Array, bounds: Array) -> 
 
 
 def first_painters(left: Array, right: Array, cells: int) -> Array:
-    """Return for each cell the lowest index of a painter whose span covers it, or the number of painters.
+    """Return for each cell the lowest index of a painter whose span covers it; n_painters if none does.
 
-    Painter i covers the cells left[i] to right[i] - 1, at least one. Spans are cut into two overlapping
-    powers of two, written at the level of their size, then passed down level by level: O(n log n).
+    Painter i covers the cells left[i] to right[i] - 1, at least one. Each span is the union of two
+    overlapping spans whose length is a power of two. They are written into the level of that length, and the
+    levels are merged from the top down: O(n log n).
 
     Parameters
     ----------
@@ -283,7 +288,7 @@ def first_painters(left: Array, right: Array, cells: int) -> Array:
 
 
 def span_minimum(values: Array, low: Array, high: Array) -> Array:
-    """Return the minimum of values[low[i]:high[i]] for each i; every span holds at least one value.
+    """Return the minimum of values[low[i]:high[i]] for each i; every span contains at least one value.
 
     Parameters
     ----------

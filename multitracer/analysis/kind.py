@@ -1,4 +1,4 @@
-"""The classes of one segment."""
+"""The class of a segment."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from enum import IntFlag
 
 
 class SegmentKind(IntFlag):
-    """Bits of the column `kind` in tcp_segments; definitions in docs/analysis.md."""
+    """Bits of the column `kind` in tcp_segments; docs/analysis.md defines them."""
 
     DATA = 0x0001
     RETRANSMISSION = 0x0002
     PARTIAL_RETRANSMISSION = 0x0004
-    """A retransmission that also carries new units."""
+    """A retransmission that also carries new sequence numbers."""
     OUT_OF_ORDER = 0x0008
     CAPTURE_DUPLICATE = 0x0010
-    """The same packet captured twice, not a retransmission."""
+    """The same packet, captured twice; not a retransmission."""
     DUPLICATE_ACK = 0x0020
     ZERO_WINDOW = 0x0040
     ZERO_WINDOW_PROBE = 0x0080

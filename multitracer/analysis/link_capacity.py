@@ -1,13 +1,14 @@
-"""What a link delivered, as its receiver saw it, as a capacity trace: kind *derived*.
+"""Capacity traces and error traces of a link, from a capture, from link logs or from radio readings.
 
-A capture shows what arrived, not what could have. While the sender paused, other users held the link, or
-other protocols than TCP were on it, the trace has less capacity than the link had.
+`delivered_to`: the capacity that the TCP segments in a capture used (kind *derived*). A capture shows the
+data that arrived, not the data that could have arrived. The trace has less capacity than the link whenever
+the sender was idle, other users had the link, or protocols other than TCP used it.
 
-Which frames of a recorded link failed: an error trace, for replay under any transport.
+`link_error_trace`: which frames of a recorded link failed, for a replay with any transport.
 
-The capacity of a drive by a stated map: from readings of its radio to a capacity trace, kind *modelled*.
-The readings are recorded; that so much SINR carries so many bits is a model, and so is the share of the other
-users, unless the modem tells it. Breaks that are shorter than the time between two readings are not seen.
+`capacity_by_map`: the capacity of a drive from readings of its radio and a given map (kind *modelled*). The
+readings are recorded. The map from SINR to bit rate is a model, and so is the share of other users, unless
+the modem reports it. Outages shorter than the time between two readings are missed.
 """
 
 from __future__ import annotations
@@ -35,28 +36,30 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Numbers, Table, Times
 
 _TUN_BYTES = 4
-"""Mahimahi counts the header of its TUN device with each packet."""
+"""Mahimahi adds the 4 bytes of its TUN header to each packet."""
 _TCP_BYTES = 20
-"""Header without options (RFC 9293, section 3.1)."""
+"""Length of a TCP header without options (RFC 9293, section 3.1)."""
 _TIMESTAMPS_BYTES, _SYN_OPTION_BYTES = 12, 20
-"""Options in whole words: timestamps (RFC 7323); of a SYN also MSS, SACK permitted and window scale."""
+"""Length of the options, in full 32-bit words: timestamps (RFC 7323), and in a SYN also MSS, SACK
+permitted and window scale.
+"""
 _SACK_BYTES, _BLOCK_BYTES = 4, 8
-"""RFC 2018, section 3, with two NOPs before it."""
+"""Length of the SACK option with two NOPs before it, and of each of its blocks (RFC 2018, section 3)."""
 
 
 @dataclass(frozen=True)
 class DeliveredCapacity:
-    """A capacity trace made of a capture, and what is to be said of it."""
+    """A capacity trace made from a capture, with its caveats."""
 
     trace: CapacityTrace
     segments: int
-    """TCP segments that it was made of."""
+    """Number of TCP segments that the trace was made from."""
     longest_gap_s: float
-    """Longest time between two of them: the link may have been idle then, or away."""
+    """Longest time between two of these segments, s: the link may have been idle or out of service then."""
 
     @property
     def sentence(self) -> str:
-        """What it is, and what it cannot know."""
+        """A description of the trace, with its limitations."""
         trace = self.trace
         return (
             f"derived from {self.segments:,} TCP segments as the receiver saw them: {len(trace):,} "
@@ -72,21 +75,21 @@ def delivered_to(capture: CaptureTables, address: bytes, *, speed: float = 1.0) 
     Parameters
     ----------
     capture : CaptureTables
-        Made at that host, or close to it.
+        A capture made at that host, or close to it.
     address : bytes
-        Its address, 16 bytes as in FLOWS.
+        Address of the host, 16 bytes as in FLOWS.
     speed : float
-        Link seconds in a recorded second.
+        Number of link seconds in a recorded second.
 
     Returns
     -------
     DeliveredCapacity
-        An opportunity of 1504 octets whenever that many more had arrived, in ms since the first segment.
+        A delivery opportunity each time 1504 more octets have arrived, in ms since the first segment.
 
     Raises
     ------
     InputError
-        If fewer octets arrived than one opportunity has, or all within a millisecond.
+        If fewer than 1504 octets arrived, or all within one millisecond.
     """
     segments, flows = capture.segments, capture.flows
     flow = segments["flow"]
@@ -111,7 +114,7 @@ def _delivered(time_ns: Times, ip_bytes: Numbers, speed: float) -> DeliveredCapa
 
 
 def _ip_bytes(segments: Table, rows: Array, version: Numbers) -> Numbers:
-    """Return the lengths of the IP packets: payload, headers, and the options that the table tells of."""
+    """Return the lengths of the IP packets: payload, headers, and the options that the table records."""
     ip = np.where(version == 4, 20, 40)
     has_stamps = segments["marks"][rows] & CaptureMark.HAS_TIMESTAMPS.value != 0
     is_syn = segments["flags"][rows] & Flag.SYN.value != 0
@@ -122,22 +125,22 @@ def _ip_bytes(segments: Table, rows: Array, version: Numbers) -> Numbers:
 
 
 _DIRECTION_OF = {"fixed": "up", "mobile": "down"}
-"""A side's log tells of the frames that it received."""
+"""The direction of the frames in the log of each side: a log records the frames that its side received."""
 
 
 def link_error_trace(frames: Mapping[str, Table]) -> ErrorTrace:
-    """Return the slots in which each side could not decode a frame.
+    """Return the slots in which each side failed to decode a frame.
 
     Parameters
     ----------
     frames : mapping of str to Table
-        `link_frames` of the sides "mobile" and "fixed"; of a side without a log nothing is known, and its
-        direction comes out perfect.
+        `link_frames` of the sides "mobile" and "fixed". A side may be missing; its receive direction then has
+        no errors in the trace.
 
     Raises
     ------
     InputError
-        If there is no log of either side, they disagree on the slot time, or no slot numbers were logged.
+        If both logs are missing, if they disagree on the slot time, or if a log has no slot numbers.
     """
     if not frames.keys() & _DIRECTION_OF.keys():
         raise InputError("error trace: no link log of the mobile or the fixed side; record one (rlp.pcapng)")
@@ -171,24 +174,26 @@ def _slot_ns(frames: Mapping[str, Table]) -> int:
 
 
 _LONGEST_HOLD_NS = 5 * NS_PER_S
-"""A reading holds until the next one, at most so long; modems are asked each second (ours)."""
+"""Maximum time for which a reading is valid before the next one; modems are polled each second (our
+choice).
+"""
 _NO_SERVICE = (*SEARCHES, OUT_OF_SERVICE, "LIMSRV")
-"""States in which a modem has no cell that serves it (Quectel's AT+QENG)."""
+"""Modem states without a serving cell (Quectel's AT+QENG)."""
 _MOST_BITS_PER_S = 1e10
-"""Above it a map is no radio's, and a trace would be endless (ours)."""
+"""Maximum plausible rate of a map, bit/s; a higher rate would also make the trace too long (our choice)."""
 
 
 @dataclass(frozen=True)
 class SinrMap:
-    """What a link carries at an SINR.
+    """A map from SINR to the bit rate of a link.
 
     Attributes
     ----------
     bandwidth_hz : float
     no_service_dbm : float
-        Below this RSRP nothing passes.
+        Below this RSRP the rate is 0.
     classes : tuple of (float, float)
-        From which SINR on, in dB, and the bits per s and Hz then; descending.
+        Pairs of minimum SINR (dB) and spectral efficiency (bit/s/Hz), in descending order.
     """
 
     bandwidth_hz: float
@@ -196,7 +201,7 @@ class SinrMap:
     classes: tuple[tuple[float, float], ...]
 
     def bits_per_s(self, sinr_db: float, rsrp_dbm: float, busy_percent: float) -> float:
-        """Return the rate; an RSRP that is not known hinders nothing."""
+        """Return the rate in bit/s; an unknown RSRP (NaN) does not reduce it."""
         if rsrp_dbm < self.no_service_dbm:
             return 0.0
         efficiency = next((bits for least, bits in self.classes if sinr_db >= least), 0.0)
@@ -204,19 +209,19 @@ class SinrMap:
 
 
 def parse_map(text: str, *, path: str) -> SinrMap:
-    """Return the map in a JSON file: an object with it, or one that holds it as `map` (a drive's truth).
+    """Return the map in a JSON file: the object itself, or its member `map` (truth of a drive).
 
     Parameters
     ----------
     text : str
         {"bandwidth_hz": …, "no_service_dbm": …, "classes": [{"least_sinr_db": …, "bits_per_s_per_hz": …}]}.
     path : str
-        The file's name, for messages.
+        Name of the file, for messages.
 
     Raises
     ------
     FormatError
-        If it is no JSON, or a key is missing or no number in range.
+        If `text` is not JSON, a key is missing, or a number is out of range.
     """
     try:
         document = json.loads(text)
@@ -249,18 +254,18 @@ def _number(document: Document, key: str) -> float:
 
 @dataclass(frozen=True)
 class Mapped:
-    """A capacity trace made of readings by a map, and what is to be said of it."""
+    """A capacity trace made from radio readings by a map, with its caveats."""
 
     trace: CapacityTrace
     readings: int
     unknown_s: float
-    """Time for which there was no reading: it has no capacity in the trace."""
+    """Total time without a reading, s: the trace has no capacity then."""
     has_load: bool
-    """Whether the modem told how busy the cell was."""
+    """Whether the modem reported the load of the cell."""
 
     @property
     def sentence(self) -> str:
-        """What it is, and what it cannot know."""
+        """A description of the trace, with its limitations."""
         load = (
             "" if self.has_load else "; how busy the cell was is not recorded, and taken as the option says"
         )
@@ -272,7 +277,7 @@ class Mapped:
 
 
 def capacity_by_map(radio: Table, by: SinrMap, *, busy_percent: float = 0.0) -> Mapped:
-    """Return the capacity that a map gives for the serving cell's readings.
+    """Return the capacity that a map gives for the readings of the serving cell.
 
     Parameters
     ----------
@@ -280,17 +285,17 @@ def capacity_by_map(radio: Table, by: SinrMap, *, busy_percent: float = 0.0) -> 
         RADIO of one modem.
     by : SinrMap
     busy_percent : float
-        Share of the cell that others take where the modem does not tell it.
+        Share of the cell that other users take, in percent; used where the modem does not report the load.
 
     Returns
     -------
     Mapped
-        An opportunity whenever 1504 more octets fit, in ms since the first reading.
+        A delivery opportunity each time 1504 more octets fit, in ms since the first reading.
 
     Raises
     ------
     InputError
-        If no reading tells an SINR, or all is without capacity.
+        If no reading has an SINR, or the capacity is 0 all the time.
     """
     sinr, is_out = radio["sinr_db"], np.isin(radio["state"], _NO_SERVICE)
     of_cell = (radio["role"] == "serving") & (np.isfinite(sinr) | is_out)
@@ -311,7 +316,7 @@ def capacity_by_map(radio: Table, by: SinrMap, *, busy_percent: float = 0.0) -> 
 
 
 def _loads(radio: Table, known: Numbers, time_ns: Times, otherwise: float) -> Numbers:
-    """Return the latest load that was told at each time."""
+    """Return the latest reported load at each time, in percent; `otherwise` before the first report."""
     if not len(known):
         return np.full(len(time_ns), otherwise)
     place = np.searchsorted(radio["time_ns"][known], time_ns, side="right") - 1
@@ -319,7 +324,7 @@ def _loads(radio: Table, known: Numbers, time_ns: Times, otherwise: float) -> Nu
 
 
 def _trace(begin_ns: Times, held_ns: Times, rates: Numbers) -> CapacityTrace:
-    """Return when each opportunity is full, at rates that hold for a time each."""
+    """Return the trace of delivery opportunities at rates (bit/s) that each hold for a given time."""
     ends = np.stack([begin_ns, begin_ns + held_ns], axis=1).ravel()
     bits = np.cumsum(np.stack([np.zeros(len(rates)), rates * held_ns / NS_PER_S], axis=1).ravel())
     size = OPPORTUNITY_BYTES * BITS_PER_BYTE

@@ -1,4 +1,4 @@
-"""Work on long columns, two pieces at a time: NumPy lets go of the interpreter while it computes."""
+"""Work on long columns in two threads: NumPy releases the interpreter lock while it computes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 FEWEST_ROWS = 1 << 17
-"""Below, a column is done before a second thread has begun. Not measured."""
+"""Minimum number of rows for a second thread: shorter columns are done before it starts. Not measured."""
 
 
 def begin(job: Callable[[], object]) -> None:
-    """Begin a job on a second core; who asks for what it finds waits for it, or does it if it failed."""
+    """Start a job in another thread and do not wait for it.
+
+    The job caches its result. Code that needs the result waits for it, or computes it if the job failed.
+    """
     thread = ThreadPoolExecutor(1)
     thread.submit(job)
     thread.shutdown(wait=False)
@@ -24,9 +27,10 @@ def begin(job: Callable[[], object]) -> None:
 
 @contextmanager
 def meanwhile(rows: int, job: Callable[[], T]) -> Iterator[Callable[[], T]]:
-    """Do a job on many rows beside what is done in the context, which gets what returns its answer.
+    """Run a job in a thread, in parallel with the body of the `with` statement.
 
-    On few rows the job is done when its answer is asked for.
+    The context manager yields a function that returns the job's result. With few rows, the job runs when this
+    function is called.
     """
     if rows < FEWEST_ROWS:
         yield job
@@ -36,7 +40,7 @@ def meanwhile(rows: int, job: Callable[[], T]) -> Iterator[Callable[[], T]]:
 
 
 def in_parallel(jobs: Sequence[Callable[[], T]], *, rows: int) -> list[T]:
-    """Return what the jobs give, in their order; those on many rows are done two at a time."""
+    """Return the results of the jobs, in their order; with many rows two jobs run at a time."""
     if rows < FEWEST_ROWS:
         return [job() for job in jobs]
     with ThreadPoolExecutor(2) as threads:

@@ -1,4 +1,4 @@
-"""Arithmetic of ranges that the join and the account share; all rows at once."""
+"""Arithmetic of ranges for `two_points` and others; every function works on all rows at once."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def spread(first: Array, last: Array) -> tuple[Array, Array]:
 
 
 def first_covered(begin: Array, end: Array) -> Array:
-    """Return how much of each range no earlier range covers.
+    """Return the length of each range that no earlier range covers.
 
     Parameters
     ----------
     begin, end : ndarray of int64, shape (n,)
-        Ranges [begin, end), in the order in which they came.
+        Ranges [begin, end), in their order of arrival.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def first_covered(begin: Array, end: Array) -> Array:
 
 
 def merged(begin: Array, end: Array) -> tuple[Array, Array]:
-    """Return the union of ranges as disjoint ones in order; empty ranges are left out.
+    """Return the union of ranges as disjoint ranges in ascending order; empty ranges are left out.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def merged(begin: Array, end: Array) -> tuple[Array, Array]:
 
 
 def within(points: Array, begin: Array, end: Array) -> Array:
-    """Return the index of the disjoint range [begin, end) that holds each point, -1 for none.
+    """Return the index of the disjoint range [begin, end) that contains each point; -1 for none.
 
     Parameters
     ----------

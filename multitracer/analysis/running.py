@@ -1,11 +1,11 @@
-"""The numbers of every connection of a capture while it is read, by the native kernel: no segment is kept.
+"""Statistics of every connection, counted by the native kernel without storing the segments.
 
 Rules of the file
 -----------------
-- A segment is counted when it comes, in capture order, and forgotten; the answer is that of `tcp.py`.
-- Of a connection that does not begin with a whole SYN, the segments are kept, too: the scale of its windows
-  only all of them tell.
-- Where something else needs all segments (`add` says so, or `finish`), the capture has to be read again.
+- Each segment is counted in capture order and then discarded; the result is that of `tcp.py`.
+- For a connection that does not begin with a complete SYN, the segments are stored, because the scale of its
+  windows is known only from all of them.
+- Where a later step needs all segments (`add` or `finish` reports it), the capture is read again.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 
 class _NotKeptError(Exception):
-    """Something was asked for that was not kept."""
+    """Segments are needed that were not stored."""
 
 
 class RunningAnalysis:
-    """Takes in a capture piece by piece."""
+    """An analysis of a capture that arrives in blocks."""
 
     def __init__(
         self, native: Kernel, counts: CountingPass | None = None, kept: Iterable[KeptSegments] = ()
@@ -60,7 +60,7 @@ class RunningAnalysis:
         self._kept_rows = sum(map(len, self._kept_direction))
 
     def add(self, piece: CaptureTables) -> bool:
-        """Count the segments of the next piece; return False if the capture has to be read as a whole."""
+        """Count the segments of the next block; return False if the capture must be read completely."""
         if (piece.flows["vlan"] != NA).any():
             return False  # flows may be joined later
         source = source_of(piece, piece.segments["flow"])
@@ -74,18 +74,18 @@ class RunningAnalysis:
         return not self._pass.is_odd and not self._is_in_vain()
 
     def _is_in_vain(self) -> bool:
-        """Return whether what is kept takes as much memory as the segments would."""
+        """Return whether the stored segments take as much memory as all segments would."""
         return LIMITS.exceeds(self._pass.connections, self._kept_rows, self._pass.segments)
 
     def finish(self, capture: CaptureTables, number: Array) -> Analysis | None:
-        """Return the analysis; None if the capture has to be read as a whole.
+        """Return the analysis; None if the capture must be read completely instead.
 
         Parameters
         ----------
         capture : CaptureTables
-            The files and flows; without segments.
+            The files and flows of the capture, without segments.
         number : ndarray of int64, shape (n_flows,)
-            The row in `capture.flows` of each flow of the pieces.
+            The row in `capture.flows` of each flow of the blocks.
         """
         counted, sides, begun = self._pass.finish()
         known, is_kept = counted["is_known"].reshape(-1, 2).all(axis=1), begun["is_kept"] > 0
@@ -117,7 +117,7 @@ class RunningAnalysis:
     def _late(
         self, capture: CaptureTables, number: Array, forward: Array, initiator_by: Array, is_kept: Array
     ) -> _Late:
-        """Return the connections whose segments were kept."""
+        """Return the connections whose segments were stored."""
         chosen = np.flatnonzero(is_kept)
         kept = joined([*self._kept, CaptureTables(capture.files, flows=capture.flows)])
         flow = kept.segments["flow"]
@@ -138,22 +138,23 @@ class _Late:
     capture: CaptureTables
     parts: Partition
     sides: Array
-    """The directions that they are in the whole capture: ascending."""
+    """Numbers of their directions in the complete capture, ascending."""
 
     def put(self, columns: Columns, acknowledged: Array) -> None:
-        """Write their rows of DIRECTIONS, in place."""
+        """Write the rows of these connections in DIRECTIONS, in place."""
         own(columns, *columns)
         counted, acknowledged[self.sides] = counted_columns(self.capture, self.parts)
         for name, values in counted.items():
             columns[name][self.sides] = values
 
     def least_shift(self, direction: int) -> int:
-        """Return what `Rare.least_shift` does, of a direction of the whole capture.
+        """Return `Rare.least_shift` of a direction of the complete capture.
 
         Raises
         ------
         _NotKeptError
-            If it is none of these: a SYN of its other side was captured, but none of its own.
+            If the segments of the direction were not stored: a SYN of the other side was captured, but none
+            of its own.
         """
         place = int(np.searchsorted(self.sides, direction))
         if place == len(self.sides) or self.sides[place] != direction:
@@ -161,18 +162,18 @@ class _Late:
         return rare_of(self.capture, self.parts, 0).least_shift(place)
 
     def giants(self, directions: Table) -> int:
-        """Return how many of the segments are larger than their receiver accepts."""
+        """Return the number of segments that are larger than their receiver accepts."""
         payload, mss_bytes = self.capture.segments["payload_bytes"], directions["mss_bytes"]
         return giants(payload, self.parts.direction, mss_bytes[self.sides])
 
 
 @dataclass
 class _Stamps:
-    """Times and timestamps that the pass kept, of directions by their rows."""
+    """Times and timestamps that were stored, of directions by their rows."""
 
     running: CountingPass
     order: Array
-    """The directed flow of each direction, as the kernel numbers them."""
+    """The directed flow of each direction, in the numbering of the kernel."""
 
     def of(self, direction: int) -> Stamped:
         return self.running.stamps(int(self.order[direction]))
@@ -183,7 +184,7 @@ class _Stamps:
 
 @dataclass
 class _Pauses:
-    """What `clock_steps.Pauses` says, of a directed flow of the kernel."""
+    """The idle gaps of `clock_steps.Pauses`, for directed flows of the kernel."""
 
     running: CountingPass
     flow: int
@@ -199,7 +200,7 @@ class _Pauses:
 
 
 def _initiators(capture: CaptureTables, begun: Columns, sides: Columns, number: Array) -> tuple[Array, Array]:
-    """Return the directed flow of each connection's initiator, and what tells it, as `partition` does."""
+    """Return the directed flow of each connection's initiator, and the rule that decided, as `partition`."""
     flow = 2 * number[begun["flow"]]
     by_answer = np.where(begun["first_answer"] >= 0, begun["first_answer"] ^ 1, begun["first"])
     side = np.where(begun["first_syn"] >= 0, begun["first_syn"], by_answer)

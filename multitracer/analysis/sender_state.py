@@ -1,29 +1,30 @@
-"""Which socket and which connection a reading of a sender's variables belongs to.
+"""Readings of a sender's TCP variables: socket, connection, units, and the phases they show.
 
-A socket is told from the next one on the same ports by its cookie; without one by its inode; without either
-by what only a new socket does: a counter that falls, or a handshake after data. So no counter that restarts
-becomes a negative rate. A connection of a capture is found by both ends' addresses and ports, and by time;
-readings of a log that names no ends (`ss | grep cwnd`) are those of the connection that has most of the
-capture's segments, if one has.
+Sockets. A cookie distinguishes a socket from the next one on the same ports; without a cookie the inode does;
+without both, a new socket is recognised by a counter that falls, or by a handshake after data. So the restart
+of a counter never becomes a negative rate. A connection of a capture is found by addresses and ports of both
+endpoints, and by time. Readings of a log without endpoints (`ss | grep cwnd`) belong to the connection that
+has more than half of the capture's segments, if there is one.
 
-What the readings of a sender's variables need before they are joined with its packets.
-tcp_probe logs windows in segments without the segment's size, and the state *before* the segment that made it
-fire; it does not log the congestion state at all. Here windows become bytes, each value moves to the segment
-that brought it about, and the congestion state is taken from the trace point that reports its changes.
+Preparation. tcp_probe logs windows in segments without the segment size, and the state *before* the segment
+that triggered it; it does not log the congestion state. Here windows are converted to bytes, each value is
+moved to the segment that caused it, and the congestion state is taken from the trace point that reports its
+changes.
 
-What a sender's congestion control was doing when: slow start, congestion avoidance, recovery, loss.
-From the sender's own variables where they were recorded, else concluded from its packets and marked so.
+Phases. They show what congestion control did: slow start, congestion avoidance, recovery, loss. They are
+computed from the sender's own variables if these were recorded, else they are inferred from its packets and
+marked as reconstructed.
 
 Rules for packets alone
 -----------------------
-- The first retransmission opens an episode; it ends with the ACK of everything that had been sent by then
-  (the recovery point of RFC 6582).
-- It is *recovery* if an ACK had just arrived that could have caused it, else, after silence, *loss*. Silence
-  within an episode turns recovery into loss.
-- Before the first episode a sender is in slow start up to the last round trip whose peak of outstanding
-  bytes is two fifths above all before. After loss it is in slow start until half of what was outstanding at
-  the loss is outstanding again. Otherwise it is in congestion avoidance.
-- A tail loss probe follows silence too, and is taken for loss.
+- The first retransmission begins an episode. The episode ends with the ACK of all data that had been sent
+  before that retransmission (the recovery point of RFC 6582).
+- The episode is *recovery* if an ACK that could have caused the retransmission had just arrived; after an
+  idle gap it is *loss*. An idle gap within an episode changes recovery to loss.
+- Before the first episode a sender is in slow start until the peak of outstanding bytes in a round trip no
+  longer exceeds all earlier peaks by 40 %. After a loss it is in slow start until half of the bytes
+  outstanding at the loss are outstanding again. Otherwise it is in congestion avoidance.
+- A tail loss probe also follows an idle gap, and counts as loss.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 TOLERANCE_NS = NS_PER_S
-"""How far a socket's life may lie outside the connection's packets: clocks differ, and sockets linger."""
+"""Maximum distance of a socket's readings from the connection's packets, ns: clocks differ, and sockets
+linger.
+"""
 
 _ENDPOINTS = ("ip_version", "address_local", "address_remote", "port_local", "port_remote")
 _COUNTERS = (
@@ -60,12 +63,12 @@ _OPENING = (TcpState.SYN_SENT, TcpState.SYN_RECV)
 
 
 def number_sockets(state: Table) -> Array:
-    """Return the socket of each row of TCP_STATE.
+    """Return the number of the socket of each row of TCP_STATE.
 
     Returns
     -------
     ndarray of int32, shape (n_rows,)
-        From 1, in the order of their first rows.
+        From 1, in the order of the sockets' first rows.
     """
     ends = _numbered(ends_of(state))
     known = state["cookie"] != 0
@@ -79,7 +82,7 @@ def number_sockets(state: Table) -> Array:
 
 
 def ends_of(rows: Table) -> Array:
-    """Return both ends of each row of TCP_STATE or TCP_EVENTS as one comparable value.
+    """Return both endpoints of each row of TCP_STATE or TCP_EVENTS as one comparable value.
 
     Returns
     -------
@@ -89,7 +92,7 @@ def ends_of(rows: Table) -> Array:
 
 
 def _keys(version: Array, local: Array, remote: Array, local_port: Array, remote_port: Array) -> Array:
-    """Return both ends as one comparable value a row."""
+    """Return both endpoints as one comparable value for each row."""
     parts = (version, local, remote, local_port.astype(">u2"), remote_port.astype(">u2"))
     raw = [np.ascontiguousarray(part).view(np.uint8).reshape(len(part), part.itemsize) for part in parts]
     width = sum(part.shape[1] for part in raw) + 1
@@ -103,7 +106,7 @@ def _numbered(keys: Array) -> Array:
 
 
 def _lives(state: Table, ends: Array) -> Array:
-    """Return how many sockets without a cookie began before or at each row, by ends, method and time."""
+    """Return how many sockets without a cookie began before or at each row, by endpoints and method."""
     order = np.lexsort((state["time_ns"], state["method"], ends))
     same = np.zeros(len(order), dtype=bool)
     same[1:] = (np.diff(ends[order]) == 0) & (np.diff(state["method"][order]) == 0)
@@ -123,14 +126,14 @@ def _lives(state: Table, ends: Array) -> Array:
 
 
 def _counter(state: Table, name: str) -> Array:
-    """Return a counter; where `ss` left it out beside other variables it is 0, and may have fallen to it."""
+    """Return a counter; where `ss` omitted it although it has other variables, it is 0."""
     values = state[name]
     left_out = (state["method"] == ReadBy.SS) & (state["cwnd_segments"] != NA) & (values == NA)
     return np.where(left_out, 0, values)
 
 
 def _last_known(values: Array, same: Array) -> Array:
-    """Return the last known value before each row within rows that are the `same` as the one before."""
+    """Return the last known value before each row, among consecutive rows of one socket (`same`)."""
     row = np.arange(len(values))
     known = np.maximum.accumulate(np.where(values != NA, row, -1))
     start = np.maximum.accumulate(np.where(same, 0, row))
@@ -145,18 +148,18 @@ def join(state: Table, *, flows: Table, connections: Table, tolerance_ns: int = 
     Parameters
     ----------
     state : Table
-        TCP_STATE, of one source or several together.
+        TCP_STATE, of one or several sources.
     flows, connections : Table
         FLOWS and CONNECTIONS of one capture.
     tolerance_ns : int
-        How far a socket's readings may lie outside the connection's packets.
+        Maximum time between a socket's readings and the connection's packets.
 
     Returns
     -------
     Table
-        A socket with a cookie belongs to one connection, that with which it shares most time. A row without
-        one belongs to the connection that had begun last. Rows that match nothing have none; the provenance
-        counts the sockets of these.
+        A socket with a cookie belongs to the connection with the longest common time. A row without a cookie
+        belongs to the connection that began last before it. A row without a match has no connection; the
+        provenance counts the sockets of such rows.
     """
     socket = number_sockets(state)
     lookup = _Lookup.of(state, flows, connections)
@@ -173,7 +176,10 @@ def join(state: Table, *, flows: Table, connections: Table, tolerance_ns: int = 
 def join_events(
     events: Table, *, flows: Table, connections: Table, tolerance_ns: int = TOLERANCE_NS
 ) -> Table:
-    """Return JOINED_EVENTS: each event belongs to the connection of its ends that had begun last."""
+    """Return JOINED_EVENTS: TCP_EVENTS with the connection of each event.
+
+    Of the connections between its endpoints, it is the one that began last before the event.
+    """
     lookup = _Lookup.of(events, flows, connections)
     connection = np.full(len(events), NA, dtype=np.int32)
     reverse = np.zeros(len(events), dtype=bool)
@@ -192,15 +198,17 @@ def _groups(number: Array) -> Iterator[Array]:
 
 @dataclass(slots=True)
 class _Lookup:
-    """Finds the connections between the ends of a row."""
+    """Finds the connections between the endpoints of a row."""
 
     keys: Array
     earliest: Array
-    """When each row held at the earliest, NOT_A_TIME if unknown."""
+    """The earliest time at which each row was valid, ns; NOT_A_TIME if unknown."""
     latest: Array
     connections: Table
     candidates: dict[bytes, tuple[Array, Array]]
-    """Ends -> indexes of connections in order of their starts, and whether the local end is the responder."""
+    """For each pair of endpoints the indexes of its connections, ordered by start, and whether the local
+    endpoint is the responder.
+    """
 
     @classmethod
     def of(cls, rows: Table, flows: Table, connections: Table) -> Self:
@@ -215,7 +223,7 @@ class _Lookup:
         return cls(keys, earliest, latest, connections, candidates)
 
     def as_one(self, rows: Array, tolerance_ns: int) -> tuple[int, bool]:
-        """Return the connection that shares most time with all the rows together."""
+        """Return the connection that has the longest common time with all the rows together."""
         index, reverse = self._candidates_of(rows)
         if not len(index):
             return NA, False
@@ -231,7 +239,7 @@ class _Lookup:
         return int(self.connections["connection"][index[best]]), bool(reverse[best])
 
     def row_by_row(self, rows: Array, tolerance_ns: int) -> tuple[Array, Array]:
-        """Return for each row the connection that had begun last, if it had not ended long before."""
+        """Return for each row the connection that began last before it, unless that had ended long before."""
         index, reverse = self._candidates_of(rows)
         if not len(index):
             return np.full(len(rows), NA), np.zeros(len(rows), dtype=bool)
@@ -267,7 +275,7 @@ def _candidates(keys: Array, flows: Table, connections: Table) -> dict[bytes, tu
 
 
 def _main(connections: Table, nameless: Table) -> tuple[Array, Array]:
-    """Return the connection with most of the segments, and whether the readings are its responder's."""
+    """Return the connection with most of the segments, and whether the readings are from its responder."""
     segments = connections["segments"]
     largest = np.flatnonzero(2 * segments > segments.sum())
     sent, received = (nameless[f"total_{way}_bytes"].max() for way in ("sent", "received"))
@@ -283,15 +291,17 @@ _TIMESTAMPS_BYTES = 12  # RFC 7323, appendix A: with two NOPs
 _MOVED = (
     "cwnd_segments", "cwnd_bytes", "ssthresh_segments", "ssthresh_bytes", "srtt_ns", "ca_state",
 )  # fmt: skip
-"""What a segment changes when it arrives; numbers and windows in it are known before."""
+"""Variables that the arrival of a segment changes; sequence numbers and windows of the segment are not
+among them.
+"""
 
 
 def in_bytes(state: Table, *, directions: Table) -> Table:
     """Return JOINED_STATE with cwnd_bytes and ssthresh_bytes also where only segments were logged.
 
-    The size of a segment is that of the nearest reading of the same sender that has it, else what the
-    handshake allows: the smaller of both announced MSS, less 12 bytes for timestamps. snd_mss_bytes is
-    filled with it; the provenance counts the rows of each kind.
+    The segment size is that of the nearest reading of the same sender that has one; else the handshake's: the
+    smaller announced MSS, minus 12 bytes if timestamps are used. snd_mss_bytes is filled with it; the
+    provenance counts the rows of each kind.
 
     Parameters
     ----------
@@ -321,16 +331,16 @@ def in_bytes(state: Table, *, directions: Table) -> Table:
 
 
 def with_ca_state(state: Table, events: Table) -> Table:
-    """Return JOINED_STATE with the congestion state of tcp_probe's rows, from its recorded changes.
+    """Return JOINED_STATE with the congestion state of tcp_probe's rows, from the recorded changes.
 
     Parameters
     ----------
     state : Table
         JOINED_STATE.
     events : Table
-        JOINED_EVENTS of the same recording. Before the first change a sender is taken for open, unless that
-        change is to open; nothing is concluded if no change of anybody was recorded, and the log does not say
-        that it would have been.
+        JOINED_EVENTS of the same recording. Before its first change a sender is assumed to be in the state
+        open, unless that change is to open. Nothing is assumed if no sender has a recorded change, unless the
+        log states that changes were recorded.
     """
     if not _records_changes(events):
         return state
@@ -359,13 +369,13 @@ def _changes(events: Table, state: Table, rows: Array) -> Array:
 
 
 def applied(state: Table, *, events: Table | None = None) -> Table:
-    """Return tcp_probe's rows with each value at the segment that brought it about.
+    """Return tcp_probe's rows with each value moved to the segment that caused it.
 
-    A row of tcp_probe shows what its segment found. What that segment made of it is what the next row shows,
-    so the congestion variables (cwnd, ssthresh, SRTT, congestion state) move one row up; the last row of each
+    A row of tcp_probe shows the state before its segment is processed; the next row shows the state after it.
+    So the congestion variables (cwnd, ssthresh, SRTT, congestion state) move one row up; the last row of each
     socket is left out. If the retransmission timer expired between two rows (`events` shows the change to
-    loss), the timer brought the value about, and it stands at that time. `read_before_ns` and `read_after_ns`
-    are the two rows between which the value took effect.
+    loss), the timer caused the value, and the value gets the time of the timeout. `read_before_ns` and
+    `read_after_ns` are the two rows between which the value took effect.
 
     Parameters
     ----------
@@ -399,7 +409,7 @@ def _applied(state: Table, rows: Array, events: Table | None) -> dict[str, Array
 
 
 def by_sender(state: Table) -> Iterator[Array]:
-    """Yield the rows of each sender in order of time; without a connection, each socket is a sender.
+    """Yield the rows of each sender sorted by time; without a connection, each socket is a sender.
 
     Yields
     ------
@@ -423,7 +433,7 @@ def _socket_groups(number: Array, time_ns: Array) -> Iterator[Array]:
 
 
 def _nearest(known_ns: Array, wanted_ns: Array) -> Array:
-    """Return for each instant the index of the nearest known one; `known_ns` ascends."""
+    """Return for each time in `wanted_ns` the index of the nearest known one; `known_ns` ascends."""
     right = np.clip(np.searchsorted(known_ns, wanted_ns), 1, max(len(known_ns) - 1, 1))
     left = right - 1
     right = np.minimum(right, len(known_ns) - 1)
@@ -432,7 +442,7 @@ def _nearest(known_ns: Array, wanted_ns: Array) -> Array:
 
 
 def _handshake_mss(directions: Table, connection: int) -> int | None:
-    """Return the payload of a full segment as the handshake allows it; None if it was not captured."""
+    """Return the payload of a full-sized segment by the handshake, bytes; None if that was not captured."""
     row = 2 * (connection - 1)
     announced = directions["mss_bytes"][row : row + 2]
     if connection == NA or NA in announced:
@@ -447,7 +457,7 @@ class TcpPhase(IntEnum):
     SLOW_START = 1
     CONGESTION_AVOIDANCE = 2
     REDUCTION = 3
-    """The window shrinks without a loss: ECN, or a drop in the host itself (Linux: CWR)."""
+    """The window shrinks without a loss: because of ECN, or of a drop in the host itself (CWR in Linux)."""
     RECOVERY = 4
     """Fast retransmit and fast recovery."""
     LOSS = 5
@@ -460,11 +470,15 @@ _OF_CA_STATE = {
     TcpCaState.LOSS: TcpPhase.LOSS,
 }
 _GROWS = 1.4
-"""Slow start with delayed ACKs grows half as fast again per round trip on old senders, twice on new ones."""
+"""Minimum growth of the peak in slow start: with delayed ACKs, old senders grow by half per round trip,
+new ones double.
+"""
 _MOST_ROUNDS = 10_000
-"""Round trips after which nobody is in slow start for the first time any more."""
+"""Maximum number of round trips in the first slow start."""
 _LEAST_SILENCE_NS = 10 * NS_PER_MS
-"""A silence is this and a quarter of the shortest round trip: hosts send sooner. Not measured."""
+"""Minimum idle gap before a retransmission counts as a timeout, ns; a quarter of the minimum RTT is added,
+since hosts react sooner. Not measured.
+"""
 
 
 def phases_of_state(state: Table, *, events: Table | None = None) -> Table:
@@ -481,8 +495,8 @@ def phases_of_state(state: Table, *, events: Table | None = None) -> Table:
     Returns
     -------
     Table
-        A reading without congestion state (of `ss`, of siftr) cannot show recovery. It is used only if no
-        reading has one; the phases are then marked `reconstructed`.
+        Readings without congestion state (from `ss` or siftr) cannot show recovery. They are used only if no
+        reading has a congestion state; the phases are then marked `reconstructed`.
     """
     polled = state.take(state["method"] != ReadBy.TCP_PROBE)
     both = Table.concatenate(JOINED_STATE, [polled, applied(state, events=events)])
@@ -496,7 +510,7 @@ def phases_of_state(state: Table, *, events: Table | None = None) -> Table:
 
 
 def _phase_of_rows(points: Table) -> Array:
-    """Return the phase that each reading shows, 0 where it shows none."""
+    """Return the phase that each reading shows, 0 if it shows none."""
     cwnd, ssthresh = points["cwnd_segments"], points["ssthresh_segments"]
     in_bytes = cwnd == NA
     cwnd = np.where(in_bytes, points["cwnd_bytes"], cwnd)
@@ -527,15 +541,15 @@ def _runs(time_ns: Array, phase: Array, reconstructed: Array) -> Table:
 
 @dataclass(slots=True)
 class _Sender:
-    """One direction's packets as its sender's capture shows them."""
+    """The packets of one direction, from the capture at its sender."""
 
     time_ns: Array
     sent: Array
-    """Rows that occupy sequence space in this direction."""
+    """Rows that occupy sequence numbers in this direction."""
     again: Array
     """Rows that are retransmissions."""
     arrived: Array
-    """Rows that came back, with an acknowledgment."""
+    """Rows of the other direction with an acknowledgment."""
     highest: Array
     """Highest byte sent before or in each row."""
     reached: Array
@@ -543,29 +557,29 @@ class _Sender:
     flight: Array
     """Bytes outstanding after each row."""
     silence_ns: int
-    """How long after an arrival a retransmission is no longer put down to it."""
+    """Maximum time after an arrival for a retransmission that the arrival caused, ns."""
 
 
 @dataclass(slots=True)
 class _Episode:
-    """From a first retransmission to the ACK of everything sent before it; rows."""
+    """An episode, as rows: from a first retransmission to the ACK of everything sent before it."""
 
     begin: int
     end: int
     loss: int | None
-    """The first retransmission after silence."""
+    """The first retransmission after an idle gap; None without one."""
     flight_bytes: int
 
 
 def phases_of_packets(segments: Table, *, reverse: bool) -> Table:
-    """Return TCP_PHASES of one direction as its packets suggest them, all `reconstructed`.
+    """Return TCP_PHASES of one direction, inferred from its packets, all marked `reconstructed`.
 
     Parameters
     ----------
     segments : Table
         TCP_SEGMENTS of one connection, captured at or near this direction's sender.
     reverse : bool
-        Whose phases: False the initiator's, True the responder's.
+        False: the initiator's phases; True: the responder's.
     """
     sender = _sender(segments, reverse=reverse)
     if not len(sender.sent):
@@ -638,7 +652,10 @@ def _silent(sender: _Sender) -> Array:
 
 
 def _growth_ceased(sender: _Sender, end: int) -> int | None:
-    """Return the row behind the last round trip whose peak flight is two fifths above all before."""
+    """Return the row from which the peak flight of a round trip no longer grows by 40 %.
+
+    It is None if the peak grows in every round trip.
+    """
     at, peak, ceased = 0, 0, None
     for _ in range(_MOST_ROUNDS):
         if at >= len(sender.sent):
@@ -658,7 +675,7 @@ def _growth_ceased(sender: _Sender, end: int) -> int | None:
 
 
 def _marks(episode: _Episode, sender: _Sender, until: int) -> list[tuple[int, TcpPhase]]:
-    """Return where phases begin within an episode and after it, up to row `until`."""
+    """Return the row and phase of each phase that begins in or after an episode, up to row `until`."""
     marks = []
     if episode.loss != episode.begin:
         marks.append((episode.begin, TcpPhase.RECOVERY))

@@ -1,4 +1,4 @@
-"""Every TCP connection of a capture, analysed: the entry to this room."""
+"""Analysis of every TCP connection of a capture: the entry point of this package."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class Analysis:
-    """The connections of a capture, and what is known of each of their segments.
+    """The connections of a capture, and the results for each of their segments.
 
     Attributes
     ----------
     capture : CaptureTables
     partition : Partition
-        Of its segments; empty where these were counted and not kept.
+        Partition of the segments; empty if these were counted but not stored.
     connections : Table
         CONNECTIONS; row n - 1 is connection n.
     directions : Table
         DIRECTIONS; rows 2 (n - 1) and 2 (n - 1) + 1 are those of connection n.
     facts : SegmentFacts, optional
-        What the segments say, where that was counted with them; by default they are asked.
+        Facts that were counted from the segments; by default they are computed on demand.
     """
 
     capture: CaptureTables
@@ -59,14 +59,14 @@ class Analysis:
 
     @cached_property
     def trust(self) -> Trust:
-        """How far the capture can be trusted."""
+        """How far the capture can be trusted: a verdict with its reasons."""
         facts = self.facts
         if facts is None:
             facts = facts_of(self.capture, self.partition, self.directions)
         return trust_of(self.capture.files, facts, self.connections, self.directions)
 
     def endpoints(self, begin: int = 0, end: int | None = None) -> list[Endpoints]:
-        """Return the endpoints of connections begin to end (rows from 0), by default of all."""
+        """Return the endpoints of the connections in rows `begin` to `end` - 1 (from 0), by default all."""
         return endpoints_of(self.capture.flows, self.connections["forward_flow"][begin:end])
 
     def ends(self, connection: int) -> Endpoints:
@@ -96,19 +96,19 @@ class Analysis:
         return bool(self.connections["bulk_direction"][self._index(connection)])
 
     def tcp_segments(self, connection: int) -> Table:
-        """Return TCP_SEGMENTS of connection `connection` (from 1): what is known of each of its segments."""
+        """Return TCP_SEGMENTS of connection `connection` (from 1): the results for each segment."""
         own = self._walked(connection)
         return self._examined(connection).segments() if own is None else own.segments
 
     def sack_blocks(self, connection: int) -> Table:
-        """Return TCP_SACK_BLOCKS of connection `connection` (from 1); `row` is that in `tcp_segments`."""
+        """Return TCP_SACK_BLOCKS of connection `connection` (from 1); `row` is the row in `tcp_segments`."""
         is_without = self._walked(connection) is not None  # of a connection that has some it is None
         return Table.empty(TCP_SACK_BLOCKS) if is_without else self._examined(connection).sack_blocks()
 
     def rtt_samples(self, connection: int) -> Table:
         """Return RTT_SAMPLES of connection `connection` (from 1): exact ACKs, timestamp echoes and SACKs.
 
-        Without those of a direction near whose receiver the capture was made: they are no round trips.
+        A direction has no samples if the capture was made near its receiver: they would not be round trips.
         """
         own = self._walked(connection)
         samples = rtt_samples(self._examined(connection)) if own is None else rtt_samples_of(own)
@@ -117,7 +117,7 @@ class Analysis:
         return samples.take(~here[samples["reverse"].astype(np.int64)]) if here.any() else samples
 
     def shortest_rtt_ns(self, connection: int, *, reverse: bool) -> int | None:
-        """Return the shortest time above 0 of a direction in `rtt_samples`; None without any."""
+        """Return the minimum RTT above 0 of a direction in `rtt_samples`, ns; None without a sample."""
         own, way = self._walked(connection), 2 * (connection - 1) + reverse
         if own is None:
             samples = self.rtt_samples(connection)
@@ -130,22 +130,22 @@ class Analysis:
         return int(rtt.min()) if len(rtt) else None
 
     def forget(self) -> None:
-        """Give back the memory of what was found of the connection that was last asked for."""
+        """Free the memory of the results cached for the last connection."""
         self._last = self._last_walked = None
 
     def flow_of(self, connection: int) -> tuple[int, int]:
-        """Return the flow of connection `connection` (from 1), and how many segments that has in all."""
+        """Return the flow of connection `connection` (from 1), and the total number of its segments."""
         flows = self.connections["forward_flow"] >> 1
         flow = int(flows[self._index(connection)])
         return flow, int(self.connections["segments"][flows == flow].sum())
 
     def with_flow(self, connection: int, capture: CaptureTables) -> Analysis:
-        """Return the same numbers, with the segments of a connection (from 1), if these are without.
+        """Return this analysis with the segments of one connection (from 1), if it has no segments.
 
         Parameters
         ----------
         connection : int
-            Of no other connection the segments can be asked for.
+            Number of the connection; the segments of other connections are not available.
         capture : CaptureTables
             All segments of its flow.
         """
@@ -164,7 +164,7 @@ class Analysis:
         return analysis
 
     def examined(self, index: Array) -> Iterator[tuple[Array, Connections]]:
-        """Yield connections in groups, each with what is known of its segments.
+        """Yield connections in groups, with the results for their segments.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class Analysis:
         Yields
         ------
         own : ndarray of int64, shape (n_group,)
-            Which connections these are: the next part of `index`.
+            The numbers of these connections: the next items of `index`.
         connections : Connections
         """
         chosen = self.partition.chosen(index)
@@ -185,7 +185,7 @@ class Analysis:
             yield own, Connections(self.capture, group, shift)
 
     def segments_in_pieces(self, index: Array, rows: int) -> Iterator[tuple[Array, Table]]:
-        """Yield TCP_SEGMENTS of connections, about so many rows at a time.
+        """Yield TCP_SEGMENTS of connections in blocks of about `rows` rows.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class Analysis:
         Yields
         ------
         own : ndarray of int64, shape (n_rows,)
-            Which connection each row belongs to, from 0.
+            Number of the connection of each row, from 0.
         segments : Table
         """
         shift = self._shift.reshape(-1, 2)[index].ravel()
@@ -204,7 +204,7 @@ class Analysis:
             yield index[place], table
 
     def _walked(self, connection: int) -> WalkedConnection | None:
-        """Return what the kernel finds of a connection, whose segments it walks over alone, and keep it."""
+        """Return the kernel's results for a long connection that it processes alone, and cache them."""
         index = self._index(connection)
         if self._last_walked is None or self._last_walked[0] != index:
             shift = self._shift[2 * index : 2 * index + 2]
@@ -221,7 +221,7 @@ class Analysis:
 
     @cached_property
     def _shift(self) -> Array:
-        """By how many bits each direction's windows are scaled."""
+        """Window shift of each direction, bits."""
         return np.asarray(self.directions["window_shift"], dtype=np.int64)
 
     def _index(self, connection: int) -> int:
@@ -233,10 +233,10 @@ class Analysis:
 
 
 def analyse(capture: CaptureTables) -> Analysis:
-    """Return every TCP connection of a capture with its counts.
+    """Return the analysis of every TCP connection of a capture.
 
-    To count, a capture in memory is a stream of one piece that ends: `streaming.OpenConnections` hands what
-    ended of a stream to `tables_of`, too.
+    A capture in memory is counted like a stream of one block: `streaming.OpenConnections` also uses
+    `tables_of` for its closed connections.
 
     Parameters
     ----------
@@ -254,13 +254,13 @@ def analyse(capture: CaptureTables) -> Analysis:
 def tables_of(capture: CaptureTables, parts: Partition) -> tuple[Table, Table]:
     """Return CONNECTIONS and DIRECTIONS of the connections of a partition, numbered from 1.
 
-    Every segment of them is there.
+    All segments of the connections must be present.
     """
     return finished_tables(capture, parts, *counted_columns(capture, parts))
 
 
 def counted_columns(capture: CaptureTables, parts: Partition) -> tuple[dict[str, Array], Array]:
-    """Return the columns of DIRECTIONS, and which directions have their first unit acknowledged."""
+    """Return the columns of DIRECTIONS, and which directions had their first sequence number acknowledged."""
     columns, acknowledged = blank(2 * parts.connections), np.zeros(2 * parts.connections, dtype=bool)
     left = compiled.count(columns, acknowledged, capture, parts)
     if left is not None and not len(left):
@@ -283,7 +283,7 @@ def counted_columns(capture: CaptureTables, parts: Partition) -> tuple[dict[str,
 def finished_tables(
     capture: CaptureTables, parts: Partition, columns: dict[str, Array], acknowledged: Array
 ) -> tuple[Table, Table]:
-    """Return CONNECTIONS and DIRECTIONS by what was counted of each direction.
+    """Return CONNECTIONS and DIRECTIONS from the counts of each direction.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def finished_tables(
     columns : dict of str to ndarray, each of shape (2 n_connections,)
         The columns of DIRECTIONS; `connection` and `reverse` are written here.
     acknowledged : ndarray of bool, shape (2 n_connections,)
-        Which directions have their first unit acknowledged.
+        Directions whose first sequence number was acknowledged.
     """
     rows = np.flatnonzero(opens(capture.segments["flags"]))
     is_answer = has(capture.segments["flags"][rows], Flag.ACK)
@@ -305,18 +305,18 @@ def finished_tables(
 
 
 class Began(NamedTuple):
-    """How connections began; arrays of shape (n,), the last two (2 n,)."""
+    """How connections began; arrays of shape (n,), the last two of shape (2 n,)."""
 
     file: Array
     forward_flow: Array
     initiator_by: Array
     syn_sent: Array
-    """Which directions hold a SYN that is no answer."""
+    """Which directions have a SYN that is not a SYN-ACK."""
     answer_sent: Array
 
 
 def tables_by(began: Began, columns: dict[str, Array], acknowledged: Array) -> tuple[Table, Table]:
-    """Return CONNECTIONS and DIRECTIONS by what was counted; parameters as of `finished_tables`."""
+    """Return CONNECTIONS and DIRECTIONS from counts; parameters are those of `finished_tables`."""
     connections = len(began.forward_flow)
     columns["connection"].reshape(-1, 2)[:] = np.arange(1, connections + 1, dtype=np.int32)[:, None]
     columns["reverse"][1::2] = True
@@ -345,7 +345,7 @@ def _connections(began: Began, directions: Table, acknowledged: Array) -> Table:
 
 
 def _starts(first_ns: Array) -> Array:
-    """Return the earlier of two times, of which the second or the first may not be known."""
+    """Return the earlier of two times, of which one may be unknown."""
     forward, reverse = first_ns[:, 0], first_ns[:, 1]
     starts = forward.copy()
     np.minimum(forward, reverse, out=starts, where=reverse != NOT_A_TIME)

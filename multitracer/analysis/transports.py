@@ -1,24 +1,21 @@
-"""Request / reply / good-bye transactions: what one transport took for each size (paper 000, section IV).
+"""Request / reply / good-bye transactions: RTTs by transport and message size (paper 000, section IV).
 
-An *arm* is what is set beside another: transactions that differ in nothing but the size of one message. A
-dropped transaction is not averaged away: it counts as one that took longer than any, in medians and
-quantiles (inf), and is counted beside them. Only means are of the finished ones.
+The code calls a group of comparable transactions an *arm*: they differ only in the size of one message. A
+dropped transaction is not ignored: in medians and quantiles it counts as longer than any other (inf), and the
+number of drops is reported. Only means use finished transactions alone.
 
-How sure a median is: the percentile bootstrap (Efron 1979), drawn without making the resamples.
-The k-th smallest of n values drawn with replacement from sorted x is x[ceil(n U) - 1], where U is the k-th
-smallest of n uniform numbers, which is Beta(k, n - k + 1). So a resample's median costs one or two numbers
-instead of n, exactly, and a million transactions need no more memory than a hundred. A value that is longer
-than could be waited for is inf: it counts in every median, and enters no mean.
+Interval of a median: the percentile bootstrap (Efron 1979), computed without resamples. The k-th smallest of
+n values drawn with replacement from sorted x is x[ceil(n U) - 1], where U is the k-th smallest of n uniform
+numbers, with the distribution Beta(k, n - k + 1). So the median of a resample needs one or two random numbers
+instead of n, exactly, and a million transactions need no more memory than a hundred.
 
-How much the RTT went with what the radio was like: rank correlations within the sizes of an arm.
-Spearman's: it asks only whether the longer ones are those with the higher value, so that one peak of a minute
-does not decide. Ranks are taken within each size, for between sizes the RTT differs anyway. A dropped
-transaction is the longest.
+Influence of the radio on the RTT: Spearman's rank correlation within each size of an arm. It tests only
+whether longer RTTs occur with higher values, so a single peak of a minute does not decide. Ranks are computed
+within each size, since the RTT differs between sizes. A dropped transaction has the highest rank.
 
-Two transports compared, size by size: ratio and difference of their RTT, and of its distribution.
-The ratio is that of the medians; its interval holds every ratio that the test of all comparisons here does
-not refuse (`multitracer.analysis.comparison`): chance is what happens when transactions change sides. A ratio
-below 1 is a valid result.
+Comparison of two transports, for each size: ratio and difference of their median RTTs, and distance of their
+distributions. The interval of the ratio contains every ratio that the permutation test does not reject
+(`multitracer.analysis.comparison`). A ratio below 1 is a valid result.
 """
 
 from __future__ import annotations
@@ -40,9 +37,9 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Row
 
 PROTOCOLS = {"tcp": "TCP", "centauruscomm": "CentaurusComm", "wtcp": "WTCP"}
-"""How a protocol is written for people."""
+"""Names of the protocols for users."""
 SEED = 20_001_113
-"""Of the bootstrap: the same table gives the same intervals, whatever else is analysed beside it."""
+"""Seed of the bootstrap: the same table gives the same intervals, whatever else is analysed."""
 _MOST_ARMS = 64  # bounds the time and the page. Not measured
 _KEYS = ("protocol", "vary", "connection", "labels")
 
@@ -73,26 +70,26 @@ SIZES = Schema(
         Column("why", "U256", "where they were dropped, and how many there"),
     ),
 )
-"""One row is one size of an arm."""
+"""The schema of a table with one row for each size of an arm."""
 
 
 class Setup(NamedTuple):
-    """What setting up a TCP connection takes where the transactions themselves had none."""
+    """Duration of a TCP connection set-up, for transactions that did not include one."""
 
     seconds: float
     samples: int
     source: str
-    """Name of the arm in which it was measured."""
+    """Name of the arm that the duration was measured in."""
 
 
 class RttLine(NamedTuple):
-    """RTT = fixed_s + size x per_byte_s."""
+    """The line RTT = fixed_s + size x per_byte_s."""
 
     fixed_s: float
     per_byte_s: float
 
     def at(self, size_bytes: _Sizes) -> _Sizes:
-        """Return the line's RTT, s."""
+        """Return the RTT on the line for a size, s."""
         return self.fixed_s + self.per_byte_s * size_bytes
 
 
@@ -101,18 +98,19 @@ _Sizes = TypeVar("_Sizes", float, "Array")
 
 @dataclass(frozen=True, slots=True)
 class SessionContent:
-    """What one session holds.
+    """The transactions of one session.
 
     Parameters
     ----------
     name : str
-        Of the session.
+        Name of the session.
     table : Table
         TRANSACTIONS.
     facts : mapping of str to str
-        What else is known of the session (link, TCP profile, ...); tells arms apart.
+        Other facts of the session (link, TCP profile, ...), which distinguish arms.
     speed : float
-        Link seconds in a recorded one: durations in the table are the link's already, `start_ns` is not.
+        Number of link seconds in a recorded second. Durations in the table are already in link time;
+        `start_ns` is not.
     """
 
     name: str
@@ -123,41 +121,41 @@ class SessionContent:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """Transactions that differ only in the size of one message; see `arms_of`."""
+    """Transactions that differ only in the size of one message (one variant under test); see `arms_of`."""
 
     name: str
     source: SessionContent
     table: Table
     setup: Setup | None = None
-    """Of TCP on one connection, where it was measured."""
+    """Set-up time of TCP for transactions on one connection, if it was measured."""
 
     @property
     def protocol(self) -> str:
-        """Which transport: tcp or centauruscomm."""
+        """The transport: "tcp" or "centauruscomm"."""
         return str(self.table["protocol"][0])
 
     @property
     def vary(self) -> str:
-        """Which message is varied: request or reply."""
+        """The message whose size varies: "request" or "reply"."""
         return str(self.table["vary"][0])
 
     @property
     def other_bytes(self) -> int:
-        """Length of the message that is not varied."""
+        """Length of the message whose size does not vary, bytes."""
         return int(_other(self.table)[0])
 
     @property
     def sets_up_each(self) -> bool:
-        """Whether each transaction set up a connection of its own."""
+        """Whether each transaction set up its own connection."""
         return bool(np.all(self.table["connection"] == "per-session"))
 
     @property
     def sizes(self) -> list[int]:
-        """Sizes of the varied message, smallest first."""
+        """Sizes of the varied message in bytes, ascending."""
         return sorted(set(self.table["size_bytes"].tolist()))
 
     def at(self, size_bytes: int) -> Table:
-        """Return the transactions of one size, in the order in which they began."""
+        """Return the transactions of one size, sorted by begin."""
         rows = np.flatnonzero(self.table["size_bytes"] == size_bytes)
         return self.table.take(rows[np.argsort(self.table["start_ns"][rows], kind="stable")])
 
@@ -166,16 +164,17 @@ class Arm:
         return np.where(dropped(table), np.inf, table["rtt_s"])
 
     def begin_s(self, table: Table) -> Array:
-        """Return when each row of `table` began, in link time since the first: float64, s, shape (n,)."""
+        """Return the begin of each row of `table`, in link time since the first: float64, s, shape (n,)."""
         starts = table["start_ns"]
         began: Array = (starts - starts.min(initial=starts[0])) / NS_PER_S * self.source.speed
         return began
 
     def with_setup_s(self, table: Table) -> Array | None:
-        """Return the sum of RTT and connection set-up where both are known; None if no transaction has both.
+        """Return RTT plus connection set-up time where both are known; None if no transaction has both.
 
-        On one connection for all, the median set-up of such connections elsewhere is added, as the paper
-        does. Float64, s, shape (n_known,), in the order of `table`; infinite for a dropped transaction.
+        For transactions on one connection, the median set-up time of such connections in other arms is added,
+        as in the paper. float64, s, shape (n_known,), in the order of `table`; infinite for a dropped
+        transaction.
         """
         if self.protocol != "tcp":
             return None
@@ -187,7 +186,7 @@ class Arm:
 
 
 def dropped(table: Table) -> Array:
-    """Return which transactions failed, or have no RTT.
+    """Return which transactions failed or have no RTT.
 
     Returns
     -------
@@ -198,10 +197,11 @@ def dropped(table: Table) -> Array:
 
 
 def efficiency(table: Table) -> Array:
-    """Return the efficiency of each (paper 000): NaN for a dropped one.
+    """Return the efficiency of each transaction (paper 000): NaN for a dropped one.
 
-    Bytes at the receivers where they are known; else, as from a sender's trace, bytes of both messages over
-    those that the senders' transports sent (`efficiency_sent`, which cannot see what was lost on the way).
+    It is computed from bytes at the receivers if these are known. Else it is the bytes of both messages
+    divided by the bytes that the senders' transports sent (`efficiency_sent`), which does not include losses
+    on the path.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def efficiency(table: Table) -> Array:
 
 
 def is_sent_efficiency(table: Table) -> bool:
-    """Return whether `efficiency` is computed from what the senders know."""
+    """Return whether `efficiency` is computed from the senders' data only."""
     return bool(np.isnan(table["efficiency"]).all())
 
 
@@ -226,17 +226,17 @@ def _other(table: Table) -> Array:
 
 
 def arms_of(sources: Sequence[SessionContent], *, pool: bool = False) -> list[Arm]:
-    """Return the arms of all sessions, TCP's first, named by what distinguishes them.
+    """Return the arms of all sessions, TCP's first, with names that distinguish them.
 
-    A name begins with the protocol and holds, of facts of the session, connection and labels, what differs
-    between arms of that protocol; if that is not enough, also the session.
+    A name has the protocol and those facts of session, connection and labels that differ between the arms of
+    this protocol; if these do not suffice, also the session.
 
     Parameters
     ----------
     sources : sequence of SessionContent
     pool : bool
-        Take for one arm what nothing but the session tells apart: an experiment that was done in several
-        runs. What nobody distinguished by a label is taken for the same.
+        Merge arms that differ only in the session: an experiment in several runs. Runs without different
+        labels count as the same experiment.
     """
     split = [(source, rows) for source in sources for rows in _split(source.table)]
     split = _pooled(split) if pool else split
@@ -304,13 +304,16 @@ def _names(facts: list[dict[str, str]]) -> list[str]:
 
 
 _OF_PROTOCOL = {"tcp_profile": "tcp", "extensions": "centauruscomm"}
-"""Facts of a session that tell something of one protocol only."""
+"""Facts of a session that apply to one protocol only."""
 _IMPLIED = ("protocol", "vary", "other")
-"""Said where the arms are shown, not in their names."""
+"""Facts that are shown with the arms, not in their names."""
 
 
 def _setup(arm: Arm, arms: Sequence[Arm]) -> Setup | None:
-    """Return what a connection's set-up takes: of an arm that sets up one each, else of what is known."""
+    """Return the set-up time of a connection; None if it is unknown.
+
+    It comes from an arm with one connection per transaction, else from the known facts.
+    """
     if arm.protocol != "tcp" or arm.sets_up_each:
         return None
     peers = [each for each in arms if each.protocol == "tcp" and each.source.facts == arm.source.facts]
@@ -323,7 +326,7 @@ def _setup(arm: Arm, arms: Sequence[Arm]) -> Setup | None:
 
 
 def size_statistics(arm: Arm) -> Table:
-    """Return a row for each size of an arm, smallest first; see `SIZES`."""
+    """Return a row for each size of an arm, in ascending order; the schema is `SIZES`."""
     rows = [_statistics(arm, size) for size in arm.sizes]
     columns = {c.name: np.array([row[c.name] for row in rows], dtype=c.dtype) for c in SIZES}
     return Table(SIZES, columns, {"arm": arm.name})
@@ -360,7 +363,7 @@ def _mean(values: Array) -> float:
 
 
 def _retransmitted(table: Table) -> Array:
-    """Return the retransmitted segments of the transactions for which both ends reported them."""
+    """Return the retransmitted segments of the transactions for which both endpoints reported them."""
     ends = table["retransmitted_client"], table["retransmitted_server"]
     known = (ends[0] >= 0) & (ends[1] >= 0)
     again: Array = ends[0][known] + ends[1][known]
@@ -368,16 +371,16 @@ def _retransmitted(table: Table) -> Array:
 
 
 def _why(table: Table) -> str:
-    """Return where transactions were dropped: `reply 12, connect 3`."""
+    """Return the phases in which transactions were dropped, as text: `reply 12, connect 3`."""
     places = Counter(str(why).partition(":")[0] or "unknown" for why in table["why"][dropped(table)])
     return ", ".join(f"{place} {number}" for place, number in places.most_common(5))
 
 
 def straight_line(statistics: Table) -> RttLine | None:
-    """Return the line through the medians of an arm (Theil 1950, Sen 1968); None of fewer than two sizes.
+    """Return the line through the medians of an arm (Theil 1950, Sen 1968); None for fewer than two sizes.
 
-    The slope is the median of the slopes between all pairs of sizes, so that a size at which a transport
-    breaks down does not hide that by bending its own expectation.
+    The slope is the median of the slopes between all pairs of sizes. So a size at which a transport breaks
+    down does not bend the line, and its deviation stays visible.
     """
     known = np.isfinite(statistics["median_s"])
     sizes, medians = statistics["size_bytes"][known], statistics["median_s"][known]
@@ -389,7 +392,7 @@ def straight_line(statistics: Table) -> RttLine | None:
 
 
 DRAWS = 10_000
-"""Resamples behind each interval."""
+"""Number of resamples for each interval."""
 CONFIDENCE = 0.95  # the usual level of an interval; a convention
 
 
@@ -402,7 +405,7 @@ class EstimateInterval(NamedTuple):
 
 
 def quantile(ordered: Array, share: float) -> float:
-    """Return the smallest of the sorted values that at least `share` of them do not exceed; NaN for none.
+    """Return the smallest of the sorted values that is not below a share of them; NaN without values.
 
     Parameters
     ----------
@@ -417,7 +420,7 @@ def quantile(ordered: Array, share: float) -> float:
 
 
 def median(ordered: Array) -> float:
-    """Return the middle of sorted values; inf if a middle one is, NaN for none.
+    """Return the median of sorted values; inf if a middle value is inf, NaN without values.
 
     Parameters
     ----------
@@ -435,7 +438,7 @@ def median_draws(ordered: Array, random: np.random.Generator, draws: int = DRAWS
     Parameters
     ----------
     ordered : ndarray of float64, shape (n,)
-        Sorted, n > 0; inf for a value that is only known to be too long.
+        Sorted, n > 0; inf for a dropped transaction.
     random : numpy.random.Generator
     draws : int
 
@@ -460,7 +463,7 @@ def _picked(ordered: Array, uniform: Array) -> Array:
 
 
 def interval(value: float, draws: Array) -> EstimateInterval:
-    """Return an estimate with the middle 95 % of its draws; a draw that is NaN could be anything.
+    """Return an estimate with the middle 95 % of its draws; a NaN draw widens the interval on both sides.
 
     Parameters
     ----------
@@ -475,7 +478,7 @@ def interval(value: float, draws: Array) -> EstimateInterval:
 
 
 def median_interval(ordered: Array, random: np.random.Generator) -> EstimateInterval:
-    """Return the median of sorted values and its interval; NaN for none.
+    """Return the median of sorted values and its interval; NaN without values.
 
     Parameters
     ----------
@@ -490,19 +493,19 @@ def median_interval(ordered: Array, random: np.random.Generator) -> EstimateInte
 
 RADIO = ("rssi_dbm", "bler_percent", "cell_busy_percent")
 _FEWEST = 10
-"""Of one size with the value known; of fewer, ranks say nothing."""
+"""Minimum number of transactions of one size with a known value: fewer have no meaningful ranks."""
 
 
 class Influence(NamedTuple):
-    """A rank correlation and how many transactions it rests on."""
+    """A rank correlation and its number of transactions."""
 
     correlation: float
-    """-1 to 1; NaN where too little is known, or where the value never changed."""
+    """-1 to 1; NaN with too few known values, or for a constant value."""
     transactions: int
 
 
 def influence(arm: Arm, name: str) -> Influence:
-    """Return how the RTT of an arm goes with a column of the radio."""
+    """Return the rank correlation of the RTT of an arm with a column of the radio."""
     ranks: list[tuple[Array, Array]] = []
     for size in arm.sizes:
         table = arm.at(size)
@@ -519,7 +522,7 @@ def influence(arm: Arm, name: str) -> Influence:
 
 
 def _ranks(values: Array) -> Array:
-    """Return ranks around 0, between -0.5 and 0.5 however many there are; equals share their mean."""
+    """Return the ranks scaled to -0.5 to 0.5 for any number of values; equal values share their mean rank."""
     ordered = np.sort(values)
     middle = (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right") - 1) / 2
     ranks: Array = (middle - (len(values) - 1) / 2) / len(values)
@@ -550,13 +553,13 @@ COMPARISON = Schema(
         Column("why", "U128", "why there is no ratio, or no interval"),
     ),
 )
-"""One row is one size that both arms have."""
+"""The schema of a table with one row for each size that both arms have."""
 
 
 def pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
-    """Return which arms are compared: each of TCP with each other protocol's arm of the same task.
+    """Return the pairs of arms to compare: each TCP arm with each other protocol's arm of the same task.
 
-    Arms of one protocol alone are compared with the first of them.
+    If there is only one protocol, its other arms are compared with the first one.
     """
     compared = []
     for number, arm in enumerate(arms):
@@ -577,13 +580,13 @@ def _worth(arm: Arm, other: Arm, arms: Sequence[Arm]) -> bool:
 
 
 def _labels(arm: Arm) -> tuple[str, ...]:
-    """Return place and link of an arm: what transports that are compared should share."""
+    """Return place and link of an arm, which should be equal for compared transports."""
     facts = arm.source.facts
     return str(arm.table["labels"][0]), facts.get("link", ""), facts.get("time", "")
 
 
 def compare(first: Arm, second: Arm) -> Table:
-    """Return a row for each size that both have; see `COMPARISON`.
+    """Return a row for each size that both arms have; the schema is `COMPARISON`.
 
     Parameters
     ----------
@@ -644,19 +647,19 @@ def _transports_why(first: Arm, second: Arm, ours: Array, theirs: Array) -> str:
 
 
 def cdf_gap(ours: Array, theirs: Array) -> tuple[float, float]:
-    """Return the farthest distance of two CDFs, and where (Kolmogorov and Smirnov's D, with its sign).
+    """Return the maximum distance of two CDFs, and where it is (signed D of Kolmogorov and Smirnov).
 
     Parameters
     ----------
     ours, theirs : ndarray of float64, s, shapes (n_ours,), (n_theirs,)
-        Sorted; inf for what was dropped.
+        Sorted; inf for a dropped transaction.
 
     Returns
     -------
     float
-        Share of theirs less share of ours that is done by then: below 0 where ours are faster.
+        Share of theirs minus share of ours finished until that RTT: below 0 if ours are faster.
     float
-        The RTT, s; NaN if neither has any.
+        The RTT of the maximum distance, s; NaN if neither side has a finite value.
     """
     at = np.union1d(ours[np.isfinite(ours)], theirs[np.isfinite(theirs)])
     if not len(at):

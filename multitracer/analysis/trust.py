@@ -1,13 +1,14 @@
-"""How far a capture can be trusted: a verdict with its reasons, before any number is read.
+"""How far a capture can be trusted: a verdict with its reasons, to be read before any number.
 
 Rules of the file
 -----------------
-Each rule looks at one thing that makes captures lie, and gives at most one note: a stable code, how often it
-was seen, and a sentence for an engineer. A note may raise the verdict: to *caution* (read the numbers with
-this in mind) or to *poor* (firm conclusions are not supported). What is too rare to matter is noted only.
+Each rule tests one known defect of captures and gives at most one note: a stable code, a count, and a
+sentence for an engineer. A note may raise the verdict: to *caution* (keep this in mind when reading the
+numbers) or to *poor* (firm conclusions are not supported). A rare defect gives a note without effect on the
+verdict.
 
-What is weighed is counted here, too: of segments (a stream counts them while they are there), of directions
-and of connections.
+This file also counts the facts that the rules need, from segments (a stream counts them before it discards
+the segments), directions and connections.
 """
 
 from __future__ import annotations
@@ -33,36 +34,40 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 SUSPICIOUS_EXPANSION = 200
-"""Decompressed over compressed size above which a file may be a compression bomb."""
+"""Ratio of decompressed to compressed size above which a file may be a compression bomb."""
 JUMBO_PAYLOAD_BYTES = 8960
-"""Largest payload in a 9,000-byte packet; where no SYN tells the MSS, more must have been merged."""
+"""Largest payload in a 9,000-byte packet; if no SYN announces the MSS, a larger segment is an oversized
+one.
+"""
 ETHERNET_PAYLOAD_BYTES = 1460
-"""Largest payload in a 1,500-byte packet: nothing smaller was merged by an offload."""
+"""Largest payload in a 1,500-byte packet: a segment up to this size was not merged by offload."""
 
 # Shares of packets, segments or bytes above which a fault calls for caution, or makes a capture poor. They
 # were set by what each share does to the numbers, not measured.
 _ANY = 0.0
-"""One is enough: it shows that the capture, not the network, caused something."""
+"""Threshold of a defect that a single case proves: the capture, not the network, caused it."""
 _RARE = 0.001
-"""Up to here, counts and rates change by less than the digits that are shown."""
+"""Share up to which counts and rates change by less than the displayed digits."""
 _LOSS_RATE = 0.01
-"""As many lost packets limit a TCP; so many missing ones would look like that."""
+"""Share of missing packets that would look like a loss rate that limits TCP."""
 _VISIBLE = 0.05
-"""A figure shows them at first sight; medians of RTT and flight begin to move."""
+"""Share that is visible in a figure; medians of RTT and flight begin to change."""
 _TENTH = 0.1
-"""Sums over the capture are wrong in their first digit."""
+"""Share that makes the first digit of sums over the capture wrong."""
 _FIFTH = 0.2
-"""Loss and retransmission rates mean nothing any more."""
+"""Share that makes loss and retransmission rates meaningless."""
 _HALF = 0.5
-"""The numbers describe the smaller part of the capture."""
+"""Share at which the numbers describe only the smaller part of the capture."""
 _NEVER = 2.0
-"""Above every share: the fault alone never makes a capture poor."""
+"""A threshold above every share: this defect alone never makes a capture poor."""
 _BACK_MS, _FAR_BACK_MS = 10, 1000
-"""Queues of a capture mix packets by less than 10 ms; a second exceeds most round trips. Not measured."""
+"""Thresholds of time steps backwards, ms: queues of a capture reorder packets by less than 10 ms; a second
+exceeds most round trips. Not measured.
+"""
 
 
 class Severity(IntEnum):
-    """What a note does to the verdict."""
+    """The effect of a note on the verdict."""
 
     MINOR = 0
     CAUTION = 1
@@ -70,21 +75,21 @@ class Severity(IntEnum):
 
 
 VERDICTS = ("good", "caution", "poor")
-"""What a capture is called by its worst note: MINOR, CAUTION, POOR."""
+"""The verdict by the worst note: MINOR, CAUTION, POOR."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One reason not to take a capture at its word."""
+    """One reason to distrust a capture."""
 
     code: str
-    """Stable name of the rule."""
+    """Stable code of the rule."""
     count: int
-    """How often it was seen."""
+    """Number of occurrences."""
     sentence: str
-    """What it is and what it does to the numbers."""
+    """A sentence that describes the defect and its effect on the numbers."""
     file: str | None = None
-    """Path of the file it concerns; None if it concerns the capture as a whole."""
+    """Path of the file with the defect; None if it concerns the complete capture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +97,12 @@ class Trust:
     """The verdict on a capture and its reasons, the worst first."""
 
     verdict: str
-    """good, caution or poor."""
+    """"good", "caution" or "poor"."""
     notes: list[Note] = field(default_factory=list)
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, "1 packet" or "2 packets"."""
+    """Return a number with its noun in singular or plural, "1 packet" or "2 packets"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -105,32 +110,32 @@ _Weighed = tuple[Severity, Note]
 
 
 class Some(NamedTuple):
-    """Some connections of a capture, and how much of it they are."""
+    """A number of connections, and their share of the capture."""
 
     connections: int
     share: float
-    """Of the payload; of the packets where there is no payload."""
+    """Share of the payload; share of the packets if there is no payload."""
 
 
 class CaptureFacts(NamedTuple):
-    """What a capture's segments, directions and connections say, in numbers."""
+    """Numbers from a capture's segments, directions and connections."""
 
     segments: int
     marked: Mapping[CaptureMark, int]
-    """How many segments have each mark that limits trust."""
+    """Number of segments with each mark that limits trust."""
     giants: int
-    """Data segments larger than their receiver accepts."""
+    """Number of data segments that are larger than their receiver accepts (oversized segments)."""
     steps: Sequence[int]
-    """By how many ns the clock stepped."""
+    """Steps of the clock, ns."""
     totals: Mapping[str, int]
-    """Column of DIRECTIONS -> its sum, of those in `TOTALS`."""
+    """Sum of each column of DIRECTIONS in `TOTALS`."""
     connections: int
     late: Some
-    """Those that show no SYN."""
+    """Connections without a captured SYN."""
     one_sided: Some
-    """Those of which only one direction was captured, and that are more than an attempt."""
+    """Connections of which only one direction was captured, except mere connection attempts."""
     initiator_by: Mapping[Initiator, int]
-    """What tells who began -> how many connections."""
+    """Number of connections for each way in which the initiator was determined."""
 
 
 TOTALS = (
@@ -142,11 +147,11 @@ TOTALS = (
     "acks_before_data",
     "negative_rtts",
 )
-"""The columns of DIRECTIONS whose sums are weighed."""
+"""The columns of DIRECTIONS whose sums are used by the rules."""
 
 
 def weighed(files: Sequence[SourceFile], seen: CaptureFacts) -> Trust:
-    """Return how far a capture can be trusted, by the facts of its files and what was seen in them."""
+    """Return how far a capture can be trusted, from the facts of its files and the counted facts."""
     notes = [each for file in files for each in _of_file(file)]
     notes += _of_amount(files)
     if seen.segments:
@@ -157,7 +162,7 @@ def weighed(files: Sequence[SourceFile], seen: CaptureFacts) -> Trust:
 
 
 def _weigh(share: float, *, caution: float, poor: float) -> Severity:
-    """Return a severity by the share of what is concerned, from these shares on."""
+    """Return the severity of a share: the parameters are the shares from which it is caution or poor."""
     if share >= poor:
         return Severity.POOR
     return Severity.CAUTION if share >= caution else Severity.MINOR
@@ -361,18 +366,18 @@ def _assumed(seen: CaptureFacts) -> Iterator[_Weighed]:
 
 @dataclass(slots=True)
 class SegmentFacts:
-    """What the segments themselves say; a stream gathers it while they are there."""
+    """Facts of the segments; a stream counts them before it discards the segments."""
 
     segments: int = 0
     marked: dict[CaptureMark, int] = field(default_factory=dict)
-    """How many have each mark that limits trust."""
+    """Number of segments with each mark that limits trust."""
     giants: int = 0
-    """Data segments larger than their receiver accepts."""
+    """Number of data segments that are larger than their receiver accepts."""
     steps: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """By how many ns the clock stepped: int64, shape (n_steps,)."""
+    """Steps of the clock in ns: int64, shape (n_steps,)."""
 
     def add(self, marks: Array) -> None:
-        """Count further segments by their marks: uint16, shape (n,)."""
+        """Count more segments by their marks: uint16, shape (n,)."""
         self.segments += len(marks)
         present = int(np.bitwise_or.reduce(marks)) if len(marks) else 0
         for mark, *_ in MARKED:
@@ -382,7 +387,7 @@ class SegmentFacts:
 
 
 def facts_of(capture: CaptureTables, parts: Partition, directions: Table) -> SegmentFacts:
-    """Return what the segments of a capture say, given its DIRECTIONS."""
+    """Return the facts of the segments of a capture, given its DIRECTIONS."""
     if not len(capture.segments):
         return SegmentFacts()
     count = giants(capture.segments["payload_bytes"], parts.direction, directions["mss_bytes"])
@@ -392,7 +397,7 @@ def facts_of(capture: CaptureTables, parts: Partition, directions: Table) -> Seg
 
 
 def giants(payload: Array, direction: Array, mss_bytes: Array) -> int:
-    """Return how many segments carry more than their receiver accepts.
+    """Return the number of segments that carry more than their receiver accepts (oversized segments).
 
     Parameters
     ----------
@@ -400,7 +405,7 @@ def giants(payload: Array, direction: Array, mss_bytes: Array) -> int:
     direction : ndarray of integers, shape (n_segments,)
         Index into `mss_bytes`.
     mss_bytes : ndarray of int32, bytes, shape (n_directions,)
-        As announced in each direction; NA if unknown.
+        Maximum segment size for each direction, as announced; NA if unknown.
     """
     large = np.flatnonzero(payload > ETHERNET_PAYLOAD_BYTES)
     mss = mss_bytes[direction[large] ^ 1].astype(np.int64)
@@ -411,7 +416,7 @@ def giants(payload: Array, direction: Array, mss_bytes: Array) -> int:
 def trust_of(
     files: Sequence[SourceFile], facts: SegmentFacts, connections: Table, directions: Table
 ) -> Trust:
-    """Return how far a capture can be trusted: by its files, its segments, CONNECTIONS and DIRECTIONS."""
+    """Return how far a capture can be trusted, from its files, its segments, CONNECTIONS and DIRECTIONS."""
     return weighed(files, _seen(facts, connections, directions))
 
 
@@ -434,7 +439,7 @@ def _seen(facts: SegmentFacts, connections: Table, directions: Table) -> Capture
 
 
 def _some(directions: Table, chosen: Array) -> Some:
-    """Return the chosen connections, and their share of payload, of packets where there is no payload."""
+    """Return the number of the chosen connections, and their share of payload (without payload: packets)."""
     carried = directions["payload_bytes"].reshape(-1, 2).sum(axis=1)
     weight = carried if carried.any() else directions["packets"].reshape(-1, 2).sum(axis=1)
     share = float(weight[chosen].sum() / weight.sum()) if chosen.any() else 0.0
@@ -449,26 +454,28 @@ def _some(directions: Table, chosen: Array) -> Some:
 # known by the time and the ticks between its segments.
 
 SMALLEST_STEP_NS = NS_PER_S // 2
-"""Smaller steps are left to `time_steps_back`: ticks are coarse and hosts stamp before they queue."""
+"""Minimum clock step, ns; smaller ones are left to the rule `time_steps_back`, because ticks are coarse
+and hosts set timestamps before queueing.
+"""
 LEAST_SEGMENTS = 20  # with fewer a rate of ticks is not known well. Not measured
 _LEAST_CALM = 10
-"""So many segments have to follow each other without a long pause before the rate of the ticks is known."""
+"""Minimum number of segments without a long gap before them, to measure the rate of the ticks."""
 _LARGEST_SKEW = 0.01  # part of the time: far above the skew of any clock. Not measured
 _USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
-"""Rates in use: Linux ticks each ms, older kernels HZ times a second, others each 10, 100 or 500 ms."""
+"""Typical rates: Linux ticks each ms, older kernels HZ times a second, others each 10, 100 or 500 ms."""
 _QUEUE_SKEW = 0.1  # part of a usual rate: a queue that grows stretches the measured one. Not measured
 
 
 class StampRate(NamedTuple):
-    """The clock of a sender's timestamps."""
+    """The measured clock of a sender's timestamps."""
 
     measured_hz: float
     nominal_hz: int
-    """The usual rate that is nearest."""
+    """The nearest typical rate, Hz."""
 
     @property
     def limits(self) -> dict[str, float]:
-        """By how much the time between two stamped segments may differ from what their ticks say."""
+        """Maximum difference between the capture time and the ticks of two segments with timestamps."""
         return {
             "tick_ns": NS_PER_S / self.nominal_hz,
             "least_ns": SMALLEST_STEP_NS,
@@ -478,14 +485,14 @@ class StampRate(NamedTuple):
 
 
 def stamp_rate(calm: int, spent_ns: int, ticked: int) -> StampRate | None:
-    """Return the rate that pauses without room for a step show; None if it is not known.
+    """Return the tick rate from gaps too short for a clock step; None if there are too few.
 
     Parameters
     ----------
     calm : int
-        How many such pauses there are.
+        Number of such gaps.
     spent_ns, ticked : int
-        The sums of their time, and of their ticks.
+        Their total time, and their total ticks.
     """
     rate_hz = ticked * NS_PER_S / spent_ns if spent_ns > 0 else 0.0
     nominal = _nominal(rate_hz)
@@ -493,53 +500,55 @@ def stamp_rate(calm: int, spent_ns: int, ticked: int) -> StampRate | None:
 
 
 def _nominal(rate_hz: float) -> int | None:
-    """Return the usual rate nearest to the measured one, which queues make too low or too high; None far off.
+    """Return the typical rate nearest to the measured one; None if none is near.
 
-    The short gaps of packets that a link bunches are those in which ticks seem to run fast: 2 Hz as 3.1 Hz.
+    Queues make the measured rate too low or too high. In short gaps of aggregated arrivals, ticks seem to run
+    fast: 2 Hz looks like 3.1 Hz.
     """
     nearest = min(_USUAL_RATES_HZ, key=lambda usual: abs(usual - rate_hz))
     return nearest if abs(nearest - rate_hz) < _QUEUE_SKEW * nearest else None
 
 
 _AT_ONCE = 1 << 16
-"""Segments looked at together, so that a long transfer needs no more memory for this."""
+"""Number of segments processed together, to bound the memory for a long transfer."""
 
 
 class StampedGaps(Protocol):
-    """What passed between a sender's stamped segments: time of the capture's clock, and ticks of its own."""
+    """Gaps between a sender's segments with timestamps: their capture time, and the sender's ticks."""
 
     def calm(self) -> tuple[int, int, int]:
-        """Return of those without room for a step how many there are, and the sums of time and ticks."""
+        """Return the number of gaps too short for a step, their total time and their total ticks."""
 
     def odd(self, limits: dict[str, float]) -> Array:
-        """Return which of them differ by more than limits say: int64, shape (n,), ascending."""
+        """Return which gaps differ by more than the limits: int64, shape (n,), ascending."""
 
     def each(self) -> Iterator[tuple[Array, Array]]:
-        """Yield the times in ns, and the ticks, both int64; some at a time."""
+        """Yield times in ns and ticks of the gaps, both int64, in blocks."""
 
 
 def clock_steps(capture: CaptureTables, parts: Partition, directions: Table) -> Array:
-    """Return by how many ns the capture's clock stepped, as the busiest senders of timestamps show it.
+    """Return the steps of the capture's clock, measured with the busiest senders of timestamps.
 
-    A step shows in the timestamps of both hosts of a connection; what only one of them shows is its queue.
+    A step is visible in the timestamps of both hosts of a connection; a change in only one of them is a
+    queue.
 
     Returns
     -------
     ndarray of int64, ns, shape (n_steps,)
-        Below 0 where the clock was set back; empty where nothing can be seen.
+        Below 0 if the clock stepped backwards; empty if no step was found.
     """
     return steps_by(directions, _pauses_in(capture, parts))
 
 
 def steps_by(directions: Table, pauses: Callable[[int], StampedGaps]) -> Array:
-    """Return what `clock_steps` does.
+    """Return the clock steps, as `clock_steps`, from a function that returns gaps.
 
     Parameters
     ----------
     directions : Table
         DIRECTIONS of a capture.
     pauses : callable
-        What returns those between the stamped segments of a direction.
+        Returns the gaps between the segments with timestamps of a direction.
     """
     busiest, packets = busiest_sender(directions)
     if packets < LEAST_SEGMENTS:
@@ -548,14 +557,14 @@ def steps_by(directions: Table, pauses: Callable[[int], StampedGaps]) -> Array:
 
 
 def busiest_sender(directions: Table) -> tuple[int, int]:
-    """Return the direction with most segments among those with timestamps, and how many; 0 without any."""
+    """Return the direction with most segments among those with timestamps, and their number; 0 if none."""
     packets = np.where(directions["timestamps"], directions["packets"], 0)
     busiest = int(np.argmax(packets)) if len(packets) else 0
     return busiest, int(packets[busiest]) if len(packets) else 0
 
 
 def steps_of(capture: CaptureTables, parts: Partition, directions: Table, direction: int) -> Array:
-    """Return the steps that the senders of a direction's connection show: int64, ns, shape (n_steps,)."""
+    """Return the steps that both senders of a direction's connection show: int64, ns, shape (n_steps,)."""
     return _steps_of(directions, _pauses_in(capture, parts), direction)
 
 
@@ -573,7 +582,7 @@ def _steps_of(directions: Table, pauses: Callable[[int], StampedGaps], direction
 def _seen_by(pauses: StampedGaps) -> Array | None:
     """Return the steps that the timestamps of a direction show; None if their rate is not known.
 
-    That is where the time differs from the ticks by more than rates and resolution explain.
+    At a step, the time differs from the ticks by more than rates and resolution explain.
     """
     rate = stamp_rate(*pauses.calm())
     if rate is None:
@@ -588,13 +597,13 @@ def _seen_by(pauses: StampedGaps) -> Array | None:
 
 @dataclass(frozen=True)
 class SegmentGaps:
-    """The gaps between segments of which times and timestamps are known."""
+    """The gaps between segments with known times and timestamps."""
 
     time_ns: Array
     stamp: Array
 
     def calm(self) -> tuple[int, int, int]:
-        """Do what `StampedGaps.calm` does."""
+        """Return the result of `StampedGaps.calm`."""
         calm = spent = ticked = 0
         for elapsed, ticks in self.each():
             short = np.abs(elapsed) < SMALLEST_STEP_NS
@@ -603,7 +612,7 @@ class SegmentGaps:
         return calm, spent, ticked
 
     def odd(self, limits: dict[str, float]) -> Array:
-        """Do what `StampedGaps.odd` does."""
+        """Return the result of `StampedGaps.odd`."""
         at = [np.empty(0, dtype=np.int64)]
         for number, (elapsed, ticks) in enumerate(self.each()):
             expected = ticks * limits["tick_ns"]
@@ -613,16 +622,16 @@ class SegmentGaps:
         return np.concatenate(at)
 
     def each(self) -> Iterator[tuple[Array, Array]]:
-        """Do what `StampedGaps.each` does."""
+        """Yield the items of `StampedGaps.each`."""
         for begin in range(0, len(self.time_ns) - 1, _AT_ONCE):
             here = slice(begin, begin + _AT_ONCE + 1)
             yield np.diff(self.time_ns[here]), np.diff(self.stamp[here]).view(np.int32).astype(np.int64)
 
 
 def _lasting(differs: Array, at: Array) -> Array:
-    """Return those of the jumps at `at` after which even the least delayed segments are off by as much.
+    """Return the jumps at `at` after which even the least delayed segments are shifted by the same time.
 
-    A queue that fills or drains delays the segments behind it, but not for good: its least delay stays.
+    A queue that fills or drains delays segments only for some time; its minimum delay does not change.
     """
     offset = np.concatenate([[0.0], np.cumsum(differs)])
     least = np.minimum.reduceat(offset, np.concatenate([[0], at + 1]))

@@ -1,40 +1,42 @@
-"""The same connection at two capture points: which packets are the same, and what happened in between.
+"""The same connection at two capture points: matched packets, losses, duplicates and delays between them.
 
-The same packets at two capture points: what was lost between them, what was doubled, how long it took.
-Rules of the file
+Rules for packets
 -----------------
-- A packet is told by its endpoints, IPv4 identification, sequence and ACK number, payload length, flags and
-  timestamp value; VLAN tags and link headers may differ, addresses may not (no NAT between the points).
-- The n-th packet with an identity at one point is the n-th with it at the other: a copy beyond the other
-  point's count was made (or captured twice) on the way, or lost there.
-- Without an identification (IPv6) the copies of a segment look alike: `alike.py` says which arrived.
-- A packet that only one point shows is *lost between* (or *only far*) if it lies among packets of its
-  direction that both show; before the first and after the last of those, one point did not listen.
-- Payload that segmentation offload cut or joined between the points is told by its bytes (`recut.py`).
-- Delays are raw: far clock less near clock. They hold the one-way delay plus the clocks' difference.
+- A packet is identified by its endpoints, IPv4 identification, sequence and ACK number, payload length, flags
+  and timestamp value. VLAN tags and link headers may differ, addresses may not (no NAT between the points).
+- The n-th packet with an identity at one point is matched with the n-th at the other. If one point has more
+  packets with an identity, the surplus was duplicated (or captured twice) or lost between the points.
+- Without an identification (IPv6), all transmissions of a segment look alike; `arrivals` decides which
+  arrived.
+- A packet at only one point is *lost between* (or *only far*) if it lies among matched packets of its
+  direction. Before the first and after the last matched packet, one of the points did not capture.
+- Payload that segmentation offload split or joined between the points is matched by its bytes (`recut`).
+- Delays are raw: far clock minus near clock. They are the one-way delay plus the offset of the clocks.
 
-Which of several copies that look alike arrived: the latest that left early enough.
-Nothing in them tells the copies of a segment apart (no IP identification in IPv6, no timestamps; bytes that a
-device cut or joined). TCP repeats what was lost, so of more copies than arrived the first were lost, unless
-the last left too late to be what arrived: then it was not needed, or was lost itself.
+Transmissions that look alike
+-----------------------------
+Without IP identification (IPv6) and timestamps, or after bytes were split or joined, nothing distinguishes
+the transmissions of a segment. TCP repeats lost data. So if more transmissions were sent than arrived, the
+first ones were lost, unless the last one was sent too late to be the one that arrived: then it was not
+needed, or was itself lost.
 
-Which packets that only one point shows arrived all the same, cut or joined otherwise.
-A device with segmentation offload hands segments of up to 64 kB to the capture and cuts them behind it, and
-joins what arrives before the other capture sees it (GSO, TSO, GRO, LRO). Such packets have no partner, but
-their bytes have: a byte arrived if the far point saw it as often as the near one. Of a byte that it saw less
-often the copies that left first were lost, for TCP repeats what was lost.
+Resegmented packets
+-------------------
+A device with segmentation offload (GSO, TSO, GRO, LRO) passes segments of up to 64 kB to the capture and
+splits them afterwards, or joins arriving segments before the capture. Such packets have no partner, but their
+bytes have: a byte arrived if the far point saw it as often as the near one. If it saw a byte less often, the
+transmissions that were sent first were lost, because TCP repeats lost data.
 
-The same connection at another capture point: the one rule by which it is found.
-Rules of the file
------------------
-- It is the connection that shares most packets with it. Times do not count: clocks may be hours apart. Nor
-  does who was seen first: a capture that began late may call the responder the initiator.
+Rules for connections
+---------------------
+- The counterpart of a connection at the other point is the one that shares most packets with it. Times are
+  not used, since clocks may differ by hours. The initiator is not used either: a capture that began late may
+  call the responder the initiator.
 - Connections with the same addresses and ports are tried first. If none of these shares a packet, an address
-  may have been translated on the way (NAT): then every connection of the other capture is tried.
-- A packet is told as `multitracer.clock.captures.matching` tells it, without addresses. Where that finds
-  nothing, a router may have written IP identifications of its own (a NAT, "scrub random-id"): it is tried
-  without.
-- Tools that send one packet to many ports (scanners) give many connections the same packet: a translated one
+  may have been translated on the path (NAT): then every connection of the other capture is tried.
+- A packet is identified as in `multitracer.clock.captures.matching`, without addresses. If that finds
+  nothing, a router may have rewritten IP identifications (a NAT, "scrub random-id"): then they are not used.
+- Scanners send one packet to many ports, so many connections have the same packet. A translated connection
   counts only if it shares most of its packets, and more than any other.
 """
 
@@ -69,15 +71,15 @@ if TYPE_CHECKING:
 
 
 class PacketOutcome(IntEnum):
-    """What became of a packet between two points."""
+    """The fate of a packet between two points."""
 
     MATCHED = 0
     LOST = 1
     ONLY_FAR = 2
     NOT_COVERED = 3
-    """Before the first or after the last packet that both points show."""
+    """It lies before the first or after the last packet that both points captured."""
     RECUT = 4
-    """Its bytes are at the other point in other packets: a device cut or joined them (offload)."""
+    """Its bytes are at the other point in other packets: a device split or joined them (offload)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,9 @@ class TwoPoints:
     pairs : Table
         PACKET_PAIRS.
     near, far : Analysis
-        Of the two captures.
+        Analyses of the two captures.
     near_connection, far_connection : int
-        The connection's number in each.
+        Number of the connection in each capture, from 1.
     reverse : bool
         Direction: False for what the near capture's initiator sent.
     """
@@ -104,12 +106,12 @@ class TwoPoints:
     reverse: bool
 
     def count(self, outcome: PacketOutcome) -> int:
-        """Return how many packets came to this."""
+        """Return the number of packets with this outcome."""
         return int(np.count_nonzero(self.pairs["outcome"] == outcome))
 
     @property
     def duplicates(self) -> int:
-        """How many packets the far point saw more often than the near one."""
+        """Number of packets that the far point captured more often than the near one."""
         extra = (self.pairs["outcome"] == PacketOutcome.ONLY_FAR) & (self.pairs["copy"] > 0)
         return int(np.count_nonzero(extra))
 
@@ -117,7 +119,7 @@ class TwoPoints:
     def delays_ns(self) -> Array:
         """Raw one-way delays of the matched packets, in the order of the near point.
 
-        Int64, ns, shape (n_matched,), by two clocks: of any sign; never NA.
+        int64, ns, shape (n_matched,); differences of two clocks, so they may be negative; never NA.
         """
         delays: Array = self.pairs["delay_ns"][self.pairs["outcome"] == PacketOutcome.MATCHED]
         return delays
@@ -141,7 +143,7 @@ def compare(
     far : Analysis
         Capture nearer to its receiver.
     near_connection, far_connection : int
-        Number of the connection in each; see `multitracer.analysis.two_points`.
+        Number of the connection in each capture, from 1; see `Counterparts`.
     reverse : bool
         False for what the near capture's initiator sent.
     is_turned : bool
@@ -186,7 +188,7 @@ def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Tabl
 def _in_order(
     near_count: int, far_count: int, near_index: Array, far_index: Array
 ) -> tuple[Array, Array, Array]:
-    """Return index at the near point, at the far one, and outcome of each packet, in order of the near one.
+    """Return near index, far index and outcome of each packet, in order of the near point.
 
     Packets of the far point alone come last.
     """
@@ -202,7 +204,7 @@ def _in_order(
 
 
 def _mark_recut(near: _Side, far: _Side, left: Array, right: Array, outcome: Array) -> None:
-    """Mark, in place, packets that were neither lost nor added, but cut or joined."""
+    """Mark, in place, packets that were neither lost nor added, but split or joined."""
     lost, added = (
         np.flatnonzero(outcome == PacketOutcome.LOST),
         np.flatnonzero(outcome == PacketOutcome.ONLY_FAR),
@@ -222,7 +224,7 @@ def _others(count: int, index: Array) -> Array:
 
 
 def _picked(values: Array, index: Array, without: Array, missing: int) -> Array:
-    """Return values[index], `missing` at the places that are without, where the index is NA."""
+    """Return values[index], with `missing` at the places `without`, where the index is NA."""
     if not len(values):
         return np.full(len(index), missing, dtype=np.int64)
     result: Array = values[index]  # NA picks the last one
@@ -231,7 +233,7 @@ def _picked(values: Array, index: Array, without: Array, missing: int) -> Array:
 
 
 def _outside(index: Array, matched: Array) -> Array:
-    """Return which indexes lie before the first or after the last matched one."""
+    """Return which indexes lie before the first or after the last matched index."""
     if not len(matched):
         return np.ones(len(index), dtype=bool)
     outside: Array = (index < matched.min()) | (index > matched.max())
@@ -239,7 +241,7 @@ def _outside(index: Array, matched: Array) -> Array:
 
 
 def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[Array, Array]:
-    """Return the indexes into both rows of the packets that are the same, in order of the near point.
+    """Return the indexes of the matched packets in both lists of rows, in order of the near point.
 
     Parameters
     ----------
@@ -258,13 +260,13 @@ def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[A
 
 _Sides = tuple["Table", "Array", "Table", "Array"]
 _Named = tuple["Array", "Array"]
-"""What tells each packet, and how many with the same identity came before it."""
+"""The identity of each packet, and the number of earlier packets with the same identity."""
 
 
 def _matched(sides: _Sides) -> tuple[_Named, _Named, tuple[Array, Array]]:
-    """Return the names of the packets of both sides, and the indexes of those that are the same.
+    """Return the identities of the packets of both sides, and the indexes of matched packets.
 
-    They are told without the IP identification only if the path rewrites it.
+    The IP identification is ignored only if the path rewrites it.
     """
     near, far, pairs = _joined(sides, EXACT)
     if 2 * len(pairs[0]) < min(len(sides[1]), len(sides[3])):
@@ -280,7 +282,7 @@ def _joined(sides: _Sides, fields: tuple[str, ...]) -> tuple[_Named, _Named, tup
 
 
 def _with_alike(sides: _Sides, near: _Named, far: _Named, pairs: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return pairs with those corrected of which the copies have no identification: only times tell them."""
+    """Return the pairs, with packets that have no identification matched by their times instead."""
     near_table, near_rows, far_table, far_rows = sides
     is_alike = near_table["ip_id"][near_rows] <= 0
     if not is_alike.any():
@@ -298,7 +300,7 @@ def _with_alike(sides: _Sides, near: _Named, far: _Named, pairs: tuple[Array, Ar
 
 
 def _with_key(keys: Array, wanted: Array) -> Array:
-    """Return the indexes of the keys that can be among some wanted ones; all if these are many."""
+    """Return the indexes of the keys that may be among the wanted ones; all indexes if these are many."""
     return np.arange(len(keys)) if 2 * len(wanted) > len(keys) else among(keys, wanted)
 
 
@@ -310,24 +312,24 @@ def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
 
 
 def _identities(segments: Table, rows: Array, fields: tuple[str, ...]) -> tuple[Array, Array]:
-    """Return what identifies each packet, and how many with the same identity came before it."""
+    """Return the identity of each packet, and the number of earlier packets with the same identity."""
     key = identities(segments, rows, fields)
     return key, copies(key)[0]
 
 
 _GRAIN_NS = NS_PER_MS
-"""By so much a delay may fall short of the least that is certain: clocks drift and are stepped."""
+"""Tolerance of the minimum certain delay, ns: clocks drift and step."""
 
 
 class PointPackets(NamedTuple):
-    """Packets, or pieces of them, at one point in the order of its capture.
+    """Packets, or parts of packets, at one point in capture order.
 
     Attributes
     ----------
     key : ndarray of int64 or uint64, shape (n,)
-        What each holds: copies of one have the same.
+        Content of each packet: transmissions of the same data have equal keys.
     time_ns : ndarray of int64, shape (n,)
-        When it left, or arrived, by the clock of that point.
+        Time at which it left or arrived, by the clock of that point.
     """
 
     key: Array
@@ -335,10 +337,10 @@ class PointPackets(NamedTuple):
 
 
 def arrivals(sent: PointPackets, came: PointPackets) -> tuple[Array, Array]:
-    """Return the indexes into both of the copies that are the same one, in order of `sent`.
+    """Return the indexes in both lists of matched transmissions, in order of `sent`.
 
-    A packet that was sent once and arrived once is certain: these give the least delay, and no other may be
-    shorter.
+    A packet that was sent once and arrived once is a certain match. The minimum delay of certain matches is
+    the lower bound for all others.
 
     Returns
     -------
@@ -356,7 +358,7 @@ def arrivals(sent: PointPackets, came: PointPackets) -> tuple[Array, Array]:
 
 
 def _certain(sent: PointPackets, came: PointPackets) -> tuple[tuple[Array, Array], Array]:
-    """Return the indexes of what was sent once and arrived once, and the other keys that both have."""
+    """Return the indexes of packets sent once and arrived once, and the other keys that both points have."""
     keys, first, many = np.unique(sent.key, return_index=True, return_counts=True)
     keys_came, first_came, many_came = np.unique(came.key, return_index=True, return_counts=True)
     _, at, at_came = np.intersect1d(keys, keys_came, assume_unique=True, return_indices=True)
@@ -365,7 +367,7 @@ def _certain(sent: PointPackets, came: PointPackets) -> tuple[tuple[Array, Array
 
 
 def _groups(sent: PointPackets, came: PointPackets, keys: Array) -> list[tuple[list[int], list[int]]]:
-    """Return for each key the indexes of its copies at both points, in order."""
+    """Return for each key the indexes of its transmissions at both points, in order."""
     sides = []
     for key in (sent.key, came.key):
         order = np.argsort(key, kind="stable")
@@ -376,7 +378,7 @@ def _groups(sent: PointPackets, came: PointPackets, keys: Array) -> list[tuple[l
 
 
 def _latest(of: list[int], at: list[int], soonest_ns: Array | None, came_ns: Array) -> list[tuple[int, int]]:
-    """Return for each arrival, the last first, the latest copy left that could be it."""
+    """Return for each arrival, the last first, the latest remaining transmission that it can be."""
     left, pairs = list(of), []
     for arrival in reversed(at):
         while left and soonest_ns is not None and soonest_ns[left[-1]] > came_ns[arrival]:
@@ -390,14 +392,14 @@ _WRAP = 1 << 32  # RFC 9293, 3.4: sequence numbers have 32 bits
 
 
 class Bytes(NamedTuple):
-    """The payload of packets of one direction: its place in the stream, up to a constant."""
+    """The payload of packets of one direction: its range in the stream, up to a constant."""
 
     begin: Array
     end: Array
 
 
 class Recut(NamedTuple):
-    """Which packets of each point have all of their bytes at the other, though in other packets."""
+    """Which packets of each point have all of their bytes at the other point, but in other packets."""
 
     near: Array
     far: Array
@@ -429,7 +431,7 @@ def _bytes(table: Table, rows: Array, first: int) -> Bytes:
 
 
 def _depth(stretches: Bytes, edges: Array) -> Array:
-    """Return how many of the stretches hold each piece between two edges."""
+    """Return how many ranges contain each interval between two edges."""
     change = np.zeros(len(edges) + 1, dtype=np.int64)
     np.add.at(change, np.searchsorted(edges, stretches.begin), 1)
     np.add.at(change, np.searchsorted(edges, stretches.end), -1)
@@ -437,7 +439,7 @@ def _depth(stretches: Bytes, edges: Array) -> Array:
 
 
 def _among_first(stretches: Bytes, edges: Array, most: Array) -> Array:
-    """Return which stretches are empty or hold a piece as one of the first `most` that hold it."""
+    """Return which ranges are empty or contain an interval as one of the first `most` that contain it."""
     begin, end = np.searchsorted(edges, stretches.begin), np.searchsorted(edges, stretches.end)
     many = end - begin
     of = np.repeat(np.arange(len(many)), many)
@@ -451,32 +453,34 @@ def _among_first(stretches: Bytes, edges: Array, most: Array) -> Array:
 
 
 _FIRST_ROWS = 1 << 12
-"""Packets of a connection that settle whether it is the same, where only one comes into question."""
+"""Number of packets that suffice to identify a connection if there is only one candidate."""
 _MOST_OF = 0.5
-"""Share of the fewer packets of the two that a translated connection must have in common."""
+"""Minimum share of common packets, relative to the connection with fewer packets, for a translated
+connection.
+"""
 _LEAST_PACKETS = 3
-"""And so many at least: a connection of a scanner has two, SYN and RST."""
+"""Minimum number of common packets: a connection of a scanner has two, SYN and RST."""
 
 
 class Counterpart(NamedTuple):
     """A connection at another capture point."""
 
     connection: int
-    """Its number there, from 1."""
+    """Number of the connection there, from 1."""
     is_turned: bool
-    """Whether that capture calls the initiator of the first one the responder."""
+    """Whether that capture calls the initiator of the near capture the responder."""
 
 
 @dataclass(frozen=True)
 class Counterparts:
-    """The connections of one capture in another one.
+    """The connections of one capture, found in another one.
 
     Parameters
     ----------
     near, far : Analysis
-        Any two captures; their clocks do not matter.
+        Analyses of any two captures; their clocks are not used.
     fields : tuple of str
-        By which a packet is told.
+        Fields that identify a packet.
     """
 
     near: Analysis
@@ -484,7 +488,7 @@ class Counterparts:
     fields: tuple[str, ...] = EXACT
 
     def of(self, connection: int) -> Counterpart | None:
-        """Return a connection of the near capture (from 1) in the far one, None if it is not there."""
+        """Return the counterpart of a connection of the near capture (from 1) in the far one, or None."""
         candidates = self._by_endpoints.get(_endpoints(self.near, connection), [])
         other = self._most_alike(connection, candidates)
         if other is None:
@@ -494,7 +498,7 @@ class Counterparts:
         return self._renumbered.of(connection) if self.fields == EXACT else None
 
     def all(self) -> list[tuple[int, Counterpart]]:
-        """Return every connection that both captures hold, as numbered in the near one."""
+        """Return every connection that both captures contain, with its number in the near one."""
         pairs = ((n, self.of(n)) for n in range(1, len(self.near.connections) + 1))
         return [(n, there) for n, there in pairs if there is not None]
 
@@ -510,9 +514,9 @@ class Counterparts:
         return numbers
 
     def _most_alike(self, connection: int, candidates: list[int]) -> int | None:
-        """Return the candidate that shares the most packets, None if none shares any.
+        """Return the candidate that shares the most packets; None if none shares any.
 
-        Where there is one alone, some of the first packets settle it in most cases.
+        For a single candidate, some of the first packets are sufficient in most cases.
         """
         if len(candidates) == 1 and self._shared(connection, candidates[0], first=_FIRST_ROWS):
             return candidates[0]
@@ -521,7 +525,7 @@ class Counterparts:
         return -most[1] if most[0] else None
 
     def _shared(self, connection: int, other: int, *, first: int | None = None) -> int:
-        """Return how many packets two connections share, both ways; of all, or of the first ones."""
+        """Return how many packets two connections share in both directions: of all, or of the first ones."""
         mine, theirs = (
             _keys(self.near, connection, self.fields, first),
             _keys(self.far, other, self.fields, first),
@@ -536,7 +540,7 @@ class Counterparts:
         return keys[order], (self.far.partition.direction >> 1)[order]
 
     def _translated(self, connection: int) -> int | None:
-        """Return the connection, whatever its ends, that shares most of its packets with this one."""
+        """Return the connection that shares most of its packets with this one, at any endpoints, or None."""
         mine = distinct(_keys(self.near, connection, self.fields, _FIRST_ROWS))
         keys, connections = self._far_keys
         begin, end = np.searchsorted(keys, mine), np.searchsorted(keys, mine, side="right")
@@ -551,7 +555,7 @@ class Counterparts:
         return best + 1 if shared[best] >= enough and is_alone else None
 
     def _is_turned(self, connection: int, other: int) -> bool:
-        """Return whether what one capture calls forward is reverse in the other."""
+        """Return whether the forward direction in one capture is the reverse direction in the other."""
         for first in (_FIRST_ROWS, None):  # of one way alone the first packets settle it
             sent = _keys_one_way(self.near, connection, self.fields, reverse=False, first=first)
             ways = (False, True)
@@ -566,7 +570,7 @@ class Counterparts:
 
 
 def _endpoints(analysis: Analysis, number: int) -> bytes:
-    """Return the endpoints of a connection without their VLAN, the same whoever was seen first."""
+    """Return the endpoints of a connection without their VLAN, independent of who was seen first."""
     pair = int(analysis.connections["forward_flow"][number - 1]) >> 1
     flows = analysis.capture.flows
     ends = sorted(
@@ -576,7 +580,7 @@ def _endpoints(analysis: Analysis, number: int) -> bytes:
 
 
 def _keys(analysis: Analysis, connection: int, fields: tuple[str, ...], first: int | None = None) -> Array:
-    """Return the identities of a connection's packets, of all or of the first ones each way."""
+    """Return the identities of a connection's packets: of all, or of the first ones in each direction."""
     ways = (False, True)
     return np.concatenate(
         [_keys_one_way(analysis, connection, fields, reverse=way, first=first) for way in ways]

@@ -1,11 +1,12 @@
-"""Two sides compared, fairly: how far their means are apart, and how surely.
+"""Fair comparison of two sides: the difference of their means, with a confidence interval.
 
-What repeats is a session, not a second: the seconds of a drive resemble each other. So a session counts
-once, as the mean of its seconds, and chance is what happens when sessions change sides (a permutation test,
-which is exact where sessions could have been on either side). The interval holds every difference that this
-test does not refuse. Where both sides have a place and an hour in common, only what differs there counts.
+The unit that repeats is a session, not a second, since the seconds of a drive resemble each other. So a
+session counts once, as the mean of its seconds. A permutation test moves sessions from one side to the other;
+it is exact where each session could have been on either side. The interval contains every difference that
+this test does not reject. Where both sides have places and hours in common, only sessions of the same place
+and hour are compared.
 
-`relabelling.py` has the test, `difference.py` one quantity with its interval, `matching.py` what is set
-beside what, `sides.py` all quantities of two sides and what may be claimed of several at once
-(`family.py`). Arrays in, arrays out.
+`difference.py` has one quantity with its test and its interval, `medians.py` the same for medians, `sides.py`
+the matching by place and hour, all quantities of two sides, and the correction for several claims. Arrays in,
+arrays out.
 """

@@ -1,12 +1,13 @@
-"""One quantity on two sides: how far its means are apart, with a 95 % interval and a p value.
+"""One quantity on two sides: the difference of their means, with a 95 % interval and a p value.
 
-What chance does: the statistic of a comparison when units change sides.
-The statistic is the score of `side` in a regression with a level for each cell, over its standard error,
-which sums squares over units (a unit is what is independent of the others). Divided so, it has the right
-level also where the two sides scatter differently, if there are many units (Janssen 1997, Statistics and
-Probability Letters 36; Chung and Romano 2013, Annals of Statistics 41).
+A permutation test gives the p value: units (sessions that are independent of each other) change sides at
+random. The statistic is the score of `side` in a regression with a level for each cell, divided by its
+standard error, which sums squares over units. Because of this division the level is also right where the two
+sides have different variances, if there are many units (Janssen 1997, Statistics and Probability Letters 36;
+Chung and Romano 2013, Annals of Statistics 41).
 
-Repeated runs: what they reached, and what share that is of what others reached in the same runs.
+For repeated runs, `spread` returns their median and range, and `share` the ratio of their mean to the mean of
+other variants in the same runs.
 """
 
 from __future__ import annotations
@@ -23,29 +24,34 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers
 
 LEVEL = 0.05
-"""Of the intervals, and of all claims of a comparison together; a convention."""
+"""The significance level of the intervals, and of all claims of a comparison together; a convention."""
 SEED = 20_261_123  # the same sessions give the same numbers; the value has no meaning
 _DOUBLINGS = 16
-"""Of the distance in the search for the end of an interval: beyond e**32 or 32 spreads there is none."""
+"""The maximum number of doublings in the search for an end of an interval; an end beyond e**32 or 32 spreads
+counts as infinite.
+"""
 _HALVINGS = 30
-"""Of that distance: ends are exact to nine digits."""
+"""The number of halvings in the search for an end of an interval: ends are exact to nine digits."""
 FIRST = 1e-3
-"""Where the search begins: a thousandth of the ratio, or of the spread of values. Not measured."""
+"""The first step of the search: a thousandth of the ratio, or of the spread of values. Not measured."""
 _MOST_WORK, _FEWEST, _MOST = 20_000_000, 1_999, 9_999
-"""Entries times relabellings, which take some seconds, and bounds of their number: with 1,999 a p value of
-0.05 is known to 0.005 (one standard deviation), with 9,999 to 0.002."""
+"""The maximum of entries times permutations (some seconds), and the minimum and maximum number of
+permutations.
+
+With 1,999 permutations, a p value of 0.05 is known to 0.005 (one standard deviation), with 9,999 to 0.002.
+"""
 
 
 class SideDifference(NamedTuple):
-    """How far the second side is from the first.
+    """The difference between the second side and the first one, with its 95 % interval and p value.
 
     Attributes
     ----------
     value, low, high : float
-        Relative: second over first less 1, from -1. Else second less first. NaN where there is no value; an
-        end is infinite (-1 for a low relative one) where these units give none.
+        A relative difference is second / first - 1, at least -1; else second - first. NaN where there is no
+        value. An end without a bound is infinite (the low end of a relative difference is then -1).
     p_value : float
-        That chance alone gives as much; NaN without a value.
+        The probability of at least this difference by chance alone; NaN without a value.
     """
 
     value: float
@@ -55,7 +61,7 @@ class SideDifference(NamedTuple):
 
 
 NOTHING = SideDifference(*[float("nan")] * 4)
-"""Where there is no value."""
+"""The result where there is no value."""
 
 
 def difference(
@@ -68,11 +74,12 @@ def difference(
     entries : CellMeans
         With units on both sides.
     relative : bool
-        Suppose that the second side's values are the first's times a factor, not plus a number.
+        The second side's values are modelled as the first's times a factor, else as the first's plus a
+        number.
     draws : int, optional
-        Relabellings; by default as many as some seconds allow.
+        Number of permutations; by default as many as some seconds allow.
     seed : int
-        Of the relabellings.
+        Seed of the permutations.
     """
     held, second = entries.value, entries.side[entries.unit]
     if not entries.side.any() or entries.side.all():
@@ -89,7 +96,7 @@ def difference(
 
 
 def paired(first: Array, second: Array) -> CellMeans:
-    """Return the entries of values that belong together two by two: chance swaps the two of a pair.
+    """Return the entries of paired values; the permutation test swaps the two values of a pair.
 
     Parameters
     ----------
@@ -102,7 +109,7 @@ def paired(first: Array, second: Array) -> CellMeans:
 
 
 def _factor(test: Relabelled) -> SideDifference:
-    """Return the ratio less 1; u is its inverse."""
+    """Return the difference of a ratio model: ratio - 1. The u of `test` is the inverse of the ratio."""
     u = test.estimate
     if not u > 0:
         return NOTHING
@@ -125,14 +132,14 @@ def _added(test: Relabelled, held: Array) -> SideDifference:
 
 
 def end_of(p_value: Callable[[float], float], step: float) -> float:
-    """Return the distance from the estimate at which p falls below the level; endless if it does not.
+    """Return the distance from the estimate at which p falls below the level; infinite if it never does.
 
     Parameters
     ----------
     p_value : callable
-        Of a distance.
+        Returns the p value of a distance.
     step : float
-        The first distance that is tried, whose sign tells the direction.
+        The first distance that is tried; its sign is the direction.
     """
     inside, outside = 0.0, step
     for _ in range(_DOUBLINGS):
@@ -148,28 +155,28 @@ def end_of(p_value: Callable[[float], float], step: float) -> float:
 
 
 _CELLS = 1_000_000
-"""Numbers at once: 8 MB in each of some temporary arrays. Not measured."""
+"""The maximum number of values processed together: 8 MB in each of some temporary arrays. Not measured."""
 _FEWEST_ROWS = 16
-"""Relabellings at once, also of many entries: fewer take longer each, since memory is read in lines."""
+"""The minimum number of permutations processed together: smaller blocks use the cache badly. Not measured."""
 _TIE = 1e-9
-"""Statistics that differ by less are equal: the same sum in another order (float64)."""
+"""Relative tolerance: statistics that differ by less are equal (rounding of float64 sums)."""
 _ZERO = 1e-20
-"""A square that is smaller, beside the squares of what it is a difference of, is what rounding leaves."""
+"""A square is zero if it is smaller than this part of the squares it was subtracted from (rounding)."""
 
 
 class CellMeans(NamedTuple):
-    """A mean for each unit and cell, with what it weighs in its cell.
+    """The mean of each unit in each cell, and its weight in the cell.
 
     Attributes
     ----------
     unit, cell : ndarray of int64, shape (n_entries,)
-        From 0, without holes; a pair occurs once.
+        Numbers from 0, without gaps; each pair of unit and cell occurs once.
     weight, value : ndarray of float64, shape (n_entries,)
-        Weights above 0.
+        The weight, > 0, and the mean.
     side : ndarray of bool, shape (n_units,)
         Whether a unit is on the second side.
     stratum : ndarray of int64, shape (n_units,)
-        From 0: units change sides only with those of their stratum.
+        Numbers from 0. Units change sides only with units of their own stratum.
     """
 
     unit: Numbers
@@ -181,17 +188,17 @@ class CellMeans(NamedTuple):
 
 
 class Relabelled:
-    """The statistic for each relabelling of the units, as a function of a supposed difference u.
+    """The test statistic of each permutation of the units, as a function of an assumed difference u.
 
-    Under the supposition a value is `base + u * step`: the statistic's square is a quotient of polynomials
-    in u, whose coefficients are kept. The first relabelling is the true one.
+    With this assumption a value is `base + u * step`. The square of the statistic is then a quotient of
+    polynomials in u, whose coefficients are stored. The first permutation is the observed one.
 
     Parameters
     ----------
     entries : CellMeans
     base, step : ndarray of float64, shape (n_entries,)
     draws : int
-        How many relabellings are drawn; if there are no more at all, each is taken once.
+        Number of random permutations; if there are no more in total, each one is taken once.
     chance : numpy.random.Generator
     """
 
@@ -205,12 +212,12 @@ class Relabelled:
 
     @property
     def estimate(self) -> float:
-        """The u at which the statistic is 0; NaN if there is none."""
+        """Return the u at which the statistic is 0; NaN if there is none."""
         base, step = self._sums[:2, 0]
         return float(-base / step) if step else float("nan")
 
     def p_value(self, u: float) -> float:
-        """Return how often chance alone gives a statistic as far from 0, if the difference is u."""
+        """Return the share of permutations with a statistic as far from 0 as observed, if u is true."""
         base, step, base_2, both, step_2 = self._sums
         square = (base + u * step) ** 2
         square = np.where(square > _ZERO * (base_2 + u * u * step_2), square, 0.0)
@@ -221,7 +228,7 @@ class Relabelled:
 
 
 class _Scores:
-    """The sums that the statistic is made of."""
+    """The sums that the statistic is computed from."""
 
     def __init__(self, entries: CellMeans, base: Array, step: Array) -> None:
         self._units, self._weight = len(entries.side), entries.weight
@@ -235,7 +242,7 @@ class _Scores:
         self._totals = [np.bincount(self._unit, rest, self._units)[:, None] for rest in self._rests]
 
     def _rest(self, values: Array) -> Array:
-        """Return each value less the mean of its cell, weighted."""
+        """Return each value minus the weighted mean of its cell."""
         means = np.bincount(self._cell, self._weight * values) / self._in_cell
         rest: Array = self._weight * (values - means[self._cell])
         return rest
@@ -243,7 +250,7 @@ class _Scores:
     def of(self, labels: Array) -> Array:
         """Return five sums for each row of labels, shape (5, n_rows).
 
-        The score of a unit: its values' rests, times label less the cell's share of labels.
+        The score of a unit is the sum of its residuals times (label - share of label 1 in the cell).
         """
         by_cell, by_unit = self._by_cell, self._by_unit
         columns = np.ascontiguousarray(labels.T)
@@ -267,7 +274,10 @@ def _starts(ordered: Numbers) -> Numbers:
 
 
 def _labels(entries: CellMeans, draws: int, rows: int, chance: np.random.Generator) -> Iterator[Array]:
-    """Yield labels, 0 or 1, in pieces of so many rows; the true ones are there, all of them once or first."""
+    """Yield labels, 0 or 1, in blocks of `rows` rows.
+
+    If there are few permutations, all are yielded once; else random ones, and the observed one first.
+    """
     side, stratum = entries.side, entries.stratum
     order = np.argsort(stratum, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(stratum[order])) + 1)
@@ -285,7 +295,7 @@ def _labels(entries: CellMeans, draws: int, rows: int, chance: np.random.Generat
 
 
 def _every(members: list[Numbers], chosen: list[int], units: int) -> Array:
-    """Return every relabelling that leaves as many of each stratum on the second side."""
+    """Return every permutation that keeps the number of units of each stratum on the second side."""
     choices = [list(combinations(each.tolist(), count)) for each, count in zip(members, chosen, strict=True)]
     taken = [[unit for each in picked for unit in each] for picked in product(*choices)]
     labels = np.zeros((len(taken), units))
@@ -295,17 +305,17 @@ def _every(members: list[Numbers], chosen: list[int], units: int) -> Array:
 
 
 def _first(labels: Array, side: Mask) -> Array:
-    """Return the rows with the true one first."""
+    """Return the rows of labels with the observed one first."""
     is_true = (labels == side).all(axis=1)
     return np.concatenate([labels[is_true], labels[~is_true]])
 
 
 LEAST_PAIRS = 6
-"""Five pairs can be swapped in 32 ways, so that even the two most extreme ones are no rarer than 6 %."""
+"""The minimum number of pairs: five pairs have 32 permutations, so even the most extreme p value is 6 %."""
 
 
 class Spread(NamedTuple):
-    """The middle of some runs, and the farthest of them; None where there was nothing to measure."""
+    """Median, minimum and maximum of some runs; None where no run has a value."""
 
     median: float | None
     least: float | None
@@ -313,7 +323,7 @@ class Spread(NamedTuple):
 
 
 class Share(NamedTuple):
-    """A ratio of means with its 95 % interval; None where there is nothing to compare, or no interval."""
+    """A ratio of means with its 95 % interval; a field is None where it cannot be computed."""
 
     value: float | None
     low: float | None
@@ -321,7 +331,7 @@ class Share(NamedTuple):
 
 
 def spread(values: Sequence[float | None]) -> Spread:
-    """Return median and range of the values that are known."""
+    """Return the median and the range of the known values."""
     known = [value for value in values if value is not None]
     if not known:
         return Spread(None, None, None)
@@ -329,9 +339,9 @@ def spread(values: Sequence[float | None]) -> Spread:
 
 
 def share(values: Sequence[float | None], base: Sequence[float | None]) -> Share:
-    """Return the mean of values as a share of another mean, of the pairs whose values are both known.
+    """Return the mean of `values` divided by the mean of `base`, over the pairs with both values known.
 
-    Chance is what happens when the two of a pair change sides: 2^n ways for n pairs.
+    The permutation test swaps the two values of a pair: 2^n permutations for n pairs.
     """
     pairs = [(one, other) for one, other in zip(values, base, strict=True) if one is not None and other]
     if not pairs:

@@ -1,12 +1,14 @@
-"""Two sides of which some values are only known to be too long: how far their medians are apart.
+"""The difference or ratio of two medians, with a 95 % interval; some values may be censored.
 
-The test is that of `relabelling.py`: chance is what happens when values change sides. But a transaction that
-was given up has no time, and enters no mean: it counts as longer than any (inf), so the statistic is that of
-the medians, over their standard error. Divided so, it has the right level also where the two sides scatter
-differently, if there are many values (Chung and Romano 2013, Annals of Statistics 41).
+The method is the permutation test of `difference.py`: values change sides at random. A transaction that was
+given up has no duration and cannot enter a mean. Here it counts as longer than any other (inf), so the
+statistic is the difference of the medians divided by its standard error. Because of this division the level
+is also right where the two sides have different variances, if there are many values (Chung and Romano 2013,
+Annals of Statistics 41).
 
-A median and its error are four of the sorted values, and which of all sorted values these are when labels
-are drawn does not depend on the values: it is drawn once, for all supposed differences.
+A median and its error depend on four of the sorted values. The ranks of these four in the pooled sorted
+values depend only on the drawn labels, not on the values. So they are drawn once, for all assumed
+differences.
 """
 
 from __future__ import annotations
@@ -28,43 +30,49 @@ if TYPE_CHECKING:
 
 _STEPS = (-FIRST, FIRST)
 LEAST_VALUES = 4
-"""Of a side: 3 and 3 values have 20 orders, so that even the two most extreme ones are no rarer than 10 %."""
+"""The minimum number of values of a side: 3 and 3 values have 20 permutations, so even the most extreme p
+value is 10 %.
+"""
 _MOST_WORK, _FEWEST, _MOST = 4_000_000, 1_999, 3_999
-"""Values times relabellings, which take some hundredths of a second, and bounds of their number: a report has
-some hundred intervals. A p value of 0.05 is known to 0.005 to 0.003 (one standard deviation)."""
+"""The maximum of values times permutations (some hundredths of a second; a report has some hundred
+intervals), and the minimum and maximum number of permutations.
+
+A p value of 0.05 is then known to 0.005 to 0.003 (one standard deviation).
+"""
 _CELLS = 1_000_000
-"""Labels at once, 1 MB. Not measured."""
+"""The maximum number of labels processed together, 1 MB. Not measured."""
 _MANY = 1_000
-"""Of more values `_errors` is 4 within 1 %."""
+"""Above this number of values, `_errors` is 4 within 1 %."""
 _FEW = 64
-"""More values than that have too many orders to take each (and a large number to reckon them by)."""
+"""From this number of values on, permutations are drawn at random: there are too many to take each one."""
 _TIE = 1e-9
-"""Statistics that differ by less are equal (float64)."""
+"""Relative tolerance: statistics that differ by less are equal (rounding of float64)."""
 
 
 class IntervalBounds(NamedTuple):
-    """Of a 95 % interval: every difference that the test does not refuse lies between them."""
+    """The two ends of a 95 % interval: it contains every difference that the test does not reject."""
 
     low: float
     high: float
 
 
 NO_ENDS = IntervalBounds(float("nan"), float("nan"))
-"""Where there is no interval."""
+"""The result where there is no interval."""
 
 
 def ratio_interval(ours: Array, theirs: Array) -> IntervalBounds:
-    """Return the interval of median(ours) / median(theirs), supposing that ours are theirs times a factor.
+    """Return the interval of median(ours) / median(theirs), if ours are theirs times a factor.
 
     Parameters
     ----------
     ours, theirs : ndarray of float64, shapes (n_ours,), (n_theirs,)
-        Sorted, above 0; inf for a value that is only known to be too long.
+        Sorted, > 0; inf for a censored value.
 
     Returns
     -------
     IntervalBounds
-        0 and inf where nothing bounds it; NaN with fewer than four values a side, or where a median is inf.
+        0 or inf for an end without a bound; both NaN if a side has fewer than four values or an infinite
+        median.
     """
     test = _test(ours, theirs, np.log)
     if test is None:
@@ -75,9 +83,9 @@ def ratio_interval(ours: Array, theirs: Array) -> IntervalBounds:
 
 
 def difference_interval(ours: Array, theirs: Array) -> IntervalBounds:
-    """Return the interval of median(ours) - median(theirs), supposing that ours are theirs plus a number.
+    """Return the interval of median(ours) - median(theirs), if ours are theirs plus a constant.
 
-    As `ratio_interval`; -inf and inf where nothing bounds it.
+    Parameters and result are those of `ratio_interval`, but an end without a bound is -inf or inf.
     """
     test = _test(ours, theirs, np.asarray)
     if test is None:
@@ -89,7 +97,7 @@ def difference_interval(ours: Array, theirs: Array) -> IntervalBounds:
 
 
 def _test(ours: Array, theirs: Array, scale: Callable[[Array], Array]) -> _Medians | None:
-    """Return the test of two sides; None of fewer than four values, or where a median is inf."""
+    """Return the test of two sides; None if a side has fewer than four values or an infinite median."""
     if min(len(ours), len(theirs)) < LEAST_VALUES or np.inf in (_middle(ours), _middle(theirs)):
         return None
     return _Medians(ours, theirs, scale)
@@ -100,7 +108,7 @@ def _middle(ordered: Array) -> float:
 
 
 class _Medians:
-    """The test of two sides whose second one changes; `scale` is what differences are taken of."""
+    """The permutation test of two medians; `scale` (for example log) is applied before subtraction."""
 
     def __init__(self, ours: Array, theirs: Array, scale: Callable[[Array], Array]) -> None:
         self._ours, self._scale = ours, scale
@@ -111,7 +119,7 @@ class _Medians:
         self.middles = np.array([_middle(ours), _middle(theirs)])
 
     def p_value(self, theirs: Array) -> float:
-        """Return how often chance alone sets medians as far apart, if `theirs` is the second side."""
+        """Return the share of permutations with medians as far apart as ours and `theirs`."""
         pooled = np.sort(np.concatenate([self._ours, theirs]))
         longest = pooled[np.isfinite(pooled)][-1]
         of_chance = self._statistic(pooled[self._places], longest)
@@ -121,14 +129,14 @@ class _Medians:
         return (reached + first) / (len(of_chance) + first)
 
     def _of_sides(self, theirs: Array) -> Array:
-        """Return the four values of both sides as they are, shape (2, 1, 4)."""
+        """Return the four values of both observed sides, shape (2, 1, 4)."""
         sides = zip((self._ours, theirs), self._four, strict=True)
         return np.array([[side[four]] for side, four in sides])
 
     def _statistic(self, values: Array, longest: float) -> Array:
-        """Return the square of the distance of the medians over its error: of values (2, n_rows, 4).
+        """Return (difference of the medians / standard error)^2 of `values`, shape (2, n_rows, 4).
 
-        For the error alone an endless value is as long as the longest of the others.
+        Only for the error, an infinite value counts as the longest finite one.
         """
         middle = values[..., 1:3].mean(axis=-1)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -140,17 +148,14 @@ class _Medians:
 
 
 def _four(count: int) -> Numbers:
-    """Return places of sorted values: those whose distance tells the error of the median, and the middle.
-
-    Price and Bonett (2001), Journal of Statistical Computation and Simulation 68.
-    """
+    """Return four ranks of `count` sorted values: two outer ones (error of the median), two middle ones."""
     outer = max(1, round((count + 1) / 2 - sqrt(count)))
     return np.array([outer - 1, (count - 1) // 2, count // 2, count - outer])
 
 
 @lru_cache(maxsize=256)
 def _errors(count: int) -> float:
-    """Return how many errors of the median lie between the outer two of `_four`, by the sign test."""
+    """Return the distance of the outer two values of `_four` in standard errors of the median (sign test)."""
     if count > _MANY:
         return 4.0
     below = sum(comb(count, each) for each in range(int(_four(count)[0]) + 1)) / 2**count
@@ -159,7 +164,7 @@ def _errors(count: int) -> float:
 
 @lru_cache(maxsize=8)
 def _places(first: int, second: int) -> tuple[Numbers, bool]:
-    """Return which sorted values are the four of each side, (2, n_rows, 4); and whether these are all."""
+    """Return the ranks of each side's four values, (2, n_rows, 4), and whether they are all permutations."""
     number = first + second
     draws = int(np.clip(_MOST_WORK // number, _FEWEST, _MOST))
     is_every = number < _FEW and comb(number, first) <= draws
@@ -168,7 +173,7 @@ def _places(first: int, second: int) -> tuple[Numbers, bool]:
 
 
 def _of_labels(labels: Mask) -> Numbers:
-    """Return the places of the four of both sides, (2, n_rows, 4); True is the first side."""
+    """Return the ranks of the four values of both sides, (2, n_rows, 4); label True means the first side."""
     sides = [np.nonzero(each)[1].reshape(len(labels), -1) for each in (labels, ~labels)]
     return np.array([side[:, _four(side.shape[1])] for side in sides])
 

@@ -1,13 +1,13 @@
-"""Two sides of many sessions: every quantity compared, and which differences may be claimed together.
+"""Comparison of all quantities of two sides, and the claims that hold together.
 
-What is set beside what: cells of place and hour that both sides were in.
-A cell where only one side was says nothing about the other one. The kept share tells how much of the
-comparison is left: of n units in a cell, a share p of them on the second side, n p (1 - p), as the squared
-error of a difference is in proportion to its inverse.
+Matching: only values of the same cell (place and hour) are compared, since a cell in which only one side was
+says nothing about the other. The kept share measures how much of the comparison is left: a cell of n units, a
+share p of them on the second side, contributes n p (1 - p), because the squared error of a difference is in
+proportion to the inverse of this number.
 
-Several claims at once: which of them stand if one false claim in twenty comparisons is too much.
-Holm (1979), Scandinavian Journal of Statistics 6, section 4: with weights, which say before the data are
-seen which claim matters most. The chance of any false claim is at most the level, whatever depends on what.
+Several claims: `stands` decides which claims hold if the probability of any false claim must be at most 5 %.
+Holm (1979), Scandinavian Journal of Statistics 6, section 4, with weights that are chosen before the data are
+seen. The bound holds for any dependence between the claims.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 
 class ComparedQuantity(NamedTuple):
-    """What is compared.
+    """A quantity that is compared.
 
     Attributes
     ----------
     name : str
     relative : bool
-        Compared by a factor; else by a difference.
+        Whether it is compared as a ratio; else as a difference.
     weight : float
-        In the judgement of several claims at once.
+        Weight in the correction for several claims.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ComparedQuantity(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums of a quantity: what it weighs, and the weighted total; float64, shape (n_rows,) each."""
+    """Weight and weighted total of a quantity in each row; float64, shape (n_rows,) each."""
 
     weight: Array
     total: Array
@@ -59,18 +59,18 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Both sides, summed by session, place and hour.
+    """The data of both sides, summed by session, place and hour.
 
     Attributes
     ----------
     side : ndarray of bool, shape (n_sessions,)
         Whether a session is on the second side.
     session, place, hour : ndarray of int64, shape (n_rows,)
-        Of each row: the session from 0, a code of the place, the hour of the day; NA where not known.
+        For each row the session from 0, a code of the place, and the hour of the day; NA where not known.
     seconds : ndarray of float64, shape (n_rows,)
-        That the row sums up, above 0.
+        Number of seconds in the row, > 0.
     sums : mapping of str to Sums
-        By the name of the quantity; a weight of 0 where it is missing.
+        Key: name of the quantity. The weight is 0 where the quantity is missing.
     """
 
     side: Mask
@@ -83,18 +83,18 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One quantity on both sides.
+    """The comparison of one quantity.
 
     Attributes
     ----------
     quantity : ComparedQuantity
     sessions : (int, int)
-        With a value.
+        Number of sessions with a value, for each side.
     means, medians : (float, float)
-        Over the sessions of a side, of their means; NaN without any.
+        Mean and median of the session means, for each side; NaN without a session.
     difference : SideDifference
     is_shown : bool
-        Whether the difference may be claimed, together with all others that may.
+        Whether the difference may be claimed after the correction for several claims.
     """
 
     quantity: ComparedQuantity
@@ -106,7 +106,7 @@ class Judged:
 
 
 class SideDifferences(NamedTuple):
-    """What two sides differ in.
+    """The differences between two sides.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class SideDifferences(NamedTuple):
         In the order of the quantities.
     matching : Matching
     are_places : bool
-        Whether sessions of one place are taken for one, because the sides were at different ones.
+        Whether all sessions of one place count as one unit, because the two sides were at different places.
     """
 
     judged: list[Judged]
@@ -122,7 +122,7 @@ class SideDifferences(NamedTuple):
     are_places: bool
 
     def of(self, name: str) -> Judged:
-        """Return one of them."""
+        """Return the comparison of the quantity `name`."""
         return next(each for each in self.judged if each.quantity.name == name)
 
 
@@ -137,7 +137,7 @@ def compare(
     quantities : sequence of ComparedQuantity
         Their names are those of `sides.sums`.
     draws : int, optional
-        Relabellings for each of them.
+        Number of permutations for each quantity.
     seed : int
     """
     presence = np.max([sides.sums[each.name].weight > 0 for each in quantities], axis=0)
@@ -164,14 +164,14 @@ def compare(
 
 
 def _matched(sides: Sides, rows: Numbers) -> Matching:
-    """Return the cells of those rows that have any value; each session weighs 1."""
+    """Return the matching for the rows that have any value; each session weighs 1."""
     session, seconds = sides.session[rows], sides.seconds[rows]
     weight = seconds / np.bincount(session, seconds)[session]
     return matching(sides.place[rows], sides.hour[rows], weight, sides.side[session])
 
 
 def _by_place(sides: Sides) -> Numbers:
-    """Return a unit for each session: sessions of a side that were mostly at one place share one."""
+    """Return a unit for each session: sessions of a side that were mostly at the same place share a unit."""
     unit = np.arange(len(sides.side))
     known = sides.place != NA
     codes, place = np.unique(sides.place, return_inverse=True)
@@ -187,7 +187,7 @@ def _by_place(sides: Sides) -> Numbers:
 
 
 def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> CellMeans | None:
-    """Return the entries of a quantity, each session with a weight of 1; None if a side has none."""
+    """Return the entries of a quantity, each session with total weight 1; None if a side has no value."""
     rows = np.flatnonzero(sums.weight > 0)
     session = sides.session[rows]
     whole = np.bincount(session, sums.weight[rows], len(sides.side))
@@ -210,7 +210,7 @@ def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> CellMean
 def _levels(
     sides: Sides, quantity: ComparedQuantity
 ) -> tuple[tuple[int, int], tuple[float, float], tuple[float, float]]:
-    """Return, for both sides, how many sessions have a value, and mean and median of theirs."""
+    """Return the number of sessions with a value, their means and their medians; two values each, by side."""
     sums = sides.sums[quantity.name]
     weight = np.bincount(sides.session, sums.weight, len(sides.side))
     total = np.bincount(sides.session, sums.total, len(sides.side))
@@ -229,23 +229,24 @@ def _of(function: Callable[[Array], float], values: Array) -> float:
 
 
 LEAST_KEPT = 0.5
-"""A comparison within cells is taken if it keeps half of what there is: its interval is at most 1.41 times as
-wide as one that ignores place and hour, and free of their effects."""
+"""Minimum share of the comparison that matching must keep: the interval is then at most 1.41 times as wide as
+without matching, and free of the effects of place and hour.
+"""
 
 
 class Matching(NamedTuple):
-    """How the sides are matched.
+    """The cells in which the two sides are compared.
 
     Attributes
     ----------
     by : str
-        "place and hour", "place", "hour", or "" where they are not.
+        "place and hour", "place" or "hour"; "" without matching.
     kept : float
         Share of the comparison that is left, 0 to 1.
     cell : ndarray of int64, shape (n_rows,)
-        Of each row; from 0, without holes.
+        Cell of each row: numbers from 0, without gaps.
     places : float
-        What matching by place alone would keep; NaN where places are not known.
+        The share that matching by place alone would keep, 0 to 1; NaN where places are not known.
     """
 
     by: str
@@ -255,14 +256,14 @@ class Matching(NamedTuple):
 
 
 def matching(place: Numbers, hour: Numbers, weight: Array, side: Mask) -> Matching:
-    """Return the narrowest cells that keep enough.
+    """Return the narrowest cells that keep enough of the comparison.
 
     Parameters
     ----------
     place, hour : ndarray of int64, shape (n_rows,)
-        NA where not known; such a row is in no cell with others of the same place.
+        NA where not known; such a row gets a cell of its own.
     weight : ndarray of float64, shape (n_rows,)
-        What a row is of its session.
+        The share of the row in its session.
     side : ndarray of bool, shape (n_rows,)
     """
     choices = {"place and hour": _joint(place, hour), "place": place, "hour": hour}
@@ -277,7 +278,7 @@ def matching(place: Numbers, hour: Numbers, weight: Array, side: Mask) -> Matchi
 
 
 def kept_share(cell: Numbers, weight: Array, side: Mask) -> float:
-    """Return which share of a comparison is left within cells."""
+    """Return the share of the comparison that is left within cells, 0 to 1."""
     total = np.bincount(cell, weight)
     second = np.bincount(cell, weight * side)
     overall = float(second.sum() / total.sum())
@@ -292,16 +293,16 @@ def _joint(place: Numbers, hour: Numbers) -> Numbers:
 
 
 def _known(codes: Numbers) -> Numbers:
-    """Return codes from 0 on; each row without one gets a cell of its own."""
+    """Return the codes renumbered from 0; each row without a code gets its own number."""
     own = -1 - np.arange(len(codes))
     dense = np.unique(codes, return_inverse=True)[1]
     return np.unique(np.where(codes == NA, own, dense), return_inverse=True)[1].astype(np.int64)
 
 
 def strata(unit: Numbers, cell: Numbers, weight: Array, side: Mask) -> Numbers:
-    """Return which units may change sides with each other: the smallest groups that keep enough.
+    """Return the strata within which units may change sides: the smallest groups that keep enough.
 
-    Pairs that were planned as pairs stay pairs, since chance could not have put both on one side.
+    Planned pairs remain pairs, since their two units could never have been on the same side.
 
     Parameters
     ----------
@@ -313,8 +314,8 @@ def strata(unit: Numbers, cell: Numbers, weight: Array, side: Mask) -> Numbers:
     Returns
     -------
     ndarray of int64, shape (n_units,)
-        The cell in which a unit is most, else which units have cells in common directly or through others,
-        else one for all.
+        The stratum is the cell with most of the unit's weight; if that keeps too little, the group of units
+        that are connected through common cells; else 0 for all.
     """
     order = np.argsort(weight, kind="stable")
     mostly = np.zeros(len(side), dtype=np.int64)
@@ -327,7 +328,7 @@ def strata(unit: Numbers, cell: Numbers, weight: Array, side: Mask) -> Numbers:
 
 
 def _connected(unit: Numbers, cell: Numbers, units: int) -> Numbers:
-    """Return the least number of a unit that each is connected with through common cells."""
+    """Return for each unit the smallest number among the units that it is connected with through cells."""
     least = np.arange(units)
     while True:
         of_cell = np.full(int(cell.max()) + 1, units)
@@ -340,16 +341,16 @@ def _connected(unit: Numbers, cell: Numbers, units: int) -> Numbers:
 
 
 def stands(p_values: Array, weights: Array, level: float) -> Mask:
-    """Return which claims stand, together at a level.
+    """Return which claims hold together at a level (Holm's method with weights).
 
     Parameters
     ----------
     p_values : ndarray of float64, shape (n_claims,)
-        NaN where there is none: that claim takes no part.
+        NaN for a claim without a p value; it is not counted.
     weights : ndarray of float64, shape (n_claims,)
         Above 0; only their proportions count.
     level : float
-        The chance of one false claim or more.
+        Maximum probability of at least one false claim.
 
     Returns
     -------

@@ -1,15 +1,16 @@
-"""What the traffic did around each handover, compared with the same drive a minute earlier.
+"""The traffic around each handover, compared with a baseline one minute earlier in the same drive.
 
 A handover has four windows. *During* is the time in which the change must have happened (the command to its
 completion, or the two readings), at least half a second. *Before* and *after* lie at its two sides. The
-*baseline* is as long as these three together and lies a minute earlier: the same car, the same server, nearly
-the same road. It is not used where another change of the cell lies in it.
+*baseline* is as long as these three together and lies a minute earlier: same car, same server, nearly the
+same route. A baseline that contains another cell change is not used.
 
-A quantity laid over all handovers: mean and median per bin of the time since them, with intervals.
-The mean's interval is the percentile bootstrap over handovers (Efron 1979): a whole handover is drawn or not,
-so that neighbouring bins of one handover stay together. The median's is that of order statistics: the pair of
-values, equally far from both ends, that holds the median of the population with at least 95 %, whatever its
-distribution is. Below six handovers there is no such pair.
+`epochs` averages a quantity over all handovers: mean and median for each bin of the time since the handover,
+with confidence intervals. The mean's interval is the percentile bootstrap over handovers (Efron 1979): all
+bins of a handover are drawn together, so the dependence of neighbouring bins is preserved. The median's
+interval is that of order statistics: two of the sorted values, equally far from both ends, that contain the
+median of the population with a probability of at least 95 % for any distribution. With fewer than six
+handovers there is no such interval.
 """
 
 from __future__ import annotations
@@ -30,24 +31,30 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Times
 
 SIDE_S = 5.0
-"""Length of the windows before and after: long enough for some round trips of a slow link. Not measured."""
+"""Length of the windows before and after, s: long enough for some round trips of a slow link. Not
+measured.
+"""
 BASELINE_S = 60.0
-"""The baseline lies this much earlier: a car in a town passes one or two cells in it. Not measured."""
+"""The baseline begins this many seconds earlier: in a town, a car passes one or two cells in this time.
+Not measured.
+"""
 _LEAST_NS = NS_PER_S // 2
-"""Least length of the window `during`: shorter ones hold no round trip of a slow link. Not measured."""
+"""Minimum length of the window `during`, ns: a shorter one contains no round trip of a slow link. Not
+measured.
+"""
 _LEAST_COVERED = 0.5  # of a window, so that its mean is one of that window; not measured
 WINDOWS = ("baseline", "before", "during", "after")
 
 
 class SentSegments(NamedTuple):
-    """Segments that were sent, each once, and whether each was lost."""
+    """Segments that were sent, without retransmissions, and whether each was lost."""
 
     time_ns: Times
     lost: Mask
 
 
 class LimitIntervals(NamedTuple):
-    """Intervals with their limit, of all transfers; where intervals overlap, each is counted."""
+    """Intervals with the limit of each, of all transfers; overlapping intervals all count."""
 
     begin_ns: Times
     end_ns: Times
@@ -58,15 +65,15 @@ class DriveTraffic(NamedTuple):
     """The traffic of a drive; None for what was not recorded."""
 
     throughput: Steps | None = None
-    """Bit/s."""
+    """Throughput, bit/s."""
     rtt: Samples | None = None
-    """Round-trip times, ns, at their ends."""
+    """Round-trip times, ns; each has the time at which it ended."""
     segments: SentSegments | None = None
     limits: LimitIntervals | None = None
 
 
 class _Windows(NamedTuple):
-    """Four windows of each handover, window after window; all shape (4 n,)."""
+    """The four windows of each handover, window after window; all arrays have shape (4 n,)."""
 
     handover: Numbers
     name: Array
@@ -78,18 +85,18 @@ class _Windows(NamedTuple):
 def around(
     handovers: Table, traffic: DriveTraffic, *, side_s: float = SIDE_S, baseline_s: float = BASELINE_S
 ) -> tuple[Table, Table]:
-    """Return what passed around each handover, and what limited the transfers then.
+    """Return the traffic around each handover, and what limited the transfers in that time.
 
     Parameters
     ----------
     handovers : Table
-        JUDGED_HANDOVERS, by time.
+        JUDGED_HANDOVERS, sorted by time.
     traffic : DriveTraffic
-        On the clock of the handovers.
+        The traffic, on the clock of the handovers.
     side_s : float
         Length of the windows before and after.
     baseline_s : float
-        How much earlier the baseline lies.
+        Time by which the baseline is earlier.
 
     Returns
     -------
@@ -191,7 +198,7 @@ def _limits(windows: _Windows, limits: LimitIntervals | None, facts: dict[str, f
 
 
 def _union(begin: Times, end: Times) -> tuple[Times, Times]:
-    """Return intervals, sorted by begin, with those that overlap made one."""
+    """Return the intervals sorted by begin, with overlapping ones merged."""
     if not len(begin):
         return begin, end
     reach = np.maximum.accumulate(end)
@@ -200,13 +207,13 @@ def _union(begin: Times, end: Times) -> tuple[Times, Times]:
 
 
 def _overlap_s(begin: Times, end: Times, windows: _Windows) -> Array:
-    """Return how many seconds of intervals lie in each window; where they overlap, each counts."""
+    """Return the number of seconds of intervals in each window; overlapping intervals all count."""
     if not len(begin):
         return np.zeros(len(windows.begin))
     origin = int(begin.min())
 
     def until(time: Times) -> Array:
-        """Return how many seconds of all intervals lie before each time."""
+        """Return the number of seconds of all intervals before each time."""
         total = np.zeros(len(time))
         for edges, sign in ((np.sort(begin), 1.0), (np.sort(end), -1.0)):
             at = (edges - origin) / NS_PER_S
@@ -218,14 +225,18 @@ def _overlap_s(begin: Times, end: Times, windows: _Windows) -> Array:
 
 
 BEFORE_S, AFTER_S, BIN_S = 10.0, 10.0, 0.5
-"""A bin of half a second holds an interruption of 30 to 50 ms and the stall that TCP makes of it. Not
-measured."""
+"""Length before and after the handover, and width of the bins, s: a bin can contain an interruption of 30
+to 50 ms and the TCP stall that follows. Not measured.
+"""
 CERTAIN_S = 2.0
-"""Handovers whose time is less certain than this are left out: they would blur four bins into one. Not
-measured."""
+"""Handovers whose time has a larger uncertainty (s) are left out: they would blur four bins into one. Not
+measured.
+"""
 CONFIDENCE = 0.95  # the usual level; not measured
 DRAWS = 1_000
-"""The end of a 95 % interval is then the 25th of 1,000 draws; its own error is some 0.7 % in rank."""
+"""Number of bootstrap draws: the end of a 95 % interval is the 25th of 1,000 sorted draws; its standard
+error is about 0.7 % in rank.
+"""
 _MOST_BINS = 10_000  # a window of an hour and a half in half seconds; more is a slip of the units
 
 
@@ -238,22 +249,22 @@ def epochs(
     bin_s: float = BIN_S,
     certain_s: float = CERTAIN_S,
 ) -> Table:
-    """Return a quantity by the time since the handovers.
+    """Return a quantity as a function of the time since the handovers.
 
     Parameters
     ----------
     handovers : Table
         JUDGED_HANDOVERS.
     series : Steps or Samples
-        The quantity. A bin of Steps has their mean, one of Samples their median.
+        The quantity. The value of a bin is the mean of Steps, or the median of Samples.
     seed : int
-        Of the draws: the same seed gives the same intervals.
+        Seed of the bootstrap: the same seed gives the same intervals.
     window_s : tuple of two float
-        How far the bins reach before and after a handover.
+        Time that the bins cover before and after a handover.
     bin_s : float
         Width of a bin.
     certain_s : float
-        Handovers whose time is known worse are left out and counted.
+        Handovers whose time has a larger uncertainty are left out and counted.
 
     Returns
     -------
@@ -264,7 +275,7 @@ def epochs(
     Raises
     ------
     InputError
-        If the bins are too many, or have no width.
+        If there are too many bins, or `bin_s` is not above 0.
     """
     count = _bins(window_s, bin_s)
     low, high = bounds_ns(handovers)
@@ -294,7 +305,7 @@ def _bins(window_s: tuple[float, float], bin_s: float) -> int:
 
 
 def _values(series: Steps | Samples, begin: Times, end: Times) -> Array:
-    """Return the value of one bin for each handover, NaN where it has none; samples are in order."""
+    """Return the value of one bin for each handover, or NaN; samples must be sorted by time."""
     if isinstance(series, Steps):
         mean, covered = series.mean(begin, end)
         return np.asarray(np.where(covered >= _LEAST_COVERED, mean, np.nan))
@@ -337,12 +348,12 @@ def _medians(values: Array) -> dict[str, Array]:
 
 
 def order_statistic(number: int) -> int:
-    """Return the rank, from 1, of the median's lower bound; the upper bound has the same rank from above.
+    """Return the rank, from 1, of the lower bound of the median's interval; the upper one is symmetric.
 
     Parameters
     ----------
     number : int
-        How many values there are.
+        Number of values.
 
     Returns
     -------

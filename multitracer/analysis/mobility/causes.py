@@ -1,12 +1,18 @@
-"""Why a second was bad: its cause if there is evidence for one, otherwise what was not recorded.
+"""The cause of each bad second, if there is evidence for one; otherwise, which recording is missing.
 
-In this order: the server, if it had nothing to send; coverage, if the level is weak; interference, if the
-level is not weak and the quality is poor; the technology, if an older one served, whose usual rate here is a
-bad one; a change of the cell near it; load, if level and quality are good
-and the link was the limit at a rate far below what this quality gives elsewhere in the drive, or the cell was
-busy; TCP, if one of its own limits held.
+The causes are tested in this order:
 
-What shows the cause of a stretch, in words with numbers; cells and networks are not named.
+- server: it had no data to send;
+- coverage: the level is weak;
+- interference: the level is not weak and the quality is poor;
+- technology: an older one served, and its typical rate in this drive is a bad one;
+- handover: the cell changed near this second;
+- load: level and quality are good, and either the cell was busy, or the link was the limit at a rate far
+  below the rate at this quality elsewhere in the drive;
+- TCP: one of its own limits held.
+
+`evidence_of` describes the evidence for a segment of the route in words with numbers; it does not name cells
+and networks.
 """
 
 from __future__ import annotations
@@ -26,46 +32,62 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Table
 
 WEAK_RSRP_DBM = -110.0
-"""The edge of a cell in operators' practice; TS 36.133, 9.1.4 reports -140 to -44 dBm. Not measured."""
+"""Weak RSRP, dBm: the edge of a cell in operators' practice. TS 36.133, 9.1.4 reports -140 to -44 dBm. Not
+measured.
+"""
 WEAK_RSCP_DBM = -105.0
-"""The same of UMTS (TS 25.133 reports -120 to -25 dBm). Not measured."""
+"""Weak RSCP of UMTS, dBm (TS 25.133 reports -120 to -25 dBm). Not measured."""
 WEAK_RSSI_DBM = -100.0
-"""Of GSM and CDPD: 2 dB above the reference sensitivity of a GSM handheld, -102 dBm (TS 45.005, 6.2)."""
+"""Weak RSSI of GSM and CDPD, dBm: 2 dB above the reference sensitivity of a GSM handheld, -102 dBm (TS
+45.005, 6.2).
+"""
 POOR_SINR_DB = 0.0
-"""As much interference and noise as signal: a bit per second and hertz at most (Shannon)."""
+"""Poor SINR, dB: interference and noise equal the signal, so at most 1 bit/s/Hz is possible (Shannon)."""
 FAIR_SINR_DB = 5.0
-"""Below it a low rate is the quality's, if the rate is what this SINR gives elsewhere. Not measured."""
+"""SINR below which a low rate is attributed to quality, if this SINR gives the same rate elsewhere. Not
+measured.
+"""
 POOR_RSRQ_DB = -15.0
-"""A cell that uses all its resources, without interference, has 1 / 12 or -10.8 dB, by the definition in
-TS 36.214, 5.1.3; at -15 dB the others have 1.6 times its power."""
+"""Poor RSRQ, dB. A cell that uses all its resources, without interference, has 1 / 12 or -10.8 dB by the
+definition in TS 36.214, 5.1.3; at -15 dB the other cells have 1.6 times its power.
+"""
 GOOD_RSRQ_DB = -12.0
-"""1.2 dB below that of a full cell. Between this and the poor one a full cell and interference look alike."""
+"""Good RSRQ, dB: 1.2 dB below that of a fully loaded cell. Between poor and good RSRQ, full load and
+interference cannot be distinguished.
+"""
 POOR_ECIO_DB, GOOD_ECIO_DB = -14.0, -10.0
-"""Of UMTS, in operators' practice. Not measured."""
+"""Poor and good Ec/Io of UMTS, dB, in operators' practice. Not measured."""
 BUSY_PCT = 80.0
-"""A shared channel this busy makes each wait four times its service time (M/M/1). Not measured."""
+"""Load of a busy cell, percent: at this load the mean waiting time in a shared channel is four service
+times (M/M/1). Not measured.
+"""
 LOADED_SHARE = 0.3
-"""Part of the rate per bit of Shannon's capacity that is typical of the drive. Not measured."""
+"""A cell counts as loaded if its rate per bit of Shannon capacity is less than this share of the drive's
+typical value. Not measured.
+"""
 OWN_LIMITS = (
     "recovery", "congestion-window", "slow-start", "receiver-window", "sender-buffer", "handshake",
     "application nagle",
 )  # fmt: skip
-"""Of TCP itself."""
+"""Limits that belong to TCP itself."""
 SERVER_LIMITS = ("application think", "application writes")
-"""With their part, while the server is the one who sends."""
+"""Limits, with their subtypes, that belong to the server while it is the sender."""
 _OF_LOSSES = ("recovery", "congestion-window", "slow-start", "outage")
-"""Limits that follow from losses, whatever lost them: they inherit the cause of the seconds before."""
+"""Limits that follow from losses of any cause: such a second inherits the cause of the seconds before."""
 
 
 LEAST_OLDER_S = 10
-"""Seconds of a technology from which on its usual rate is known; in fewer, the change to it may be what
-counts. Not measured."""
+"""Minimum time of a technology, in seconds, for a known typical rate; in a shorter time the change to the
+technology may have reduced the rate. Not measured.
+"""
 _AS_MUCH = 0.5
-"""Of the rate of a loaded second: the link carries as much while TCP repairs. Not measured."""
+"""In recovery, a rate of at least this share of the rate in a loaded second counts as equal to it. Not
+measured.
+"""
 
 
 class SecondCause(IntEnum):
-    """Why a second was bad."""
+    """Cause of a bad second."""
 
     NONE = 0
     UNKNOWN = 1
@@ -79,33 +101,33 @@ class SecondCause(IntEnum):
 
     @property
     def label(self) -> str:
-        """As in STRETCHES."""
+        """The name of the cause in STRETCHES."""
         return "TCP" if self is SecondCause.TCP else self.name.lower()
 
 
 _WEAK = (SecondCause.NONE, SecondCause.UNKNOWN, SecondCause.TCP)
-"""Causes that the cause of the loss replaces in seconds of repair."""
+"""Causes that the cause of the loss replaces in seconds of recovery."""
 _REPAIRS = ("recovery", "congestion-window", "slow-start")
 _OF_THE_RADIO = (SecondCause.COVERAGE, SecondCause.INTERFERENCE)
 _OF_THE_AIR = (SecondCause.COVERAGE, SecondCause.INTERFERENCE, SecondCause.HANDOVER)
 
 
 class RadioMasks(NamedTuple):
-    """What the readings say of each second; masks of shape (n_seconds,)."""
+    """Conditions of the radio in each second; masks of shape (n_seconds,)."""
 
     is_weak: Mask
     level_known: Mask
     is_poor: Mask
     is_good: Mask
-    """Of the quality; where it is neither good nor poor, it decides nothing."""
+    """Whether the quality is good; a quality that is neither good nor poor decides nothing."""
     quality_known: Mask
 
 
 def radio_of(seconds: Seconds) -> RadioMasks:
-    """Return where the level is weak and the quality poor, and where each is known.
+    """Return the seconds with a weak level, those with a poor quality, and those in which each is known.
 
-    RSRP decides before RSCP, and that before RSSI; SINR before RSRQ, and that before Ec/Io. A modem that
-    searches for a network has no level, and that is weak.
+    Of several levels the first known one decides: RSRP, RSCP, RSSI; of several qualities: SINR, RSRQ, Ec/Io.
+    A second in which the modem searches for a network has no level, and counts as weak.
     """
     weak, level = _below(
         (seconds.rsrp_dbm, WEAK_RSRP_DBM),
@@ -123,7 +145,7 @@ def radio_of(seconds: Seconds) -> RadioMasks:
 
 
 def causes_of(seconds: Seconds, radio: RadioMasks, bad: Mask, poor_bps: float) -> Numbers:
-    """Return the cause of each bad second by what that second itself shows; NONE of the others.
+    """Return the cause of each bad second from the data of that second alone; NONE for other seconds.
 
     Parameters
     ----------
@@ -172,19 +194,21 @@ def causes_of(seconds: Seconds, radio: RadioMasks, bad: Mask, poor_bps: float) -
 def inherited(
     cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_bps: Array, blank: Mask | None = None
 ) -> Numbers:
-    """Return the causes, where seconds that repair a loss have the cause of the loss.
+    """Return the causes after inheritance: seconds that repair a loss get the cause of the loss.
 
-    A second of TCP's own repair, or of an outage that nothing explains, takes the cause of the bad second
-    before it. An outage at the begin of a stretch, and a repair in which nothing arrives, take that of the
-    second after it if it is of the radio or a handover: the old link failed before the new cell served. A
-    repair in which as much arrives as in the loaded second after it is of the load, whose begin lost data. A
-    second that was not read, or whose quality is undecided, takes coverage or interference from its
-    neighbours: levels swing around a threshold. One that was not read takes any other cause of them, too.
+    - A second in which TCP recovers, or an outage without a known cause, takes the cause of the bad second
+      before it.
+    - An outage at the begin of a segment, and a recovery in which no data arrive, take the cause of the
+      second after it, if that is a radio cause or a handover: the old link failed before the new cell served.
+    - A recovery at about the rate of a loaded second after it has the cause load: the data were lost when the
+      load began.
+    - A second without radio readings, or with undecided quality, takes coverage or interference from its
+      neighbours, because levels vary around a threshold. One without readings also takes any other cause.
 
     Parameters
     ----------
     cause : ndarray of int64, shape (n_seconds,)
-        Cause of each second of one stretch, as it shows itself.
+        Cause of each second of one segment, from `causes_of`.
     limit : ndarray of str, shape (n_seconds,)
         As in Seconds.
     undecided : ndarray of bool, shape (n_seconds,)
@@ -192,9 +216,9 @@ def inherited(
     unread : ndarray of bool, shape (n_seconds,)
         Where the radio was not read.
     rate_bps : ndarray of float64, shape (n_seconds,)
-        What arrived.
+        Rate of the data that arrived, bit/s.
     blank : ndarray of bool, shape (n_seconds,), optional
-        Where the log told neither cell nor level: no handover explains what comes before it.
+        Where the log has neither cell nor level: no handover explains the seconds before them.
     """
     result = cause.tolist()
     names = [each.partition(" ")[0] for each in limit.tolist()]
@@ -227,7 +251,7 @@ def inherited(
 
 
 def missing_of(seconds: Seconds, radio: RadioMasks, rows: Numbers) -> str:
-    """Return in words which recordings would show the cause of some seconds."""
+    """Return a description of the recordings that would show the cause of the seconds in `rows`."""
     if int(seconds.is_blank[rows].sum()) >= _LEAST_BLANK_S:
         return "whether a network served (the registration), as the log tells neither cell nor level"
     lacks = [
@@ -242,9 +266,13 @@ def missing_of(seconds: Seconds, radio: RadioMasks, rows: Numbers) -> str:
 
 
 _LEAST_BLANK_S = 2
-"""A single second may be that of a change of the cell. Not measured."""
+"""Minimum number of seconds without cell and level that count; a single one may be part of a cell change.
+Not measured.
+"""
 _OF_A_GOOD_RADIO = "what the link did (its log, or the phone's signalling), on a clock that `align` relates"
-"""Where level and quality were good, the cell did not change, and TCP waited for what was lost."""
+"""The missing recording if level and quality were good, the cell did not change, and TCP waited for lost
+data.
+"""
 
 
 def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:
@@ -259,19 +287,21 @@ def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:
 
 
 def generations_in(numbers: Array) -> Array:
-    """Return which generations served in a stretch for long enough to count, of those of its seconds."""
+    """Return the generations that served long enough to count, from the generation of each second."""
     there, counts = np.unique(numbers[np.isin(numbers, _GENERATIONS)], return_counts=True)
     return np.asarray(there[counts >= _LEAST_PART * len(numbers)])
 
 
 _GENERATIONS = (2.0, 3.0, 4.0, 5.0)
-"""2G to 5G, as the column of seconds has them."""
+"""Generations 2G to 5G, as numbers in the column of `Seconds`."""
 _LEAST_PART = 0.2
-"""The first second of a stretch may still be of the newer technology. Not measured."""
+"""Minimum share of a segment's seconds for a generation to count: the first second may still be of the
+newer technology. Not measured.
+"""
 
 
 def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
-    """Return where an older technology served whose usual rate in this drive is a bad one, and gave it."""
+    """Return where an older technology served at its typical rate, if that rate is bad in this drive."""
     usual = _usual_of(seconds, seconds.rate_bps)
     newest = max((each for each, rate in usual.items() if rate >= poor_bps), default=0.0)
     poor = {each: rate for each, rate in usual.items() if rate < poor_bps and each < newest}
@@ -285,7 +315,7 @@ def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
 
 
 def _is_usual(seconds: Seconds) -> Mask:
-    """Return where the rate is what the technology that serves gives without a change of the cell, too."""
+    """Return where the rate is as high as the serving technology typically gives without a cell change."""
     usual = _usual_of(seconds, seconds.rate_bps)
     own = (
         np.select([seconds.generation == each for each in usual], list(usual.values()), np.nan)
@@ -297,11 +327,13 @@ def _is_usual(seconds: Seconds) -> Mask:
 
 
 _AS_USUAL = 0.5
-"""Of the upper quartile; in a drive of one technology a bad second has a fifth. Not measured."""
+"""Minimum share of the upper quartile of the rate that counts as typical; in a drive with one technology,
+a bad second has a fifth. Not measured.
+"""
 
 
 def _usual_of(seconds: Seconds, value: Array) -> dict[float, float]:
-    """Return the upper quartile of a quantity while each generation served, if it did for long enough."""
+    """Return the upper quartile of a quantity for each generation that served for long enough."""
     some = np.isfinite(value) & seconds.is_wanted
     each = {number: value[some & (seconds.generation == number)] for number in _GENERATIONS}
     return {
@@ -312,9 +344,10 @@ def _usual_of(seconds: Seconds, value: Array) -> dict[float, float]:
 
 
 def _efficiency(seconds: Seconds) -> tuple[Array, Array]:
-    """Return the rate per bit of capacity that Shannon gives the SINR, and the upper quartile of a drive.
+    """Return the rate per Shannon capacity per Hz at the SINR, and its upper quartile in the drive.
 
-    Where a technology served for long enough, its own quartile: carriers of NR are wider than those of LTE.
+    A technology that served for long enough has its own quartile, since carriers of NR are wider than those
+    of LTE.
     """
     capacity = np.log2(1 + 10 ** (np.clip(seconds.sinr_db, -20.0, 40.0) / 10))
     efficiency = np.asarray(seconds.rate_bps / capacity)
@@ -326,13 +359,13 @@ def _efficiency(seconds: Seconds) -> tuple[Array, Array]:
 
 
 _AROUND_NS = 3 * NS_PER_S
-"""A change of the cell so near a stretch is part of its evidence, as in `seconds`."""
+"""A cell change this close (ns) to a segment is part of its evidence, as in `seconds.py`."""
 
 
 def evidence_of(
     cause: SecondCause, seconds: Seconds, radio: RadioMasks, rows: Numbers, handovers: Table
 ) -> str:
-    """Return the evidence of a stretch.
+    """Return a description of the evidence for the cause of a segment of the route.
 
     Parameters
     ----------
@@ -340,7 +373,7 @@ def evidence_of(
     seconds : Seconds
     radio : RadioMasks
     rows : ndarray of int64, shape (n_rows,)
-        The seconds of the stretch.
+        The seconds of the segment.
     handovers : Table
         JUDGED_HANDOVERS.
     """
@@ -372,7 +405,7 @@ _OF_READINGS = (SecondCause.COVERAGE, SecondCause.INTERFERENCE, SecondCause.LOAD
 
 
 def _read(seconds: Seconds, rows: Numbers) -> str:
-    """Return how often the radio was read, where that is in less than half of the seconds."""
+    """Return how many seconds have radio readings, as text, if less than half have; else an empty text."""
     read = int(seconds.is_read[rows].sum())
     return f"the radio was read in {read} of {len(rows)} s" if 2 * read < len(rows) else ""
 
@@ -383,13 +416,13 @@ def _blank(seconds: Seconds, rows: Numbers) -> str:
 
 
 def median(values: Array) -> float:
-    """Return the median of the values that are known; NaN for none."""
+    """Return the median of the known values; NaN if there are none."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else float("nan")
 
 
 def _coverage(seconds: Seconds, radio: RadioMasks, rows: Numbers) -> list[str]:
-    """Return both ways in which a level is weak; the level itself only where it was read and weak."""
+    """Return the evidence of weak coverage: seconds of searching, and the level if it was weak."""
     no_service = seconds.no_service[rows] >= 0.5
     searched, weak = int(no_service.sum()), int((radio.is_weak[rows] & ~no_service).sum())
     limit = f" (below {WEAK_RSRP_DBM:.0f} dBm)" if np.isfinite(seconds.rsrp_dbm[rows]).any() else ""
@@ -408,7 +441,7 @@ def _load(seconds: Seconds, rows: Numbers) -> list[str]:
 
 
 def _technology(seconds: Seconds, rows: Numbers) -> str:
-    """Return which generations served, and for how long."""
+    """Return a description of the generations that served, and for how long."""
     numbers = seconds.generation[rows]
     words = [f"{each:.0f}G for {int((numbers == each).sum())}" for each in generations_in(numbers).tolist()]
     return f"{' and '.join(words)} of {len(rows)} s, at its usual rate in this drive" if words else ""

@@ -1,9 +1,9 @@
-"""The table of cells: how long each served, how well, and how often the phone came and went.
+"""Table of the serving cells: for how long, with what quality and how often each one served.
 
-Which cell served at which time: a stay lasts from one change of the serving cell to the next.
-A stay is a list of pieces, the times between two readings of it that are near enough. What lies between the
-last reading of one cell and the first of the next counts half for each. A time without readings counts for
-no cell.
+A visit of a cell (table STAYS) lasts from one change of the serving cell to the next. It consists of
+intervals between neighbouring readings of the visit that are close enough in time. Of the time between the
+last reading of one cell and the first of the next, each cell gets half. A time without readings counts for no
+cell.
 """
 
 from __future__ import annotations
@@ -27,28 +27,30 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Times
 
 HOLD_S = 10.0
-"""The slowest polls of routers that are known (RUTOS, 3ginfo) are 5 s and 10 s apart. Not measured."""
+"""Time for which a reading is valid, s: the slowest known poll intervals of routers (RUTOS, 3ginfo) are 5
+s and 10 s. Not measured.
+"""
 _IDENTITY = ("rat", "plmn", "cell_id", "physical_cell_id", "channel")
 _GENERATION = {"LTE": "LTE or NR", "NR": "LTE or NR"}
-"""Both names are used in turn for one anchor cell of a dual connection."""
+"""With a dual connection, logs use both names in turn for one anchor cell."""
 
 
 @dataclass(frozen=True)
 class Stays:
-    """Which cell served when.
+    """Cell visits: which cell served when.
 
     Attributes
     ----------
     table : Table
         STAYS, in order of time.
     begin_ns, end_ns, stay : ndarray of int64, shape (n_pieces,)
-        Times that were read, by time, not overlapping, and the row of `table` of each.
+        Intervals covered by readings, sorted and without overlap, and the row of `table` of each interval.
     serving : Serving
         The readings.
     of_reading : ndarray of int64, shape (n_readings,)
-        Row of `table` of each of them; NA between two cells, and where no reading near names one.
+        Row of `table` of each reading; NA between two cells, and where no near reading identifies a cell.
     entered : ndarray of bool, shape (n_stays,)
-        Whether a change of the cell led to it.
+        Whether the visit began with a cell change.
     """
 
     table: Table
@@ -60,7 +62,7 @@ class Stays:
     entered: Mask
 
     def at(self, time_ns: Times) -> Numbers:
-        """Return the row of `table` at each time, NA where no cell is known; shape of `time_ns`."""
+        """Return the row of `table` at each time, with the shape of `time_ns`; NA where no cell is known."""
         if not len(self.begin_ns):
             return np.full(len(time_ns), NA)
         piece = np.maximum(np.searchsorted(self.begin_ns, time_ns, side="right") - 1, 0)
@@ -74,12 +76,12 @@ class Stays:
 
     @cached_property
     def seconds(self) -> Array:
-        """How long each cell served, by its number in the column `cell`; float64, s, shape (cells,)."""
+        """Time for which each cell served, s, indexed by its number in `cell`; float64, shape (cells,)."""
         return np.bincount(self.table["cell"], weights=self.table["seconds"], minlength=self.cells)
 
     @cached_property
     def ranks(self) -> Numbers:
-        """Row of each cell in CELLS, where the one that served longest is first; shape (cells,)."""
+        """Row of each cell in CELLS, which has the cell that served longest first; shape (cells,)."""
         ranks = np.empty(self.cells, dtype=np.int64)
         ranks[np.argsort(-self.seconds, kind="stable")] = np.arange(self.cells)
         return ranks
@@ -93,9 +95,9 @@ def stays_of(radio: Table | None, handovers: Table, *, hold_s: float = HOLD_S) -
     radio : Table or None
         RADIO.
     handovers : Table
-        JUDGED_HANDOVERS of the same phone; one that failed changes no cell.
+        JUDGED_HANDOVERS of the same phone; a failed one is not a cell change.
     hold_s : float
-        A reading holds until the next one, if that is not later than this.
+        A reading is valid until the next one, if that comes within this time.
     """
     serving = Serving.of(radio if radio is not None else Table.empty(RADIO))
     changes = _with_breaks(handovers.take(np.flatnonzero(handovers["result"] != "failed")), serving)
@@ -115,7 +117,7 @@ def stays_of(radio: Table | None, handovers: Table, *, hold_s: float = HOLD_S) -
 
 
 def _with_breaks(changes: Table, serving: Serving) -> Table:
-    """Return the changes, and between them a row where the clock of the log was set back."""
+    """Return the changes, plus a row at each place where the clock of the log stepped backwards."""
     rows = np.flatnonzero(np.diff(serving.piece))
     if not len(rows):
         return changes
@@ -138,9 +140,9 @@ _CLOCK = "clock"
 
 
 def _is_nameless(serving: Serving, changes: Table) -> Mask:
-    """Return the readings before the first, and after the last, that names a cell, beyond its hold.
+    """Return the readings before the first and after the last identified cell, beyond its validity.
 
-    A log that names no cell at all, and one whose messages show each change, have none.
+    There are none in a log that never identifies a cell, or whose messages show each change.
     """
     named = serving.time_ns[serving.is_named]
     if not len(named) or (changes["evidence"] == "signalling").any():
@@ -152,7 +154,7 @@ def _is_nameless(serving: Serving, changes: Table) -> Mask:
 def _pieces(
     readings: tuple[Times, Numbers], low: Times, high: Times, hold_ns: int
 ) -> tuple[Times, Times, Numbers]:
-    """Return the times between instants of one stay, and the halves of those between two stays."""
+    """Return the intervals between readings of one visit; an interval between two visits is cut in half."""
     inside = readings[1] >= 0
     rows = np.arange(len(low))
     time = np.concatenate([readings[0][inside], low, high])
@@ -180,7 +182,10 @@ def _times(begin: Times, end: Times, stay: Numbers, number: int) -> dict[str, Ar
 
 
 def _stays_identities(serving: Serving, of_reading: Numbers, changes: Table, number: int) -> dict[str, Array]:
-    """Return the identity of each stay's cell: by most readings, otherwise by the handover to or from it."""
+    """Return the identity of each visit's cell.
+
+    It is the most frequent reading, else taken from the handover to or from the cell.
+    """
     columns: dict[str, Array] = {}
     for name in _IDENTITY:
         values, known = serving.identity(name), serving.known(name) & (of_reading >= 0)
@@ -194,7 +199,7 @@ def _stays_identities(serving: Serving, of_reading: Numbers, changes: Table, num
 
 
 def _most_frequent(values: Array, group: Numbers, groups: int) -> Array:
-    """Return the most frequent value of each group, of equally frequent ones the least; NA for none."""
+    """Return the most frequent value of each group, the smallest one of a tie; NA for an empty group."""
     names, index = np.unique(values, return_inverse=True)
     result = np.full(groups, "" if values.dtype.kind == "U" else NA, dtype=values.dtype)
     if len(names):
@@ -205,10 +210,10 @@ def _most_frequent(values: Array, group: Numbers, groups: int) -> Array:
 
 
 def _cells(columns: dict[str, Array]) -> Numbers:
-    """Return a number for each stay, the same for the same cell, in the order in which they are entered.
+    """Return a number for each visit: equal for equal cells, in the order of their first visits.
 
-    A stay without an identity is in the cell whose identity was read elsewhere with the same physical cell
-    and channel, if there is only one.
+    A visit without a cell identity is assigned to the only cell with the same physical cell and channel whose
+    identity is known from another visit. If there is not exactly one such cell, it stays separate.
     """
     generation = [
         _GENERATION.get(FAMILY.get(rat, rat), FAMILY.get(rat, rat)) for rat in columns["rat"].tolist()
@@ -240,20 +245,20 @@ def cells_of(
     rtt: Samples | None = None,
     outages: tuple[Times, Times] | None = None,
 ) -> Table:
-    """Return the cells that served.
+    """Return the table of the cells that served.
 
     Parameters
     ----------
     stays : Stays
         Which cell served when.
     route : Route, optional
-        For the way that was driven in each.
+        For the distance driven in each cell.
     throughput : Steps, optional
         Bit/s.
     rtt : Samples, optional
         Round-trip times, ns.
     outages : tuple of two ndarray of int64, ns since 1970, shape (n_outages,), optional
-        Begins and ends.
+        Begin and end times.
 
     Returns
     -------
@@ -278,7 +283,7 @@ def cells_of(
 
 
 def _identities(stays: Stays, number: int) -> dict[str, Array]:
-    """Return the identity of each cell: from its first stay, completed from its later ones."""
+    """Return the identity of each cell: from its first visit, completed from its later ones."""
     columns: dict[str, Array] = {}
     for name in ("rat", "plmn", "cell_id", "physical_cell_id", "channel"):
         values = stays.table[name]
@@ -290,7 +295,7 @@ def _identities(stays: Stays, number: int) -> dict[str, Array]:
 
 
 def _cell_of(stays: Stays, stay: Numbers) -> Numbers:
-    """Return the cell of rows of STAYS; NA for a row that is NA."""
+    """Return the cell of each row of STAYS in `stay`; NA where the row is NA."""
     return np.asarray(np.append(stays.table["cell"], NA)[stay])
 
 
@@ -325,7 +330,7 @@ def _traffic(stays: Stays, throughput: Steps | None, rtt: Samples | None, number
 
 
 def _seconds(stays: Stays) -> tuple[Times, Times, Numbers]:
-    """Return the pieces of the stays, cut where they are longer than a second."""
+    """Return the intervals of the visits, split into lengths of at most one second."""
     length = stays.end_ns - stays.begin_ns
     count = np.maximum(-(-length // NS_PER_S), 1)
     piece = np.repeat(np.arange(len(length)), count)

@@ -1,26 +1,23 @@
-"""Changes of the serving cell from the best source, and what the standards call them.
+"""Changes of the serving cell from the best source, with verdicts by the 3GPP definitions.
 
-Signalling says when a handover was ordered, and how it ended. Readings of the radio show a change only
-between two readings; where signalling has the same change, the readings are absorbed by it.
+Signalling shows when a handover was commanded, and how it ended. Radio readings show a change only as an
+interval between two readings; where signalling has the same change, the change from the readings is dropped.
 
-Ping-pong: back to the cell before, after less than a minimum time of stay (TR 36.839). Too early, too late,
-and to a wrong cell: TS 36.300, 22.4.2.2 (the same words in TS 38.300, 15.5.2.2), for which it must be known
-where the phone tried to re-establish its connection.
+Changes in radio readings. The best known evidence decides: the cell identity, then the physical cell with its
+channel, then the technology. Weaker evidence counts only where the stronger one is missing in one of the two
+readings. A missing value is never a change. A change between LTE and NR without other evidence may be a leg
+of a dual connection: it is counted as left out.
 
-Changes of the serving cell that the readings of a radio show, each between two readings.
-The best evidence decides: the cell identity, then the physical cell with its channel, then the technology. A
-weaker sign counts only where the stronger one was not read at both readings. A value that was not read is no
-change. LTE becoming NR, or back, with nothing else known may be the leg of a dual connection: it is counted
-as left out, not as a change.
-
-Too early, too late, to a wrong cell: handovers by where the phone re-established its connection.
-TS 36.300, 22.4.2.2 and TS 38.300, 15.5.2.2:
+Verdicts. Ping-pong: the phone returns to the previous cell after less than a minimum time of stay (TR
+36.839). The others depend on the cell in which the phone re-establishes its connection (TS 36.300, 22.4.2.2,
+same text in TS 38.300, 15.5.2.2):
 
 * too late: the link fails after a long stay in a cell, and the phone re-establishes in another cell;
-* too early: the link fails shortly after a handover, or the handover fails, and it does so in the old cell;
-* wrong cell: the same, and it does so in a cell that is neither the old nor the new one.
+* too early: the link fails shortly after a handover, or the handover fails, and the phone re-establishes in
+the old cell; * wrong cell: as too early, but the phone re-establishes in a cell that is neither the old nor
+the new one.
 
-A handover that was too late never happened: its verdict stands at the re-establishment.
+In the case `too late` there was no handover: the row of the re-establishment has the verdict.
 """
 
 from __future__ import annotations
@@ -40,12 +37,15 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Row, Times
 
 MINIMUM_STAY_S = 1.0
-"""Minimum time of stay of the studies in TR 36.839; operators also count with 5 s and more."""
+"""Minimum time of stay in the studies of TR 36.839, s; operators also use 5 s and more."""
 SHORTLY_S = 5.0
-"""A failure so soon after a handover is laid to it (Tstore_UE_cntxt of TS 36.300, which leaves it to the
-operator). Not measured."""
+"""A failure within this time (s) after a handover is attributed to it (Tstore_UE_cntxt of TS 36.300, which
+leaves the value to the operator). Not measured.
+"""
 _LAG_NS = 2 * NS_PER_S
-"""A modem may report its new cell this much later, or from its cache: it is read about once a second."""
+"""Maximum delay with which a modem reports its new cell, ns: it is read about once a second and may answer
+from a cache.
+"""
 _NOT_SERVING = (
     HandoverKind.SECONDARY_ADDED.value,
     HandoverKind.SECONDARY_CHANGED.value,
@@ -68,17 +68,18 @@ def handovers_of(
     radio : Table or None
         RADIO of one phone, in any order.
     signalling : Table, optional
-        HANDOVERS that its messages show, in any order, on the same clock.
+        HANDOVERS from signalling messages, in any order, on the same clock.
     minimum_stay_s : float
-        A stay that is shorter before the return to the cell before makes a ping-pong.
+        A return to the previous cell after a shorter stay is a ping-pong.
     shortly_s : float
-        A failure within so many seconds of a handover is laid to it.
+        A failure within this time after a handover is attributed to it.
 
     Returns
     -------
     Table
-        JUDGED_HANDOVERS, by `time_ns`. Legs of a dual connection and the active set of UMTS are no rows.
-        Provenance: `left_out` counts signs that are no change of the serving cell, by reason.
+        JUDGED_HANDOVERS, sorted by `time_ns`, without changes of a dual connection's leg or of the active set
+        of UMTS. Provenance: `left_out` counts, by reason, the evidence that is not a change of the serving
+        cell.
     """
     from_readings = changes_of(radio if radio is not None else Table.empty(RADIO))
     left_out: dict[str, int] = dict(from_readings.provenance["left_out"])
@@ -108,22 +109,22 @@ def handovers_of(
 
 
 def is_leg(changes: Table) -> Mask:
-    """Return which rows of HANDOVERS are of a secondary leg, not of the serving cell: shape (n_changes,)."""
+    """Return which rows of HANDOVERS change a secondary leg, not the serving cell: shape (n_changes,)."""
     return np.isin(changes["kind"], _NOT_SERVING)
 
 
 def bounds_ns(changes: Table) -> tuple[Times, Times]:
-    """Return the latest time at which the old cell certainly served, and the earliest of the new one.
+    """Return the latest time at which the old cell served for certain, and the earliest of the new one.
 
     Parameters
     ----------
     changes : Table
-        HANDOVERS, or a schema that begins like it.
+        HANDOVERS, or a schema that begins with its columns.
 
     Returns
     -------
     tuple of two ndarray of int64, ns since 1970, shape (n_changes,)
-        The time of the command, and of its completion, where the row has no bounds of its own.
+        A row without bounds of its own has the times of the command and of its completion.
     """
     time, complete = changes["time_ns"], changes["complete_ns"]
     earliest, latest = changes["earliest_ns"], changes["latest_ns"]
@@ -134,20 +135,20 @@ def bounds_ns(changes: Table) -> tuple[Times, Times]:
 
 
 def same_cell(changes: Table, left: tuple[str, Numbers], right: tuple[str, Numbers]) -> Array:
-    """Return whether two cells of handovers are one: 1 yes, 0 no, NA where that is not known.
+    """Return whether two cells of handovers are the same: 1 yes, 0 no, NA where it is not known.
 
     Parameters
     ----------
     changes : Table
-        HANDOVERS, or a schema that begins like it.
+        HANDOVERS, or a schema that begins with its columns.
     left, right : tuple of str and ndarray of int64, shape (n,)
-        Which side ("source" or "target") of which rows.
+        The side ("source" or "target") and the rows.
 
     Returns
     -------
     ndarray of int8, shape (n,)
-        By the cell identities if both are known, else by physical cell and channel, else by technologies
-        that differ.
+        Decided by the cell identities if both are known, else by physical cell and channel, else by different
+        technologies.
     """
 
     def pair(name: str) -> tuple[Array, Array]:
@@ -168,7 +169,7 @@ def same_cell(changes: Table, left: tuple[str, Numbers], right: tuple[str, Numbe
 
 
 def _shown_by(signalling: Table, readings: Table) -> Mask:
-    """Return which changes between readings are in the signalling, too."""
+    """Return which changes between readings are also in the signalling."""
     low, high = bounds_ns(signalling)
     order = np.argsort(low, kind="stable")
     low, high = low[order], np.maximum.accumulate(high[order])
@@ -179,7 +180,7 @@ def _shown_by(signalling: Table, readings: Table) -> Mask:
 
 
 def _named(signalling: Table, readings: Table) -> Table:
-    """Return the changes of the signalling with cell identities from readings of the same change."""
+    """Return the changes of the signalling, with cell identities from readings of the same change added."""
     low, high = bounds_ns(readings)
     time, columns = signalling["time_ns"], dict(signalling.columns)
     if not len(readings):
@@ -201,7 +202,7 @@ def _first_reading(radio: Table | None) -> int:
 
 
 def _stays_s(changes: Table, begin_ns: int) -> tuple[Array, Array]:
-    """Return how long the phone was in the old cell, at least and at most; NaN if unknown."""
+    """Return the minimum and the maximum time that the phone was in the old cell, s; NaN if unknown."""
     low, high = bounds_ns(changes)
     least, most = np.full(len(changes), np.nan), np.full(len(changes), np.nan)
     if len(changes) and begin_ns != NOT_A_TIME:
@@ -212,7 +213,7 @@ def _stays_s(changes: Table, begin_ns: int) -> tuple[Array, Array]:
 
 
 def _ping_pongs(changes: Table, stay_s: tuple[Array, Array], minimum_s: float) -> Array:
-    """Return which changes lead back too soon; NA where cells or stay are too uncertain to decide."""
+    """Return which changes are ping-pongs; NA where the cells or the time of stay are too uncertain."""
     number = len(changes)
     result = np.full(number, NA, dtype=np.int8)
     if not number:
@@ -231,24 +232,24 @@ def _ping_pongs(changes: Table, stay_s: tuple[Array, Array], minimum_s: float) -
 
 
 _AT_ONCE_NS = NS_PER_S
-"""Answers within this time are of one round of commands; modems are read about once a second."""
+"""Answers within this time (ns) belong to one round of commands; modems are read about once a second."""
 _LEG = ["LTE", "NR"]
 _CELL_COLUMNS = ("rat", "physical_cell_id", "channel", "cell_id")
 
 
 class Changes(NamedTuple):
-    """Changes between two readings each, in order, not overlapping; all shape (n_changes,)."""
+    """Changes, each between two readings, sorted and without overlap; all arrays have shape (n_changes,)."""
 
     before: Numbers
     """Position of the last reading of the old cell among the serving readings."""
     after: Numbers
     """Position of the first reading of the new cell."""
     evidence: Array
-    """cell id, PCI or technology."""
+    """Evidence: "cell id", "PCI" or "technology"."""
 
 
 class _Sign(NamedTuple):
-    """What can show a change: its name, its value at each reading, and where it was read."""
+    """One kind of evidence of a change: its name, its value at each reading, and where it was read."""
 
     name: str
     values: Array
@@ -272,8 +273,9 @@ def changes_of(radio: Table) -> Table:
     Returns
     -------
     Table
-        HANDOVERS, with kind `change`. `earliest_ns` and `latest_ns` are the times of the two readings,
-        `time_ns` that of the second. Provenance `left_out` counts signs that are no changes, by reason.
+        HANDOVERS, with kind `change`. `earliest_ns` and `latest_ns` are the times of the two readings;
+        `time_ns` is the time of the second one. Provenance `left_out` counts, by reason, the evidence that is
+        not a change.
     """
     serving = Serving.of(radio)
     changes, left_out = _shown(serving)
@@ -281,7 +283,7 @@ def changes_of(radio: Table) -> Table:
 
 
 def _shown(serving: Serving) -> tuple[Changes, dict[str, int]]:
-    """Return the changes that the signs show, the best one first, and the signs that are no changes."""
+    """Return the changes, best evidence first, and counts of the evidence that is not a change."""
     signs = [
         _Sign("cell id", serving.cell_id, serving.cell_id >= 0),
         _Sign("PCI", serving.physical, serving.physical >= 0),
@@ -312,7 +314,7 @@ def _shown(serving: Serving) -> tuple[Changes, dict[str, int]]:
 
 
 def _absorbed(changes: Changes, before: Numbers, after: Numbers) -> tuple[Changes, Mask]:
-    """Return the changes with closer bounds from further signs, and which signs belong to no change."""
+    """Return the changes with bounds narrowed by further evidence, and the evidence without a change."""
     first = np.searchsorted(changes.after, before, side="right")
     last = np.searchsorted(changes.before, after, side="left")
     of_one = last - first == 1
@@ -327,7 +329,7 @@ def _absorbed(changes: Changes, before: Numbers, after: Numbers) -> tuple[Change
 
 
 def _same_at_both(serving: Serving, sign: _Sign, readings: tuple[Numbers, Numbers]) -> Mask:
-    """Return where a stronger sign has the same value at both readings, or within a second of them."""
+    """Return where stronger evidence has the same value at both readings, or within a second of them."""
     rows, values = np.flatnonzero(sign.known), sign.values
     if not len(rows):
         return np.zeros(len(readings[0]), dtype=bool)
@@ -373,7 +375,7 @@ def _table(serving: Serving, changes: Changes, left_out: dict[str, int]) -> Tabl
 
 
 def _identities(serving: Serving, name: str, before: Numbers, after: Numbers) -> tuple[Array, Array]:
-    """Return a column of the old and of the new cell: the nearest value that was read while each served."""
+    """Return a column of the old and of the new cell: the nearest value read while each served."""
     values, rows = serving.identity(name), np.flatnonzero(serving.known(name))
     missing = "" if values.dtype.kind == "U" else NA
     entered = np.append(0, after[:-1])[: len(before)]
@@ -389,23 +391,23 @@ def _identities(serving: Serving, name: str, before: Numbers, after: Numbers) ->
 
 _ORDERED = (HandoverKind.HANDOVER.value, HandoverKind.INTER_RAT.value)
 _NO_FAILURE_OF_THE_LINK = "reconfigurationFailure"
-"""A cause of re-establishment (TS 36.331, 5.3.7.3) that says nothing of the radio."""
+"""A cause of re-establishment (TS 36.331, 5.3.7.3) that is not a radio failure."""
 
 
 def verdicts(changes: Table, shortly_ns: int) -> tuple[Array, Array]:
-    """Return the verdict on each change, and what it rests on.
+    """Return the verdict on each change, and the reason for it.
 
     Parameters
     ----------
     changes : Table
-        HANDOVERS of the serving cell, by time.
+        HANDOVERS of the serving cell, sorted by time.
     shortly_ns : int
-        A failure within so many ns of a handover's completion is laid to it.
+        A failure within this time after a handover's completion is attributed to it.
 
     Returns
     -------
     verdict : ndarray of str, shape (n_changes,)
-        too early, too late, wrong cell, none; empty where nothing can be said.
+        "too early", "too late", "wrong cell" or "none"; empty where the data do not decide.
     reason : ndarray of str, shape (n_changes,)
     """
     verdict = np.full(len(changes), "", dtype="U10")
@@ -426,7 +428,7 @@ def verdicts(changes: Table, shortly_ns: int) -> tuple[Array, Array]:
 
 
 def _alone(row: Row) -> tuple[str, str]:
-    """Return what can be said of a change when no re-establishment follows."""
+    """Return the verdict and the reason for a change without a re-establishment after it."""
     if row["kind"] not in _ORDERED:
         return "", f"a {row['kind']} is no handover"[:64]
     if row["result"] == Result.COMPLETE.value:
@@ -457,7 +459,10 @@ def _judge(
 
 
 def _is_laid_to(handover: Row, attempt: Row, shortly_ns: int) -> bool:
-    """Return whether a re-establishment follows a handover that failed, or was complete shortly before."""
+    """Return whether a re-establishment is attributed to a handover.
+
+    It is if the handover failed, or if it was complete shortly before.
+    """
     if handover["result"] in (Result.FAILED.value, Result.RE_ESTABLISHED.value):
         return True
     done = handover["complete_ns"] or handover["time_ns"]
@@ -465,7 +470,7 @@ def _is_laid_to(handover: Row, attempt: Row, shortly_ns: int) -> bool:
 
 
 def _after(handover: Row, attempt: Row) -> tuple[str, str]:
-    """Return the verdict on a handover that a re-establishment follows."""
+    """Return the verdict and the reason for a handover with a re-establishment after it."""
     old, new = (_is_same(attempt, "target", handover, side) for side in ("source", "target"))
     if old:
         return "too early", "re-established in the old cell"
@@ -477,9 +482,10 @@ def _after(handover: Row, attempt: Row) -> tuple[str, str]:
 
 
 def _is_same(a: Row, side: str, b: Row, other: str) -> bool | None:
-    """Return whether two cells are one, by identity, else by physical cell; None if that is not known.
+    """Return whether two cells are the same, by identity, else by physical cell; None if unknown.
 
-    Within seconds and one technology a physical cell is one cell also where its channel was not read.
+    Within seconds and in one technology, equal physical cells are the same cell, also if the channel was not
+    read.
     """
     for name in ("cell_id", "physical_cell_id"):
         left, right = a[f"{side}_{name}"], b[f"{other}_{name}"]

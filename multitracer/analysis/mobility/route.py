@@ -1,17 +1,17 @@
-"""Where the car was: distance along the route, and the position at any time.
+"""The route of a drive: distance along the route, and the position at any time.
 
-Distance is the sum of great-circle steps between positions that count. A receiver wanders, most visibly while
-it stands: a position counts only when it is farther from the last one that did than that, the farther the
-slower it is, as the noise of each step adds to a short way.
+Distance is the sum of great-circle steps between accepted positions. The position of a receiver drifts,
+mainly while it stands. So a position is accepted only if its distance from the last accepted one exceeds the
+noise; that threshold is higher at low speed, where the noise of each step adds up over a short distance.
 
-Points on the earth: distances, courses and points between, on a sphere of the earth's mean radius.
-A great circle on the sphere differs from the geodesic of WGS 84 by up to 0.56 %. All steps are unit vectors,
-so that nothing breaks at the date line or at a pole.
+Geometry: distances, courses and points in between are computed on a sphere with the earth's mean radius. A
+great circle differs from the geodesic of WGS 84 by up to 0.56 %. All steps use unit vectors, so the date line
+and the poles need no special case.
 
-Which logged positions can be trusted, and why the others are left out.
-Left out are: no time, no coordinates, no fix, 0/0 (what receivers write before they know), beyond the earth,
-an old position that the logger repeats while the car drives on, always or in a tunnel, and a stray (the
-positions before and after it agree with each other, and not with it).
+Trust: a logged position is left out if it has no time, no coordinates or no fix, is 0/0 (receivers write it
+before their first fix) or out of range, is an old position that the logger repeats while the car moves on
+(always, or in a tunnel), or is an outlier: the positions before and after it agree with each other but not
+with it.
 """
 
 from __future__ import annotations
@@ -30,50 +30,60 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Times
 
 GAP_S = 10.0
-"""A car that brakes or turns at 2 m/s² leaves the straight line by a t² / 8: 25 m in 10 s."""
+"""Maximum time of a gap that is interpolated, s: a car that brakes or turns at 2 m/s² leaves the straight
+line by a t² / 8, which is 25 m in 10 s.
+"""
 GAP_M = 150.0
-"""Phones that write a position every 100 m (the UCC data set: 100 to 117 m) are off by less than that."""
+"""Maximum length of a gap that is interpolated, m: phones that write a position every 100 m (the UCC data
+set: 100 to 117 m) deviate by less.
+"""
 LONGEST_S = 300.0
-"""Positions within GAP_M of each other, but so far apart in time, may have a detour between. Not measured."""
+"""Maximum time of a gap below GAP_M, s: in a longer time the car may have made a detour. Not measured."""
 NOISE_M = 20.0
-"""Of a receiver whose speed is not known: two readings that are each off by 5 m (68 %), as of a phone under
-open sky, are farther apart in one pair of 10,000."""
+"""Noise threshold for a receiver of unknown speed, m: two readings with an error of 5 m each (68 %),
+typical of a phone under open sky, are farther apart in one pair of 10,000.
+"""
 PARKED_NOISE_M = 50.0
-"""Of one that says it stands, for hours and between houses; a log whose speed is always 0 still counts."""
+"""Noise threshold for a receiver that reports speed 0, for hours and between houses, m; in a log whose
+speed is always 0, positions still count.
+"""
 SLOW_MPS = 5.0
-"""A walk, a bicycle, a jam: so slow, positions count 20 m apart, faster 10 m. Of 15 drives with errors of 1.5
-to 5 m, once a second and five times, walks were 15 to 970 % too long while each position counted, and are 0.5
-to 31 % too long so (with 10 m for them, too, 1 to 173 %); those in a city 0 to 54 %, and 0 to 8 %."""
+"""Low speed (walk, bicycle, traffic jam), m/s: below it the noise threshold is 20 m, above it 10 m.
+
+In 15 drives with errors of 1.5 to 5 m and one or five positions a second, the length of walks was 15 to 970 %
+too long without a threshold, and is 0.5 to 31 % too long with it (1 to 173 % with 10 m). The length of city
+drives was 0 to 54 % too long, and is 0 to 8 % too long.
+"""
 MOVING_NOISE_M = 10.0
-"""Of a position in a vehicle: with less, noise lengthens the way (see above)."""
+"""Noise threshold in a vehicle, m: with a lower one, noise lengthens the route (see above)."""
 _NO_WAY = ("leap", "clock")
-"""Gaps that add nothing to the distance: nobody drove there, or nobody knows when."""
+"""Kinds of gaps that add nothing to the distance: nobody drove there, or the time is unknown."""
 _SHORT_M = 1_000.0  # a length is written in metres below it, in kilometres from it
 
 
 class RoutePositions(NamedTuple):
-    """Positions at given times; all ndarray of float64, shape (n_times,), NaN where none is known."""
+    """Positions at given times; all ndarray of float64, shape (n_times,), NaN where unknown."""
 
     lat_deg: Array
     lon_deg: Array
     distance_m: Array
-    """Along the route from its first position."""
+    """Distance along the route from its first position, m."""
     heading_deg: Array
-    """Course over ground from true north; NaN while it stands."""
+    """Course over ground from true north, degrees; NaN while the receiver stands."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """A drive in space.
+    """The route of a drive.
 
     Attributes
     ----------
     table : Table
-        ROUTE; its provenance counts the positions that were left out, and states the gap.
+        ROUTE; its provenance counts the positions that were left out, and has the limits of a gap.
     gaps : Table
         ROUTE_GAPS.
     progress_ns, progress_m : ndarray of int64 and float64, shape (n_speeds,)
-        How far the car had gone by its own speed: it places instants between two positions.
+        Distance integrated from the logged speed; it is used to interpolate between two positions.
     """
 
     table: Table
@@ -88,13 +98,13 @@ class Route:
         return float(along[-1] - along[0]) if len(along) else float("nan")
 
     def within(self, begin_ns: int | None, end_ns: int | None) -> Route:
-        """Return the part from a time until before another; its distances are those of the whole."""
+        """Return the route from `begin_ns` until before `end_ns`; distances stay those of the full route."""
         table = self.table.within(begin_ns, end_ns)
         gaps = self.gaps.within(begin_ns, None, column="end_ns").within(None, end_ns, column="begin_ns")
         return replace(self, table=table, gaps=gaps)
 
     def at(self, time_ns: Times) -> RoutePositions:
-        """Return positions at times, NaN outside of the route and in its gaps.
+        """Return the positions at the given times, NaN outside of the route and in its gaps.
 
         Parameters
         ----------
@@ -126,7 +136,7 @@ class Route:
         return RoutePositions(*(np.where(unknown, np.nan, each) for each in values))
 
     def _share(self, time_ns: Times, before: Numbers, after: Numbers) -> Array:
-        """Return which share of the way between two positions is done: by speed, or by time without one."""
+        """Return the completed share of the step between two positions, by speed or else by time."""
         known = self.table["time_ns"]
         whole_ns = np.maximum(known[after] - known[before], 1)
         share = np.asarray((time_ns - known[before]) / whole_ns, dtype=np.float64)
@@ -153,8 +163,8 @@ def route_of(position: Table, *, gap_s: float = GAP_S, gap_m: float = GAP_M) -> 
     position : Table
         POSITION of one receiver, in any order.
     gap_s, gap_m : float
-        Between two positions others are interpolated if they are at most so many seconds, or metres, apart.
-        In a longer gap the straight line still adds to the distance; across a leap nothing does.
+        Positions are interpolated between two positions that are at most this time, or this distance, apart.
+        A longer gap adds its straight line to the distance; a leap adds nothing.
     """
     rows, left_out = trusted(position)
     time_ns, lat, lon = (position[name][rows] for name in ("time_ns", "lat_deg", "lon_deg"))
@@ -177,7 +187,7 @@ def route_of(position: Table, *, gap_s: float = GAP_S, gap_m: float = GAP_M) -> 
 
 
 def _gaps(rows: int, step_m: Array, seconds: Array, longest: tuple[float, float]) -> Array:
-    """Return the kind of gap before each row; of the first row none."""
+    """Return the kind of gap before each row; empty for the first row."""
     kind = np.full(rows, "", dtype="U7")
     near = (step_m <= longest[1]) & (seconds <= LONGEST_S)
     kind[1:][(seconds > longest[0]) & ~near] = "silence"
@@ -186,7 +196,7 @@ def _gaps(rows: int, step_m: Array, seconds: Array, longest: tuple[float, float]
 
 
 def _noise_m(speed_mps: Array, error_m: Array) -> Array:
-    """Return the distance from which on each position counts, in metres."""
+    """Return the noise threshold in metres: the distance from which on a position is accepted."""
     unknown = np.fmin(np.fmax(NOISE_M, 2 * error_m), PARKED_NOISE_M)
     noise = np.where(speed_mps < SLOW_MPS, NOISE_M, MOVING_NOISE_M)
     noise = np.where(speed_mps < STANDING_MPS, PARKED_NOISE_M, noise)
@@ -194,7 +204,7 @@ def _noise_m(speed_mps: Array, error_m: Array) -> Array:
 
 
 def _counted(points: Array, noise_m: Array, broken: Mask) -> Mask:
-    """Return which positions count: each is compared with the last one that did."""
+    """Return which positions are accepted; each is compared with the last accepted one."""
     chord = (2 * np.sin(noise_m / (2 * EARTH_M))) ** 2
     counted = np.zeros(len(points), dtype=bool)
     x, y, z = (0.0, 0.0, 0.0)
@@ -208,7 +218,7 @@ def _counted(points: Array, noise_m: Array, broken: Mask) -> Mask:
 
 
 def _count_last(counted: Mask, points: Array, time_ns: Times, broken: Mask) -> None:
-    """Let the last position before a break, and the last of all, count if the car was on its way there."""
+    """Accept the last position before each break and at the end if the car was moving; in place."""
     last = np.append(np.flatnonzero(broken), len(points)) - 1
     last = last[last >= 0]
     last = last[~counted[last]]
@@ -218,10 +228,10 @@ def _count_last(counted: Mask, points: Array, time_ns: Times, broken: Mask) -> N
 
 
 def _distance(points: Array, counted: Mask, broken: Mask, time_ns: Times) -> Array:
-    """Return the distance along the route at each row.
+    """Return the distance along the route at each row, m.
 
-    A row that does not count has that of the last that did; between two that count, and are so far apart
-    that the car moved all the time, it has its part by time.
+    A row that is not accepted has the distance of the last accepted row. Between two accepted rows so far
+    apart that the car moved all the time, the distance is interpolated by time.
     """
     rows = np.flatnonzero(counted)
     if not len(rows):
@@ -237,7 +247,7 @@ def _distance(points: Array, counted: Mask, broken: Mask, time_ns: Times) -> Arr
 
 
 def _heading(points: Array, counted: Mask, gap: Array, logged: Array, speed: Array) -> Array:
-    """Return the course at each row: as logged while driving, otherwise from the counted rows around it."""
+    """Return the course at each row: the logged one while driving, else from the accepted rows around it."""
     heading = np.full(len(points), np.nan)
     rows = np.flatnonzero(counted)
     if len(rows) > 1:
@@ -252,7 +262,7 @@ def _heading(points: Array, counted: Mask, gap: Array, logged: Array, speed: Arr
 
 
 def _by_speed(position: Table) -> tuple[Times, Array]:
-    """Return the distance by the logged speed, at each time that has a speed."""
+    """Return the times with a logged speed, and the distance integrated from that speed."""
     time_ns, speed = position["time_ns"], position["speed_mps"]
     rows = np.flatnonzero(np.isfinite(speed) & (time_ns != NOT_A_TIME))
     rows = rows[np.argsort(time_ns[rows], kind="stable")]
@@ -305,7 +315,7 @@ def vectors(lat_deg: Array, lon_deg: Array) -> Array:
 
 
 def degrees(points: Array) -> tuple[Array, Array]:
-    """Return latitudes and longitudes of vectors of any length, in degrees; shapes (n,)."""
+    """Return latitudes and longitudes of vectors of any length, in degrees; two arrays of shape (n,)."""
     x, y, z = points[:, 0], points[:, 1], points[:, 2]
     return np.degrees(np.arctan2(z, np.hypot(x, y))), np.degrees(np.arctan2(y, x))
 
@@ -321,19 +331,19 @@ def distance_m(a: Array, b: Array) -> Array:
     Returns
     -------
     ndarray of float64, metres, shape (n,)
-        Exact also for points a centimetre apart: half the chord is the sine of half the angle.
+        Accurate also for points a centimetre apart: the sine of half the angle is half the chord.
     """
     half = np.sqrt(((a - b) ** 2).sum(axis=1)) / 2
     return np.asarray(2 * EARTH_M * np.arcsin(np.minimum(half, 1.0)))
 
 
 def course_deg(a: Array, b: Array) -> Array:
-    """Return the initial course from points to points, from true north over east, 0 to 360.
+    """Return the initial course from points `a` to points `b`, 0 to 360 degrees clockwise from true north.
 
     Parameters
     ----------
     a, b : ndarray of float64, shape (n, 3)
-        Unit vectors. A point to itself gives 0.
+        Unit vectors. The course between equal points is 0.
     """
     east = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
     north = b[:, 2] * (a[:, 0] ** 2 + a[:, 1] ** 2) - a[:, 2] * (a[:, 0] * b[:, 0] + a[:, 1] * b[:, 1])
@@ -341,21 +351,26 @@ def course_deg(a: Array, b: Array) -> Array:
 
 
 FASTEST_MPS = 500 / 3.6
-"""Nothing that is driven is faster: 500 km/h is the fastest mobile of TR 38.913 (trains)."""
+"""Maximum speed of a vehicle, m/s: 500 km/h is the fastest mobile of TR 38.913 (trains)."""
 STAMP_S = 1.0
-"""Drive-test logs write whole seconds, so two stamps may be that much closer than the positions were."""
+"""Error of the time between two log lines, s: drive-test logs write full seconds, so the positions may be
+this much farther apart in time.
+"""
 STANDING_MPS = 1.0
-"""Slower than a walk (1.4 m/s); parked receivers report up to some 0.5 m/s. Not measured."""
+"""Maximum speed while standing, m/s: slower than a walk (1.4 m/s); parked receivers report up to about 0.5
+m/s. Not measured.
+"""
 _ZERO_DEG = 1e-6  # a tenth of a metre: six decimals, as logs write them, of exactly 0
 _HELD_SHARE = 0.1
-"""From this share of repeated positions among those read while driving on, the logger repeats old ones: a
-receiver that reads anew repeats seven decimals about never (a drive of the UCC data set: 96 %)."""
+"""Minimum share of repeated positions, of those read while driving, in a log that repeats old positions. A
+receiver with a new fix almost never repeats seven decimals (a drive of the UCC data set: 96 %).
+"""
 _STRAYS = 3
-"""So many positions in a row may be stray; more of them are a place (a tunnel's far end). Not measured."""
+"""Maximum number of consecutive outliers; more are a real place (the far end of a tunnel). Not measured."""
 
 
 def trusted(position: Table) -> tuple[Numbers, dict[str, int]]:
-    """Return the rows of POSITION that can be trusted, in the order of time, and how many others there are.
+    """Return the rows of POSITION that can be trusted, sorted by time, and counts of the others.
 
     Parameters
     ----------
@@ -365,9 +380,9 @@ def trusted(position: Table) -> tuple[Numbers, dict[str, int]]:
     Returns
     -------
     rows : ndarray of int64, shape (n,)
-        By `time_ns`; of equal times in the order of the table.
+        Sorted by `time_ns`; rows of equal time keep their order.
     skipped : dict of str to int
-        Reason -> rows left out for it; reasons without rows are not there. "out of order" counts rows that
+        Number of rows left out, by reason; reasons without rows are omitted. "out of order" counts rows that
         were moved, not left out.
     """
     kept = np.arange(len(position))
@@ -386,13 +401,13 @@ def trusted(position: Table) -> tuple[Numbers, dict[str, int]]:
 
 
 def is_leap(length_m: Array, seconds: Array) -> Mask:
-    """Return which steps are longer than any vehicle could go in that time.
+    """Return which steps are longer than any vehicle can move in that time.
 
     Parameters
     ----------
     length_m : ndarray of float64, metres, shape (n,)
     seconds : ndarray of float64, s, shape (n,)
-        Between the stamps of the two positions, >= 0.
+        Time between the two positions, >= 0.
     """
     return np.asarray(length_m > FASTEST_MPS * (seconds + STAMP_S))
 
@@ -420,9 +435,10 @@ def _read_anew(position: Table, rows: Numbers) -> Numbers:
 
 
 def _not_held(position: Table, rows: Numbers) -> Numbers:
-    """Return the rows without the last position before a tunnel, which the logger repeated in it.
+    """Return the rows without the last position before a tunnel, if the logger repeated it in the tunnel.
 
-    From such a position to the first one behind it lies a leap, and from when it was new none.
+    Between such a position and the first one behind the tunnel there is a leap, but none from the time when
+    the position was new.
     """
     lat, lon = position["lat_deg"][rows], position["lon_deg"][rows]
     time_s = position["time_ns"][rows] / NS_PER_S

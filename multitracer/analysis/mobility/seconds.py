@@ -1,7 +1,7 @@
-"""What is known of each second of a drive: rate, radio, limit, changes of the cell.
+"""Data of each second of a drive: rate, radio, limit, cell changes.
 
-A second is the unit in which phones and modems log. A value that was not read is NaN, and a reading holds
-only for some seconds.
+A second is the interval at which phones and modems log. A value that was not read is NaN, and a reading is
+valid only for some seconds.
 """
 
 from __future__ import annotations
@@ -25,38 +25,44 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Table, Times
 
 HOLD_S = 5.0
-"""A reading holds for this many seconds: a car at 100 km/h goes 140 m in them. Not measured."""
+"""Time for which a reading is valid, s: a car at 100 km/h moves 140 m in it. Not measured."""
 _APART_S = 10.0
-"""Readings farther apart have nothing between them, as in `stays`: there one stands for its own second, and
-the last one before for as long as the one before it did."""
+"""Between readings that are farther apart (s) nothing is known, as in `cells.py`. Such a reading is valid
+for its own second, and the last one before the gap for as long as its predecessor.
+"""
 LONGEST_S = 1_000_000
-"""Eleven days; a recording whose times span more has two clocks, and its seconds would fill the memory."""
+"""Maximum time span of a recording, s (eleven days): if the times span more, two clocks differ, and the
+seconds would fill the memory.
+"""
 _LEAST_COVERED = 0.5  # of a second, so that its mean is one of that second; not measured
 BEFORE_NS, AFTER_NS = NS_PER_S, 3 * NS_PER_S
-"""What belongs to a change of the cell: the failing link before it, and after it a retransmission timer (1 s,
-RFC 6298) that doubled once."""
+"""Time before and after a cell change that belongs to it, ns: before, the link is failing; after, a
+retransmission timer (1 s, RFC 6298) that was doubled once.
+"""
 CERTAIN_S = 10.0
-"""A change whose two readings lie farther apart explains no second: its time is not known. Not measured."""
+"""A change whose two readings are farther apart (s) explains no second: its time is not known. Not
+measured.
+"""
 NO_SERVICE = (0, 2)
-"""<stat> of TS 27.007, 7.2: not registered, and not searching or searching."""
+"""Values of <stat> of TS 27.007, 7.2 without service: not registered and not searching (0), searching (2)."""
 
 
 class DriveLimits(NamedTuple):
-    """What limited the transfers: intervals of all of them, which may overlap."""
+    """Limits of the transfers: intervals of all transfers, which may overlap."""
 
     begin_ns: Times
     end_ns: Times
     limit: Array
-    """As in LIMITS."""
+    """The column `limit` of LIMITS."""
     part: Array
-    """As in LIMITS."""
+    """The column `part` (subtype) of LIMITS."""
     server_sends: Mask
-    """Whether the server is the one who sends: a download."""
+    """Whether the server is the sender (a download)."""
 
 
 @dataclass(frozen=True)
 class DriveSeries:
-    """The series and tables of a drive; None for what was not recorded.
+    """The series and tables of a drive; None for those that were not recorded.
 
     Attributes
     ----------
@@ -66,14 +72,14 @@ class DriveSeries:
         JUDGED_HANDOVERS.
     route : Route, optional
     throughput : Steps, optional
-        Bit/s that came through.
+        Received rate, bit/s.
     limits : DriveLimits, optional
     sends_ns : ndarray of int64, ns since 1970, shape (n_sends,), optional
-        When servers sent new data, in order; as far as captures show.
+        Times at which servers sent new data, sorted; as far as captures show them.
     fine : Steps, optional
-        The same as `throughput` in steps of a tenth of a second at most: for the edges of stretches.
+        `throughput` in steps of at most 0.1 s, for the edges of segments.
     wanted : Steps, optional
-        Above 0 while the user waited for data, for recordings without limits (the state of a test program).
+        Above 0 while the user waited for data; used for recordings without limits (state of a test program).
     """
 
     stays: Stays
@@ -87,14 +93,14 @@ class DriveSeries:
 
 
 class Seconds(NamedTuple):
-    """A drive by seconds, all shape (n_seconds,); float64 with NaN for what is not known."""
+    """A drive by seconds. All arrays have shape (n_seconds,); float64 arrays have NaN for unknown values."""
 
     begin_ns: Times
     rate_bps: Array
     is_wanted: Mask
-    """The user waited for data, as far as limits or `wanted` show."""
+    """Whether the user waited for data, as far as limits or `wanted` show it."""
     limit: Array
-    """The limit that held longest with its part (recovery timer); empty if none is known."""
+    """The limit that held longest, with its subtype (for example "recovery timer"); empty if unknown."""
     rsrp_dbm: Array
     rscp_dbm: Array
     rssi_dbm: Array
@@ -103,26 +109,26 @@ class Seconds(NamedTuple):
     ecio_db: Array
     cell_busy_pct: Array
     generation: Array
-    """Generation of the technology that serves: 2 to 5; between two of them where it changes."""
+    """Generation of the serving technology, 2 to 5; a value in between in a second in which it changes."""
     no_service: Array
-    """1 while the modem searches, 0 while it has a cell."""
+    """1 while the modem searches, 0 while it has a cell; NaN if unknown."""
     is_read: Mask
-    """The radio was read in this second."""
+    """Whether the radio was read in this second."""
     is_blank: Mask
-    """All that was read in this second is without a technology, a cell and a level."""
+    """Whether all readings of this second are without a technology, a cell and a level."""
     is_named: Mask
-    """Which cell serves was read, now or lately."""
+    """Whether the serving cell is known from a reading in this second or a recent one."""
     is_change: Mask
-    """Near a change of the cell."""
+    """Whether a cell change is near this second."""
 
 
 def seconds_of(drive: DriveSeries) -> Seconds:
-    """Return what is known of each second.
+    """Return the data of each second of a drive.
 
     Raises
     ------
     InputError
-        If its times span more than LONGEST_S.
+        If the times of the drive span more than LONGEST_S.
     """
     begin = _grid(drive)
     end = begin + NS_PER_S
@@ -148,16 +154,16 @@ def seconds_of(drive: DriveSeries) -> Seconds:
 
 
 def searches(serving: Serving) -> Mask:
-    """Return which readings say that the modem searches for a network; bool, shape (n_readings,)."""
+    """Return which readings report that the modem searches for a network; bool, shape (n_readings,)."""
     states = (*SEARCHES, OUT_OF_SERVICE)
     return np.asarray(np.isin(serving["registration"], NO_SERVICE) | np.isin(serving["state"], states))
 
 
 def _no_service(serving: Serving) -> Array:
-    """Return 1 for readings that say so, 0 for those of a modem that has a cell, NaN for all others.
+    """Return 1 for readings without service, 0 for those of a modem with a cell, NaN for all others.
 
-    A level, or the name of a cell, says that it has one in a log that never tells the registration: a modem
-    measures cells in which it may not register, too.
+    In a log that never reports the registration, a level or a cell identity does not prove service: a modem
+    also measures cells in which it may not register.
     """
     registration, state = serving["registration"], serving["state"]
     has_cell = (registration >= 0) | (state != "")
@@ -172,7 +178,7 @@ _LEVELS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm", "sinr_db", "rsrq_db", "ecio_db", 
 
 
 def _grid(drive: DriveSeries) -> Times:
-    """Return the begin of each second, from the first to the last for which anything is known."""
+    """Return the begin of each second, from the first to the last one with any data."""
     sources = [drive.stays.serving.time_ns]
     sources += [each.time_ns for each in (drive.throughput, drive.wanted) if each is not None]
     sources += [drive.limits.begin_ns, drive.limits.end_ns] if drive.limits is not None else []
@@ -193,9 +199,9 @@ def _mean(series: Steps, begin: Times) -> Array:
 
 
 def _held(time: Times, value: Array, begin: Times) -> Array:
-    """Return the mean of the readings in each second, or the last one before it that still holds.
+    """Return the mean of the readings in each second, or the last earlier reading that is valid.
 
-    Rows without a value are skipped. A reading holds up to the next one, if that is near enough.
+    Rows without a value are skipped. A reading is valid until the next one, if that is close enough.
     """
     known = np.isfinite(value)
     time, value = time[known], value[known]
@@ -210,9 +216,10 @@ def _held(time: Times, value: Array, begin: Times) -> Array:
 
 
 def _blank(serving: Serving) -> Mask:
-    """Return which readings tell neither technology nor cell nor level, as of a phone without a network.
+    """Return which readings have neither technology nor cell nor level, as of a phone without a network.
 
-    Those of a source that tells one of them elsewhere: others, such as the operator's name, tell none ever.
+    Only sources that report one of these elsewhere count; others, such as the operator's name, never have
+    them.
     """
     nothing = (serving["rat"] == "") & ~serving.known("cell_id") & (serving["physical_cell_id"] < 0)
     nothing &= ~np.any([np.isfinite(serving[name]) for name in _LEVELS], axis=0) & (
@@ -222,9 +229,9 @@ def _blank(serving: Serving) -> Mask:
 
 
 def _of_this(serving: Serving, name: str, blank: Mask, at: tuple[Times, Array]) -> Array:
-    """Return what `_held` does, without the readings of another generation than the one that serves now.
+    """Return the result of `_held` without readings of another generation than the one that serves now.
 
-    A reading holds no longer than up to the next one of its source that is blank.
+    A reading is valid at most until the next blank reading of its source.
     """
     (begin, generation), value = at, serving[name]
     known = np.isfinite(value)
@@ -245,11 +252,13 @@ def _of_this(serving: Serving, name: str, blank: Mask, at: tuple[Times, Array]) 
 
 
 _OTHER = 0.5
-"""In the second of a change both have a part."""
+"""Minimum distance between two generations that differ: in the second of a change the value lies in
+between.
+"""
 
 
 def _holds_ns(time: Times) -> Array:
-    """Return for how long each of some readings holds."""
+    """Return the time for which each reading is valid, ns."""
     longest, apart = round(HOLD_S * NS_PER_S), round(_APART_S * NS_PER_S)
     gap = np.diff(time)
     usual = np.where(gap <= apart, np.maximum(gap, NS_PER_S), 0)  # of a round of commands one is the next
@@ -280,11 +289,13 @@ def _limits(limits: DriveLimits | None, begin: Times, end: Times) -> tuple[Array
 
 
 _NOTHING_WANTED = ("application own", "application peer")
-"""The phone's own program has nothing to send, or the server waits for the phone's next request."""
+"""Limits during which the user waits for nothing: the phone's program has no data to send, or the server
+waits for the phone's next request.
+"""
 
 
 def _seconds_of(begin: Times, end: Times, origin: int, count: int) -> Array:
-    """Return how many seconds of intervals lie in each second of a grid."""
+    """Return the number of seconds of intervals in each second of a grid."""
     edges = origin + np.arange(count + 1) * NS_PER_S
     total = np.zeros(count + 1)
     for times, sign in ((np.sort(begin), 1.0), (np.sort(end), -1.0)):

@@ -1,8 +1,8 @@
-"""Series over time: steps, which hold their value, and samples, which do not; quartiles of groups.
+"""Time series: steps hold their values until the next row, samples do not. Quartiles of groups.
 
-Where the clock of a log was set back: its rows before and after have no order in time.
-A clock is corrected by seconds, or by an hour of daylight saving that the logger writes into local time. What
-was read before and after belongs to two pieces; nothing is joined, interpolated or compared across them.
+A log whose clock stepped backwards (a correction of seconds, or an hour of daylight saving time in local
+time) has rows without a common order in time. The rows before and after the step belong to two blocks;
+nothing is joined, interpolated or compared across blocks.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Samples(NamedTuple):
     time_ns: Times
     """Shape (n,), ns since 1970, in any order."""
     value: Array
-    """Shape (n,), float64; NaN is no sample."""
+    """Shape (n,), float64; NaN where there is no sample."""
 
     def known(self) -> Samples:
-        """Return the rows that have a time and a value, in order of time."""
+        """Return the rows that have a time and a value, sorted by time."""
         rows = np.flatnonzero((self.time_ns != NOT_A_TIME) & np.isfinite(self.value))
         rows = rows[np.argsort(self.time_ns[rows], kind="stable")]
         return Samples(self.time_ns[rows], np.asarray(self.value[rows], dtype=np.float64))
@@ -37,16 +37,16 @@ class Samples(NamedTuple):
 
 @dataclass(frozen=True)
 class Steps:
-    """A quantity that holds from one row to the next, such as a rate.
+    """A quantity whose values hold from one row to the next, such as a rate.
 
     Parameters
     ----------
     time_ns : ndarray of int64, ns since 1970, shape (n,)
-        In any order; of rows with one time the last counts.
+        In any order; of rows with equal times the last one counts.
     value : ndarray of float64, shape (n,)
-        NaN from its time on: not known.
+        NaN: unknown from this time on.
     hold_ns : int, optional
-        A value holds at most so long; None for a series that says each change itself (RATES).
+        Maximum time for which a value holds; None for a series with a row for each change (RATES).
     """
 
     time_ns: Times
@@ -64,7 +64,7 @@ class Steps:
 
     @cached_property
     def _integrals(self) -> tuple[Array, Array, Array]:
-        """Return knots in seconds after the first row, and up to each the integral and the time covered."""
+        """Return the times of knots (s after the first row), the integral and the covered time up to each."""
         time, value = self._ordered
         begin = (time - time[0]) / NS_PER_S
         end = np.append(begin[1:], begin[-1:])
@@ -79,7 +79,7 @@ class Steps:
         return knots, total, covered
 
     def mean(self, begin_ns: Times, end_ns: Times) -> tuple[Array, Array]:
-        """Return the means over intervals, and how much of each the series covers.
+        """Return the means over intervals, and the share of each interval that the series covers.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Steps:
         Returns
         -------
         mean : ndarray of float64, shape (n_intervals,)
-            Over the time that is covered; NaN where none is.
+            Mean over the covered time; NaN where nothing is covered.
         covered : ndarray of float64, shape (n_intervals,)
             Share of the interval, 0 to 1; 0 for an empty one.
         """
@@ -110,9 +110,9 @@ def quartiles(group: Numbers, value: Array, groups: int) -> Array:
     Parameters
     ----------
     group : ndarray of int64, shape (n,)
-        From 0 to groups - 1; a negative group belongs to none.
+        From 0 to groups - 1; rows with a negative number are ignored.
     value : ndarray of float64, shape (n,)
-        NaN belongs to none.
+        Rows with NaN are ignored.
     groups : int
 
     Returns
@@ -137,12 +137,12 @@ def quartiles(group: Numbers, value: Array, groups: int) -> Array:
 
 
 def medians(samples: Samples, begin_ns: Times, end_ns: Times) -> tuple[Array, Numbers]:
-    """Return the median of the samples in each interval, and how many there are.
+    """Return the median and the number of the samples in each interval.
 
     Parameters
     ----------
     samples : Samples
-        By time, all known (`Samples.known`).
+        Sorted by time, without unknown ones (`Samples.known`).
     begin_ns, end_ns : ndarray of int64, ns since 1970, shape (n_intervals,)
         The end does not belong to the interval; intervals may overlap.
 
@@ -169,23 +169,27 @@ def medians(samples: Samples, begin_ns: Times, end_ns: Times) -> tuple[Array, Nu
 
 
 _AT_ONCE = 1_000_000
-"""Samples that are sorted at once: 8 MB a column."""
+"""Maximum number of samples sorted together: 8 MB a column."""
 
 
 BACK_NS = 5 * NS_PER_S
-"""As for the messages of a diagnostic log: loggers write some rows of one second in another order."""
+"""Minimum backward step of a clock, ns; loggers write some rows of one second in another order, as do
+diagnostic logs.
+"""
 _MOST = 5
-"""A log with more of them has rows in no order, not a clock that was set so often. Not measured."""
+"""Maximum number of backward steps; a log with more has unsorted rows, not a clock that was set so often.
+Not measured.
+"""
 
 
 def pieces_of(table: Table) -> Numbers:
-    """Return the number of the piece of each row, which rises where the time goes back from line to line.
+    """Return the number of the block of each row: it increases where the time steps back between lines.
 
     Parameters
     ----------
     table : Table
-        With `time_ns` and `line`, in any order. One without the path of its log in its provenance may be of
-        several, whose lines have no order: it is one piece.
+        A table with `time_ns` and `line`, in any order. Without the path of its log in the provenance, it may
+        come from several logs, whose lines have no common order; it is then one block.
 
     Returns
     -------
@@ -203,7 +207,7 @@ def pieces_of(table: Table) -> Numbers:
 
 
 def is_newest_first(time_ns: Times) -> bool:
-    """Return whether a log was written, or exported, with its newest line first.
+    """Return whether a log has its newest line first.
 
     Parameters
     ----------
@@ -215,12 +219,14 @@ def is_newest_first(time_ns: Times) -> bool:
 
 
 def overtaken(time_ns: Times, piece: Numbers) -> Mask:
-    """Return which rows lie in the time of a later piece: of two rows of one time the later one counts.
+    """Return which rows lie in the time range of a later block.
+
+    Of two rows of equal time the later one counts.
 
     Parameters
     ----------
     time_ns : ndarray of int64, ns since 1970, shape (n_rows,)
-        NOT_A_TIME lies in none.
+        NOT_A_TIME lies in no range.
     piece : ndarray of int64, shape (n_rows,)
     """
     result = np.zeros(len(time_ns), dtype=bool)

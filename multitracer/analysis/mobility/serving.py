@@ -1,6 +1,6 @@
-"""The readings of the serving cell, in the order of time, with what each says of its identity.
+"""The readings of the serving cell, sorted by time, and the cell identity in each reading.
 
-Neighbours and secondary cells (carrier aggregation, the NR leg of EN-DC) are no serving cell.
+Neighbour cells and secondary cells (carrier aggregation, the NR leg of EN-DC) are not serving cells.
 """
 
 from __future__ import annotations
@@ -21,28 +21,32 @@ FAMILY = {
     "GSM": "GSM", "EDGE": "GSM", "UMTS": "UMTS", "HSPA": "UMTS", "CDMA": "CDMA", "EVDO": "CDMA",
     "LTE": "LTE", "NB-IoT": "LTE", "NR": "NR", "CDPD": "CDPD", "BT": "BT",
 }  # fmt: skip
-"""Names that the modem changes with the traffic, in one cell, are one technology."""
+"""Technologies of one family: the modem changes the name with the traffic, within one cell."""
 GENERATION = {
     "GSM": 2, "EDGE": 2, "CDMA": 2, "UMTS": 3, "HSPA": 3, "EVDO": 3, "LTE": 4, "NR": 5,
 }  # fmt: skip
-"""As operators count them. NB-IoT is no older LTE, and CDPD and Bluetooth belong to none."""
+"""Generation of each technology, as operators count. NB-IoT is not an older LTE, and CDPD and Bluetooth
+have no generation.
+"""
 _NO_CELL = (0x0FFF_FFFF, 0x7FFF_FFFF)
-"""All 28 bits set, as modems write a cell identity that they do not know; Android's CellInfo.UNAVAILABLE."""
+"""Values that mean an unknown cell identity: all 28 bits set, as modems write it, and Android's
+CellInfo.UNAVAILABLE.
+"""
 _ANNOUNCEMENTS = ("+CREG", "+CGREG", "+CEREG", "+C5GREG")
-"""What a modem says by itself of a new cell (TS 27.007, 7.2, 10.1.20, 10.1.22 and 10.1.47)."""
+"""Messages in which a modem announces a new cell unasked (TS 27.007, 7.2, 10.1.20, 10.1.22 and 10.1.47)."""
 _NO_CELL_GSM = 0xFFFF  # all 16 bits of a GSM cell identity (TS 24.008, 10.5.1.1) set
 
 
 @dataclass(frozen=True)
 class Serving:
-    """The rows of RADIO that tell of the serving cell.
+    """The rows of RADIO that describe the serving cell.
 
     Attributes
     ----------
     radio : Table
         RADIO.
     rows : ndarray of int64, shape (n,)
-        Rows of it, by time.
+        Rows of `radio`, sorted by time.
     """
 
     radio: Table
@@ -50,11 +54,11 @@ class Serving:
 
     @classmethod
     def of(cls, radio: Table) -> Serving:
-        """Return the readings of the serving cell, of `is_serving`; rows without a time do not count.
+        """Return the readings of the serving cell (`is_serving`); rows without a time are ignored.
 
-        A modem may announce a new cell in the middle of an answer that it had begun in the old one: of two
-        readings of one time the announcement is the later one, and of two announcements, as the answer of
-        AT+CREG? has the same form, that of the cell which did not serve before.
+        A modem may announce a new cell in the middle of an answer that it began in the old cell. So of two
+        readings with equal times the announcement is the later one. Of two announcements the later one is
+        that of the new cell, because the answer to AT+CREG? has the same form.
         """
         known = (radio["time_ns"] != NOT_A_TIME) & ~overtaken(radio["time_ns"], pieces_of(radio))
         rows = np.flatnonzero(is_serving(radio) & known)
@@ -69,22 +73,22 @@ class Serving:
 
     @cached_property
     def time_ns(self) -> Times:
-        """Best estimate of the time of each reading."""
+        """Best estimate of the time of each reading, ns."""
         return np.asarray(self["time_ns"])
 
     @cached_property
     def piece(self) -> Numbers:
-        """The piece of the log that each reading is of, in which its clock was not set back."""
+        """Number of the block of each reading in its log; within a block the clock never steps backwards."""
         return np.asarray(pieces_of(self.radio)[self.rows])
 
     @cached_property
     def is_named(self) -> Mask:
-        """Which readings name the cell."""
+        """Whether each reading identifies the cell."""
         return np.asarray(self.known("cell_id") | (self.physical >= 0))
 
     @cached_property
     def family(self) -> Array:
-        """Technology without the names that change with the traffic; empty if unknown."""
+        """Family of the technology, without names that change with the traffic; empty if unknown."""
         names, index = np.unique(self["rat"], return_inverse=True)
         return np.array([FAMILY.get(name, name) for name in names.tolist()], dtype="U8")[index]
 
@@ -97,16 +101,16 @@ class Serving:
 
     @cached_property
     def cell_id(self) -> Numbers:
-        """Cell identity, NA where the modem wrote its word for unknown."""
+        """Cell identity; NA where the modem wrote its value for unknown."""
         cell, is_gsm = self["cell_id"], self.family == "GSM"
         unknown = np.isin(cell, _NO_CELL) | (is_gsm & (cell == _NO_CELL_GSM)) | (cell < 0)
         return np.asarray(np.where(unknown, NA, cell))
 
     @cached_property
     def physical(self) -> Numbers:
-        """Physical cell and channel as one number, NA where one of the two was not read.
+        """Physical cell and channel as one number, NA where one of them was not read.
 
-        Where a log tells no channel at all, the physical cell alone.
+        For a log without any channel, the physical cell alone.
         """
         physical, channel = self["physical_cell_id"], self["channel"]
         if not (channel >= 0).any():
@@ -118,9 +122,9 @@ class Serving:
 
     @cached_property
     def technology_known(self) -> Mask:
-        """In which readings the technology is known from the command that tells it most often.
+        """Whether the technology is known from the command that reports it most often.
 
-        Two commands need not mean the same by it: one names the bearer, the other what the cell offers.
+        Two commands may report different things: one the bearer, the other the capability of the cell.
         """
         known = self.family != ""
         sources, number = np.unique(self["source"], return_inverse=True)
@@ -133,15 +137,16 @@ class Serving:
         return np.asarray(values != "" if values.dtype.kind == "U" else values >= 0)
 
     def identity(self, column: str) -> Array:
-        """Return a column of the cell's identity, with what modems write for unknown made NA."""
+        """Return a column of the cell's identity; the modem's values for unknown are replaced by NA."""
         return self.cell_id if column == "cell_id" else self[column]
 
 
 def is_serving(radio: Table) -> Mask:
-    """Return which rows of RADIO tell of the serving cell; bool, shape (n_rows,).
+    """Return which rows of RADIO describe the serving cell; bool, shape (n_rows,).
 
-    Those whose role says so, and those without a role, unless the same statement names several cells of one
-    technology so: a report of UMTS lists all cells of the active set, and does not say which of them serves.
+    These are the rows with the role of serving cell, and the rows without a role. An exception are rows of
+    one report that lists several cells of one technology without a role: a UMTS report lists all cells of the
+    active set and does not show which one serves.
     """
     role, physical = radio["role"], radio["physical_cell_id"]
     open_rows = np.flatnonzero((role == "") & (physical >= 0))
@@ -160,7 +165,7 @@ def is_serving(radio: Table) -> Mask:
 
 
 def _old_cell_first(radio: Table, rows: Numbers) -> Numbers:
-    """Return the rows, where of two cells at one time the one that served before comes first."""
+    """Return the rows ordered so that, of two cells at one time, the one that served before is first."""
     cell = radio["cell_id"][rows]
     known = np.flatnonzero(cell != NA)
     time = radio["time_ns"][rows][known]

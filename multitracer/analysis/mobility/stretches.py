@@ -1,13 +1,13 @@
-"""Where it was bad, how bad, and why: ranked stretches of a drive.
+"""Bad segments of a drive's route (table STRETCHES): where, how bad and why, ranked by cost.
 
-A second is bad when data were wanted and the rate was far below what is typical of the drive; where no rate
-can be judged, when the radio was bad and the phone's logger saw no good rate all the same. Bad seconds that
-follow each other are a stretch, which is cut where the cause changes.
+A second is bad if data were wanted and the rate was far below the drive's typical rate. Where no rate can be
+judged, it is bad if the radio was bad and the phone's logger saw no good rate. Consecutive bad seconds form a
+segment, which is split where the cause changes.
 
-When a stretch begins and ends, finer than its seconds, and when its cause does, which may be earlier.
-The rate shows when the transfer suffered. The readings of the radio, the changes of the cell or the limits of
-the transfer show when the cause was there: after a hole in the coverage TCP still waits for a timer, and a
-server that has stopped leaves data in the queues.
+The begin and end of a segment are then determined more finely than by seconds, and so are those of its cause,
+which may begin or end at other times. The rate shows when the transfer suffered. Radio readings, cell changes
+or limits of the transfer show when the cause was present: after a gap in coverage TCP still waits for a
+timer, and after a server stops, its data are still in the queues.
 """
 
 from __future__ import annotations
@@ -58,23 +58,32 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Mask, Numbers, Row, Times
 
 POOR_SHARE = 0.2
-"""Below this share of the typical rate a second is bad: good radio alone varies by a factor of four (capacity
-of Shannon at 5 and at 25 dB). Not measured."""
+"""A second is bad below this share of the typical rate: good radio alone varies by a factor of four
+(capacity of Shannon at 5 and at 25 dB). Not measured.
+"""
 OUTAGE_SHARE = 0.5
-"""The same while an outage or a retransmission timer is the limit: the first and last second of such a
-silence hold what came before and after it."""
+"""The same share while the limit is an outage or a retransmission timer: the first and last second of such
+an idle gap contain data from before and after it.
+"""
 GOOD_BPS = 1e6
-"""What a phone's logger sees in a second with a good rate: more than a phone sends and loads by itself. Not
-measured."""
+"""Rate that a phone's logger sees in a good second, bit/s: more than a phone transfers in the background.
+Not measured.
+"""
 LEAST_S = 2
-"""A single second may be the edge of a reading or of a burst. Not measured."""
+"""Minimum length of a bad segment, s: a single second may be the edge of a reading or of a burst. Not
+measured.
+"""
 _LEAST_SLOW_S = 10
-"""A low rate for less is any pause between two requests. Not measured."""
+"""Minimum length of a period of low rate, s: a shorter one may be an idle gap between two requests. Not
+measured.
+"""
 _BRIDGE_S = 2
-"""Up to this many seconds that are not bad do not end a stretch. Not measured."""
+"""Maximum number of good seconds within a bad segment. Not measured."""
 _PLACES = ("lat_deg", "lon_deg", "begin_m", "end_m", "cause_begin_m", "cause_end_m")
 _LEAST_CAUSE_S = 3
-"""A cause that lasts for less joins its neighbour: levels vary around a threshold. Not measured."""
+"""Minimum duration of a cause, s: a shorter one is merged with its neighbour, because levels vary around a
+threshold. Not measured.
+"""
 
 
 Bounds = tuple[int | None, int | None]
@@ -82,25 +91,25 @@ Bounds = tuple[int | None, int | None]
 
 
 class _Part(NamedTuple):
-    """Seconds in a row with one cause."""
+    """Consecutive seconds with one cause: a part of a bad segment."""
 
     first: int
     last: int
     cause: SecondCause
     opens: bool
-    """It is the first part of its stretch."""
+    """Whether it is the first part of its segment."""
     closes: bool
-    """It is the last one."""
+    """Whether it is the last part of its segment."""
     is_whole: bool = True
-    """All of it is shown."""
+    """Whether no second of it is outside the shown range."""
 
     @property
     def rows(self) -> Numbers:
-        """Its seconds."""
+        """Its seconds, as indices."""
         return np.arange(self.first, self.last + 1)
 
     def within(self, rows: slice) -> _Part | None:
-        """Return what of it lies in a range of seconds; None if nothing does."""
+        """Return the part within a range of seconds; None if no second is in it."""
         first, last = max(self.first, rows.start), min(self.last, rows.stop - 1)
         opens, closes = self.opens and first == self.first, self.closes and last == self.last
         is_whole = (first, last) == (self.first, self.last)
@@ -108,40 +117,40 @@ class _Part(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """A drive with what is known of its seconds, and what was judged of them."""
+    """A drive with the data of its seconds and their verdicts."""
 
     drive: DriveSeries
     seconds: Seconds
     radio: RadioMasks
     shown: Numbers
-    """Cause that each second shows itself."""
+    """Cause of each second from its own data, before inheritance."""
     by_rate: Mask
     typical_bps: float
     shown_ns: Bounds
 
 
 def stretches(drive: DriveSeries, *, poor_bps: float | None = None, shown_ns: Bounds = (None, None)) -> Table:
-    """Return the bad stretches of a drive, the one that cost most time first.
+    """Return the bad segments of a drive, in descending order of cost.
 
     Parameters
     ----------
     drive : DriveSeries
     poor_bps : float, optional
-        Below this rate a second is bad, in bit/s; default a fifth of the typical rate, which is the upper
-        quartile of the seconds in which data were wanted.
+        A second with a lower rate is bad, bit/s. The default is a fifth of the typical rate; that is the
+        upper quartile of the seconds in which data were wanted.
     shown_ns : pair of int or None
-        Only what lies from the first time until before the second is returned and counted; it is judged by
-        the whole drive. None leaves a side open.
+        Only seconds from the first time until before the second one are returned and counted; they are judged
+        by the complete drive. None leaves a side open.
 
     Returns
     -------
     Table
-        STRETCHES. `cell` is the row of the table that `cells_of` makes of the same stays. Provenance:
+        STRETCHES. `cell` is the row in the table that `cells_of` returns for the same stays. Provenance:
         `typical_bps`, `poor_bps`, `good_bps`, `judged_s` (seconds judged by rate, by radio alone, and not at
-        all), `of_s` (those that were judged or lie in a stretch), and `by_logger_s`: seconds with a bad radio
-        in which the phone's logger saw `good_bps` or more, or in a stretch its usual rate. `slow_s`, with the
-        longest run, is of a log that does not tell when data were wanted: a good radio, and a rate below
-        `slow_bps`.
+        all), `of_s` (those that were judged or are in a segment), and `by_logger_s` (seconds with a bad radio
+        in which the phone's logger saw `good_bps` or more, or its median rate in a segment). For a log that
+        does not show when data were wanted, `slow_s` counts seconds with a good radio and a rate below
+        `slow_bps`, and has their longest run.
 
     Raises
     ------
@@ -191,12 +200,12 @@ def stretches(drive: DriveSeries, *, poor_bps: float | None = None, shown_ns: Bo
 
 
 class _Bad(NamedTuple):
-    """Which seconds were bad, and the rates by which they were judged."""
+    """Which seconds were bad, and the rates that decided."""
 
     by_rate: Mask
     bad: Mask
     by_logger: Mask
-    """The radio was bad, and the logger saw a rate as good as usual."""
+    """The radio was bad, but the logger saw a good rate; such a second is not bad."""
     typical_bps: float
     poor_bps: float
     good_bps: float
@@ -225,7 +234,10 @@ def _bad(seconds: Seconds, radio: RadioMasks, poor_bps: float | None) -> _Bad:
 
 
 def _slow(begin_ns: Array, slow: Mask, usual_bps: float) -> Document:
-    """Return how long, and when longest, the rate was low though nobody knows whether data were wanted."""
+    """Return the total time with a low rate, and its longest run, as a JSON object.
+
+    Only seconds for which it is unknown whether data were wanted are counted.
+    """
     edges = np.flatnonzero(np.diff(np.append(np.append(0, slow.astype(np.int8)), 0)))
     lengths = edges[1::2] - edges[::2]
     if not len(lengths) or lengths.max() < _LEAST_SLOW_S or not usual_bps > GOOD_BPS:
@@ -240,14 +252,14 @@ def _slow(begin_ns: Array, slow: Mask, usual_bps: float) -> Document:
 
 
 def _is_slow(seconds: Seconds, radio: RadioMasks, judged_bad: _Bad) -> Mask:
-    """Return in which seconds the logger saw far less than usual, though nothing is bad of the radio."""
+    """Return the seconds in which the logger saw a rate far below the median, though the radio is not bad."""
     fine = radio.level_known & ~radio.is_weak & ~radio.is_poor
     with np.errstate(invalid="ignore"):
         return np.asarray(fine & (seconds.rate_bps < POOR_SHARE * judged_bad.usual_bps))
 
 
 def _within(seconds: Seconds, shown_ns: Bounds) -> slice:
-    """Return the seconds whose middle is shown."""
+    """Return the seconds whose middle is in the shown range, as a slice."""
     begin_ns, end_ns = shown_ns
     middle = seconds.begin_ns + NS_PER_S // 2
     first = 0 if begin_ns is None else np.searchsorted(middle, begin_ns)
@@ -256,20 +268,23 @@ def _within(seconds: Seconds, shown_ns: Bounds) -> slice:
 
 
 def _usual_bps(rate_bps: Array) -> float:
-    """Return the median of what a logger saw, and at least what is a good rate."""
+    """Return the median of the logged rates, at least GOOD_BPS; inf without a rate."""
     known = rate_bps[np.isfinite(rate_bps)]
     return max(float(np.median(known)), GOOD_BPS) if len(known) else float("inf")
 
 
 def _good_bps(rate_bps: Array) -> float:
-    """Return from which rate on a second was good, whatever the radio, if nobody knows what was wanted."""
+    """Return the rate from which a second is good with any radio, bit/s.
+
+    It is used where it is unknown whether data were wanted.
+    """
     known = rate_bps[np.isfinite(rate_bps)]
     usual = float(np.quantile(known, 0.75)) if len(known) else float("inf")
     return max(OUTAGE_SHARE * usual, GOOD_BPS)
 
 
 def _runs(bad: Mask) -> tuple[list[int], list[int]]:
-    """Return the first and last seconds of the stretches."""
+    """Return the first and the last second of each bad segment."""
     rows = np.flatnonzero(bad)
     if not len(rows):
         return [], []
@@ -282,7 +297,7 @@ def _runs(bad: Mask) -> tuple[list[int], list[int]]:
 
 
 def _parts(first: int, cause: Numbers) -> list[_Part]:
-    """Return the parts of a stretch: it is cut where its cause changes."""
+    """Return the parts of a segment, which is split where its cause changes."""
     cause = _filled(cause)
     for least in range(2, _LEAST_CAUSE_S + 1):  # the shortest first
         while _give_away(cause, least):
@@ -295,15 +310,15 @@ def _parts(first: int, cause: Numbers) -> list[_Part]:
 
 
 def _edges(cause: Numbers) -> tuple[Numbers, Numbers]:
-    """Return where runs of one cause begin and end."""
+    """Return the begin and end indices of runs of one cause."""
     edges = np.flatnonzero(np.diff(cause) != 0) + 1
     return np.append(0, edges), np.append(edges, len(cause))
 
 
 def _give_away(cause: Numbers, least: int) -> bool:
-    """Give runs shorter than `least` to their longer neighbours, in place, and return whether there were any.
+    """Give runs shorter than `least` the cause of a longer neighbour, in place; return whether any were.
 
-    Of short runs in a row it is every second one, so each pass at least halves their number.
+    Of consecutive short runs only every second one is changed, so each pass at least halves their number.
     """
     begins, ends = _edges(cause)
     length, number = ends - begins, np.arange(len(begins))
@@ -322,7 +337,7 @@ def _give_away(cause: Numbers, least: int) -> bool:
 
 
 def _filled(cause: Numbers) -> Numbers:
-    """Return the causes, where seconds that were not bad have the cause before them."""
+    """Return the causes, where good seconds within a segment have the cause of the second before them."""
     rows = np.where(cause != SecondCause.NONE, np.arange(len(cause)), 0)
     return np.asarray(cause[np.maximum.accumulate(rows)])
 
@@ -369,7 +384,10 @@ def _row(judged: _Judged, part: _Part) -> Row:
 
 
 def _when(judged: _Judged, part: _Part) -> tuple[int, int, CauseSpan | None]:
-    """Return when a part begins and ends, and when its cause does; where the cause changes, by the second."""
+    """Return begin and end of a part, and the span of its cause.
+
+    An edge between two causes is the edge of a second.
+    """
     drive, rows = judged.drive, part.rows
     begin = int(judged.seconds.begin_ns[part.first])
     end = int(judged.seconds.begin_ns[part.last]) + NS_PER_S
@@ -386,7 +404,7 @@ def _when(judged: _Judged, part: _Part) -> tuple[int, int, CauseSpan | None]:
 
 
 def _lost_s(judged: _Judged, rows: Numbers) -> float:
-    """Return the cost of the stretch: for each second the missing part of the typical rate."""
+    """Return the cost of a segment, s: the sum over its seconds of the missing share of the typical rate."""
     rows = rows[judged.by_rate[rows]]
     if not len(rows) or not judged.typical_bps > 0:
         return float("nan")
@@ -415,42 +433,45 @@ def _places(drive: DriveSeries, columns: dict[str, Array]) -> dict[str, Array]:
 
 
 _STEP_NS = NS_PER_S // 10
-"""A tenth of what seconds tell; on a link of 150 kbit/s it holds one packet or none. Not measured."""
+"""Step of the fine rate: a tenth of a second. On a link of 150 kbit/s it contains at most one packet. Not
+measured.
+"""
 _REACH = 15
-"""Steps to each side of an edge that are looked at: it may lie a second away, as whole seconds were judged,
-and beyond it some packets must show the rate."""
+"""Number of steps that are examined on each side of an edge: the edge may be a second away, because full
+seconds were judged, and the rate beyond it needs some packets.
+"""
 _LOWER = 0.5
-"""A rate that did not fall to half of it shows no edge: a bad one is below a fifth. Not measured."""
+"""The rate must fall below this share at an edge: a bad rate is below a fifth. Not measured."""
 _NEAR_NS = NS_PER_S
-"""A sign of a cause so far from the stretch still belongs to it: a reading is as old as its interval."""
+"""Maximum distance of evidence from a segment, ns: a reading is as old as its interval. Not measured."""
 _JOIN_NS = 2 * NS_PER_S
-"""Limits that are so far apart are one: as the seconds of a stretch."""
+"""Limits at most this far apart (ns) are merged, as are the seconds of a segment."""
 _LEVELS = (("rsrp_dbm", WEAK_RSRP_DBM), ("rscp_dbm", WEAK_RSCP_DBM), ("rssi_dbm", WEAK_RSSI_DBM))
 _QUALITIES = (("sinr_db", POOR_SINR_DB), ("rsrq_db", POOR_RSRQ_DB), ("ecio_db", POOR_ECIO_DB))
 _REGISTERED = (1, 5)
-"""<stat> of TS 27.007, 7.2: registered, at home or roaming."""
+"""Values of <stat> of TS 27.007, 7.2 when registered: at home (1) or roaming (5)."""
 
 
 class CauseSpan(NamedTuple):
-    """When a cause was there; NOT_A_TIME where nothing shows an edge."""
+    """Begin and end of a cause; NOT_A_TIME where no data show an edge."""
 
     begin_ns: int
     end_ns: int
     within_s: float
-    """What is known of the edges is known to so many seconds."""
+    """Uncertainty of the known edges, s."""
 
 
 def sharpened(fine: Steps | None, begin_ns: int, end_ns: int) -> tuple[int, int]:
-    """Return when the rate fell and rose, near the first and last whole second of a stretch.
+    """Return the times of the fall and the rise of the rate, near the first and last second of a segment.
 
-    Each is the instant that divides the three seconds around it best into two rates (least squares).
+    Each time is the best split of the three seconds around it into two constant rates (least squares).
 
     Parameters
     ----------
     fine : Steps or None
-        The rate, in steps of a tenth of a second at most; without it the seconds stay.
+        The rate, in steps of at most 0.1 s; without it the result is `begin_ns` and `end_ns`.
     begin_ns, end_ns : int
-        Of the first second and of the last one.
+        Begin of the first second and end of the last one.
     """
     if fine is None:
         return begin_ns, end_ns
@@ -473,19 +494,20 @@ def _step(fine: Steps, edge_ns: int, reach: int, *, falls: bool) -> int:
 
 
 def cause_span(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: int) -> CauseSpan | None:
-    """Return when the cause of a stretch was there; None where nothing that was recorded shows it.
+    """Return the time span of the cause of a segment; None if no recorded data show it.
 
-    Coverage, interference and the technology are those of the readings, and load is that of a cell that says
-    how busy it is: an edge is the middle between two readings. A handover is there from the last sign of the
-    old cell, or from when data stop, to the first sign of the new one. Server and TCP are limits of the
-    transfer; a server stops with the last data that it sends.
+    The spans of coverage, interference and technology come from radio readings, that of load from the cell
+    load that the modem reports. Their edges are the middle between two readings. A handover lasts from the
+    last evidence of the old cell, or from the last data, to the first evidence of the new one. The spans of
+    server and TCP come from limits of the transfer; the span of the server begins when its last data have
+    arrived.
 
     Parameters
     ----------
     drive : DriveSeries
     cause : SecondCause
     begin_ns, end_ns : int
-        Of the stretch.
+        Begin and end of the segment.
     """
     if cause in (SecondCause.COVERAGE, SecondCause.INTERFERENCE, SecondCause.LOAD, SecondCause.TECHNOLOGY):
         time_ns, state = _states(drive, cause, begin_ns, end_ns)
@@ -501,7 +523,7 @@ def cause_span(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: in
 
 
 def _states(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: int) -> tuple[Times, Mask]:
-    """Return the readings that decide whether the cause is there, and whether it is."""
+    """Return the times of the readings that show the cause, and whether each one does."""
     serving = drive.stays.serving
     time_ns = serving.time_ns
     near = (time_ns >= begin_ns - 2 * _HELD_NS) & (time_ns <= end_ns + 2 * _HELD_NS)
@@ -532,7 +554,7 @@ _HELD_NS = round(HOLD_S * NS_PER_S)
 
 
 def _runs_over(time_ns: Times, state: Mask, begin_ns: int, end_ns: int) -> CauseSpan | None:
-    """Return the runs of readings with the cause that lie over a stretch, from the first to the last."""
+    """Return the span of the runs of readings with the cause that overlap a segment."""
     if not len(time_ns):
         return None
     changes = np.flatnonzero(np.diff(state.astype(np.int8)) != 0) + 1
@@ -547,7 +569,10 @@ def _runs_over(time_ns: Times, state: Mask, begin_ns: int, end_ns: int) -> Cause
 
 
 def _middle(time_ns: Times, row: int) -> tuple[int, int]:
-    """Return the middle of a reading and the next one, and half the time between; none without either."""
+    """Return the middle between a reading and the next one, and half the time between them, ns.
+
+    The middle is NOT_A_TIME if one of the readings does not exist.
+    """
     if not 0 <= row < len(time_ns) - 1:
         return NOT_A_TIME, 0
     half = int(time_ns[row + 1] - time_ns[row]) // 2
@@ -567,7 +592,7 @@ def _changes(handovers: Table, begin_ns: int, end_ns: int) -> CauseSpan | None:
 
 
 def _held(limits: DriveLimits, cause: SecondCause, begin_ns: int, end_ns: int) -> CauseSpan | None:
-    """Return when limits of the cause held, over a stretch; pieces with little between are one."""
+    """Return the span in which limits of the cause held during a segment; close intervals are merged."""
     words = np.char.strip(np.char.add(np.char.add(limits.limit, " "), limits.part))
     if cause is SecondCause.SERVER:
         chosen = np.isin(words, SERVER_LIMITS) & limits.server_sends
@@ -586,7 +611,7 @@ def _held(limits: DriveLimits, cause: SecondCause, begin_ns: int, end_ns: int) -
 
 
 def _since_last_send(sends_ns: Times | None, span: CauseSpan) -> CauseSpan:
-    """Return the time since the server sent its last data: its limit begins when these have arrived."""
+    """Return the span from the arrival of the server's last data: the limit of the server begins then."""
     if sends_ns is None or not len(sends_ns):
         return span
     last_ns = int(sends_ns[max(int(np.searchsorted(sends_ns, span.begin_ns, side="right")) - 1, 0)])

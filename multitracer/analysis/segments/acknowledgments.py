@@ -1,4 +1,4 @@
-"""What the ACKs of a group show: duplicates, window updates, and ACKs of data that were not captured."""
+"""ACKs of a group: duplicate ACKs, window updates, and ACKs of data that were not captured."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Repeats:
-    """Plain segments without payload that repeat the ACK number before them."""
+    """Segments without payload, SYN, FIN and RST that repeat the ACK number before them."""
 
     duplicate: Array
     """Positions of duplicate ACKs (RFC 5681, section 2): same window, and data outstanding."""
     third: Array
-    """Positions of those that are the third in a row for one ACK number."""
+    """Positions of the duplicate ACKs that are the third in a row for one ACK number."""
     window_update: Array
-    """Positions of those that change the window."""
+    """Positions of the segments that change only the window (window updates)."""
     captured_twice: Array
-    """Positions of those that are the very packet before them, by IP id: no duplicate ACKs."""
+    """Positions of segments that are the same packet as the one before, by IP ID; these are not duplicate
+    ACKs.
+    """
 
 
 def repeated_acks(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage, ip_id: Array) -> Repeats:
@@ -38,7 +40,7 @@ def repeated_acks(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage, i
     Parameters
     ----------
     ip_id : ndarray of uint16, shape (n_segments,)
-        IPv4 identification of the capture's segments (by row); 0 says nothing.
+        IPv4 identification of the capture's segments, by row; 0 is ignored.
     """
     ack, window = group.ack, group.window
     same = np.zeros(len(group), dtype=bool)
@@ -67,7 +69,10 @@ def _continues(group: SegmentGroup, position: Array) -> Array:
 
 
 def _outstanding(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage, position: Array) -> Array:
-    """Return the ACK (index in `axis.acks`) that each position repeats if data beyond it is out; else -1."""
+    """Return the ACK (index in `axis.acks`) that each position repeats, or -1.
+
+    It is -1 if no data beyond the ACK are outstanding.
+    """
     direction = group.direction_of(position) ^ 1
     rows = group.rows[position]
     piece = axis.pieces.timeline.last_before(direction, rows)
@@ -80,7 +85,7 @@ def _outstanding(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage, po
 
 
 def _third(run: Array) -> Array:
-    """Return which is the third of its run, runs being equal numbers in a row."""
+    """Return which values are the third of their run; a run is a sequence of equal numbers."""
     starts = np.flatnonzero(np.diff(run, prepend=-1))
     ordinal = np.arange(len(run)) - np.repeat(starts, np.diff(np.append(starts, len(run))))
     return np.equal(ordinal, 2)
@@ -88,22 +93,22 @@ def _third(run: Array) -> Array:
 
 @dataclass(slots=True)
 class AckProgress:
-    """What was out when each advancing ACK of a group arrived."""
+    """The state when each advancing ACK of a group arrived."""
 
     direction: Array
     """The direction that it acknowledges."""
     piece: Array
-    """That direction's last piece before it, -1 without one."""
+    """Index of that direction's last data segment (`Pieces`) before it, -1 without one."""
     flight: Array
-    """Units outstanding just before it."""
+    """Sequence numbers outstanding just before it."""
     early: Array
-    """Which acknowledge units that the capture shows only later."""
+    """Whether it acknowledges data that the capture shows only later."""
     unseen: Array
-    """Which acknowledge units that the capture does not hold."""
+    """Whether it acknowledges data that the capture does not contain."""
 
 
 def progress(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> AckProgress:
-    """Return what each advancing ACK acknowledged."""
+    """Return what each advancing ACK acknowledged, and what was outstanding."""
     acks, pieces = axis.acks, axis.pieces
     direction = acks.direction[acks.advancing]
     value = acks.value[acks.advancing]
@@ -124,11 +129,13 @@ def progress(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> Ack
 
 
 def first_units(axis: SequenceAxis) -> Array:
-    """Return each direction's first unit as captured: before any ACK, what is beyond it is outstanding.
+    """Return the first captured sequence number of each direction, on the axis.
+
+    Before any ACK, everything from this number on is outstanding.
 
     Returns
     -------
-    ndarray of int64, units, shape (n_directions,)
+    ndarray of int64, shape (n_directions,)
     """
     first = axis.reference.copy()
     sends = np.flatnonzero(np.diff(axis.pieces.bounds))
@@ -137,7 +144,10 @@ def first_units(axis: SequenceAxis) -> Array:
 
 
 def _held(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> Array:
-    """Return the end of what the capture holds of each direction; of one it never saw, everything."""
+    """Return the highest captured end of each direction.
+
+    For a direction without segments it is the maximum, so that all its ACKs count as captured.
+    """
     held = axis.reference.copy()
     held[np.diff(group.bounds) == 0] = np.iinfo(np.int64).max
     sends = np.flatnonzero(np.diff(axis.pieces.bounds))
@@ -148,7 +158,7 @@ def _held(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> Array:
 def _over_holes(
     direction: Array, value: Array, coverage: Coverage, group: SegmentGroup, axis: SequenceAxis
 ) -> Array:
-    """Return which advancing ACKs cover for the first time a unit of a hole that was never filled."""
+    """Return which advancing ACKs are the first to cover a part of a hole that was never filled."""
     holes = coverage.holes
     if not len(holes.start):
         return np.zeros(len(value), dtype=bool)
@@ -164,12 +174,13 @@ def _over_holes(
 
 
 def max_flight(axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress) -> Array:
-    """Return the most units outstanding in each direction: highest end sent less highest ACK seen.
+    """Return the maximum outstanding data of each direction: highest end sent minus highest ACK seen.
 
     Returns
     -------
     ndarray of int64, units, shape (n_directions,)
-        0 and more.
+        ndarray of int64, bytes, shape (n_directions,)
+        At least 0. SYN and FIN count as one byte each.
     """
     most = np.zeros(len(axis.reference), dtype=np.int64)
     np.maximum.at(most, ack_progress.direction, ack_progress.flight)

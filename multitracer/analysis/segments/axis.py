@@ -1,8 +1,9 @@
-"""One number line for a group: every direction's sequence numbers, unwrapped, on a stretch of their own.
+"""One axis for a group: each direction's sequence numbers, unwrapped, in a range of their own.
 
-A segment that occupies sequence units is a *piece*, from its first unit to the unit after its last. An ACK
-lies on the stretch of the direction that it acknowledges. On such a line, cumulative maxima and searches run
-over all connections of a group at once. Source of the arithmetic: RFC 9293, section 3.4.
+In the code a *piece* is a segment that occupies sequence numbers; it reaches from its first number to the
+number after its last. A *unit* is one sequence number. An ACK lies in the range of the direction that it
+acknowledges. On such an axis, cumulative maxima and searches run over all connections of a group at once. The
+arithmetic follows RFC 9293, section 3.4.
 """
 
 from __future__ import annotations
@@ -21,31 +22,33 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _CLEARANCE = (1 << 32) + 2
-"""Units between two stretches: neither these touch, nor what a SACK may name, within 2 GiB of its ACK."""
+"""Gap between the ranges of two directions: larger than any distance of a SACK block from its ACK (2 GiB),
+so ranges never touch.
+"""
 
 
 @dataclass(slots=True)
 class Pieces:
-    """The segments of a group that occupy sequence units, direction after direction, in capture order."""
+    """The segments of a group that occupy sequence numbers, direction after direction, in capture order."""
 
     position: Array
     """Position in the group."""
     bounds: Array
     """Direction d has pieces bounds[d]:bounds[d + 1]."""
     start: Array
-    """First unit, on the axis."""
+    """First sequence number, on the axis."""
     end: Array
-    """Unit after the last, on the axis."""
+    """The number after the last one, on the axis."""
     timeline: Timeline
 
     def chosen(self, keep: Array, group: SegmentGroup) -> Pieces:
-        """Return the pieces that a mask keeps.
+        """Return the pieces that the mask selects.
 
         Parameters
         ----------
         keep : ndarray of bool, shape (n_pieces,)
         group : SegmentGroup
-            That of the pieces.
+            The group of the pieces.
         """
         position = self.position[keep]
         bounds = np.searchsorted(position, group.bounds)
@@ -59,15 +62,15 @@ class Acks:
 
     position: Array
     bounds: Array
-    """Direction d is acknowledged by bounds[d]:bounds[d + 1], which the other direction sent."""
+    """Direction d is acknowledged by the ACKs bounds[d]:bounds[d + 1], which the other direction sent."""
     value: Array
     """The ACK number, on the axis."""
     highest: Array
-    """The highest ACK number up to and with this one, on the axis."""
+    """The highest ACK number up to and including this one, on the axis."""
     timeline: Timeline
-    """By acknowledged direction."""
+    """The ACKs by acknowledged direction."""
     advancing: Array
-    """Those that acknowledge more than any before, or come first."""
+    """ACKs that acknowledge more than any ACK before, or are the first."""
 
     @property
     def direction(self) -> Array:
@@ -77,22 +80,26 @@ class Acks:
 
 @dataclass(slots=True)
 class SequenceAxis:
-    """The number line of a group."""
+    """The axis of sequence numbers of a group."""
 
     pieces: Pieces
     acks: Acks
     reference: Array
-    """Per direction: where its reference number lies on the axis."""
+    """For each direction the position of its reference number on the axis."""
     reference_seq: Array
-    """Per direction: the 32-bit reference number, that of its first piece where it has one."""
+    """For each direction its 32-bit reference number: the sequence number of its first piece, if there is
+    one.
+    """
     origin: Array
-    """Per direction: where its unit 0 lies, the SYN, else the lowest number that either side mentions."""
+    """For each direction the axis position of its relative number 0: the SYN, else the lowest number that
+    either side sent or acknowledged.
+    """
     lowest: Array
-    """Per direction: where its stretch begins, the lowest number that either side mentions."""
+    """For each direction the begin of its range: the lowest number that either side sent or acknowledged."""
 
 
 def lay_out(group: SegmentGroup) -> SequenceAxis:
-    """Return the pieces and the ACKs of a group on one number line."""
+    """Return the axis of a group with its pieces and ACKs."""
     position = np.flatnonzero(group.units)
     bounds = np.searchsorted(position, group.bounds)
     start = unwrapped(group.seq[position], bounds)
@@ -116,7 +123,7 @@ def _acks(value: Array, group: SegmentGroup, position: Array, bounds: Array) -> 
 
 
 def _changes_of_ack(group: SegmentGroup) -> tuple[Array, Array]:
-    """Return the positions whose ACK number is not the one before, by acknowledged direction."""
+    """Return the positions whose ACK number differs from the previous one, and their bounds."""
     changed = np.ones(len(group), dtype=bool)
     np.not_equal(group.ack[1:], group.ack[:-1], out=changed[1:])
     changed[group_starts(group.bounds)] = True
@@ -128,7 +135,7 @@ def _changes_of_ack(group: SegmentGroup) -> tuple[Array, Array]:
 
 
 def partners(items: Array, bounds: Array) -> tuple[Array, Array]:
-    """Return the items of each direction's partner in its place, and their bounds.
+    """Return the items with the two directions of each connection swapped, and their bounds.
 
     Parameters
     ----------
@@ -145,10 +152,10 @@ def partners(items: Array, bounds: Array) -> tuple[Array, Array]:
 
 
 def _anchor(value: Array, group: SegmentGroup, pieces: Pieces, position: Array, bounds: Array) -> Array:
-    """Shift ACK numbers, in place, onto the scale of the direction they acknowledge; return its reference.
+    """Convert ACK numbers, in place, to the axis of the direction they acknowledge; return its reference.
 
-    The first ACK lies within 2 GiB of the piece before it, else of the first piece; of the first segment
-    where there is no piece; it is itself the reference of a direction that was not captured at all.
+    The first ACK lies within 2 GiB of the piece before it, else of the first piece, else of the first
+    segment. A direction that was not captured at all has its first ACK as reference.
     """
     reference = np.zeros(group.directions, dtype=np.uint32)
     sends = np.flatnonzero(np.diff(group.bounds))
@@ -171,7 +178,7 @@ def _anchor(value: Array, group: SegmentGroup, pieces: Pieces, position: Array, 
 
 
 def _spread(pieces: Pieces, value: Array, ack_bounds: Array) -> tuple[Array, Array]:
-    """Move each direction, in place, to its own stretch; return where reference and lowest number lie."""
+    """Move each direction, in place, to its own range; return where reference and lowest number are."""
     zero = np.zeros(len(ack_bounds) - 1, dtype=np.int64)
     big = np.iinfo(np.int64).max
     lows = [zero, reduce_groups(np.minimum, pieces.start, pieces.bounds, empty=big)]
@@ -188,7 +195,7 @@ def _spread(pieces: Pieces, value: Array, ack_bounds: Array) -> tuple[Array, Arr
 
 
 def _origin(lowest: Array, group: SegmentGroup, pieces: Pieces) -> Array:
-    """Return the axis position of each direction's unit 0: its first SYN, else `lowest`."""
+    """Return the axis position of each direction's relative number 0: its first SYN, else `lowest`."""
     syn = group.special[has(group.flags[group.special], Flag.SYN)][::-1]
     syn = syn[group.units[syn] > 0]  # not with RST too
     origin = lowest.copy()

@@ -1,9 +1,9 @@
-"""The numbers of each direction by the native kernel, whose pass looks at each segment once.
+"""Statistics of each direction by the native kernel, which reads each segment once.
 
-It runs over a capture while it is read (`analysis/running.py`), or over the segments of connections that are
-known (`count`). What the kernel leaves to Python: connections with probes of one byte, of which only later
-segments tell what they were; those without times; and those with copies whose sender gives all packets one IP
-identification.
+The kernel processes a capture while it is read (`analysis/running.py`), or the segments of known connections
+(`count`). It leaves three kinds of connections to Python: those with probes of one byte, which only later
+segments identify; those without times; and those with packets captured twice whose sender gives all packets
+the same IP identification.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     Columns = dict[str, Array]
 
 _AT_ONCE = 1 << 13
-"""Connections that are counted together, each a kilobyte of the kernel's memory. Not measured."""
+"""Number of connections that are counted together; each needs a kilobyte in the kernel. Not measured."""
 _READS = (
     "time_ns", "seq", "ack", "payload_bytes", "flags", "window", "ip_id", "marks", "tsval", "tsecr",
 )  # fmt: skip
-"""Columns of SEGMENTS that the kernel reads, beside the flow."""
+"""Columns of SEGMENTS that the kernel reads, in addition to the flow."""
 _COUNTS = (
     "packets", "payload_bytes", "data_segments", "syn", "fin", "rst", "unique_bytes",
     "retransmitted_segments", "retransmitted_bytes", "partial_retransmissions", "out_of_order",
@@ -58,7 +58,7 @@ _COUNTS = (
     "triple_duplicate_acks", "window_updates", "max_flight_bytes", "missing_bytes", "acks_of_unseen",
     "acks_before_data", "rtt_count", "negative_rtts",
 )  # fmt: skip
-"""Columns of DIRECTIONS that are the kernel's as they are."""
+"""Columns of DIRECTIONS that the kernel fills directly."""
 
 
 def source_of(capture: CaptureTables, direction: Array) -> Columns:
@@ -70,26 +70,29 @@ def source_of(capture: CaptureTables, direction: Array) -> Columns:
 
 
 def syn_options_of(capture: CaptureTables) -> Columns:
-    """Return the columns of SYN_OPTIONS as the kernel reads them."""
+    """Return the columns of SYN_OPTIONS in the form that the kernel reads."""
     return {name: np.ascontiguousarray(column) for name, column in capture.syn_options.columns.items()}
 
 
 class Rare(NamedTuple):
-    """What the counts of a direction do not tell, but its segments; directions are those of the rows."""
+    """Data of directions that are computed from their segments only when they are needed.
+
+    Directions are numbered as the rows.
+    """
 
     stamped: Callable[[int], Stamped]
-    """Return the times and timestamps of its segments."""
+    """Return the times and timestamps of the direction's segments."""
     least_shift: Callable[[int], int]
-    """Return the least shift of its windows at which all that the other side sent fitted them."""
+    """Return the minimum window shift at which everything that the other side sent fits the windows."""
 
 
 def count(columns: Columns, acknowledged: Array, capture: CaptureTables, parts: Partition) -> Array | None:
-    """Write what the kernel counts of each direction into its row, in place.
+    """Write the kernel's counts of each direction into its row, in place.
 
     Parameters
     ----------
     columns : dict of str to ndarray, each of shape (n_directions,)
-        The columns of DIRECTIONS, as of `blank`.
+        The columns of DIRECTIONS, as returned by `blank`.
     acknowledged : ndarray of bool, shape (n_directions,)
         Whether the beginning of each direction was acknowledged.
     capture : CaptureTables
@@ -98,7 +101,7 @@ def count(columns: Columns, acknowledged: Array, capture: CaptureTables, parts: 
     Returns
     -------
     ndarray of int64, shape (n_left,), or None
-        Numbers, from 0, of the connections left to Python, whose rows mean nothing; None for all.
+        Numbers, from 0, of the connections left to Python, whose rows are not valid; None if all are left.
     """
     native = kernel()
     if native is None:
@@ -121,7 +124,7 @@ def count(columns: Columns, acknowledged: Array, capture: CaptureTables, parts: 
 def _passes(
     native: Kernel, capture: CaptureTables, parts: Partition
 ) -> Iterator[tuple[int, Columns, Columns]]:
-    """Yield the first of some connections, what was counted of their directions, and what else is known."""
+    """Yield the first connection, the counts of the directions and their other data, block by block."""
     from multitracer.analysis.parallel import in_parallel  # noqa: PLC0415  # a pass over a file needs none
 
     source, options = source_of(capture, parts.direction), syn_options_of(capture)
@@ -142,7 +145,7 @@ def _passes(
 
 
 def rare_of(capture: CaptureTables, parts: Partition, first: int) -> Rare:
-    """Return what the segments of connections from number `first` (from 0) on tell, which are all there."""
+    """Return the rare data of connections from number `first` (from 0) on; their segments are all there."""
 
     def stamped(direction: int) -> Stamped:
         begin, end = parts.bounds[2 * first + direction :][:2].tolist()
@@ -157,7 +160,7 @@ def rare_of(capture: CaptureTables, parts: Partition, first: int) -> Rare:
 
 
 def own_counted(columns: Columns, counted: Columns, sides: Columns) -> None:
-    """Make those columns of DIRECTIONS writable that the kernel's counts have values for."""
+    """Make the columns of DIRECTIONS writable for which the kernel has values."""
     own(columns, "first_ns", "last_ns")
     if any((sides[name] != NA).any() for name in OF_SYN):
         own(columns, *OF_SYN)
@@ -168,17 +171,17 @@ def own_counted(columns: Columns, counted: Columns, sides: Columns) -> None:
 
 
 def put_counted(rows: Columns, counted: Columns, sides: Columns, rare: Rare, resolution_ns: float) -> None:
-    """Write what the kernel counted of directions, and what follows from it, in place.
+    """Write the kernel's counts of directions, and the columns derived from them, in place.
 
     Parameters
     ----------
     rows : dict of str to ndarray, each of shape (n_directions,)
-        Columns of DIRECTIONS; those of `own_counted` can be written.
+        Columns of DIRECTIONS, made writable by `own_counted`.
     counted, sides : dict of str to ndarray, each of shape (n_directions,)
         The kernel's answer.
     rare : Rare
     resolution_ns : float
-        The tick of the capture's clock.
+        Resolution of the capture's clock, ns.
     """
     _put_announced(rows, counted, sides)
     for name in _COUNTS:
@@ -200,7 +203,7 @@ def put_counted(rows: Columns, counted: Columns, sides: Columns, rare: Rare, res
 
 
 def _put_announced(rows: Columns, counted: Columns, sides: Columns) -> None:
-    """Write what the options of each direction announce, in place."""
+    """Write the values that the options of each direction announce, in place."""
     if rows[OF_SYN[0]].flags.writeable:
         for name in OF_SYN:
             rows[name][:] = sides[name]

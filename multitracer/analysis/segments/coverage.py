@@ -1,9 +1,10 @@
-"""Which units of each piece were seen before: retransmissions, fills of holes, and the holes that remain.
+"""Which sequence numbers of each piece were seen before: retransmissions, filled holes, remaining holes.
 
-A piece that begins where the highest end so far lies is new. One that begins above it opens a hole. One
-that begins below it is *late*: what it carries outside the holes was seen before; what it carries inside one
-is new with the first late piece that does so. This gives tcptrace's byte ranges (rexmit.c) for all directions
-at once, without a list of ranges: only late pieces that touch a hole are compared with each other.
+A piece that begins at the highest end so far is new. A piece that begins above it opens a hole. A piece that
+begins below it is *late*: its numbers outside the holes were seen before, and its numbers inside a hole are
+new if no earlier late piece had them. The result equals the byte ranges of tcptrace (rexmit.c), for all
+directions at once and without a list of ranges: only late pieces that touch a hole are compared with each
+other.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _BELOW = -(1 << 62)
-"""Below every number on an axis: late pieces may lie anywhere before a direction's first."""
+"""A value below every number on an axis, since late pieces may lie before a direction's first number."""
 
 
 @dataclass(slots=True)
 class CoverageHoles:
-    """Stretches of units that are missing, ascending on the axis."""
+    """Ranges of missing sequence numbers, ascending on the axis."""
 
     start: Array
     end: Array
     after: Array
-    """The piece that begins at or behind the end of each, and so made it."""
+    """For each hole the piece that begins at or behind its end and so created it."""
 
     def chosen(self, keep: Array) -> CoverageHoles:
-        """Return the holes that a mask or positions choose.
+        """Return the selected holes.
 
         Parameters
         ----------
@@ -47,22 +48,22 @@ class CoverageHoles:
 
 @dataclass(slots=True)
 class Coverage:
-    """What each piece brought that was not there; a piece that is not late is wholly new."""
+    """The new part of each piece; a piece that is not late is completely new."""
 
     reach: Array
-    """Per piece: the highest end of its direction up to and with it, on the axis."""
+    """For each piece the highest end of its direction up to and including it, on the axis."""
     late: Array
     """Pieces that begin below the highest end before them."""
     new: Array
-    """Per late piece: units seen for the first time."""
+    """For each late piece the number of sequence numbers seen for the first time."""
     old_payload: Array
-    """Per late piece: payload bytes seen before."""
+    """For each late piece the payload bytes seen before."""
     holes: CoverageHoles
-    """What nothing filled, above the first piece of each direction."""
+    """The holes that were never filled, above the first piece of each direction."""
 
 
 def cover(pieces: Pieces, group: SegmentGroup) -> Coverage:
-    """Return which units of the pieces were new when they were captured."""
+    """Return which sequence numbers of the pieces were new when they were captured."""
     start, end = pieces.start, pieces.end
     reach = np.maximum.accumulate(end)
     moved = np.flatnonzero(start[1:] != reach[:-1]) + 1
@@ -84,18 +85,18 @@ def cover(pieces: Pieces, group: SegmentGroup) -> Coverage:
 
 @dataclass(slots=True)
 class _Fills:
-    """Who filled what: cell i of the holes that were touched reaches from edges[i] to edges[i + 1]."""
+    """Which piece filled which hole: cell i of the touched holes reaches from edges[i] to edges[i + 1]."""
 
     edges: Array
     owner: Array
-    """Per cell: the late piece that brought it; -1 where it is missing still, or lies in no hole."""
+    """For each cell the late piece that filled it; -1 if the cell is still missing or is not in a hole."""
     inside: Array
-    """Per cell: whether it lies in a hole."""
+    """For each cell whether it is in a hole."""
     touched: Array
     """The holes that have cells."""
 
     def owner_at(self, unit: Array) -> Array:
-        """Return the late piece that brought each unit, -1 for a unit that no late piece did."""
+        """Return the late piece that filled each sequence number; -1 if none did."""
         if not len(self.owner):
             return np.full(len(unit), -1)
         cell = np.searchsorted(self.edges, unit, side="right") - 1
@@ -103,7 +104,7 @@ class _Fills:
         return np.where(inside, self.owner[np.where(inside, cell, 0)], -1)
 
     def left_of(self, holes: CoverageHoles) -> CoverageHoles:
-        """Return what is left of the holes."""
+        """Return the remaining parts of the holes."""
         if not len(self.owner):
             return holes
         cells = np.flatnonzero(self.inside & (self.owner < 0))
@@ -117,7 +118,7 @@ class _Fills:
 
 
 def _fill(bottom: Array, top: Array, holes: CoverageHoles, new: Array) -> _Fills:
-    """Add to `new`, in place, what each late piece brought into holes."""
+    """Add the length of the holes that each late piece filled to `new`, in place."""
     first = np.searchsorted(holes.end, bottom, side="right")
     last = np.searchsorted(holes.start, top, side="left")
     fills = np.flatnonzero(first < last)
@@ -134,7 +135,7 @@ def _fill(bottom: Array, top: Array, holes: CoverageHoles, new: Array) -> _Fills
 
 
 def _touched(first: Array, last: Array, holes: int) -> Array:
-    """Return the holes within any of the spans first[i] to last[i] - 1."""
+    """Return the holes that are in any of the spans first[i] to last[i] - 1."""
     depth = np.zeros(holes + 1, dtype=np.int64)
     np.add.at(depth, first, 1)
     np.subtract.at(depth, last, 1)
@@ -142,7 +143,7 @@ def _touched(first: Array, last: Array, holes: int) -> Array:
 
 
 def _inside(edges: Array, start: Array, end: Array) -> Array:
-    """Return which cells between edges lie in a hole; holes do not overlap, but may touch."""
+    """Return which cells between edges are in a hole; holes do not overlap but may touch."""
     depth = np.zeros(len(edges), dtype=np.int64)
     np.add.at(depth, np.searchsorted(edges, start), 1)
     np.subtract.at(depth, np.searchsorted(edges, end), 1)
@@ -150,7 +151,7 @@ def _inside(edges: Array, start: Array, end: Array) -> Array:
 
 
 def _old_syn_and_fin(late: Array, before: Array, pieces: Pieces, group: SegmentGroup, fills: _Fills) -> Array:
-    """Return how many units of SYN and FIN each late piece repeats."""
+    """Return the number of repeated SYNs and FINs in each late piece."""
     flags = group.flags[pieces.position[late]]
     old = np.zeros(len(late), dtype=np.int64)
     syn, fin = np.flatnonzero(has(flags, Flag.SYN)), np.flatnonzero(has(flags, Flag.FIN))

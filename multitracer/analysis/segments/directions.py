@@ -1,8 +1,8 @@
-"""From what is known of segments to one row for each direction: the columns of DIRECTIONS.
+"""The columns of DIRECTIONS: one row for each direction, from the data of its segments.
 
-A capture may hold a million connections of one segment (a SYN flood, a scan). Therefore nothing is written
-where nothing was found: memory of zeros that no one has touched costs nothing, and a column without a known
-value is one number, repeated, until `own` makes room for the first.
+A capture may have a million connections of one segment (a SYN flood, a scan). Therefore values of 0 are not
+written: untouched zero pages cost no memory. A column without any known value is one repeated number until
+`own` allocates it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 _AT_ONCE_NS = NS_PER_MS
 VANTAGE_SHARE = 0.1
-"""Near an end of the path: at most this share of the round trip lies between it and the capture point."""
+"""Maximum share of the round trip between an endpoint and the capture point for a capture near that
+endpoint.
+"""
 _FROM_THE_OTHER_SIDE = np.array([each.opposite for each in Vantage], dtype=np.uint8)
 
 
@@ -50,7 +52,7 @@ def blank(directions: int) -> dict[str, Array]:
     Returns
     -------
     dict of str to ndarray, each of shape (directions,), dtype of its column
-        NA where the column can be NA, else 0. Those of NA are read-only.
+        NA where the column can be NA, else 0. Columns of NA are read-only.
     """
     shape = (directions,)
     return {
@@ -61,7 +63,7 @@ def blank(directions: int) -> dict[str, Array]:
 
 @cache
 def _missing() -> list[tuple[str, np.dtype[np.generic], bytes]]:
-    """Return each column with the bytes of its NA; without any if it cannot be NA."""
+    """Return each column with the bytes of its NA; empty bytes if the column cannot be NA."""
     columns = []
     for column in DIRECTIONS:
         is_time = column.unit.startswith("ns") and column.dtype == "int64"
@@ -73,14 +75,14 @@ def _missing() -> list[tuple[str, np.dtype[np.generic], bytes]]:
 
 
 def own(columns: dict[str, Array], *names: str) -> None:
-    """Make columns that can be written of those that are still one repeated number."""
+    """Make the named columns writable if they are still one repeated number."""
     for name in names:
         if not columns[name].flags.writeable:
             columns[name] = columns[name].copy()
 
 
 def put(column: Array, values: Array) -> None:
-    """Write into a column of zeros what is not 0."""
+    """Write the values that are not 0 into a column of zeros."""
     (there,) = values.nonzero()
     column[there] = values[there]
 
@@ -88,14 +90,15 @@ def put(column: Array, values: Array) -> None:
 def count_groups(
     columns: dict[str, Array], acknowledged: Array, capture: CaptureTables, parts: Partition
 ) -> Iterator[Examination]:
-    """Write the numbers of each direction, and whether its beginning was acknowledged, in place.
+    """Write the statistics of each direction, and whether its beginning was acknowledged, in place.
 
-    So the segments of a capture are counted, those that ended of a stream, and those that are folded.
+    This function is used for a capture, for the closed connections of a stream, and for aggregated
+    connections.
 
     Parameters
     ----------
     columns : dict of str to ndarray, each of shape (n_directions,)
-        The columns of DIRECTIONS, as of `blank` and `announce`.
+        The columns of DIRECTIONS, as returned by `blank` and filled by `announce`.
     acknowledged : ndarray of bool, shape (n_directions,)
     capture : CaptureTables
     parts : Partition
@@ -103,7 +106,7 @@ def count_groups(
     Yields
     ------
     Examination
-        What is known of the segments of some connections that were counted.
+        The results for the segments of a group of connections that were counted.
     """
     for group in groups(capture, parts):
         examination = examine(group, capture)
@@ -113,13 +116,13 @@ def count_groups(
 
 
 def summarise(examination: Examination, columns: dict[str, Array], capture: CaptureTables) -> None:
-    """Write the group's directions into their rows of `columns`, in place.
+    """Write the directions of the examined group into their rows of `columns`, in place.
 
     Parameters
     ----------
     examination : Examination
     columns : dict of str to ndarray, each of shape (n_directions,)
-        The columns of DIRECTIONS for all directions of the capture, as of `blank`.
+        The columns of DIRECTIONS for all directions of the capture, as returned by `blank`.
     capture : CaptureTables
     """
     first = examination.group.first_direction
@@ -157,7 +160,7 @@ def _sent(examination: Examination, rows: dict[str, Array], capture: CaptureTabl
 def _first_and_last(
     rows: dict[str, Array], name: str, capture: CaptureTables, captured: Array, bounds: Array
 ) -> None:
-    """Write the smallest and the largest time of the segments that carry one; a clock may go back."""
+    """Write the minimum and the maximum time of the segments that have one; clocks may step backwards."""
     time_ns = capture.segments["time_ns"]
     if any(file.without_time for file in capture.files):
         timed = np.flatnonzero(time_ns[captured] != NOT_A_TIME)
@@ -170,7 +173,7 @@ def _first_and_last(
 
 
 def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
-    """Count what was seen before, and the bytes left as unique."""
+    """Write the counts of retransmissions, and the remaining unique bytes."""
     group, coverage, pieces = examination.group, examination.coverage, examination.axis.pieces
     refused = np.setdiff1d(examination.probes, pieces.position, assume_unique=True)
     put(rows["unique_bytes"], rows["payload_bytes"] - group.count(refused))
@@ -193,7 +196,7 @@ def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
-    """Count probes without a byte as window probes or keep-alives, by the window."""
+    """Count probes without payload as window probes or keep-alives, depending on the window."""
     closed = (
         window_is_closed(examination.group, examination.empty_alive) if len(examination.closed) else np.False_
     )
@@ -203,7 +206,7 @@ def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _acknowledgments(examination: Examination, rows: dict[str, Array]) -> None:
-    """Count the direction's own ACKs and windows, and what was outstanding."""
+    """Write the counts of the direction's own ACKs and windows, and the outstanding data."""
     group, ack_progress, repeats = examination.group, examination.ack_progress, examination.repeats
     for name, position in (
         ("duplicate_acks", repeats.duplicate),
@@ -231,19 +234,19 @@ def _windows(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def put_windows(rows: dict[str, Array], largest: Array, of_syn: Array) -> None:
-    """Write the largest window; `largest` is scaled, that of a SYN never is."""
+    """Write the largest window; `largest` is scaled, the window of a SYN never is."""
     put(rows["max_window_bytes"], np.maximum(largest.astype(np.int64) << rows["window_shift"], of_syn))
 
 
 def _unfilled(examination: Examination, rows: dict[str, Array]) -> None:
-    """Sum the holes that were never filled."""
+    """Write the sum of the holes that were never filled."""
     holes = examination.coverage.holes
     owner = examination.group.direction_of(examination.axis.pieces.position[holes.after])
     np.add.at(rows["missing_bytes"], owner, holes.end - holes.start)
 
 
 def _round_trips(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
-    """Sum up the RTT samples; what is computed from several is no finer than the capture's clock."""
+    """Write the statistics of the RTT samples; most are rounded to the resolution of the clock."""
     time_ns = capture.segments["time_ns"]
     group, axis, samples = examination.group, examination.axis, examination.samples
     sent = time_ns[group.rows[axis.pieces.position[samples.piece]]]
@@ -269,19 +272,19 @@ def _round_trips(examination: Examination, rows: dict[str, Array], capture: Capt
 
 
 def round_to_clock(rows: dict[str, Array], there: Array, resolution_ns: float) -> None:
-    """Round what was computed from several RTTs to the tick of the capture's coarsest clock, in place."""
+    """Round values computed from several RTTs to the tick of the capture's coarsest clock, in place."""
     for name in ("rtt_mean_ns", "rtt_p50_ns", "rtt_p95_ns"):
         rows[name][there] = np.round(rows[name][there] / resolution_ns) * resolution_ns
 
 
 def resolution_ns_of(capture: CaptureTables) -> float:
-    """Return the tick of the coarsest clock among the capture's interfaces."""
+    """Return the tick of the coarsest clock among the capture's interfaces, ns."""
     ticks = (interface.resolution_ns for file in capture.files for interface in file.interfaces)
     return max(ticks, default=1.0)
 
 
 def _quantile(values: Array, first: Array, last: Array, share: float) -> Array:
-    """Return a quantile of each sorted stretch first..last, linear between the nearest ranks."""
+    """Return a quantile of each sorted range first..last, with linear interpolation between ranks."""
     place = (last - first) * share
     rank = np.floor(place).astype(np.int64)
     low, high = first + rank, np.minimum(first + rank + 1, last)
@@ -289,15 +292,16 @@ def _quantile(values: Array, first: Array, last: Array, share: float) -> Array:
 
 
 def put_vantage(rows: dict[str, Array]) -> None:
-    """Say where the capture point lies, by how the two directions' round trips share the path.
+    """Write the location of the capture point, from the two directions' shares of the round trip.
 
-    First their smallest; where these leave it open (a path that was empty at the start, as in one room), a
-    host answers within 1 ms, and its smallest counts against the median of the other's.
+    First the two minimum round trips are compared. If these do not decide (for example on a short path that
+    was idle at the start), a minimum within 1 ms counts as that of a host, and is compared with the median of
+    the other direction.
 
     Parameters
     ----------
     rows : dict of str to ndarray, each of shape (n_directions,)
-        Columns of DIRECTIONS, whole connections: round trips are read, `vantage` is written in place.
+        Columns of DIRECTIONS of complete connections: round trips are read, `vantage` is written in place.
     """
     forward, reverse = ([rows[name][side::2] for name in ("rtt_min_ns", "rtt_p50_ns")] for side in (0, 1))
     known = np.flatnonzero((rows["rtt_count"][0::2] > 0) & (rows["rtt_count"][1::2] > 0))
@@ -317,9 +321,9 @@ def put_vantage(rows: dict[str, Array]) -> None:
 
 
 def _vantage_by_stamps(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
-    """Say where the capture point lies of connections that have round trips of one direction at most.
+    """Write the location of the capture point of connections with round trips in at most one direction.
 
-    So it is where a capture began behind the handshake and data go one way only.
+    This happens if a capture began after the handshake and data go in one direction only.
     """
     group = examination.group
     for connection in without_vantage(rows).tolist():
@@ -330,13 +334,16 @@ def _vantage_by_stamps(examination: Examination, rows: dict[str, Array], capture
 
 
 def without_vantage(rows: dict[str, Array]) -> Array:
-    """Return the connections (from 0) of whose vantage only timestamps can tell."""
+    """Return the connections (from 0) whose capture point only timestamps can locate."""
     packets = rows["packets"].reshape(-1, 2).min(axis=1)
     return np.flatnonzero((rows["vantage"][0::2] == Vantage.UNKNOWN) & (packets >= FEWEST_STAMPS))
 
 
 def put_absent_round_trips(answered: Array, rows: dict[str, Array]) -> None:
-    """Say why a direction has no round-trip times; near its receiver its samples are that one's own delay."""
+    """Write why a direction has no round-trip times.
+
+    Near its receiver, the samples measure only the delay of that host.
+    """
     reason = np.where(answered, RoundTrips.NO_EXACT_ACK, RoundTrips.NO_ACK)
     reason = np.where(answered & (rows["first_ns"] == NOT_A_TIME), RoundTrips.NO_TIME, reason)
     reason = np.where(rows["rtt_count"] > 0, RoundTrips.MEASURED, reason)
@@ -345,7 +352,7 @@ def put_absent_round_trips(answered: Array, rows: dict[str, Array]) -> None:
 
 
 def beginning_acknowledged(examination: Examination) -> Array:
-    """Return which directions have their first unit acknowledged.
+    """Return the directions whose first sequence number was acknowledged.
 
     Returns
     -------
@@ -360,12 +367,12 @@ def beginning_acknowledged(examination: Examination) -> Array:
 
 
 def announce(columns: dict[str, Array], capture: CaptureTables, partition: Partition) -> None:
-    """Write what the options of each direction announce into `columns`, in place, all at once.
+    """Write the values that the options of each direction announce into `columns`, in place.
 
     Parameters
     ----------
     columns : dict of str to ndarray, each of shape (n_directions,)
-        The columns of DIRECTIONS for all directions of the capture, as of `blank`.
+        The columns of DIRECTIONS for all directions of the capture, as returned by `blank`.
     capture : CaptureTables
     partition : Partition
     """
@@ -392,7 +399,7 @@ def _syn_options(columns: dict[str, Array], options: Table, direction: Array) ->
 
 
 def _timestamps(columns: dict[str, Array], capture: CaptureTables, partition: Partition) -> None:
-    """Say who uses timestamps: by the SYNs, and by most of the segments where none was captured."""
+    """Write who uses timestamps: from the SYNs, or from the majority of segments if no SYN was captured."""
     flags, marks = capture.segments["flags"], capture.segments["marks"]
     syn = np.flatnonzero(flags & np.uint16(Flag.SYN))
     stamped = has(marks[syn], CaptureMark.HAS_TIMESTAMPS)
@@ -408,9 +415,9 @@ def _timestamps(columns: dict[str, Array], capture: CaptureTables, partition: Pa
 
 
 def is_dsack(blocks: Table, ack: Array) -> Array:
-    """Return which blocks would be D-SACKs as the first of their segment (RFC 2883, section 4).
+    """Return which blocks are D-SACKs if they are the first of their segment (RFC 2883, section 4).
 
-    That is: they begin below the cumulative ACK, or lie within the block that follows.
+    Such a block begins below the cumulative ACK, or lies within the block that follows.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
-"""The same packet captured twice: not a retransmission, distinguished by the IPv4 identification.
+"""Packets captured twice, which are not retransmissions, found by the IPv4 identification.
 
-tcptrace's trick: a copy that TCP sends again is a new IP packet with a new identification; a packet that
-passes two capture points, or one point twice, keeps it. An identification of 0 says nothing (RFC 6864 lets
-senders use it always), nor does one that a sender gives to every packet, nor IPv6, which has none.
+The method is that of tcptrace: a TCP retransmission is a new IP packet with a new identification, while a
+packet that passes two capture points, or one point twice, keeps its identification. An identification is
+ignored if it is 0 (RFC 6864 lets senders always use 0) or if a sender gives the same one to every packet.
+IPv6 has none.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ if TYPE_CHECKING:
 
 
 def captured_twice(pieces: Pieces, coverage: Coverage, group: SegmentGroup, ip_id: Array) -> Array:
-    """Return which late pieces are the very packet that last began at their first unit.
+    """Return which late pieces are the same packet as the last one with the same first sequence number.
 
     Parameters
     ----------
     pieces, coverage : Pieces, Coverage
-        Of `group`.
+        Pieces and coverage of `group`.
     group : SegmentGroup
     ip_id : ndarray of uint16, shape (n_segments,)
-        IPv4 identification of the capture's segments (by row); 0 says nothing.
+        IPv4 identification of the capture's segments, by row; 0 is ignored.
 
     Returns
     -------
     ndarray of bool, shape (n_late,)
-        Over `coverage.late`.
+        One value for each item of `coverage.late`.
     """
     late = coverage.late
     if not len(late):
@@ -53,7 +54,7 @@ def telling(group: SegmentGroup, ip_id: Array, position: Array) -> Array:
     ----------
     group : SegmentGroup
     ip_id : ndarray of uint16, shape (n_segments,)
-        IPv4 identification of the capture's segments (by row); 0 says nothing.
+        IPv4 identification of the capture's segments, by row; 0 is ignored.
     position : ndarray of int64, shape (n,)
         Positions in the group.
 
@@ -69,7 +70,7 @@ def telling(group: SegmentGroup, ip_id: Array, position: Array) -> Array:
 
 
 def _copy_before(pieces: Pieces, coverage: Coverage) -> Array:
-    """Return for each late piece the late one before it with the same start, else the one on time."""
+    """Return for each late piece the previous piece with the same start, a late one if there is one."""
     late, start = coverage.late, pieces.start[coverage.late]
     on_time = np.searchsorted(coverage.reach, start, side="right")
     earlier = np.minimum(on_time, len(coverage.reach) - 1)

@@ -1,10 +1,9 @@
-"""The one kernel: everything about the segments of a group of connections, computed step by step.
+"""The examination of the segments of a group of connections, step by step.
 
-Round-trip times by exact ACKs under Karn's rule, for all directions of a group at once.
-
-A segment (data, SYN, FIN) gives a sample when the first ACK that covers it ends exactly at its end, it was
-new as a whole, and nothing that begins below its end was sent between it and that ACK: neither itself again
-(Karn) nor a hole before it, which would have held the ACK back.
+Round-trip times come from exact ACKs with Karn's rule, for all directions of a group at once. A segment
+(data, SYN, FIN) gives a sample if three conditions hold: the first ACK that covers it ends exactly at its
+end; all of its data were new; and between the segment and that ACK, nothing was sent that begins below its
+end. Such a segment would be a retransmission (Karn's rule), or fill a hole that delayed the ACK.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ExactAcks:
-    """Pairs of a piece and the ACK (index in `axis.acks`) that ends at its end, in order of the ACK."""
+    """Pairs of a piece and the ACK (index in `axis.acks`) that ends at its end, sorted by ACK."""
 
     piece: Array
     ack: Array
@@ -48,12 +47,12 @@ class ExactAcks:
 def exact_acks(
     axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress, unsuitable: Array
 ) -> ExactAcks:
-    """Return the pairs that give a round-trip time.
+    """Return the pairs of piece and ACK that give a round-trip time.
 
     Parameters
     ----------
     unsuitable : ndarray of bool, shape (n_late,)
-        Late pieces that were not sent by TCP (captured twice) or may not be answered (probes).
+        Late pieces that give no sample: packets captured twice, and probes, which a receiver need not answer.
     """
     value = axis.acks.value[axis.acks.advancing]
     on_time, ack = _new_at_the_top(axis, coverage, ack_progress, value)
@@ -97,7 +96,7 @@ def _new_in_holes(
 def _undisturbed(
     piece: Array, last: Array, axis: SequenceAxis, coverage: Coverage, unsuitable: Array
 ) -> Array:
-    """Return the samples between whose piece and ACK nothing was sent that begins below the piece's end."""
+    """Return the samples without segments between piece and ACK that begin below the piece's end."""
     late = coverage.late[~unsuitable]
     first, behind = (places(late, each, "right") for each in (piece, last))
     kept = np.ones(len(piece), dtype=bool)
@@ -110,7 +109,10 @@ def _undisturbed(
 
 @dataclass(slots=True)
 class Examination:
-    """What is known of a group's segments; masks `*_late` run over `coverage.late`, others are positions."""
+    """Results for a group's segments.
+
+    Masks `*_late` have one value for each item of `coverage.late`; the other arrays are positions.
+    """
 
     group: SegmentGroup
     axis: SequenceAxis
@@ -119,22 +121,24 @@ class Examination:
     repeats: Repeats
     samples: ExactAcks
     closed: Array
-    """Offers a window of 0."""
+    """Positions of segments that advertise a window of 0."""
     probes: Array
-    """1-byte probes of a closed window."""
+    """Positions of 1-byte probes of a closed window."""
     empty_alive: Array
-    """Keep-alives and window probes without a byte."""
+    """Positions of keep-alives and window probes without payload."""
     alive_late: Array
-    """Keep-alives of one byte."""
+    """Mask of keep-alives of one byte."""
     twice_late: Array
-    """The same packet captured again."""
+    """Mask of packets captured twice."""
     repeats_late: Array
-    """Retransmissions: a unit was seen before; what was captured twice is among them."""
+    """Mask of retransmissions, which repeat at least one sequence number; it includes packets captured
+    twice.
+    """
     fills_late: Array
-    """Out of order: fills a hole, and every unit is new."""
+    """Mask of out-of-order pieces: they fill a hole, and all of their data are new."""
 
     def exact_pairs(self) -> tuple[Array, Array]:
-        """Return positions of segments, and of the ACKs that end at their ends.
+        """Return the positions of segments, and of the ACKs that end exactly at their ends.
 
         Returns
         -------
@@ -146,7 +150,7 @@ class Examination:
 
 
 def examine(group: SegmentGroup, capture: CaptureTables) -> Examination:
-    """Return what is known of a group's segments."""
+    """Return the results for a group's segments."""
     ip_id = capture.segments["ip_id"]
     axis = lay_out(group)
     closed = zero_windows(group)

@@ -1,9 +1,9 @@
-"""How fast the data of each direction got through, and why that is not known where it is not.
+"""Goodput of each direction, and the reason where it is not known.
 
-Goodput is new payload per time between the first and the last moment at which some got through: was
-acknowledged, or near the receiver arrived. What the first moment brought is not counted, since nobody knows
-when its time began. What was sent says nothing of it: a sender hands its first window to the network within a
-millisecond, on any link.
+Goodput is new payload divided by the time between the first and the last delivery. A delivery is an ACK of
+new payload or, if the capture was made near the receiver, the arrival of new payload. The payload of the
+first delivery is not counted, because the begin of its transfer is not known. Send times show nothing about
+goodput: on any link a sender passes its first window to the network within a millisecond.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ COLUMNS = ("goodput_bytes_per_s", "goodput_ns")
 
 
 class Moments(NamedTuple):
-    """Moments at which data got through, direction after direction, in capture order."""
+    """Deliveries of data, direction after direction, in capture order."""
 
     direction: Array
     position: Array
     new_bytes: Array
-    """What got through then; of the first moment of a direction it does not matter."""
+    """Payload bytes delivered at that moment; the value of a direction's first delivery is not used."""
 
 
 class DeliveryBounds(NamedTuple):
-    """The first and the last moment at which data of directions got through; int64, shape (n,)."""
+    """Times of the first and the last delivery of directions; int64, shape (n,)."""
 
     first_ns: Array
     last_ns: Array
     carried_bytes: Array
-    """What got through after the first."""
+    """Payload bytes delivered after the first delivery."""
 
 
 def put_goodput(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
-    """Write goodput, the time that it is of, and how it is known, into the rows of a group, in place.
+    """Write goodput, its time span, and how it was measured, into the rows of a group, in place.
 
     Parameters
     ----------
     examination : Examination
     rows : dict of str to ndarray, each of shape (n_directions_of_group,)
-        The group's part of the columns of DIRECTIONS.
+        The rows of the group in the columns of DIRECTIONS.
     capture : CaptureTables
     """
     sends = np.bincount(_senders(examination), minlength=examination.group.directions) > 0
@@ -68,7 +68,7 @@ def put_goodput(examination: Examination, rows: dict[str, Array], capture: Captu
 
 
 def moments_by(examination: Examination, by: GoodputBy) -> Moments:
-    """Return the moments at which data of each direction arrived, or were acknowledged."""
+    """Return the times and amounts of data of each direction that arrived, or were acknowledged."""
     return _arrivals(examination) if by is GoodputBy.ARRIVED else _acknowledged(examination)
 
 
@@ -83,12 +83,12 @@ def _arrivals(examination: Examination) -> Moments:
 
 
 def new_bytes(examination: Examination) -> Array:
-    """Return of each position the payload that was seen for the first time.
+    """Return the payload of each position that was seen for the first time.
 
     Returns
     -------
     ndarray of int32, bytes, shape (n_segments,)
-        0 and more, in the order of the group.
+        At least 0, in the order of the group.
     """
     coverage, pieces = examination.coverage, examination.axis.pieces
     new = examination.group.payload.copy()
@@ -98,7 +98,7 @@ def new_bytes(examination: Examination) -> Array:
 
 
 def _acknowledged(examination: Examination) -> Moments:
-    """Return the ACKs of payload seen for the first time; SYN and FIN, which are none, are cut off."""
+    """Return the ACKs of payload that was seen for the first time; SYN and FIN do not count."""
     acks = examination.axis.acks
     begin, end = _payload_range(examination)
     direction = acks.direction[acks.advancing]
@@ -111,7 +111,7 @@ def _acknowledged(examination: Examination) -> Moments:
 
 
 def _payload_range(examination: Examination) -> tuple[Array, Array]:
-    """Return where each direction's payload begins and ends on the axis; an empty range if it has none."""
+    """Return begin and end of each direction's payload on the axis; an empty range without payload."""
     group, pieces = examination.group, examination.axis.pieces
     carries = np.flatnonzero(group.payload[pieces.position] > 0)
     position, owner = pieces.position[carries], group.direction_of(pieces.position[carries])
@@ -123,7 +123,7 @@ def _payload_range(examination: Examination) -> tuple[Array, Array]:
 
 
 def _timed(moments: Moments, chosen: Array, examination: Examination, capture: CaptureTables) -> Moments:
-    """Return the moments of the chosen directions that carry a time."""
+    """Return the deliveries of the chosen directions that have a time."""
     time_ns = capture.segments["time_ns"][examination.group.rows[moments.position]]
     kept = chosen[moments.direction] & (time_ns != NOT_A_TIME)
     return Moments(*(column[kept] for column in moments))
@@ -144,7 +144,7 @@ def _put_rates(
 
 
 def put_rates(rows: dict[str, Array], there: Array, by: GoodputBy, delivered: DeliveryBounds) -> None:
-    """Write the goodput of directions through which something got, in place.
+    """Write the goodput of directions with deliveries, in place.
 
     Parameters
     ----------

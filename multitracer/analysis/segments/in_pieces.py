@@ -1,7 +1,7 @@
-"""TCP_SEGMENTS some rows at a time: with the native kernel, hardly anything made is as long as a connection.
+"""TCP_SEGMENTS in blocks of rows: almost no temporary array is as long as a connection.
 
-The kernel walks over each long connection twice (`native/core/src/pass/each.rs`), and keeps 12 bytes a
-segment of it. What it leaves to Python is what `compiled` leaves.
+The kernel passes over each long connection twice (`native/core/src/pass/each.rs`), and needs 12 bytes for
+each of its segments. It leaves the same connections to Python as `compiled`.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 LONG = 1 << 12
-"""Segments from which on the kernel gets a connection alone: to ask it takes as long as to look at some
-hundred segments with others. Not measured."""
+"""Minimum number of segments of a connection that the kernel processes alone: a call costs as much as some
+hundred segments. Not measured.
+"""
 NEVER = np.uint32(0xFFFFFFFF)
-"""The kernel's row of an answer that did not come."""
+"""The kernel's row number of a missing answer."""
 
 
 def pieces(
     capture: CaptureTables, parts: Partition, shift: Array, rows: int
 ) -> Iterator[tuple[Array, Table]]:
-    """Yield the segments of all connections of a partition, about so many rows at a time.
+    """Yield the segments of all connections of a partition in blocks of about `rows` rows.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def pieces(
     Yields
     ------
     connection : ndarray of int64, shape (n_rows,)
-        To which connection of the partition each row belongs, from 0.
+        Number of the connection in the partition, from 0, for each row.
     segments : Table
         The next rows of TCP_SEGMENTS, connection after connection.
     """
@@ -82,7 +83,7 @@ def _examined(connections: Connections, first: int, rows: int) -> Iterator[tuple
 def _alone(
     capture: CaptureTables, parts: Partition, connection: int, shift: Array, rows: int
 ) -> Iterator[tuple[Array, Table]]:
-    """Yield the segments of a long connection; of one that the kernel leaves to Python as of any other."""
+    """Yield the segments of a long connection in blocks; if the kernel leaves it to Python, as for others."""
     native = kernel()
     assert native is not None
     own = rows_in_order(parts, connection)
@@ -107,20 +108,24 @@ def rows_in_order(parts: Partition, connection: int) -> Array:
 
 
 class WalkedConnection(NamedTuple):
-    """All segments of a connection, by the kernel alone."""
+    """All segments of a connection, processed by the kernel alone."""
 
     segments: Table
-    """TCP_SEGMENTS; columns of SEGMENTS may be those of the capture, and cannot be written then."""
+    """TCP_SEGMENTS; columns may be shared with SEGMENTS of the capture, and are then read-only."""
     rows: Array
-    """Their rows in the capture: uint32, shape (n_segments,)."""
+    """Row in the capture of each segment: uint32, shape (n_segments,)."""
     answers: tuple[Array, Array]
-    """Rows in the capture of the exact ACK of each and of the first echo: `NEVER` without one, as `rows`."""
+    """Rows in the capture of the exact ACK of each segment and of its first timestamp echo; `NEVER`
+    without one.
+    """
 
 
 def walked(
     capture: CaptureTables, parts: Partition, connection: int, shift: Array
 ) -> WalkedConnection | None:
-    """Return the segments of a long connection that nobody SACKs; None of another, or without the kernel.
+    """Return the segments of a long connection without SACK blocks, processed by the kernel.
+
+    The result is None for a connection with SACK blocks, or without the kernel.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is outstanding after each segment, with and less what is SACKed (RFC 5681, 2018)."""
+"""Outstanding data after each segment, with and without the SACKed part (RFC 5681, 2018)."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class SackBlocks:
     """SACK blocks of a group, on the axis, connection after connection, each in capture order."""
 
     moment: Array
-    """Index of the segment, in that order, that carries it."""
+    """Index of the segment that carries the block, in that order."""
     direction: Array
-    """Which direction's bytes it reports."""
+    """The direction whose data the block reports."""
     left: Array
     right: Array
     dsack: Array
-    """Whether it is a D-SACK, which only the first of a segment can be."""
+    """Whether the block is a D-SACK; only the first block of a segment can be one."""
 
     def chosen(self, mask: Array) -> SackBlocks:
-        """Return the blocks that a mask keeps.
+        """Return the blocks that the mask selects.
 
         Parameters
         ----------
@@ -47,11 +47,11 @@ class SackBlocks:
 
 
 def outstanding(examination: Examination, order: Array, blocks: SackBlocks) -> tuple[Array, Array]:
-    """Return the units outstanding after each segment, and the same less what is SACKed.
+    """Return the outstanding sequence numbers after each segment, and the same minus those SACKed.
 
     Parameters
     ----------
-    examination : Findings
+    examination : Examination
     order : ndarray of int64, shape (n_segments,)
         Positions, connection after connection, each in capture order.
     blocks : SackBlocks
@@ -59,7 +59,8 @@ def outstanding(examination: Examination, order: Array, blocks: SackBlocks) -> t
     Returns
     -------
     tuple of two ndarrays of int64, shape (n_segments,), in that order
-        Of the segment's own direction if it occupies sequence units, else of the one that it acknowledges.
+        Data of the segment's own direction if it occupies sequence numbers, else of the direction that it
+        acknowledges.
     """
     group = examination.group
     moment_of = np.empty_like(order)
@@ -79,21 +80,21 @@ def outstanding(examination: Examination, order: Array, blocks: SackBlocks) -> t
 def less_sacked(
     examination: Examination, order: Array, blocks: SackBlocks, flight: Array, acknowledged: Sides
 ) -> Array:
-    """Return the units outstanding after each segment less what is SACKed.
+    """Return the outstanding sequence numbers after each segment minus those SACKed.
 
     Parameters
     ----------
     flight : ndarray of int64, shape (n_segments,)
-        What is outstanding.
+        Outstanding sequence numbers, including those SACKed.
     acknowledged : sequence of two ndarrays of int64, shape (n_segments,)
-        The highest ACK of both sides at each moment, on the axis; not used without blocks.
+        The highest ACK of both sides at each segment, on the axis; not used without blocks.
 
     Other parameters are those of `outstanding`.
 
     Returns
     -------
     ndarray of int64, shape (n_segments,)
-        Without blocks it is `flight`, and cannot be written.
+        Without blocks the result is `flight` itself, read-only.
     """
     if not len(blocks.left):
         same = flight.view()
@@ -105,22 +106,23 @@ def less_sacked(
 
 
 def _is_of_reverse(examination: Examination, order: Array) -> Array:
-    """Return whether it is the reverse direction of which each moment tells what is outstanding."""
+    """Return whether the outstanding data at each segment are those of the reverse direction."""
     group = examination.group
     is_reverse: Array = ((group.direction ^ (group.units == 0)) & 1).astype(bool).take(order)
     return is_reverse
 
 
 def _chosen(of_both: Sides, is_reverse: Array) -> Array:
-    """Return the value of the requested direction at each moment."""
+    """Return the value of the selected direction at each segment."""
     chosen: Array = np.where(is_reverse, of_both[1], of_both[0])
     return chosen
 
 
 def _highest_sent(examination: Examination, moment_of: Array) -> Array:
-    """Return each direction's highest end so far, at every moment; before any, where it begins.
+    """Return each direction's highest end sent so far, at every segment; before any, its lowest number.
 
-    Of all directions with one side, which share a line: each has a stretch of the axis above those before.
+    It is computed for all directions with one side at once: each has a range of the axis above those before
+    it.
     """
     pieces, firsts = examination.axis.pieces, first_units(examination.axis)
     side = np.repeat(np.arange(len(firsts)) & 1, np.diff(pieces.bounds))
@@ -128,14 +130,14 @@ def _highest_sent(examination: Examination, moment_of: Array) -> Array:
 
 
 def _highest_acknowledged(examination: Examination, moment_of: Array) -> Array:
-    """Return the highest ACK of each direction so far, at every moment; before any, less than `lowest`."""
+    """Return each direction's highest ACK so far, at every segment; less than `lowest` before any ACK."""
     acks = examination.axis.acks
     never = examination.axis.lowest - 1
     return _rising(examination, acks.direction & 1, moment_of[acks.position], acks.highest, never)
 
 
 def _rising(examination: Examination, side: Array, moment: Array, value: Array, least: Array) -> Array:
-    """Return both sides' values at every moment, each from `least` of its direction upwards."""
+    """Return the running maximum of both sides at every segment, each at least `least` of its direction."""
     highest = np.full((2, len(examination.group)), _NEVER)
     highest[side, moment] = value
     begins = examination.group.bounds[:-1:2]
@@ -144,10 +146,10 @@ def _rising(examination: Examination, side: Array, moment: Array, value: Array, 
 
 
 def _sacked(blocks: SackBlocks, acknowledged: Array) -> Array:
-    """Return how many units above the highest ACK are SACKed at each moment.
+    """Return the number of SACKed sequence numbers above the highest ACK at each segment.
 
-    A unit counts from the first block that reports it until the ACK passes it; a receiver that takes a
-    report back (reneging, RFC 2018, section 8) is not followed.
+    A sequence number counts from the first block that reports it until the ACK passes it. Reneging (RFC 2018,
+    section 8) is not modelled.
     """
     change = np.zeros(len(acknowledged) + 1, dtype=np.int64)
     real = np.flatnonzero(blocks.left < blocks.right)

@@ -1,13 +1,14 @@
-"""Zero-window probes and keep-alives: segments that look like retransmissions and are not.
+"""Zero-window probes and keep-alives, which look like retransmissions but are not.
 
 Rules of the file
 -----------------
 - A zero-window probe is a plain segment (no SYN, FIN, RST) of 1 payload byte, sent while the last window of
-  the other direction is 0 (RFC 9293, section 3.8.6.1). Its byte counts as sent only if the sender goes on
-  behind it, or never sends anything at or behind it again: else the receiver did not take it.
-- A keep-alive is a plain segment of 0 or 1 payload byte whose first unit is the last one sent, when
-  everything sent is acknowledged (RFC 9293, section 3.8.4). With the window closed, one of 0 bytes is how
-  Linux probes it.
+  the other direction is 0 (RFC 9293, section 3.8.6.1). Its byte counts as sent if the next data of the sender
+  begin behind it, or if the sender never sends data at or behind it again. Otherwise the receiver did not
+  accept the byte.
+- A keep-alive is a plain segment of 0 or 1 payload byte whose sequence number is that of the last byte sent,
+  while all data are acknowledged (RFC 9293, section 3.8.4). If the window is closed, such a segment of 0
+  bytes is a window probe of Linux.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def zero_windows(group: SegmentGroup) -> Array:
-    """Return the positions of plain segments that offer a window of 0.
+    """Return the positions of plain segments that advertise a window of 0.
 
     Returns
     -------
@@ -43,7 +44,7 @@ def window_probes(group: SegmentGroup, closed: Array) -> Array:
     ----------
     group : SegmentGroup
     closed : ndarray of int64, shape (n_closed,)
-        Positions that offer a window of 0, as of `zero_windows`.
+        Positions that advertise a window of 0, as returned by `zero_windows`.
 
     Returns
     -------
@@ -58,7 +59,7 @@ def window_probes(group: SegmentGroup, closed: Array) -> Array:
 
 
 def window_is_closed(group: SegmentGroup, position: Array) -> Array:
-    """Return whether the other direction's last segment before each position offers a window of 0.
+    """Return whether the other direction's last segment before each position advertises a window of 0.
 
     Parameters
     ----------
@@ -81,13 +82,13 @@ def window_is_closed(group: SegmentGroup, position: Array) -> Array:
 
 
 def without_refused(pieces: Pieces, probes: Array, group: SegmentGroup) -> Pieces:
-    """Return the pieces without repeated probes, and without those whose byte the receiver did not take.
+    """Return the pieces without repeated probes, and without probes whose byte was not accepted.
 
     Parameters
     ----------
     pieces : Pieces
     probes : ndarray of int64, shape (n_probes,)
-        Positions in the group, ascending, as of `window_probes`.
+        Positions in the group, ascending, as returned by `window_probes`.
     group : SegmentGroup
     """
     keep = np.ones(len(pieces.position), dtype=bool)
@@ -110,7 +111,7 @@ def keep_alives_with_byte(axis: SequenceAxis, coverage: Coverage, group: Segment
     Returns
     -------
     ndarray of bool, shape (n_late,)
-        Over `coverage.late`.
+        One value for each item of `coverage.late`.
     """
     late, position = coverage.late, axis.pieces.position[coverage.late]
     before = coverage.reach[late - 1]
@@ -122,7 +123,7 @@ def keep_alives_with_byte(axis: SequenceAxis, coverage: Coverage, group: Segment
 
 
 def _all_acknowledged(acks: Acks, group: SegmentGroup, position: Array, reach: Array) -> Array:
-    """Return whether the ACKs before each position cover `reach`, or its direction has none at all."""
+    """Return whether the ACKs before each position cover `reach`, or its direction has no ACK at all."""
     direction = group.direction_of(position)
     last = acks.timeline.last_before(direction, group.rows[position])
     unanswered = np.diff(acks.bounds)[direction] == 0
@@ -130,7 +131,7 @@ def _all_acknowledged(acks: Acks, group: SegmentGroup, position: Array, reach: A
 
 
 def empty_keep_alives(axis: SequenceAxis, coverage: Coverage, group: SegmentGroup) -> Array:
-    """Return the positions of keep-alives (or Linux window probes) that carry no byte.
+    """Return the positions of keep-alives (or Linux window probes) without payload.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Each segment under one word: the bits of `kind`, reduced so that each segment has exactly one class."""
+"""One class for each segment: the bits of `kind`, reduced to exactly one `SegmentClass`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SegmentClass(IntEnum):
-    """What a segment is; where several are true, the one that stands last here."""
+    """Class of a segment; if several apply, the one that is listed last here is used."""
 
     ACK = 0
     DUPLICATE_ACK = 1
@@ -31,12 +31,12 @@ class SegmentClass(IntEnum):
     KEEP_ALIVE = 8
     ZERO_WINDOW_PROBE = 9
     RETRANSMISSION = 10
-    """A unit of it was sent before, SYN and FIN included."""
+    """At least one of its sequence numbers was sent before, SYN and FIN included."""
     CAPTURE_DUPLICATE = 11
 
     @property
     def word(self) -> str:
-        """As files show it: `zero-window-probe`."""
+        """The name of the class in files, for example `zero-window-probe`."""
         return self.name.lower().replace("_", "-")
 
 
@@ -50,9 +50,9 @@ def classify(
     segments : Table or mapping of str to ndarray, each of shape (n_segments,)
         The columns flags, kind, reverse and payload_bytes of TCP_SEGMENTS.
     at_sender : tuple of bool, or of ndarray of bool, shape (n_segments,)
-        Whether the capture was made at the sender of the initiator's data, and of the responder's; of each
-        segment's connection where they are of several. There, what fills a hole of the capture was sent
-        before: nothing leaves a sender out of order.
+        Whether the capture was made at the sender of the initiator's data, and of the responder's; arrays if
+        the segments belong to several connections. At the sender, a segment that fills a hole is a
+        retransmission, because no segment leaves a sender out of order.
 
     Returns
     -------

@@ -1,10 +1,10 @@
 """The segments of connections with the results of the analysis for each: TCP_SEGMENTS.
 
-Where each segment lies and what is outstanding after it, the native kernel finds in one pass.
+The native kernel computes the axis position of each segment and the data outstanding after it in one pass.
 
-Round-trip times by the timestamps option (RFC 7323, section 4.1): an ACK that acknowledges new data and
-echoes a timestamp measures the first segment that carried it. Unlike an exact ACK it is not ambiguous after a
-retransmission: the echo says which copy was answered.
+Round-trip times from the timestamps option (RFC 7323, section 4.1): an ACK that acknowledges new data and
+echoes a timestamp measures the first segment with that timestamp. Unlike an exact ACK, this is not ambiguous
+after a retransmission: the echo identifies the transmission that was answered.
 """
 
 from __future__ import annotations
@@ -52,15 +52,16 @@ def placed(
     order : ndarray of int64, shape (n_segments,)
         Positions, connection after connection, each in capture order.
     shift : ndarray of int64, shape (n_directions,)
-        By how many bits the windows of each direction are scaled.
+        Window shift of each direction, in bits.
     with_acked : bool
-        Whether the highest ACK of both sides at each row is needed, too.
+        Whether the highest ACK of both sides at each row is also needed.
 
     Returns
     -------
     dict of str to ndarray, each of shape (n_segments,), or None
         reverse, seq_bytes, end_bytes, ack_bytes, window_bytes and flight_bytes; with `with_acked` also
-        acked_0 and acked_1, which are on the axis: less than a direction's `lowest` before any ACK of it.
+        acked_0 and acked_1. Those are axis positions; before any ACK of a direction they are less than its
+        `lowest`.
     """
     native = kernel()
     if native is None:
@@ -83,7 +84,7 @@ def _contiguous(*columns: Array) -> tuple[Array, ...]:
 
 
 def echoes(examination: Examination, capture: CaptureTables) -> tuple[Array, Array]:
-    """Return positions of segments, and of the first ACK that echoes each.
+    """Return the positions of segments, and of the first ACK that echoes the timestamp of each.
 
     A sample belongs to the first segment with its timestamp that occupies sequence units, and only if the
     ACK covers that segment.
@@ -110,17 +111,17 @@ def echoes(examination: Examination, capture: CaptureTables) -> tuple[Array, Arr
 
 
 def _firsts(stamp: Array, direction: Array) -> tuple[Array, Array]:
-    """Return each timestamp of each direction, ascending, and where it comes first."""
+    """Return the distinct timestamps of each direction, ascending, and the first index of each."""
     value, first = np.unique((direction << 32) + stamp, return_index=True)
     return value, first
 
 
 _MANY = 10_000
-"""Rows from which on it is worth looking whether they are in a row. Not measured."""
+"""Minimum number of rows for a check whether they are contiguous. Not measured."""
 
 
 class Connections:
-    """The segments of whole connections, examined; every column below is computed from it.
+    """The segments of complete connections, examined; all columns below are computed from it.
 
     Parameters
     ----------
@@ -143,21 +144,21 @@ class Connections:
 
     @cached_property
     def examination(self) -> Examination:
-        """What is known of the segments: some 70 bytes of each, of which hardly any are asked for twice."""
+        """The results for the segments, about 70 bytes for each; almost none of them are used twice."""
         return examine(self.group, self.capture)
 
     @cached_property
     def exact_pairs(self) -> tuple[Array, Array]:
-        """Positions of segments, and of the ACKs that end at their ends."""
+        """Positions of segments, and of the ACKs that end exactly at their ends."""
         return self.examination.exact_pairs()
 
     @cached_property
     def ack(self) -> Array:
-        """Where the ACK number of each segment lies, in the order of the group."""
+        """Axis position of each segment's ACK number, in the order of the group."""
         return _acks_on_axis(self.examination)
 
     def segments(self) -> Table:
-        """Return TCP_SEGMENTS, connection after connection; computed once, however many ask for it."""
+        """Return TCP_SEGMENTS, connection after connection; the table is computed once and cached."""
         return Table(TCP_SEGMENTS, dict(self._columns))
 
     @cached_property
@@ -173,7 +174,7 @@ class Connections:
         return columns | by_row
 
     def pieces(self, rows: int) -> Iterator[Table]:
-        """Yield `segments()` so many rows at a time: of a long connection the whole takes more memory."""
+        """Yield `segments()` in blocks of `rows` rows, which takes less memory than the complete table."""
         by_position, by_row = self._derived_columns()
         for begin in range(0, len(self.rows), rows):
             here = slice(begin, begin + rows)
@@ -183,7 +184,7 @@ class Connections:
             yield Table(TCP_SEGMENTS, columns)
 
     def _derived_columns(self) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return what the analysis says of each segment: columns in the order of the group, and of `rows`."""
+        """Return the derived columns of the segments, in the order of the group, and in that of `rows`."""
         in_order = {
             "new_bytes": new_bytes(self.examination),
             "kind": _kinds(
@@ -206,7 +207,7 @@ class Connections:
         return in_order, by_row | {"flight_sack_bytes": less}
 
     def _on_axis(self) -> dict[str, Array]:
-        """Return where each segment lies, in the order of the group."""
+        """Return the axis positions of the segments, in the order of the group."""
         group, origin = self.group, self.examination.axis.origin
         direction = group.direction
         start = _starts_on_axis(self.examination) - origin[direction]
@@ -250,7 +251,7 @@ class Connections:
 
     @cached_property
     def _own_blocks(self) -> tuple[Table, Array]:
-        """These connections' SACK blocks, and the index of their segment in `rows`, ascending."""
+        """The SACK blocks of these connections, and the index of their segment in `rows`, ascending."""
         place = np.argsort(self.rows, kind="stable") if len(self.bounds) > 2 else None
         rows = self.rows if place is None else self.rows[place]  # those of one connection ascend
         index, moment = sack_blocks_of(self.capture, rows)
@@ -270,14 +271,14 @@ class Connections:
 
 
 def scaled_windows(window: Array, flags: Array, shift: Array) -> Array:
-    """Return the windows in bytes; that of a SYN is never scaled (RFC 7323, 2.2).
+    """Return the windows in bytes; the window of a SYN is never scaled (RFC 7323, 2.2).
 
     Parameters
     ----------
     window, flags : ndarray of uint16, shape (n_segments,)
-        As in the header.
+        As in the TCP header.
     shift : ndarray of int64, shape (n_segments,)
-        That of the direction.
+        Window shift of the segment's direction.
 
     Returns
     -------
@@ -288,17 +289,17 @@ def scaled_windows(window: Array, flags: Array, shift: Array) -> Array:
 
 
 def answered_after(capture: CaptureTables, count: int, place: Array, sent: Array, answer: Array) -> Array:
-    """Return the time from segments to their answers.
+    """Return the time from each segment to its answer.
 
     Parameters
     ----------
     capture : CaptureTables
     count : int
-        Of all segments.
+        Number of all segments.
     place : ndarray of int64, shape (n_answered,)
-        Which of them were answered.
+        The segments with an answer.
     sent, answer : ndarray of int, shape (n_answered,)
-        Their rows in the capture, and those of their answers.
+        Rows in the capture of these segments, and of their answers.
 
     Returns
     -------
@@ -311,7 +312,7 @@ def answered_after(capture: CaptureTables, count: int, place: Array, sent: Array
 
 
 def outline(capture: CaptureTables, partition: Partition) -> dict[str, Array]:
-    """Return what the segments of all connections are, many connections at once.
+    """Return the basic columns of all segments of a capture.
 
     Returns
     -------
@@ -348,10 +349,12 @@ def _starts_on_axis(examination: Examination) -> Array:
 
 
 def rows_of(rows: Array, among: int, *, is_one: bool) -> Callable[[Array], Array]:
-    """Return what copies some rows of columns that have so many; rows in a row cost a tenth of others.
+    """Return a function that copies the given rows of a column of `among` rows.
 
-    Those that are of one connection ascend. All rows are not copied: what comes then is the column itself,
-    and cannot be written.
+    Contiguous rows are copied ten times as fast as others.
+
+    With `is_one` the rows belong to one connection and ascend. If they are all rows, the function does not
+    copy but returns the column itself, read-only.
     """
     first, count = int(rows[0]) if len(rows) else 0, len(rows)
     if count < _MANY or int(rows[-1]) - first != count - 1 or not (is_one or (np.diff(rows) == 1).all()):
@@ -367,7 +370,7 @@ def _unwritable(column: Array) -> Array:
 
 
 def _in_capture_order(group: SegmentGroup) -> Array:
-    """Return the positions connection after connection, each in capture order."""
+    """Return the positions, connection after connection, each in capture order."""
     key = group.rows.copy()
     span = int(key.max(initial=0)) + 1
     add_to_groups(key, (np.arange(group.directions) >> 1) * span, group.bounds)
@@ -375,7 +378,7 @@ def _in_capture_order(group: SegmentGroup) -> Array:
 
 
 def _acks_on_axis(examination: Examination) -> Array:
-    """Return where each segment's ACK number lies; any number for a segment without one."""
+    """Return the axis position of each segment's ACK number; undefined for a segment without ACK."""
     group, acks = examination.group, examination.axis.acks
     value, _ = partners(acks.value, acks.bounds)
     position, _ = partners(acks.position, acks.bounds)
@@ -383,7 +386,7 @@ def _acks_on_axis(examination: Examination) -> Array:
 
 
 def _kinds(examination: Examination, sacks: Array, dsacks: Array) -> Array:
-    """Return the bits of Kind; `sacks` and `dsacks` choose the positions of segments with such blocks."""
+    """Return the bits of SegmentKind; `sacks` and `dsacks` are the positions of segments with such blocks."""
     group, coverage, repeats = examination.group, examination.coverage, examination.repeats
     late = examination.axis.pieces.position[coverage.late]
     closed = window_is_closed(group, examination.empty_alive)
@@ -419,7 +422,7 @@ def _kinds(examination: Examination, sacks: Array, dsacks: Array) -> Array:
 
 
 def sack_blocks_of(capture: CaptureTables, rows: Array) -> tuple[Array, Array]:
-    """Return which SACK blocks of a capture some segments carry.
+    """Return the SACK blocks of a capture that the given segments carry.
 
     Parameters
     ----------
@@ -444,6 +447,6 @@ def sack_blocks_of(capture: CaptureTables, rows: Array) -> tuple[Array, Array]:
 
 
 def first_dsacks(blocks: Table, capture: CaptureTables) -> Array:
-    """Return which blocks are D-SACKs, which only the first of a segment can be: bool, shape (n_blocks,)."""
+    """Return which blocks are D-SACKs (only a segment's first block can be): bool, shape (n_blocks,)."""
     first: Array = np.diff(blocks["row"], prepend=-1) != 0
     return first & is_dsack(blocks, capture.segments["ack"])

@@ -1,9 +1,10 @@
-"""At which end of a connection a capture was made, by the spread of timestamps, without round trips.
+"""Location of the capture point at one endpoint of a connection, from the spread of timestamps.
 
-A host stamps a segment as it leaves (RFC 7323, TSval). At that host, the time of capture follows the stamp
-within a tick of its clock; at the other end, what queues add is between the two. So the direction that is
-in step with its own stamps, while the other one is not, leaves from here. Where both are in step (a path
-without any queue) or neither is (a capture between the two), this tells nothing.
+A host sets the timestamp of a segment when it sends it (TSval, RFC 7323). A capture at that host has capture
+times within a tick of the timestamps. At the other endpoint, queueing delay is added. So the capture was made
+at the sender of the direction whose capture times match its timestamps, if those of the other direction do
+not. If both match (a path without queues) or neither does (a capture in the middle of the path), the location
+remains unknown.
 """
 
 from __future__ import annotations
@@ -23,13 +24,20 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 FEWEST_STAMPS = 30
-"""Stamped segments of each direction, and ticks between the first and the last."""
+"""Minimum number of segments with timestamps in each direction, and of ticks between the first and the
+last.
+"""
 _WITHIN, _BEYOND = 1.1, 2.0
-"""Ticks from the 5th to the 95th percentile: in step, and not. A clock in step has 0.9 (it is uniform within
-a tick); of 26 recordings of known cause the local end had 0.5 to 0.96 at either end, and a path with a
-queue 1.5 to 370."""
+"""Spread in ticks, from the 5th to the 95th percentile: up to the first value times match, from the second
+on they do not.
+
+Uniform times within a tick have 0.9. In 26 recordings with known capture points, the local endpoint had 0.5
+to 0.96, and a path with a queue 1.5 to 370.
+"""
 _FINEST_TICK_NS = NS_PER_MS // 10
-"""Stamps in microseconds are as far from the capture's as the host is slow."""
+"""Minimum tick of a timestamp clock, ns: with microsecond ticks, the delay within the host itself exceeds
+a tick.
+"""
 
 
 Stamped = tuple["Array", "Array"]
@@ -37,7 +45,7 @@ Stamped = tuple["Array", "Array"]
 
 
 def stamps_of(rows: Array, capture: CaptureTables) -> Stamped:
-    """Return the times and the timestamps of those of some segments that have both.
+    """Return the times and the timestamps of the given segments that have both.
 
     Parameters
     ----------
@@ -52,12 +60,12 @@ def stamps_of(rows: Array, capture: CaptureTables) -> Stamped:
 
 
 def vantage_by_stamps(forward: Stamped, reverse: Stamped) -> Vantage:
-    """Return where a connection was captured, as its initiator's direction sees it.
+    """Return where a connection was captured, from the view of its initiator's direction.
 
     Parameters
     ----------
     forward, reverse : Stamped
-        Of the initiator's segments, and of those that came back.
+        Times and timestamps of the initiator's segments, and of the responder's.
     """
     ahead, back = _spread_ticks(*forward), _spread_ticks(*reverse)
     if ahead <= _WITHIN and back > _BEYOND:
@@ -68,7 +76,7 @@ def vantage_by_stamps(forward: Stamped, reverse: Stamped) -> Vantage:
 
 
 def _spread_ticks(time_ns: Array, stamp: Array) -> float:
-    """Return how far capture times stray from stamps, in ticks; NaN where too few are stamped."""
+    """Return the spread of capture times relative to timestamps, in ticks; NaN with too few timestamps."""
     if len(stamp) < FEWEST_STAMPS:
         return np.nan
     ticks = (stamp - stamp[0]).view(np.int32).astype(np.float64)

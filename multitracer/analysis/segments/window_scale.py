@@ -1,9 +1,10 @@
-"""By how many bits the windows of each direction are scaled, also where its SYN was not captured.
+"""Window scale of each direction in bits, also where its SYN was not captured.
 
-The scale is announced in SYNs alone (RFC 7323, section 2.2). Without it a window of 64 kB may be one of
-64 MB, and an unscaled one makes any transfer look as if its receiver held it back. But no TCP sends more
-than was offered: what the other side sent tells the least scale at which it fitted the windows that it had
-seen. It had seen what its timestamp echoes; without timestamps, at most what was captured before.
+Only SYNs announce the scale (RFC 7323, section 2.2). Without it, a window of 64 kB may be one of 64 MB, and
+an unscaled window makes any transfer look limited by its receiver. But no TCP sends more than the advertised
+window. So the data that the other side sent give a minimum scale, at which they fit into the windows that the
+sender had seen. The sender had seen the segment whose timestamp it echoes; without timestamps, at most what
+was captured before.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 LARGEST_SHIFT = 14
-"""A larger window scale counts as this (RFC 7323, section 2.3)."""
+"""Maximum window shift: a larger announced one counts as this (RFC 7323, section 2.3)."""
 FEWEST_DATA = 30
-"""Data segments that tell a scale; fewer have seldom filled a window."""
+"""Minimum number of data segments for an inferred scale; fewer seldom fill a window."""
 _AT_ONCE = 1 << 14
-"""Segments looked at together, so that a long transfer needs no more memory for this."""
+"""Number of segments that are examined together, to bound the memory for a long transfer."""
 
 
 def announced_shift(columns: dict[str, Array]) -> Array:
-    """Return by how many bits each direction's windows are scaled as announced (RFC 7323, section 2.2).
+    """Return the announced window shift of each direction (RFC 7323, section 2.2).
 
-    Scaling needs the option in both SYNs; where one of them was not captured, the other is believed.
+    Scaling requires the option in both SYNs; if only one SYN was captured, its option decides.
 
     Parameters
     ----------
@@ -53,13 +54,13 @@ def announced_shift(columns: dict[str, Array]) -> Array:
 
 
 def put_window_shift(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
-    """Write the shift of each direction of a group, and how it is known, into its rows, in place.
+    """Write the window shift of each direction of a group, and its source, into its rows, in place.
 
     Parameters
     ----------
     examination : Examination
     rows : dict of str to ndarray, each of shape (n_directions_of_group,)
-        The group's part of the columns of DIRECTIONS.
+        The rows of the group in the columns of DIRECTIONS.
     capture : CaptureTables
     """
     group = examination.group
@@ -72,7 +73,7 @@ def put_window_shift(examination: Examination, rows: dict[str, Array], capture: 
 
 
 def put_announced_shift(rows: dict[str, Array], has_options: Array) -> Array:
-    """Write the shifts that are announced, in place; return the directions that data may tell it of.
+    """Write the announced shifts, in place; return the directions whose shift can be inferred from data.
 
     Parameters
     ----------
@@ -97,16 +98,16 @@ def put_announced_shift(rows: dict[str, Array], has_options: Array) -> Array:
 
 
 def least_shift(group: SegmentGroup, pieces: Array, capture: CaptureTables, direction: int) -> int:
-    """Return the least shift of a direction's windows at which all that the other side sent fitted them.
+    """Return the minimum window shift of a direction at which the other side's data fit the windows.
 
     Parameters
     ----------
     group : SegmentGroup
     pieces : ndarray of int64, shape (n_pieces,)
-        Positions that occupy sequence units, ascending.
+        Positions of the segments that occupy sequence numbers, ascending.
     capture : CaptureTables
     direction : int
-        Of the group, from 0.
+        Number of the direction in the group, from 0.
     """
     offers = np.arange(group.bounds[direction], group.bounds[direction + 1], dtype=np.int32)
     offers = offers[has(group.flags[offers], Flag.ACK) & ~has(group.flags[offers], Flag.SYN)]
@@ -122,7 +123,7 @@ def least_shift(group: SegmentGroup, pieces: Array, capture: CaptureTables, dire
 
 
 def _most_times(sent: Array, offer: Array, group: SegmentGroup) -> float:
-    """Return how many times the unscaled window the farthest of some segments reached."""
+    """Return the maximum ratio of sent data to the unscaled window, at least 1."""
     known = np.flatnonzero(offer >= 0)
     sent, offer = sent[known], offer[known]
     window = group.window[offer].astype(np.int64)
@@ -132,7 +133,7 @@ def _most_times(sent: Array, offer: Array, group: SegmentGroup) -> float:
 
 
 class _Seen:
-    """Which of a direction's segments, `offers`, the other side had seen when it sent something."""
+    """The segments of a direction (`offers`) that the other side had seen when it sent a segment."""
 
     def __init__(self, offers: Array, rows: Array, capture: CaptureTables) -> None:
         self._offers, self._rows, self._segments = offers, rows, capture.segments

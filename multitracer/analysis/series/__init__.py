@@ -1,1 +1,1 @@
-"""What changes while a connection runs: RTT, RTO, throughput, and the labelled series that are exported."""
+"""Time series of a connection: RTT, RTO, throughput, and the labelled series that are exported."""

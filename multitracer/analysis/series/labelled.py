@@ -1,18 +1,17 @@
-"""The labelled series of a multi-layer trace (paper 004, section 4.5), each a table of its own.
+"""The labelled series of a multi-layer trace (paper 004, section 4.5), each one a table.
 
-The labels are those of docs/figures.md: `TcpSnd_*` is what the TCP sender's host saw or knew, `TcpRcv_*`
-what the receiver's saw. Sequence numbers are bytes of the sender's direction, unwrapped; its first unit (the
-SYN) is 0 in both groups. A series that a recording has no source for is absent, not empty.
+The labels are those of docs/figures.md. `TcpSnd_*` are data of the TCP sender's host, `TcpRcv_*` of the
+receiver's. Sequence numbers are bytes of the sender's direction, unwrapped; the SYN has number 0 in both
+groups. A series is absent, not empty, if the recording has no source for it.
 
-The labelled series of the data link: what a log of rlpdump shows of one direction (docs/figures.md).
-`RlpSnd_*` comes from the log of the side that sends the data, `RlpRcv_*` from that of the other side. Values
-are positions in the stream of user bytes that the link carries: PPP frames, with everything above them. An
-event stands at the position that the side had reached. A series that a log has nothing of is absent.
+Series of the data link come from a log of rlpdump, for one direction. `RlpSnd_*` is computed from the log of
+the side that sends the data, `RlpRcv_*` from the log of the other side. Values are positions in the stream of
+user bytes on the link (PPP frames with all their contents). The value of an event is the position that the
+side had reached at that time.
 
-The series of the radio and of the road: what a phone or modem measured, and how the receiver moved.
-`Radio_*` are readings of the serving cell, as the source wrote them: no value is repeated, filled in or made
-smooth. Where a log holds the same quantity from several commands, the series is that of the command which
-gave most values, because two commands need not mean the same by one name.
+Series of the radio and the route: `Radio_*` are readings of the serving cell, as the source wrote them; no
+value is repeated, interpolated or smoothed. If several commands of a log report the same quantity, the series
+has the values of the command with most values, because two commands may give one name different meanings.
 """
 
 from __future__ import annotations
@@ -41,7 +40,9 @@ _STATE = {
     "TcpSnd_rto": ("rto_ns", "ns", "retransmission timeout, back-off included"),
 }
 _FARTHEST_NS = 2.0**61
-"""73 years: so far from any time of this century there still is a time (they end in 2262)."""
+"""Maximum distance of a time from its origin, ns: 73 years, so that the result stays within the range of
+times (until 2262).
+"""
 _RECONSTRUCTED = {
     "TcpSnd_srtt_rfc6298": ("srtt_ns", "smoothed round-trip time"),
     "TcpSnd_rto_rfc6298": ("rto_ns", "retransmission timeout without back-off"),
@@ -49,16 +50,16 @@ _RECONSTRUCTED = {
 
 
 def packet_series(segments: Table, *, reverse: bool, at: Literal["Snd", "Rcv"]) -> dict[str, Table]:
-    """Return the series of one capture point: data, ack, and at the sender also flight and rwnd.
+    """Return the series of one capture point: data and ack, and at the sender also flight and rwnd.
 
     Parameters
     ----------
     segments : Table
         TCP_SEGMENTS of one connection.
     reverse : bool
-        Whose data: False the initiator's, True the responder's.
+        False: the initiator's data; True: the responder's.
     at : "Snd" or "Rcv"
-        Which end's capture this is.
+        Whether this is the capture of the sender or of the receiver.
 
     Returns
     -------
@@ -87,14 +88,15 @@ def packet_series(segments: Table, *, reverse: bool, at: Literal["Snd", "Rcv"]) 
 
 
 def receiver_series(receiver: Table, *, sender: Table | None, reverse: bool) -> dict[str, Table]:
-    """Return the series at the receiver, its numbers on the sender's scale.
+    """Return the series at the receiver, with sequence numbers relative to the sender's capture.
 
     Parameters
     ----------
     receiver, sender : Table
-        TCP_SEGMENTS of the same connection in both captures; without a sender's, the receiver's own scale.
+        TCP_SEGMENTS of the same connection in both captures; without that of the sender, numbers are relative
+        to the receiver's capture.
     reverse : bool
-        Whose data, in both captures.
+        False: the initiator's data; True: the responder's (in both captures).
     """
     series = packet_series(receiver, reverse=reverse, at="Rcv")
     shift = 0 if sender is None else _origin(receiver, reverse=reverse) - _origin(sender, reverse=reverse)
@@ -106,7 +108,7 @@ def receiver_series(receiver: Table, *, sender: Table | None, reverse: bool) -> 
 
 
 def _origin(segments: Table, *, reverse: bool) -> int:
-    """Return the number on the wire that is 0 on a direction's scale."""
+    """Return the 32-bit sequence number that has the relative number 0 in a direction."""
     own = np.flatnonzero(segments["reverse"] == reverse)
     if len(own):
         return int(segments["seq"][own[0]]) - int(segments["seq_bytes"][own[0]])
@@ -115,14 +117,14 @@ def _origin(segments: Table, *, reverse: bool) -> int:
 
 
 def rtt_series(samples: Table, *, reverse: bool) -> dict[str, Table]:
-    """Return TcpSnd_rtt, and SRTT and RTO as RFC 6298 gives them: reconstructed, and labelled so.
+    """Return TcpSnd_rtt, and SRTT and RTO computed by RFC 6298, which are labelled as reconstructed.
 
     Parameters
     ----------
     samples : Table
-        RTT_SAMPLES of one connection at its sender; exact ACKs are used, else timestamp echoes.
+        RTT_SAMPLES of one connection, captured at its sender; exact ACKs are used, else timestamp echoes.
     reverse : bool
-        Whose data.
+        False: the initiator's data; True: the responder's.
     """
     own = samples["reverse"] == reverse
     for provenance in (Provenance.EXACT_ACK, Provenance.TIMESTAMP):
@@ -146,16 +148,16 @@ def rtt_series(samples: Table, *, reverse: bool) -> dict[str, Table]:
 
 
 def state_series(state: Table, *, events: Table | None = None) -> dict[str, Table]:
-    """Return cwnd, ssthresh, SRTT and RTO of one sender as its kernel had them.
+    """Return cwnd, ssthresh, SRTT and RTO of one sender as its kernel reported them.
 
     Parameters
     ----------
     state : Table
-        JOINED_STATE of one sender, windows in bytes (`in_bytes`). tcp_probe's values stand at the segments
-        that brought them about; polled ones at the middle of their interval. tcp_probe's threshold is the
-        one the kernel would go back to now (tcp_current_ssthresh), never below three quarters of the window.
+        JOINED_STATE of one sender, windows in bytes (`in_bytes`). Values of tcp_probe have the time of the
+        segment that caused them, polled values the middle of their interval. The ssthresh of tcp_probe is
+        tcp_current_ssthresh of the kernel, which is at least three quarters of the window.
     events : Table, optional
-        JOINED_EVENTS of the same recording; with them what a timeout did stands at the timeout.
+        JOINED_EVENTS of the same recording; with them the effects of a timeout have the time of the timeout.
     """
     polled = state.take((state["method"] != ReadBy.TCP_PROBE) & (state["time_ns"] != NOT_A_TIME))
     both = Table.concatenate(JOINED_STATE, [polled, applied(state, events=events)])
@@ -176,7 +178,7 @@ def state_series(state: Table, *, events: Table | None = None) -> dict[str, Tabl
 def series_table(
     label: str, time_ns: Array, value: Array, *, unit: str = "bytes", doc: str, source: str = "packets"
 ) -> Table:
-    """Return SERIES in order of time; its provenance says what it shows. Points without time are dropped.
+    """Return SERIES sorted by time, described in its provenance; points without a time are dropped.
 
     Parameters
     ----------
@@ -192,16 +194,16 @@ def series_table(
 
 
 def in_link_time(series: Table, *, speed: float, origin_ns: int) -> Table:
-    """Return SERIES of a link that ran `speed` times as fast as a real one, as if it had not.
+    """Return SERIES in the time of the link, which ran `speed` times as fast as a real one.
 
     Parameters
     ----------
     series : Table
         SERIES in recorded time.
     speed : float
-        Link seconds in a recorded second.
+        Number of link seconds in a recorded second.
     origin_ns : int
-        The time that stays what it is, ns since 1970.
+        The time that does not change, ns since 1970.
     """
     if speed == 1:
         return series
@@ -212,9 +214,9 @@ def in_link_time(series: Table, *, speed: float, origin_ns: int) -> Table:
 
 
 def stretched(time_ns: Array, *, speed: float, origin_ns: int) -> Array:
-    """Return times `speed` times as far from `origin_ns`, to the ns for days.
+    """Return times whose distance from `origin_ns` is multiplied by `speed`; exact to 1 ns over days.
 
-    What a hostile log places centuries away stays within what a time can be.
+    The result is limited to the range of times, also for malicious logs with times centuries away.
 
     Parameters
     ----------
@@ -231,7 +233,7 @@ def stretched(time_ns: Array, *, speed: float, origin_ns: int) -> Array:
 _STOPS = ("xoff_received", "peer_busy")
 _GOES = ("xon_received", "peer_ready")
 _NEW = ("delivered", "stored")
-"""Fates of a frame whose user bytes the receiver did not have before."""
+"""Fates of a frame whose user bytes were new to the receiver."""
 
 
 def sender_link_series(frames: Table, events: Table) -> dict[str, Table]:
@@ -245,7 +247,8 @@ def sender_link_series(frames: Table, events: Table) -> dict[str, Table]:
     Returns
     -------
     dict of str to Table
-        SERIES by label; values in bytes of the sender's stream, of which a reset may flush a part.
+        SERIES by label; values are positions in the sender's stream, bytes. A reset may flush a part of the
+        stream.
     """
     data = frames["sent"] & (frames["payload_bytes"] > 0) & (frames["offset_bytes"] != NA)
     first, again = data & (frames["attempt"] == 1), data & (frames["attempt"] > 1)
@@ -277,8 +280,8 @@ def receiver_link_series(frames: Table, events: Table) -> dict[str, Table]:
     Returns
     -------
     dict of str to Table
-        SERIES by label. A receiver is not told positions: its values count the user bytes that were new, in
-        order of arrival, and lie below the sender's by what resets flushed.
+        SERIES by label. The receiver does not know stream positions. So its values count new user bytes in
+        order of arrival; they are smaller than the sender's by the bytes that resets flushed.
     """
     came = ~frames["sent"] & (frames["payload_bytes"] > 0)
     new = came & np.isin(frames["fate"], _NEW)
@@ -302,7 +305,7 @@ def receiver_link_series(frames: Table, events: Table) -> dict[str, Table]:
 
 
 class _Position:
-    """How far a side had come at any time."""
+    """The position that a side had reached at any time."""
 
     def __init__(self, time_ns: Array, position: Array) -> None:
         order = np.argsort(time_ns, kind="stable")
@@ -310,7 +313,7 @@ class _Position:
         self._position = np.concatenate([[0], np.maximum.accumulate(position[order])]).astype(np.int64)
 
     def at(self, time_ns: Array) -> Array:
-        """Return the highest position reached then or before."""
+        """Return the highest position reached at or before each time."""
         position: Array = self._position[np.searchsorted(self._time_ns, time_ns, side="right")]
         return position
 
@@ -319,7 +322,10 @@ _Series = dict[str, "tuple[Array, Array, str]"]
 
 
 def _requests(frames: Table, requests: Array, first: Array) -> tuple[Array, Array]:
-    """Return when frames were requested, and the first byte of each: the last one sent under that number."""
+    """Return when frames were requested, and the first byte of each requested frame.
+
+    The frame is the last one that was sent with the requested number.
+    """
     rows = np.flatnonzero(requests)
     value = np.full(len(rows), NA, dtype=np.int64)
     for number in np.unique(frames["n_r"][rows]):
@@ -349,7 +355,7 @@ def _events(
 
 
 def _episodes(names: Array) -> Array:
-    """Return the mask of the events that begin a reset, those left out that come while one goes on."""
+    """Return the mask of the events that begin a reset, without those during a reset."""
     rows = np.flatnonzero((names == "reset_started") | (names == "reset_done"))
     starts = names[rows] == "reset_started"
     begins = starts & ~np.concatenate([[False], starts[:-1]])
@@ -368,15 +374,15 @@ def _named(prefix: str, series: _Series) -> dict[str, Table]:
 
 _LEAST_GAP_NS = 5 * NS_PER_S  # the reason is that of `_MISSED`
 _MISSED = 5
-"""So many readings must be missing, and so much time without one must pass, before a line is broken.
+"""Number of missing readings after which a line is broken; a minimum time without readings must pass too.
 
-A logger that reads each second is late by one or two now and then (UCC drive tests: 1 to 3 s); not measured
-on others.
+Loggers with one reading a second are sometimes late by one or two seconds (UCC drive tests: 1 to 3 s); other
+logs were not measured.
 """
 
 
 class SeriesLabel(NamedTuple):
-    """The column that a series is made of, its unit, and what it shows."""
+    """The column that a series is computed from, its unit, and its description."""
 
     column: str
     unit: str
@@ -398,23 +404,23 @@ RADIO_SERIES = {
     "Radio_rate_down": SeriesLabel("downlink_bps", "bit/s", "throughput of the downlink that the logger saw"),
     "Radio_rate_up": SeriesLabel("uplink_bps", "bit/s", "throughput of the uplink that the logger saw"),
 }
-"""Label of each series of the table `radio`, and what it shows."""
+"""Label of each series of the table `radio`, with column, unit and description."""
 RATES = ("Radio_rate_down", "Radio_rate_up")
-"""Those of traffic."""
+"""The labels of traffic rates."""
 
 GPS_SPEED = "Gps_speed"
 GPS_POSITION = "Gps_position"
 
 
 def radio_series(radio: Table, *, source: str) -> dict[str, Table]:
-    """Return the series of a log of the radio: of the serving cell, for each quantity that has a value.
+    """Return the series of the serving cell in a radio log, one for each quantity that has a value.
 
     Parameters
     ----------
     radio : Table
         RADIO of one log.
     source : str
-        What the log is called; the command that gave the values is added.
+        Name of the log; the name of the command that reported the values is added.
 
     Returns
     -------
@@ -434,7 +440,7 @@ def radio_series(radio: Table, *, source: str) -> dict[str, Table]:
 
 
 def speed_series(position: Table, *, source: str) -> dict[str, Table]:
-    """Return Gps_speed of a log of positions, empty without a speed; the parameters are as above."""
+    """Return Gps_speed of a position log; empty without a speed. Parameters are those of `radio_series`."""
     rows = np.flatnonzero(np.isfinite(position["speed_mps"]) & (position["time_ns"] != NOT_A_TIME))
     if not len(rows):
         return {}
@@ -459,19 +465,19 @@ def _series(label: str, shown: SeriesLabel, rows: Table, column: str, source: st
 
 
 def known_values(values: Array) -> Array:
-    """Return which numbers of a column of RADIO are known; bool, shape (n,)."""
+    """Return which values of a column of RADIO are known; bool, shape (n,)."""
     return np.isfinite(values) if values.dtype.kind == "f" else values != NA
 
 
 def most_of_one_source(source: Array, known: Array) -> Array:
-    """Return the rows of the source with most values; of equal sources the first by name."""
+    """Return the rows of the source with most values; in a tie the first source by name."""
     rows = np.flatnonzero(known)
     names, number, counts = np.unique(source[rows], return_inverse=True, return_counts=True)
     return rows[number == counts.argmax()] if len(names) else rows
 
 
 def longest_joined_ns(time_ns: Times) -> int:
-    """Return how far apart two readings may be to be joined by a line.
+    """Return the maximum time between two readings that a line joins, ns.
 
     Parameters
     ----------

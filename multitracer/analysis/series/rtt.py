@@ -1,20 +1,21 @@
-"""Round-trip times of one connection, each with its provenance; stalls are kept.
+"""Round-trip times of one connection, each with its provenance; stalls are included.
 
-Three ways to a sample, which are never mixed:
+Samples come from three methods, which are never mixed:
 
 exact ACK
-    The first ACK that covers a segment ends at its end, and Karn's rule holds (see
-    `segments/exact_acks.py`). Silent about whatever was sent twice.
+    The first ACK that covers a segment ends at its end, and Karn's rule is satisfied (see
+    `segments/examination.py`). Retransmitted data give no sample.
 timestamp echo
     RFC 7323, section 4.1: an ACK of new data echoes the timestamp of the segment (see
-    `segments/timestamps.py`). It says which copy was answered, so it measures stalls and what follows a loss.
+    `segments/segment_rows.py`). The echo identifies the transmission that was answered, so this method also
+    measures stalls and recovery from losses.
 SACK
-    The first block of an ACK (not a D-SACK) ends at the segment's end, is the first to cover it, and the
-    segment was sent once: the block names the segment that triggered it (RFC 2018, section 4).
+    The first block of an ACK (not a D-SACK) ends at the segment's end and is the first to cover it, and the
+    segment was sent once. This block names the segment that triggered the ACK (RFC 2018, section 4).
 
-The retransmission timer that RFC 6298 gives, run over RTT samples of a capture.
-What comes out is *reconstructed*: a kernel smooths other samples (one per ACK, with its own clock) and bounds
-them otherwise. Where a log of the sender's own variables exists, that one counts.
+`reconstruct_rto` computes the retransmission timer of RFC 6298 from the RTT samples of a capture. The result
+is *reconstructed*: a kernel uses other samples (one per ACK, with its own clock) and other bounds. A log of
+the sender's own variables has priority if there is one.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Provenance(IntEnum):
-    """How a round-trip time was found."""
+    """The method of a round-trip time."""
 
     EXACT_ACK = 0
     TIMESTAMP = 1
@@ -67,7 +68,7 @@ def rtt_samples(connection: Connections) -> Table:
 
 
 def rtt_samples_of(walked: WalkedConnection) -> Table:
-    """Return RTT_SAMPLES of a connection that the kernel walked over: nobody SACKs its segments."""
+    """Return RTT_SAMPLES of a connection without SACK blocks that the kernel processed alone."""
     pairs = [_answered(walked, answer) for answer in walked.answers]
     row, answer_row = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
     time_ns = walked.segments["time_ns"]
@@ -84,7 +85,7 @@ def rtt_samples_of(walked: WalkedConnection) -> Table:
 
 
 def rtts_ns_of(walked: WalkedConnection, *, reverse: bool) -> Array:
-    """Return the round trips of one direction in `rtt_samples_of`, in no order; or NOT_A_TIME."""
+    """Return the RTTs of one direction in `rtt_samples_of`, ns, unsorted; some may be NOT_A_TIME."""
     time_ns = walked.segments["time_ns"]
     pairs = [_answered(walked, answer) for answer in walked.answers]
     ways = [walked.segments["reverse"][row] == reverse for row, _ in pairs]
@@ -93,13 +94,13 @@ def rtts_ns_of(walked: WalkedConnection, *, reverse: bool) -> Array:
 
 
 def _answered(walked: WalkedConnection, answer: Array) -> tuple[Array, Array]:
-    """Return the rows of segments that have an answer, and of those."""
+    """Return the rows of the segments that have an answer, and the rows of their answers."""
     row = np.flatnonzero(answer != NEVER)
     return row, places(walked.rows.astype(np.int64), answer[row].astype(np.int64))
 
 
 def _sacked_once(connection: Connections) -> tuple[Array, Array]:
-    """Return positions of segments and of the SACKs that name them."""
+    """Return the positions of segments, and of the SACKs that name them."""
     blocks = connection.blocks
     if not len(blocks.left) or not len(connection.examination.axis.pieces.position):
         none = np.empty(0, dtype=np.int64)  # a capture may begin behind all that is SACKed
@@ -111,7 +112,7 @@ def _sacked_once(connection: Connections) -> tuple[Array, Array]:
 
 
 def _named(connection: Connections, blocks: SackBlocks, first: Array, direction: int) -> tuple[Array, Array]:
-    """Return the pairs of one direction's segments."""
+    """Return the pairs of segment and SACK of one direction."""
     examination = connection.examination
     pieces, reach = examination.axis.pieces, examination.coverage.reach
     first = first[blocks.direction[first] == direction]
@@ -129,7 +130,7 @@ def _named(connection: Connections, blocks: SackBlocks, first: Array, direction:
 
 
 def _covers_first(blocks: SackBlocks, first: Array, direction: int) -> Array:
-    """Return which of the blocks `first` are the first to cover the unit before their right edge."""
+    """Return which of the blocks `first` are the first to cover the byte before their right edge."""
     mine = np.flatnonzero((blocks.direction == direction) & (blocks.left < blocks.right))
     left, right = blocks.left[mine], blocks.right[mine]
     edges = np.unique(np.concatenate([left, right]))
@@ -142,7 +143,7 @@ def _covers_first(blocks: SackBlocks, first: Array, direction: int) -> Array:
 
 
 def _first_copy(connection: Connections) -> Array:
-    """Return for each piece the first later piece that carries any of its units again."""
+    """Return for each piece the first later piece that repeats any of its sequence numbers."""
     examination = connection.examination
     pieces, reach = examination.axis.pieces, examination.coverage.reach
     late = examination.coverage.late[~examination.twice_late]
@@ -154,7 +155,7 @@ def _first_copy(connection: Connections) -> Array:
 
 
 def _acknowledged_before(connection: Connections, direction: int, answer: Array, end: Array) -> Array:
-    """Return whether an ACK before each answer covered `end` already."""
+    """Return whether an ACK before each answer already covered `end`."""
     acks = connection.examination.axis.acks
     if not len(acks.highest):
         return np.zeros(len(answer), dtype=bool)
@@ -166,10 +167,10 @@ def _acknowledged_before(connection: Connections, direction: int, answer: Array,
 
 @dataclass(frozen=True, slots=True)
 class RtoProfile:
-    """Bounds of a retransmission timer, in ns."""
+    """Bounds of a retransmission timer, ns."""
 
     granularity_ns: int
-    """G: a variation below it counts as it."""
+    """G: a variation below it counts as G."""
     minimum_ns: int
     maximum_ns: int
 
@@ -178,7 +179,7 @@ RFC_6298 = RtoProfile(granularity_ns=NS_PER_MS, minimum_ns=NS_PER_S, maximum_ns=
 """RFC 6298, sections 2.3 to 2.5."""
 
 LINUX = RtoProfile(granularity_ns=200 * NS_PER_MS, minimum_ns=200 * NS_PER_MS, maximum_ns=120 * NS_PER_S)
-"""Linux adds at least 200 ms to SRTT (TCP_RTO_MIN) and waits 120 s at most (TCP_RTO_MAX, net/tcp.h)."""
+"""Linux adds at least 200 ms to SRTT (TCP_RTO_MIN), and limits the RTO to 120 s (TCP_RTO_MAX, net/tcp.h)."""
 
 
 def reconstruct_rto(samples: Table, *, profile: RtoProfile = RFC_6298) -> Table:
@@ -187,8 +188,8 @@ def reconstruct_rto(samples: Table, *, profile: RtoProfile = RFC_6298) -> Table:
     Parameters
     ----------
     samples : Table
-        RTT_SAMPLES of one direction and one provenance, in order of their answers. Negative ones, which only
-        a clock that went back can give, are skipped.
+        RTT_SAMPLES of one direction and one provenance, in order of their answers. Negative samples are
+        skipped; they come from a clock that stepped backwards.
     profile : RtoProfile
 
     References
@@ -239,8 +240,8 @@ def timeouts_ns(rtt_ns: Array, bounds: Array, profile: RtoProfile) -> tuple[Arra
 def _averaged(values: Array, first: Array, bounds: Array, *, weight: float) -> Array:
     """Return the exponentially weighted average after each value, from `first` of its group on.
 
-    Each needs the one before it: so all runs of equal length are averaged side by side as if nothing came
-    before them, and what came before is added afterwards, run after run. A group begins a run.
+    Each average needs the one before it. So all runs of equal length are first averaged in parallel, as if
+    nothing came before them; then the earlier values are added, run after run. A group begins a run.
     """
     sizes = np.diff(bounds)[np.diff(bounds) > 0]
     length = int(np.sqrt(len(values) / max(len(sizes), 1))) + 1
@@ -260,7 +261,7 @@ def _averaged(values: Array, first: Array, bounds: Array, *, weight: float) -> A
 
 
 def _carried(own: list[float], first: dict[int, float], faded: float) -> list[float]:
-    """Return what the average was before each run: `first` where a group begins."""
+    """Return the average before each run: `first` where a group begins."""
     carried, last = [], 0.0
     for i, value in enumerate(own):
         last = first.get(i, last)

@@ -1,10 +1,11 @@
-"""Rates of one direction over time: goodput, throughput and wire rate, and how efficient the sender was.
+"""Rates of one direction over time: goodput, throughput and wire rate; efficiency of the sender.
 
-The series are moving averages, by default over the time of 16 segments at the mean rate (paper 002 used
-100 ms). A moving average changes when bytes enter the window and when they leave it, and nowhere else, so
-each series is exact as steps: nothing is sampled, and a stall shows as the zero that it is.
+The series are moving averages, by default over the time of 16 segments at the mean rate (paper 002 used 100
+ms). A moving average changes only when bytes enter or leave the window. So each series is exact as a step
+function: it is not sampled, and a stall appears as zero.
 
-A least-squares line through a series over an interval: its slope is a rate (paper 004, section 4.5).
+`trendline` fits a least-squares line to a series over an interval; its slope is a rate (paper 004, section
+4.5).
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 WINDOW_SEGMENTS = 16
-"""Data segments in a window of default length: enough that single segments make no steps. Not measured."""
+"""Number of data segments in a window of default length: enough to smooth single segments. Not measured."""
 LEAST_HEADERS_BYTES = 40
-"""IPv4 and TCP headers without options."""
+"""Minimum length of the IPv4 and TCP headers (without options), bytes."""
 
 
 def default_window_ns(segments: Table, *, reverse: bool) -> int:
@@ -40,14 +41,14 @@ def default_window_ns(segments: Table, *, reverse: bool) -> int:
 
 
 def goodput(segments: Table, *, reverse: bool, window_ns: int | None = None) -> Table:
-    """Return RATES of payload bytes seen for the first time: near the receiver, what arrived.
+    """Return RATES of the payload bytes that were seen for the first time; near the receiver, goodput.
 
     Parameters
     ----------
     segments : Table
         TCP_SEGMENTS of one connection.
     reverse : bool
-        Whose data: False the initiator's, True the responder's.
+        False: the initiator's data; True: the responder's.
     window_ns : int, optional
         Length of the moving window, > 0; `default_window_ns` if not given.
     """
@@ -56,9 +57,10 @@ def goodput(segments: Table, *, reverse: bool, window_ns: int | None = None) -> 
 
 
 def delivered(segments: Table, *, reverse: bool, window_ns: int | None = None) -> Table:
-    """Return RATES of payload bytes that ACKs and SACK blocks report for the first time, as they come in.
+    """Return RATES of the payload bytes that ACKs and SACK blocks report for the first time.
 
-    An ACK that closes a hole brings only what no block had reported; parameters as `goodput`.
+    An ACK that fills a hole counts only bytes that no SACK block had reported. Parameters are those of
+    `goodput`.
     """
     rows, new_bytes = _reported(segments, reverse=reverse)
     return _rate(segments, rows, new_bytes, window_ns, reverse=reverse)
@@ -72,14 +74,14 @@ def reported(segments: Table, *, reverse: bool) -> Table:
     segments : Table
         TCP_SEGMENTS of one connection.
     reverse : bool
-        Whose data: False the initiator's, True the responder's.
+        False: the initiator's data; True: the responder's.
     """
     rows, new_bytes = _reported(segments, reverse=reverse)
     return Table(DELIVERIES, {"time_ns": segments["time_ns"][rows], "new_bytes": new_bytes.astype(np.int64)})
 
 
 def _reported(segments: Table, *, reverse: bool) -> tuple[Array, Array]:
-    """Return the rows that report something, and how many bytes each reports for the first time."""
+    """Return the rows that report new bytes, and the number of bytes that each reports for the first time."""
     flags, no_ack = segments["flags"], segments["ack_bytes"] == NA
     rows = np.flatnonzero((segments["reverse"] != reverse) & ~no_ack & ((flags & Flag.RST) == 0))
     ack = np.maximum.accumulate(segments["ack_bytes"][rows]) if len(rows) else segments["ack_bytes"][rows]
@@ -100,7 +102,7 @@ def _payload_range(segments: Table, *, reverse: bool) -> tuple[int, int]:
 
 
 def throughput(segments: Table, *, reverse: bool, window_ns: int | None = None) -> Table:
-    """Return RATES of payload bytes, every copy counted; parameters as `goodput`."""
+    """Return RATES of payload bytes including retransmissions; parameters are those of `goodput`."""
     rows = _with_payload(segments, reverse=reverse)
     return _rate(segments, rows, segments["payload_bytes"][rows], window_ns, reverse=reverse)
 
@@ -108,13 +110,13 @@ def throughput(segments: Table, *, reverse: bool, window_ns: int | None = None) 
 def wire_rate(
     segments: Table, *, reverse: bool, window_ns: int | None = None, headers_bytes: int = LEAST_HEADERS_BYTES
 ) -> Table:
-    """Return RATES of everything the direction put on the wire: all segments with their headers.
+    """Return RATES of all bytes of the direction: all segments with their headers.
 
     Parameters
     ----------
     headers_bytes : int
-        Header bytes of each segment; link headers and options are not in the table, so the default is the
-        least that IPv4 and TCP need. Other parameters as `goodput`.
+        Header bytes of each segment. The table has no link headers and options, so the default is the minimum
+        of IPv4 and TCP. Other parameters are those of `goodput`.
     """
     rows = np.flatnonzero(segments["reverse"] == reverse)
     carried = segments["payload_bytes"][rows] + headers_bytes
@@ -122,9 +124,9 @@ def wire_rate(
 
 
 def efficiency_sent(directions: Table) -> Array:
-    """Return for each direction the bytes sent once over the bytes sent; NaN where none were sent.
+    """Return for each direction the unique bytes divided by the bytes sent; NaN where none were sent.
 
-    This is what a sender's trace can say of efficiency (paper 000); 1 is ideal.
+    This is the efficiency that can be computed from a sender's trace (paper 000); 1 is ideal.
 
     Returns
     -------
@@ -161,7 +163,7 @@ def _rate(segments: Table, rows: Array, carried: Array, window_ns: int | None, *
 
 @dataclass(frozen=True, slots=True)
 class Trendline:
-    """The line value = at_begin + slope_per_s (t - begin)."""
+    """A line: value = at_begin + slope_per_s * (time - begin)."""
 
     begin_ns: int
     """First point used, ns since 1970."""
@@ -170,13 +172,13 @@ class Trendline:
     slope_per_s: float
     """Units of the series per second; bytes per second for a sequence series."""
     at_begin: float
-    """The line's value at `begin_ns`."""
+    """Value of the line at `begin_ns`."""
     r_squared: float
-    """Share of the series' variance that the line explains; NaN for a constant series."""
+    """Share of the variance of the series that the line explains; NaN for a constant series."""
     points: int
 
     def at(self, time_ns: int) -> float:
-        """Return the line's value at a time."""
+        """Return the value of the line at a time."""
         return self.at_begin + self.slope_per_s * (time_ns - self.begin_ns) / NS_PER_S
 
 
@@ -195,7 +197,7 @@ def trendline(
     Raises
     ------
     InputError
-        If fewer than two different times lie in the interval: no line is determined.
+        If the interval has fewer than two different times: they do not determine a line.
     """
     chosen = np.ones(len(time_ns), dtype=bool)
     if begin_ns is not None:
@@ -212,7 +214,7 @@ def trendline(
 
 
 def _least_squares(x: Array, y: Array) -> tuple[float, float, float]:
-    """Return slope, value at 0 and share of variance; centred sums keep the digits of large values."""
+    """Return slope, value at 0 and explained share of variance; sums are centred for precision."""
     dx, dy = x - x.mean(), y - y.mean()
     slope = float(dx @ dy / (dx @ dx))
     total = float(dy @ dy)

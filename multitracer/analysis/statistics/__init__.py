@@ -1,4 +1,4 @@
-"""What a statement about two series rests on: bins, entropies, pairs at a lag, surrogates, stationarity.
+"""Statistics of two series: bins, entropies, pairs at a lag, surrogates, test for stationarity.
 
-Arrays in, arrays out. `mutual_information.py`, one floor above, puts them together.
+Arrays in, arrays out. `analysis/correlation.py`, in the layer above, combines them.
 """

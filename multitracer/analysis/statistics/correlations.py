@@ -1,16 +1,15 @@
-"""Correlations that stand beside mutual information: of ranks, and of distances.
+"""Rank correlation, distance correlation, and mutual information from nearest neighbours.
 
-Mutual information from nearest neighbours, without bins: Kraskov, Stögbauer and Grassberger (2004).
+Nearest neighbours need no bins: Kraskov, Stögbauer and Grassberger (2004).
 
-dcor, which numba compiles: once for each machine and user, and so that two programs at once spoil nothing.
-As dcor asks for it, numba keeps what it compiled beside dcor's files. Two programs that do so at the same
-time leave a cache that neither can load, for good; and two functions that nothing here calls are compiled and
-kept again by each program, since their keys are drawn at random: seconds and a megabyte each time. So
+dcor compiles with numba. By default, numba caches the compiled code beside dcor's files. Two programs that
+compile at the same time leave a cache that can never be loaded; and two unused functions are compiled and
+cached again by each program, since their keys are random (seconds and a megabyte each time). Therefore:
 
-- what is compiled goes into a folder of its own, and is given its name when it is whole; a program that finds
-  that name writes nothing into it,
-- and such a program lets numba compile what is left without optimising, which takes a fifth of the time, and
-  changes nothing that is called.
+- compiled code goes into a separate folder, which gets its final name when it is complete; a program that
+  finds this name writes nothing into the folder;
+- such a program lets numba compile the remaining functions without optimisation, which takes a fifth of the
+  time and does not affect the functions in use.
 """
 
 from __future__ import annotations
@@ -45,16 +44,16 @@ if find_spec("dcor") is None:  # it is imported when it is called: that takes lo
 
 
 def rank_correlation(x: Array, y: Array) -> float:
-    """Return Spearman's correlation of the points that both series have, NaN if one does not vary."""
+    """Return Spearman's correlation of the points that both series have; NaN if a series is constant."""
     pair = _varying_pair(x, y)
     return float("nan") if pair is None else float(spearmanr(*pair).statistic)
 
 
 def correlation_of_distances(x: Array, y: Array) -> float:
-    """Return the distance correlation of the points that both series have, NaN if one does not vary.
+    """Return the distance correlation of the points that both series have; NaN if a series is constant.
 
-    Szekely, Rizzo and Bakirov (2007), Annals of Statistics 35: 0 only for independent series, however they
-    depend. In time n log n (Huo and Szekely 2016).
+    Szekely, Rizzo and Bakirov (2007), Annals of Statistics 35: it is 0 only for independent series, for any
+    kind of dependence. The algorithm takes time n log n (Huo and Szekely 2016).
     """
     pair = _varying_pair(x, y)
     return float("nan") if pair is None else float(distance_correlation()(*pair))
@@ -67,16 +66,16 @@ def _varying_pair(x: Array, y: Array) -> tuple[Array, Array] | None:
 
 
 _NEIGHBOURS = 3
-"""Kraskov, Stögbauer and Grassberger advise 2 to 4."""
+"""Number of neighbours; Kraskov, Stögbauer and Grassberger recommend 2 to 4."""
 
 
 def information_of_neighbours(x: Array, y: Array) -> float:
-    """Return the mutual information of two series, nats, by their first algorithm; never below 0.
+    """Return the mutual information of two series in nats, at least 0 (first KSG algorithm).
 
     Parameters
     ----------
     x, y : ndarray of float64, shape (n_points,)
-        Without gaps. Equal values are pulled apart by noise of 1e-10 of their size, whose seed is fixed.
+        Without gaps. Noise of 1e-10 of their size (fixed seed) separates equal values.
     """
     information = mutual_info_regression(
         x[:, None], y, discrete_features=False, n_neighbors=_NEIGHBOURS, random_state=0
@@ -87,7 +86,8 @@ def information_of_neighbours(x: Array, y: Array) -> float:
 def linfoot(information: Array) -> Array:
     """Return Linfoot's informational correlation, sqrt(1 - exp(-2 I)), 0 to 1.
 
-    Linfoot (1957), Information and Control 1. Of two normal series it is the size of their correlation.
+    Linfoot (1957), Information and Control 1. For two normal series it equals the absolute value of their
+    correlation.
     """
     value: Array = np.sqrt(-np.expm1(-2 * np.asarray(information)))
     return value
@@ -98,7 +98,7 @@ _MODE = 0o700  # of a folder that only the user can write to or read
 
 @once
 def distance_correlation() -> Correlation:
-    """Return dcor's function; the first time on a machine it is compiled, in half a minute."""
+    """Return dcor's function; at its first use on a machine it is compiled, which takes half a minute."""
     if "dcor" not in sys.modules:
         kept = _folder()
         if kept is not None and _is_own(kept):
@@ -110,7 +110,10 @@ def distance_correlation() -> Correlation:
 
 
 def _compile_into(kept: Path | None) -> None:
-    """Compile in a new folder, and give it its name if nobody was faster and the disk allows it."""
+    """Compile in a new folder, and rename it to its final name.
+
+    It is not renamed if another program has created that name before, or if the disk does not allow it.
+    """
     with _new_folder(kept) as made:
         _imported(NUMBA_CACHE_DIR=str(made))
         some = np.arange(9.0)
@@ -122,7 +125,10 @@ def _compile_into(kept: Path | None) -> None:
 
 @contextmanager
 def _new_folder(kept: Path | None) -> Iterator[Path]:
-    """Make a folder beside the one that is kept, else where temporary ones are; remove what is left of it."""
+    """Create a folder beside the final one, else in the temporary directory.
+
+    At the end, what is left of the folder is removed.
+    """
     place = None
     if kept is not None:
         with suppress(OSError):
@@ -135,7 +141,7 @@ def _new_folder(kept: Path | None) -> Iterator[Path]:
 
 
 def _is_own(folder: Path) -> bool:
-    """Return whether there is such a folder, and nobody but the user can write there: it holds programs."""
+    """Return whether the folder exists and only the user can write to it, since it contains code."""
     try:
         status = folder.lstat()
     except OSError:
@@ -145,7 +151,7 @@ def _is_own(folder: Path) -> bool:
 
 
 def _imported(**variables: str) -> None:
-    """Import dcor while numba has these variables of the environment."""
+    """Import dcor with these environment variables set for numba."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -163,7 +169,7 @@ def _imported(**variables: str) -> None:
 
 
 def _folder() -> Path | None:
-    """Return where code for this dcor, numba, Python and processor lies; None for a user without a home."""
+    """Return the folder of code for this dcor, numba, Python and processor; None without a home directory."""
     spec = find_spec("dcor")
     origin = Path(spec.origin if spec and spec.origin else "")
     llvm = import_module("llvmlite.binding")

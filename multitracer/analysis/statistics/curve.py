@@ -1,12 +1,10 @@
-"""A value for each lag, the same of surrogates, and what follows from both: baseline, p values, the peak.
+"""The measure at each lag for a pair of series and for its surrogates: baseline, p values, peak.
 
-A pair of series in bins: their codes at each lag, and what follows from the counts alone.
+Bins: a series is divided into bins, and each point has the code of its bin, from 0 without gaps; a missing
+point has code -1. Equal values share a bin, so that levels such as CQI or MCS stay distinct levels. From the
+codes of the pair at each lag, the measures use only the counts.
 
-Bins of a series: how many, and which point falls into which.
-A bin's number is a code from 0 on, without holes; a missing point has code -1. Equal values share a bin, so
-that levels such as CQI or MCS stay levels.
-
-What the data leave open of a peak's lag: where the peak of the same pair lies in resampled time.
+The interval of a peak's lag comes from resampled pairs (`lags_of_peak`).
 """
 
 from __future__ import annotations
@@ -33,15 +31,15 @@ if TYPE_CHECKING:
     (n_lags, rows)."""
 
 _CELLS = 1_000_000
-"""Counts whose entropies are taken at once, 8 MB. Not measured."""
+"""Maximum number of counts whose entropies are computed together, 8 MB. Not measured."""
 _TIE = 1e-12
-"""Values that differ by less are equal: the same counts, summed in another order (float64)."""
+"""Tolerance: values that differ by less are equal (rounding of float64 sums)."""
 
 
 def by_bins(bins: int, bins_y: int, normaliser: Normaliser, *, corrected: bool) -> Measure:
     """Return the measure on codes: normalised mutual information of the counts.
 
-    Points of x that are missing (code -1) are left out; y has none.
+    Missing points of x (code -1) are left out; y has no missing points.
     """
 
     def measure(partners: list[Numbers], orders: Numbers) -> Array:
@@ -56,12 +54,12 @@ def by_bins(bins: int, bins_y: int, normaliser: Normaliser, *, corrected: bool) 
 
 
 def joint_counts(partners: list[Numbers], orders: Numbers, bins: int, bins_y: int) -> Iterator[Numbers]:
-    """Yield, for each lag, how often each pair of bins occurs in each row of codes of y.
+    """Yield, for each lag, the counts of each pair of bins in each row of codes of y.
 
     Parameters
     ----------
     partners : list of ndarray of int64, each of shape (n_points,), or (rows, n_points)
-        Codes of x for each lag, the same for all rows or of each; -1 where missing.
+        Codes of x for each lag, either common to all rows or one row each; -1 where missing.
     orders : ndarray of int64, shape (rows, n_points)
         Codes of y.
 
@@ -79,7 +77,7 @@ def joint_counts(partners: list[Numbers], orders: Numbers, bins: int, bins_y: in
 
 
 def by_neighbours(partners: list[Array], orders: Array) -> Array:
-    """Return Linfoot's correlation of values, from the information of nearest neighbours."""
+    """Return Linfoot's correlation of values, from the mutual information by nearest neighbours."""
     # scikit-learn takes a second to import, and bins do without it
     from multitracer.analysis.statistics.correlations import information_of_neighbours, linfoot  # noqa: PLC0415
 
@@ -95,12 +93,12 @@ def by_neighbours(partners: list[Array], orders: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What was measured at each lag, and what it means.
+    """The measure at each lag, with its significance.
 
     Attributes
     ----------
     values, usual, p95, p_value, p_corrected : ndarray of float64, shape (n_lags,)
-        `usual` is the mean of the surrogates, above which a value stands out.
+        `usual` is the mean of the surrogates.
     peak : int
     permutations : int
     """
@@ -115,17 +113,17 @@ class Curve:
 
 
 def curve(measure: Measure, partners: list[Array], y: Array, orders: Iterator[Numbers]) -> Curve:
-    """Return the values at each lag beside those of surrogates.
+    """Return the measure at each lag, with its significance from surrogates.
 
-    The p values are (b + 1) / (m + 1), with b of m surrogates that reach the value: Phipson and Smyth (2010).
-    The correction for the search takes, of each surrogate, the lag that stands out most from its mean:
-    Westfall and Young (1993), single step.
+    The p value is (b + 1) / (m + 1) if b of m surrogates reach the value: Phipson and Smyth (2010). The
+    correction for the search over lags uses, for each surrogate, the lag with the largest excess over the
+    mean: Westfall and Young (1993), single step.
 
     Parameters
     ----------
     measure : Measure
     partners : list of ndarray, each of shape (n_points,)
-        For each lag, the point of x that belongs to each point of y.
+        For each lag, the point of x that is paired with each point of y.
     y : ndarray, shape (n_points,)
     orders : iterator of ndarray of int64, shape (some rows, n_points)
     """
@@ -148,24 +146,24 @@ def curve(measure: Measure, partners: list[Array], y: Array, orders: Iterator[Nu
 
 
 _ONE = 1 - 1e-9
-"""From here on a value is 1 but for rounding."""
+"""A value above this is 1, except for rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binned:
-    """Two series in bins.
+    """Two series divided into bins.
 
     Attributes
     ----------
     of_x, of_y : int
-        How many bins each has.
+        Number of bins of each series.
     y : ndarray of int64, shape (n_held,)
         Codes of the points of y that have a value.
     partners : list of ndarray of int64, each of shape (n_held,)
-        For each lag, the code of the point of x that belongs to each of them; -1 where it is missing.
+        For each lag, the code of the point of x that is paired with each point of y; -1 where it is missing.
     measure : Measure
     is_one_to_one : bool
-        Whether, at some lag, each bin of one series goes with one bin of the other.
+        Whether, at some lag, each bin of one series is paired with only one bin of the other.
     """
 
     of_x: int
@@ -177,7 +175,7 @@ class Binned:
 
 
 def binned(grid: SampleGrid, lags: list[int], choices: Choices, *, points: int) -> Binned:
-    """Return the series in the bins of the estimator that was chosen; `points` set their number."""
+    """Return the series in the bins of the chosen estimator; `points` determines their number."""
     at = np.flatnonzero(np.isfinite(grid.y))
     by_width = choices.estimator == "freedman-diaconis"
     x, y = (
@@ -198,7 +196,7 @@ def binned(grid: SampleGrid, lags: list[int], choices: Choices, *, points: int) 
 
 @dataclass(frozen=True, slots=True)
 class Stratified:
-    """Two series in the bins of a third one, which is taken at the time of x; as `Binned`.
+    """Two series in the bins of a third one, which is taken at the time of x; fields as in `Binned`.
 
     Attributes
     ----------
@@ -206,7 +204,7 @@ class Stratified:
     partners : list of ndarray of int64, each of shape (n_held,)
         Codes of the pairs of the third series and x.
     measure : Measure
-        NaN where fewer than `least` points have all three.
+        NaN where fewer than `least` points have all three values.
     """
 
     y: Numbers
@@ -217,7 +215,7 @@ class Stratified:
 def stratified(
     grid: SampleGrid, given: Array, lags: list[int], choices: Choices, *, least: int
 ) -> Stratified:
-    """Return the series in bins of equal counts, fewer than without a third one."""
+    """Return the series in bins of equal counts; there are fewer bins than without a third series."""
     three = grid.x, grid.y, given
     bins = bin_count(int(np.isfinite(np.sum(three, axis=0)).sum()), series=3)
     x, y, z = (equal_count_codes(values, bins) for values in three)
@@ -240,29 +238,31 @@ def stratified(
 MISSING = -1
 """The code of a point without a value."""
 _LEAST_BINS = 2
-"""A series in one bin tells nothing."""
+"""Minimum number of bins: a series in one bin carries no information."""
 _MOST_WIDTHS = 64
-"""Bins of equal width; outliers would ask for millions, and 64 by 64 counts stay small (not measured)."""
+"""Maximum number of bins of equal width: outliers would need millions, and 64 by 64 counts stay small (not
+measured).
+"""
 
 
 def bin_count(points: int, series: int = 2) -> int:
-    """Return how many bins each series gets: points ** (1 / (series + 1)), rounded down, at least 2.
+    """Return the number of bins of each series: points ** (1 / (series + 1)), rounded down, at least 2.
 
-    The rule is of Palus (1995), Testing for nonlinearity using redundancies, Physica D 80, section 3: with
-    more bins the estimate of the information of that many series is carried by empty cells.
+    The rule is that of Palus (1995), Testing for nonlinearity using redundancies, Physica D 80, section 3:
+    with more bins, empty cells dominate the estimate of the information.
     """
     return max(_LEAST_BINS, int(points ** (1 / (series + 1)) + 1e-9))
 
 
 def equal_count_codes(values: Array, bins: int) -> Numbers:
-    """Return the bin of each point, bins holding as equally many points as ties allow.
+    """Return the bin of each point, with equal numbers of points in the bins as far as ties allow.
 
     Parameters
     ----------
     values : ndarray of float64, shape (n_points,)
         NaN where missing.
     bins : int
-        At most so many; a series with no more different values than that has a bin for each value.
+        Maximum number of bins; a series with no more different values has a bin for each value.
 
     Returns
     -------
@@ -277,10 +277,10 @@ def equal_count_codes(values: Array, bins: int) -> Numbers:
 
 
 def equal_width_codes(values: Array) -> Numbers:
-    """Return the bin of each point, bins as wide as Freedman and Diaconis (1981) say: 2 IQR / cube root of n.
+    """Return the bin of each point; the width is 2 IQR / cube root of n (Freedman and Diaconis 1981).
 
-    At most 64 bins: what lies beyond is in the last one. A series whose interquartile range is 0 has no such
-    width; it gets bins of equal counts.
+    There are at most 64 bins; the last one contains all values beyond. If the interquartile range is 0, there
+    is no such width, and the bins have equal counts.
     """
     there = np.isfinite(values)
     held = values[there]
@@ -294,44 +294,44 @@ def equal_width_codes(values: Array) -> Numbers:
 
 
 def _spread(codes: Array, there: Array) -> Numbers:
-    """Return the codes of points that are there, among those that are not."""
+    """Return the codes of all points: `codes` where a value is there, MISSING elsewhere."""
     spread = np.full(len(there), MISSING, dtype=np.int64)
     spread[there] = codes
     return spread
 
 
 _COUNT = 199
-"""Resamples: the interval leaves out four or five at each end. Not measured."""
+"""Number of resamples: the interval omits four or five at each end. Not measured."""
 _ROWS = 20
-"""Resamples that are made at once: 12 MB for an hour of seconds and 21 lags."""
+"""Number of resamples that are computed together: 12 MB for an hour of seconds and 21 lags."""
 _ENDS = (0.025, 0.975)
-"""Of 95 %, as all intervals here; a convention."""
+"""Quantiles of the 95 % interval, as for all intervals of the product; a convention."""
 
 
 def lags_of_peak(
     bins: Binned, usual: Array | float, session: Numbers, *, block: int, seed: int
 ) -> tuple[int, int]:
-    """Return the first and the last lag at which the peak may be: 95 % of the peaks of resampled pairs.
+    """Return the first and the last lag of the 95 % interval of the peak, from resampled pairs.
 
     A resample is made of blocks of time, drawn with replacement within each session (a circular block
-    bootstrap: Politis and Romano 1992). The points of all lags move together, so that neighbouring lags
-    of a slow series stay as alike as they are.
+    bootstrap: Politis and Romano 1992). The points of all lags are drawn together, so the similarity of
+    neighbouring lags in a slow series is preserved.
 
     Parameters
     ----------
     bins : Binned
     usual : ndarray of float64, shape (n_lags,), or float
-        What is subtracted from the values before the largest is taken, as for the peak itself.
+        Baseline that is subtracted from the values before the maximum is taken, as for the peak itself.
     session : ndarray of int64, shape (n_held,)
-        Of each point of `bins.y`; those of a session are neighbours.
+        Session of each point of `bins.y`; the points of a session are contiguous.
     block : int
-        Points of a block.
+        Number of points in a block.
     seed : int
 
     Returns
     -------
     tuple of int
-        Positions among the lags.
+        Indices of lags.
     """
     peaks = [
         np.argmax(bins.measure([x[rows] for x in bins.partners], bins.y[rows]).T - usual, axis=1)
@@ -342,7 +342,7 @@ def lags_of_peak(
 
 
 def _resampled(session: Numbers, block: int, chance: np.random.Generator) -> Iterator[Numbers]:
-    """Yield positions of points, shape (some rows, n_points)."""
+    """Yield resampled indices of points, shape (some rows, n_points)."""
     edges = np.flatnonzero(np.diff(session, prepend=session[0] - 1, append=session[-1] + 1))
     for begin in range(0, _COUNT, _ROWS):
         rows = min(_ROWS, _COUNT - begin)
@@ -351,7 +351,7 @@ def _resampled(session: Numbers, block: int, chance: np.random.Generator) -> Ite
 
 
 def _drawn(rows: int, points: int, block: int, chance: np.random.Generator) -> Numbers:
-    """Return the points of one session in blocks that begin anywhere, shape (rows, points)."""
+    """Return resampled indices of one session in blocks with random begins, shape (rows, points)."""
     length = min(block, points)
     begins = chance.integers(0, points, (rows, -(-points // length), 1))
     drawn: Numbers = (begins + np.arange(length)) % points

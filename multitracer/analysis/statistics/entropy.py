@@ -1,9 +1,10 @@
 """Entropies of counts, and mutual information normalised by one of them.
 
-Counts of a pair of series are integers of shape (..., bins of x, bins of y): one table of counts, or many at
-once. Entropies are plug-in estimates in nats; Miller (1955) and Madow add (occupied cells - 1) / 2n to each.
+Counts of a pair of series are integers of shape (..., bins of x, bins of y): one or several tables of counts.
+Entropies are plug-in estimates in nats; the correction of Miller (1955) and Madow adds (occupied cells - 1) /
+2n to each.
 
-What can be chosen of a comparison of two series, and which choices are refused.
+`Choices` has the options of a comparison of two series, and checks them.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 Normaliser = Literal["min", "max", "mean", "sqrt", "joint"]
 NORMALISERS: tuple[Normaliser, ...] = ("min", "max", "mean", "sqrt", "joint")
 _ROUNDING = 1e-12
-"""Below it an entropy or an information is rounding of sums over thousands of counts (float64)."""
+"""An entropy or an information below this is 0, except for rounding of float64 sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entropies:
-    """Of two series and of both together, nats, shape (...,) of the tables of counts."""
+    """Entropies of two series and of both together, nats; shape (...,) as the tables of counts."""
 
     x: Array
     y: Array
@@ -37,13 +38,13 @@ class Entropies:
 
     @property
     def information(self) -> Array:
-        """Mutual information, nats; never below 0."""
+        """Mutual information, nats; at least 0."""
         shared: Array = np.maximum(self.x + self.y - self.joint, 0.0)
         return shared
 
 
 def entropies(counts: Numbers, *, corrected: bool = False) -> Entropies:
-    """Return the entropies behind tables of counts.
+    """Return the entropies of tables of counts.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def entropies(counts: Numbers, *, corrected: bool = False) -> Entropies:
 
 @lru_cache(maxsize=4)
 def _terms(most: int) -> Array:
-    """Return c log c for each count from 0 to `most`."""
+    """Return c log c for each count c from 0 to `most`."""
     count = np.arange(most + 1, dtype=np.float64)
     return np.asarray(xlogy(count, count))
 
@@ -75,10 +76,10 @@ def _entropy(counts: Numbers, points: Numbers, terms: Array, *, corrected: bool)
 
 
 def normalised(of: Entropies, by: Normaliser) -> Array:
-    """Return the mutual information divided by the least, largest, mean … of the entropies, 0 to 1.
+    """Return the mutual information divided by the minimum, maximum, mean ... of the entropies, 0 to 1.
 
     Vinh, Epps and Bailey (2010), Information theoretic measures for clusterings comparison, table 2, has all
-    five. 0 where an entropy is 0: a series that does not vary tells nothing.
+    five. The result is 0 where an entropy is 0, since a constant series carries no information.
     """
     match by:
         case "min":
@@ -96,14 +97,14 @@ def normalised(of: Entropies, by: Normaliser) -> Array:
 
 
 def conditional(counts: Numbers) -> Entropies:
-    """Return the entropies of two series when a third one is known: means over its bins.
+    """Return the entropies of two series conditional on a third one: means over its bins.
 
     Cover and Thomas (1991), Elements of Information Theory, section 2.5.
 
     Parameters
     ----------
     counts : ndarray of int64, shape (..., bins of the third, bins of x, bins of y)
-        Each of (...) holds at least one point.
+        Each table has at least one point.
     """
     each, points = entropies(counts), counts.sum((-1, -2))
     weight = points / points.sum(-1, keepdims=True)
@@ -113,7 +114,7 @@ def conditional(counts: Numbers) -> Entropies:
 Estimator = Literal["equal-count", "freedman-diaconis", "miller-madow", "ksg"]
 ESTIMATORS: tuple[Estimator, ...] = ("equal-count", "freedman-diaconis", "miller-madow", "ksg")
 _MOST_CELLS = 20_000_000
-"""Lags times surrogates: 160 MB of float64."""
+"""Maximum of lags times surrogates: 160 MB of float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class Choices:
     seed: int
 
     def check(self, lags: Array, step_s: float) -> None:
-        """Raise an InputError about the first choice that cannot be used."""
+        """Raise an InputError for the first option that is not valid."""
         for name, value, known in (
             ("estimator", self.estimator, ESTIMATORS),
             ("normaliser", self.normaliser, NORMALISERS),

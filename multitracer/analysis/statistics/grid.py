@@ -1,7 +1,4 @@
-"""Two series, or three, on one regular grid: what a comparison starts from.
-
-Points of one series beside points of another one, so many steps later, in the same session.
-"""
+"""Two or three series on one regular grid, and the pairs of their points at a lag, within a session."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def moved(values: Array, lag: int, session: Numbers, *, missing: float) -> Array:
-    """Return, for each point t, the value at t + lag, and `missing` where that is in no or another session.
+    """Return, for each point t, the value at t + lag; `missing` if that is not in the same session.
 
     Parameters
     ----------
@@ -40,7 +37,7 @@ def moved(values: Array, lag: int, session: Numbers, *, missing: float) -> Array
 
 
 def paired(x: Array, y: Array, lags: Numbers, session: Numbers) -> tuple[Mask, Mask, Numbers]:
-    """Return which points of x and of y have a partner at any lag, and how many pairs there are at each.
+    """Return which points of x and of y have a partner at any lag, and the number of pairs at each lag.
 
     Parameters
     ----------
@@ -65,7 +62,7 @@ def paired(x: Array, y: Array, lags: Numbers, session: Numbers) -> tuple[Mask, M
 
 @dataclass(frozen=True, slots=True)
 class SampleGrid:
-    """The series on their grid, float64 of shape (n_points,), NaN where missing.
+    """The series on their grid; float64, shape (n_points,), NaN where missing.
 
     Attributes
     ----------
@@ -73,7 +70,7 @@ class SampleGrid:
     given : ndarray or None
         A third series, at the time of x.
     session : ndarray of int64, shape (n_points,)
-        The points of a session are neighbours.
+        Session of each point; the points of a session are contiguous.
     """
 
     x: Array
@@ -83,12 +80,12 @@ class SampleGrid:
 
     @classmethod
     def of(cls, x: Array, y: Array, given: Array | None, session: Numbers | None) -> SampleGrid:
-        """Return the series as numbers of moderate size, infinite ones as missing.
+        """Return the series scaled to moderate numbers, with infinite values as missing.
 
         Raises
         ------
         InputError
-            If shapes differ, there is no point, or the points of a session are apart.
+            If shapes differ, there is no point, or the points of a session are not contiguous.
         """
         shape = np.shape(x)
         for name, values in (("y", y), ("given", given), ("session", session)):
@@ -102,20 +99,20 @@ class SampleGrid:
         return cls(_scaled(x), _scaled(y), None if given is None else _scaled(given), members)
 
     def differenced(self) -> SampleGrid:
-        """Return x and y as differences from the point before; NaN at gaps and at borders of sessions."""
+        """Return x and y as differences from the previous point; NaN at gaps and at borders of sessions."""
         return replace(self, x=self.x - self._before(self.x), y=self.y - self._before(self.y))
 
     def _before(self, values: Array) -> Array:
         return moved(values, -1, self.session, missing=np.nan)
 
     def paired(self, lags: Numbers) -> tuple[SampleGrid, Numbers]:
-        """Return the points of x and y that have a partner at any lag, and how many pairs each lag has."""
+        """Return the points of x and y with a partner at any lag, and the number of pairs at each lag."""
         has_x, has_y, n = paired(self.x, self.y, lags, self.session)
         return replace(self, x=np.where(has_x, self.x, np.nan), y=np.where(has_y, self.y, np.nan)), n
 
 
 def _scaled(values: Array) -> Array:
-    """Return values from -1 to 1 in the same proportions: no square of theirs overflows."""
+    """Return the values scaled to -1 to 1, so that their squares do not overflow."""
     scaled = np.array(values, dtype=np.float64)
     scaled[~np.isfinite(scaled)] = np.nan
     most = float(np.nanmax(np.abs(scaled), initial=0.0))

@@ -1,12 +1,12 @@
-"""Surrogates: orders of a series in which it depends on no other one, but still on its own past.
+"""Surrogates: orders of the points of a series that keep its autocorrelation but no other dependence.
 
-Each order is a row of positions, so that one set of rows serves values and bins alike. A point moves within
-its session only, and only to places where the series has a value: gaps stay where they are.
+Each order is a row of positions, so the same rows serve values and bins. A point moves only within its
+session, and only to places where the series has a value: gaps stay in place.
 
-Whether a series can be told from a random walk: without that, no baseline of shifts holds for it.
-Two independent random walks look dependent nearly always (Granger and Newbold 1974). The test is that of Said
-and Dickey (1984), with a constant and a fixed number of differences, in each session; Im, Pesaran and Shin
-(2003) join the sessions.
+`is_random_walk` tests whether a series is distinguishable from a random walk; if it is not, surrogates by
+shifts are not valid. Two independent random walks nearly always look dependent (Granger and Newbold 1974).
+The test is that of Said and Dickey (1984), with a constant and a fixed number of differences, in each
+session; the sessions are combined by Im, Pesaran and Shin (2003).
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ if TYPE_CHECKING:
 Baseline = Literal["shift", "block", "plain"]
 BASELINES: tuple[Baseline, ...] = ("shift", "block", "plain")
 _CELLS = 1 << 17
-"""Positions that are made at once, 1 MB of int64: 2^15 to 2^19 cost the same within 15 %."""
+"""Number of positions that are computed together, 1 MB of int64: 2^15 to 2^19 take the same time within 15
+%.
+"""
 
 
 def block_length(x: Array, y: Array, session: Numbers) -> int:
-    """Return how many points a block of a block permutation has: five correlation times of the slower series.
+    """Return the length of a block in a block permutation: five correlation times of the slower series.
 
     Measured with pairs of independent first-order autoregressive series (r = 0.9 and 0.95, 600 points, 250
-    pairs each): 6.4 and 5.2 % were significant at 5 %. With the rule of Carlstein (1986), which is made for
-    the variance of a mean, 9.2 and 8.4 %.
+    pairs each): 6.4 and 5.2 % were significant at 5 %. With the rule of Carlstein (1986), which is meant for
+    the variance of a mean, 9.2 and 8.4 % were significant.
 
     Parameters
     ----------
@@ -47,14 +49,14 @@ def block_length(x: Array, y: Array, session: Numbers) -> int:
 
 
 _TIMES = 5
-"""See `block_length`; also the width of Sokal's window."""
+"""Length of a block in correlation times (see `block_length`), and width of Sokal's window."""
 
 
 def correlation_time(values: Array, session: Numbers) -> float:
     """Return the integrated autocorrelation time in points: 1 + 2 (r_1 + r_2 + ...), at least 1.
 
     The sum ends at the first lag that is five times the result: Sokal (1997), Monte Carlo methods in
-    statistical mechanics, section 3. Sessions are centred each; gaps and borders count as 0.
+    statistical mechanics, section 3. Each session is centred by itself; gaps and borders count as 0.
     """
     there = np.isfinite(values)
     members = np.unique(session, return_inverse=True)[1]
@@ -73,19 +75,19 @@ def correlation_time(values: Array, session: Numbers) -> float:
 def surrogate_orders(
     session: Numbers, baseline: Baseline, *, count: int, block: int, seed: int
 ) -> Iterator[Numbers]:
-    """Yield orders of the points of a series, some rows at a time.
+    """Yield orders of the points of a series, in blocks of rows.
 
     Parameters
     ----------
     session : ndarray of int64, shape (n_points,)
-        Of each point that has a value; those of a session are neighbours.
+        Session of each point that has a value; the points of a session are contiguous.
     baseline : "shift", "block", "plain"
-        Rotate each session, one that is alone in two parts; rotate it and permute its blocks; permute its
-        points.
+        "shift" rotates each session (a single session in two parts), "block" rotates it and permutes its
+        blocks, "plain" permutes its points.
     count : int
-        Rows in all.
+        Total number of rows.
     block : int
-        Points of a block.
+        Number of points in a block.
     seed : int
 
     Yields
@@ -119,10 +121,10 @@ def _orders(rows: int, points: int, baseline: Baseline, block: int, chance: np.r
 
 
 def _in_two_parts(orders: Numbers, chance: np.random.Generator) -> Numbers:
-    """Return rotated orders whose two parts, cut in the middle half, are rotated once more, each by itself.
+    """Return rotated orders after a cut into two parts, each of which is rotated once more.
 
-    One rotation has as many outcomes as there are points, and those near to none keep what is to be tested:
-    with 600 points and 21 lags, 7 % of them.
+    The cut is in the middle half. A single rotation has only as many outcomes as points, and rotations by a
+    small shift keep the dependence to be tested: 7 % of them with 600 points and 21 lags.
     """
     rows, points = orders.shape
     cuts = chance.integers(points // 4, max(points // 4 + 1, 3 * points // 4), rows)
@@ -137,17 +139,23 @@ def _in_two_parts(orders: Numbers, chance: np.random.Generator) -> Numbers:
 
 
 _MEAN, _DEVIATION = -1.533, 0.841
-"""Of t in a random walk of many points: Im, Pesaran and Shin (2003), table 1; 0.841 is the root of 0.706."""
+"""Mean and standard deviation of t in a random walk of many points: Im, Pesaran and Shin (2003), table 1;
+0.841 is the square root of 0.706.
+"""
 _QUANTILE = 1.96
-"""2.5 % of random walks pass; with both series tested, under one pair in a thousand does."""
+"""Quantile of the test: 2.5 % of random walks pass; if both series are tested, less than one pair in a
+thousand does.
+"""
 _LEAST_POINTS = 30
-"""A session with fewer is not tested: it has hardly more points than the regression has unknowns (ours)."""
+"""Minimum number of points of a session that is tested: with fewer, the regression has almost as many
+unknowns as points (our choice).
+"""
 _ROUNDING = 1e-12
-"""Of float64, 2e-16, over sums of thousands of points."""
+"""Relative rounding error of float64 (2e-16) in sums of thousands of points."""
 
 
 def is_random_walk(values: Array, session: Numbers) -> bool:
-    """Return whether a series cannot be told from a random walk, at a level of 2.5 %.
+    """Return whether a series cannot be distinguished from a random walk, at a level of 2.5 %.
 
     Parameters
     ----------
@@ -158,7 +166,7 @@ def is_random_walk(values: Array, session: Numbers) -> bool:
     Returns
     -------
     bool
-        Also True if no session is long enough to be tested.
+        True also if no session is long enough for the test.
     """
     each = [_statistic(values[session == one]) for one in np.unique(session)]
     tested = [value for value in each if not np.isnan(value)]
@@ -169,7 +177,7 @@ def is_random_walk(values: Array, session: Numbers) -> bool:
 
 
 def _statistic(values: Array) -> float:
-    """Return Dickey and Fuller's t of one session, NaN if it is too short; gaps are closed up."""
+    """Return the Dickey-Fuller t of one session, NaN if it is too short; gaps are closed."""
     held = values[np.isfinite(values)]
     if len(held) < _LEAST_POINTS:
         return float("nan")
@@ -181,8 +189,8 @@ def _statistic(values: Array) -> float:
 def _slope_t(held: Array, order: int) -> float:
     """Return the t of the level in a regression of the next difference on it and on `order` differences.
 
-    NaN if the regressors are not independent. A series without chance in it has no t: minus infinity if it
-    goes back to its level, else 0.
+    It is NaN if the regressors are not independent. A series without noise has no t: the result is then minus
+    infinity if it returns to its level, else 0.
     """
     step = np.diff(held)
     rows = np.arange(order, len(step))

@@ -1,10 +1,11 @@
-"""Connections of a capture that never lies in memory as a whole.
+"""Analysis of a capture that is never completely in memory.
 
-Pieces of a capture go in, in its order; connections come out as they end, with the numbers that `analyse`
-gives them. Read `open_connections.py` first: the segments of connections that still run, those that leave.
-A connection with many segments is *folded*: what was counted is kept (`folded.py`), and its segments become a
-few that stand for them (`history.py`) before those that the future still needs.
+The input is blocks of a capture, in its order; the output is connections as they close, with the same numbers
+as from `analyse`. Read `open_connections.py` first: it stores the segments of open connections and releases
+closed ones. A connection with many segments is *folded*: its counts are stored (`folded.py`), and its old
+segments are replaced by a few that represent them (`folding.py`), followed by the segments that later ones
+still need.
 
-What must hold: for each connection the result of `analyse`, but for what docs/large_captures.md lists; memory
-in proportion to the connections that are open.
+Two rules: the result for each connection is that of `analyse`, except for the differences in
+docs/large_captures.md; memory is in proportion to the number of open connections.
 """

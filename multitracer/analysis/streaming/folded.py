@@ -1,10 +1,11 @@
-"""What was counted of connections whose segments are partly gone, and the numbers that follow in the end.
+"""Counts of connections whose segments are partly discarded, and the final statistics from them.
 
-A count is the one of all segments there are (history, context, fresh ones) less the one of those that were
-counted before (history, context): what the fresh ones added, and what they changed in the judgement of the
-context. Extremes need no difference, and round trips and deliveries are gathered where they are fresh.
+Each fold adds the difference of two counts: the count of all stored segments (history, context, fresh ones)
+minus the count of those that were counted before (history, context). So it adds the fresh segments, and
+corrects verdicts on the context. Extremes need no difference; round trips and deliveries are collected from
+fresh segments only.
 
-Of round-trip times it is kept how often each value was measured.
+Round-trip times are stored as distinct values with their counts.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 MOST_VALUES = 4096
-"""Distinct values that are kept as they are: 64 kB. Not measured."""
+"""Maximum number of distinct values that are stored exactly: 64 kB. Not measured."""
 _BITS = 10
-"""Of more values so many binary digits stay: an error of at most 1 in 2,048."""
+"""Number of binary digits that remain if there are more values: the error is at most 1 in 2,048."""
 
 
 def _nothing() -> Array:
@@ -47,23 +48,23 @@ def _nothing() -> Array:
 
 @dataclass(slots=True)
 class RoundTripCounts:
-    """Distinct values, ascending, and how often each came; a few thousand at most, whatever was added."""
+    """Distinct round-trip times, ascending, with their counts; at most a few thousand values."""
 
     value: Array = field(default_factory=_nothing)
-    """Int64, ns."""
+    """int64, ns, shape (n_values,)."""
     count: Array = field(default_factory=_nothing)
-    """Int64."""
+    """int64, shape (n_values,)."""
     sum_ns: int = 0
     least_ns: int = 0
     most_ns: int = 0
     is_rounded: bool = False
-    """Whether there were too many values to keep each as it is."""
+    """Whether values were rounded because there were too many distinct ones."""
 
     def __len__(self) -> int:
         return int(self.count.sum())
 
     def add(self, rtt_ns: Array) -> None:
-        """Add measured values: int64, ns, 0 and more, shape (n,)."""
+        """Add measured values: int64, ns, at least 0, shape (n,)."""
         if not len(rtt_ns):
             return
         least, most = int(rtt_ns.min()), int(rtt_ns.max())
@@ -81,7 +82,7 @@ class RoundTripCounts:
         self.count = np.bincount(place, weights=count, minlength=len(self.value)).astype(np.int64)
 
     def quantile(self, share: float) -> float:
-        """Return a quantile in ns, linear between the nearest ranks; there is at least one value."""
+        """Return a quantile in ns, interpolated linearly between ranks; at least one value is needed."""
         place = (len(self) - 1) * share
         low = int(place)
         ranks = np.array([low, min(low + 1, len(self) - 1)])
@@ -90,7 +91,7 @@ class RoundTripCounts:
 
 
 def _rounded(value: Array) -> Array:
-    """Return values to so many binary digits: int64, ns, shape of `value`."""
+    """Return the values rounded to `_BITS` binary digits: int64, ns, shape of `value`."""
     shift = np.maximum(np.frexp(value.astype(np.float64))[1] - _BITS, 0)
     half = (np.int64(1) << shift) >> 1
     rounded: Array = (value + half) >> shift << shift
@@ -107,24 +108,24 @@ SUMS = (
 _FIRSTS = ("first_ns", "first_payload_ns")
 _LASTS = ("last_ns", "last_payload_ns")
 _LATEST = ("mss_bytes", "window_scale")
-"""Of the first SYN, which a history keeps."""
+"""Columns that are overwritten by each fold; they belong to the first SYN, which the history keeps."""
 _EVER = ("sack_permitted", "mptcp")
 _DELIVERED = (GoodputBy.ACKNOWLEDGED, GoodputBy.ARRIVED)
 
 
 @dataclass(slots=True)
 class Deliveries:
-    """The moments at which data of a direction got through."""
+    """The deliveries of data in a direction."""
 
     first_ns: int | None = None
     last_ns: int = 0
     carried_bytes: int = 0
-    """At all moments with a time but the first."""
+    """Payload bytes of all deliveries with a time except the first."""
 
     def add(self, time_ns: Array, new_bytes: Array, more_bytes: int) -> None:
-        """Add fresh moments in capture order, int64, ns (NOT_A_TIME if unknown) and bytes, shape (n,).
+        """Add fresh deliveries in capture order: int64, ns (NOT_A_TIME if unknown) and bytes, shape (n,).
 
-        Together with what became of former ones, they add up to `more_bytes`.
+        Together with corrections of earlier deliveries, they add up to `more_bytes`.
         """
         timed = np.flatnonzero(time_ns != NOT_A_TIME)
         self.carried_bytes += more_bytes - int(new_bytes.sum()) + int(new_bytes[timed].sum())
@@ -138,47 +139,50 @@ class Deliveries:
 
 @dataclass(slots=True)
 class FoldedDirection:
-    """What is kept of one direction beside its columns."""
+    """Data of one direction that are stored in addition to its columns."""
 
     round_trips: RoundTripCounts = field(default_factory=RoundTripCounts)
     deliveries: dict[GoodputBy, Deliveries] = field(
         default_factory=lambda: {by: Deliveries() for by in _DELIVERED}
     )
     stamped: int = 0
-    """Segments with timestamps."""
+    """Number of segments with timestamps."""
     stamped_syn: bool = False
     answered: bool = False
     acknowledged: bool = False
-    """Its first unit was."""
+    """Whether its first sequence number was acknowledged."""
     largest_window: int = 0
-    """As it stands in the header."""
+    """Largest window, unscaled as in the TCP header."""
     largest_of_syn: int = 0
     vantage: int = Vantage.UNKNOWN.value
-    """By timestamps, as the first piece shows it."""
+    """Capture point by timestamps, from the first block."""
 
 
 @dataclass(slots=True)
 class Folded:
-    """A connection of which segments are gone; the two directions are those of its flow, not turned yet."""
+    """A connection with discarded segments.
+
+    Its two directions are those of its flow; the initiator is determined at the end.
+    """
 
     columns: dict[str, Array]
-    """Of DIRECTIONS, as of `blank`, that can be written."""
+    """Columns of DIRECTIONS, as returned by `blank`, writable."""
     ways: tuple[FoldedDirection, FoldedDirection] = field(
         default_factory=lambda: (FoldedDirection(), FoldedDirection())
     )
     folds: int = 0
     steps_ns: list[int] = field(default_factory=list)
-    """Steps of the capture's clock, as its timestamps show them."""
+    """Steps of the capture's clock that timestamps show, ns."""
 
     @classmethod
     def empty(cls) -> Folded:
-        """Return one of which nothing is counted yet."""
+        """Return a connection with all counts 0."""
         return cls({name: column.copy() for name, column in blank(2).items()})
 
 
 @dataclass(slots=True)
 class Count:
-    """What is there of some connections; direction 2 c + s is that of `Partition`."""
+    """Counts of the stored segments of some connections; direction 2 c + s is that of `Partition`."""
 
     columns: dict[str, Array]
     direction_of_rtt: Array
@@ -186,7 +190,7 @@ class Count:
     moments: dict[GoodputBy, list[tuple[Array, Array, Array]]]
     """Direction, time and new bytes of fresh deliveries."""
     delivered: dict[GoodputBy, Array]
-    """New bytes of each direction at all moments."""
+    """New bytes of each direction, total of all deliveries."""
     answered: Array
     acknowledged: Array
     awaited: Array
@@ -194,7 +198,10 @@ class Count:
 
 
 def count(capture: CaptureTables, parts: Partition, fresh: Array) -> Count:
-    """Count all segments of a partition; gather what the fresh ones (bool, shape (n_segments,)) measured."""
+    """Return the counts of all segments of a partition, with the round trips and deliveries of fresh ones.
+
+    `fresh` is bool, shape (n_segments,).
+    """
     columns = blank(2 * parts.connections)
     announce(columns, capture, parts)
     directions = 2 * parts.connections
@@ -219,7 +226,7 @@ def count(capture: CaptureTables, parts: Partition, fresh: Array) -> Count:
 
 
 def _without_history(columns: dict[str, Array], examination: Examination, capture: CaptureTables) -> None:
-    """Take back, in place, what was said of ACKs that stand for others: one may stand for many."""
+    """Subtract, in place, verdicts on ACKs of the history, since one of these may represent many ACKs."""
     group, acks, acked = examination.group, examination.axis.acks, examination.ack_progress
     rows = group.rows[acks.position[acks.advancing]]
     stands = capture.segments["frame"][rows] == 0
@@ -240,7 +247,7 @@ def _await(awaited: Array, examination: Examination) -> None:
 
 
 def _gather(there: Count, examination: Examination, capture: CaptureTables, fresh: Array) -> None:
-    """Add the round trips and deliveries of a group that fresh segments tell."""
+    """Add the round trips and deliveries of the fresh segments of a group."""
     group, axis, samples = examination.group, examination.axis, examination.samples
     time_ns = capture.segments["time_ns"]
     answer = group.rows[axis.acks.position[samples.ack]]
@@ -262,16 +269,16 @@ def _gather(there: Count, examination: Examination, capture: CaptureTables, fres
 def fold(
     folded: list[Folded], now: Count, before: Count, capture: CaptureTables, parts: Partition, fresh: Array
 ) -> None:
-    """Add to each connection of a partition what its fresh segments brought.
+    """Add the data of the fresh segments to each connection of a partition.
 
     Parameters
     ----------
     folded : list of Folded
-        Of each connection of `parts`.
+        One item for each connection of `parts`.
     now : Count
-        Of all segments there are.
+        Counts of all stored segments.
     before : Count
-        Of those that are not fresh.
+        Counts of the segments that are not fresh.
     capture, parts : Capture, Partition
     fresh : ndarray of bool, shape (n_segments,)
     """
@@ -324,7 +331,7 @@ def _add_columns(
 
 
 def _scale(folded: Folded, side: int, direction: int, there: dict[str, Array]) -> None:
-    """Keep by how many bits windows are scaled: as announced, else the most that any fold shows."""
+    """Update the window shift: the announced one, else the maximum that any fold shows."""
     total, shift = folded.columns, int(there["window_shift"][direction])
     announced = there["window_shift_by"][direction] == WindowScaleBy.SYN
     total["window_shift"][side] = shift if announced else max(shift, int(total["window_shift"][side]))
@@ -332,7 +339,7 @@ def _scale(folded: Folded, side: int, direction: int, there: dict[str, Array]) -
 
 
 def _add_rows(way: FoldedDirection, rows: Array, capture: CaptureTables) -> None:
-    """Add what the fresh segments of a direction say by themselves."""
+    """Add the counts that depend only on the fresh segments of a direction."""
     flags, marks, window = (capture.segments[name][rows] for name in ("flags", "marks", "window"))
     stamped, syn = has(marks, CaptureMark.HAS_TIMESTAMPS), has(flags, Flag.SYN)
     way.stamped += int(np.count_nonzero(stamped))
@@ -342,15 +349,15 @@ def _add_rows(way: FoldedDirection, rows: Array, capture: CaptureTables) -> None
 
 
 def finish(folded: Folded, turn: int, capture: CaptureTables) -> tuple[dict[str, Array], Array]:
-    """Return the columns of DIRECTIONS of a connection, and whether each first unit was acknowledged.
+    """Return the columns of DIRECTIONS of a connection, and whether each first byte was acknowledged.
 
     Parameters
     ----------
     folded : Folded
     turn : int
-        1 if the initiator sends the odd directed flow.
+        1 if the initiator sends the odd directed flow, else 0.
     capture : CaptureTables
-        For the resolution of its clock.
+        The capture, for the resolution of its clock.
     """
     sides = [turn, turn ^ 1]
     columns = {name: column[sides].copy() for name, column in folded.columns.items()}
@@ -384,7 +391,7 @@ def _finish_round_trips(columns: dict[str, Array], ways: list[FoldedDirection], 
 
 
 def _finish_windows(columns: dict[str, Array], ways: list[FoldedDirection]) -> None:
-    """Scale the largest windows; what the SYNs announce may have become known later."""
+    """Scale the largest windows, in place; the scale may become known only after they were stored."""
     announced = columns["window_shift_by"] == WindowScaleBy.SYN
     shift = np.where(announced, announced_shift(columns), columns["window_shift"])
     columns["window_shift"] = shift.astype(np.int8)

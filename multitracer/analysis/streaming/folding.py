@@ -1,14 +1,14 @@
-"""Some connections of which the segments are to go: what is counted of them now, and what stays.
+"""Folding of connections: their segments are counted and then replaced by a short history.
 
-For what went stand a few segments, its history. It is, before a row: what each direction has covered, without
-the holes that nothing filled yet; the highest ACK that it sent; its SYN with the options; and its last
-segment, as one without payload. None of them carries a time. How the steps of the analysis use them is what
-makes them stand for the past:
+A history is a few artificial segments that represent the discarded ones. It contains, in this order: what
+each direction has covered, without the holes that are still open; the highest ACK that it sent; its SYN with
+the options; and its last segment, without payload. None of them has a time. The steps of the analysis treat
+them like the past:
 
-- A retransmission is what lies in the ranges covered; a fill is what lies in a hole between them.
-- The ACK comes before these ranges, so that it measures no flight; the next one measures it from there.
-- A round trip needs two times, so none begins or ends here.
-- Its windows are the largest, and its timestamps the last ones, so that it tells no larger window scale.
+- A retransmission lies in the covered ranges; a segment that fills a hole lies between them.
+- The ACK comes before these ranges, so it measures no flight; the next ACK measures the flight correctly.
+- A round trip needs two times, so none begins or ends in a history.
+- The windows are the largest and the timestamps the last ones, so no larger window scale is inferred.
 """
 
 from __future__ import annotations
@@ -37,28 +37,31 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Row
 
 SPAN = 1 << 29
-"""Units below the highest that are remembered: half the largest window (RFC 7323, 2.3), so that no two
-segments of a history are farther apart than sequence numbers tell."""
+"""Range of sequence numbers below the highest one that is remembered: half the largest window (RFC 7323,
+2.3), so that the distance of any two segments of a history is unambiguous.
+"""
 MOST_HOLES = 256
-"""Holes that are remembered of a direction, the latest ones; older ones count as filled. Not measured."""
+"""Maximum number of open holes that are remembered in a direction; older ones count as filled. Not
+measured.
+"""
 
 _NOT_PLAIN = Flag.SYN | Flag.FIN | Flag.RST
 _BLANK: Row = dict.fromkeys(SEGMENTS.names, 0) | {"time_ns": NOT_A_TIME, "window": 0xFFFF}
-"""What is not said of a segment; 0xFFFF is the largest window that a header holds (RFC 9293, 3.1)."""
+"""Default values of an artificial segment; 0xFFFF is the largest window in a TCP header (RFC 9293, 3.1)."""
 
 
 @dataclass(slots=True)
 class History:
-    """The segments that stand for the past of several connections, connection after connection."""
+    """Artificial segments that represent the past of several connections, connection after connection."""
 
     rows: list[Row] = field(default_factory=list)
     options: list[tuple[int, int]] = field(default_factory=list)
-    """Index in `rows` of a SYN, and the row of the capture whose options it has."""
+    """Index in `rows` of a SYN, and the row of the capture that has its options."""
     number: list[int] = field(default_factory=list)
-    """Of each row: the number of its connection."""
+    """The number of the connection of each row."""
 
     def capture(self, source: CaptureTables) -> CaptureTables:
-        """Return them as a capture of the same files and flows as that which they stand for."""
+        """Return the history as a capture with the files and flows of `source`."""
         columns = {c.name: np.array([row[c.name] for row in self.rows], dtype=c.dtype) for c in SEGMENTS}
         options = source.syn_options
         place = np.searchsorted(options["row"], [row for _, row in self.options])
@@ -69,7 +72,7 @@ class History:
         )
 
     def add(self, past: Examination, connection: int, capture: CaptureTables, number: int) -> None:
-        """Add the history of one connection (of the group that was examined, from 0)."""
+        """Add the history of one connection; `connection` is its number in the examined group, from 0."""
         group = past.group
         sides = [2 * connection, 2 * connection + 1]
         filled = [side for side in sides if group.bounds[side] < group.bounds[side + 1]]
@@ -91,7 +94,7 @@ class History:
 
 
 class _Side:
-    """One direction of a connection, of which at least one segment is in the past."""
+    """One direction of a connection that has at least one discarded segment."""
 
     def __init__(self, past: Examination, side: int, capture: CaptureTables) -> None:
         group, axis, coverage = past.group, past.axis, past.coverage
@@ -123,18 +126,18 @@ class _Side:
         return (unit - int(axis.reference[side]) + int(axis.reference_seq[side])) & 0xFFFFFFFF
 
     def _highest_ack(self) -> int | None:
-        """Return the highest ACK that this side sent, as on the wire."""
+        """Return the highest ACK number that this side sent, as in the header; None without an ACK."""
         acks, other = self._past.axis.acks, self._side ^ 1
         first, behind = acks.bounds[other : other + 2].tolist()
         return self._sequence(int(acks.highest[behind - 1]), other) if first < behind else None
 
     @property
     def first_sequence(self) -> int | None:
-        """The number that its SYN gets, as on the wire; None if it sent nothing that occupies a unit."""
+        """Return the sequence number for its SYN, as in the header; None if it sent no data, SYN or FIN."""
         return self._sequence(self.low, self._side) if self._pieces[0] < self._pieces[1] else None
 
     def beginning(self, other: _Side | None) -> list[tuple[Row, int | None]]:
-        """Return the SYNs, with the rows that they stand for, and the highest ACK; `other` answers."""
+        """Return the SYNs and the highest ACK, each with the row that it represents; `other` is the peer."""
         begins = self._ack or 0
         if other is not None and other.first_sequence is not None:
             begins = (other.first_sequence + 1) & 0xFFFFFFFF
@@ -156,7 +159,7 @@ class _Side:
         return rows
 
     def covered(self) -> list[Row]:
-        """Return a segment for each range of units that is there."""
+        """Return a segment for each covered range of sequence numbers."""
         begin = self.low + self._begins_with_syn
         holes, (first, behind) = self._past.coverage.holes, self._pieces
         own = np.flatnonzero((holes.after >= first) & (holes.after < behind) & (holes.start >= begin))
@@ -177,7 +180,7 @@ class _Side:
         ]
 
     def last(self) -> Row:
-        """Return the last segment, as one that occupies no unit."""
+        """Return the last segment, without payload."""
         group, segments = self._past.group, self._capture.segments
         row, place = int(self._rows[-1]), self._end - 1
         flags, window = int(segments["flags"][row]), int(segments["window"][row])
@@ -194,7 +197,7 @@ class _Side:
 
 
 def _first_syns(flags: Array) -> list[int]:
-    """Return the places of the first segment with SYN, of the first SYN and of the first SYN-ACK."""
+    """Return the indexes of the first segment with SYN, of the first SYN and of the first SYN-ACK."""
     syn = np.flatnonzero(flags & np.uint16(Flag.SYN))
     begins = syn[opens(flags[syn])]
     answers = (flags[begins] & np.uint16(Flag.ACK)) != 0
@@ -203,15 +206,15 @@ def _first_syns(flags: Array) -> list[int]:
 
 @dataclass
 class Folding:
-    """The segments of these connections, their partition, and which are fresh."""
+    """The segments of the connections to fold, their partition, and which segments are fresh."""
 
     capture: CaptureTables
     parts: Partition
     rows: Array
-    """Bool, of all segments of the capture that they are a part of: which they are."""
+    """Bool, for all segments of the complete capture: which of them belong to these connections."""
     fresh: Array
     chosen: Array
-    """Which connections of that capture they are."""
+    """Numbers of these connections in the complete capture."""
     numbers: Array
     closed: Array
     limits: StreamLimits
@@ -223,29 +226,29 @@ class Folding:
 
     @cached_property
     def now(self) -> Count:
-        """What all of the segments tell."""
+        """The counts of all of the segments."""
         return count(self.capture, self.parts, self.fresh)
 
     @cached_property
     def before(self) -> Count:
-        """What was counted before."""
+        """The counts of the segments that were counted before."""
         old, parts = self._rows_alone(~self.fresh)
         return count(old, parts, np.zeros(len(old.segments), dtype=bool))
 
     @property
     def context(self) -> Array:
-        """Which segments of the whole capture stay as they are; bool, of all its rows."""
+        """Which segments of the complete capture stay unchanged; bool, one for each of its rows."""
         stay = np.zeros(len(self.rows), dtype=bool)
         stay[np.flatnonzero(self.rows)[self._context]] = True
         return stay
 
     def pasts(self, leaving: Array) -> tuple[CaptureTables, Array]:
-        """Return what stands for the past of those that stay, with their numbers; note what stays as it is.
+        """Return the histories and numbers of the connections that stay; mark the segments to keep.
 
         Parameters
         ----------
         leaving : ndarray of int64, shape (n,)
-            Which of these connections leave; of them nothing stays.
+            The connections that leave; none of their segments are kept.
         """
         past = np.zeros(len(self.capture.segments), dtype=bool)
         stays = np.ones(self.parts.connections, dtype=bool)
@@ -266,14 +269,17 @@ class Folding:
         return history.capture(old), np.array(history.number, dtype=np.int64)
 
     def _first_needed(self, connection: int, rows: Array) -> int:
-        """Return the first of a connection's rows that has to stay."""
+        """Return the first row of a connection that must be kept."""
         latest = self.limits.closed_rows // 2 if self.closed[connection] else self.limits.context_rows
         awaited = int(self.now.awaited[2 * connection : 2 * connection + 2].min())
         needed = min(awaited, int(rows[-min(latest, len(rows))]))
         return max(needed, int(rows[-min(self.limits.most_context_rows, len(rows))]))
 
     def steps(self, from_rows: int) -> list[list[int]]:
-        """Return the steps of the clock in the fresh segments of each connection that has so many of them."""
+        """Return the clock steps of each connection, found in its fresh segments.
+
+        Only connections with at least `from_rows` fresh segments are examined.
+        """
         alone = self.parts.order[self.fresh[self.parts.order]]
         bounds = np.searchsorted(np.flatnonzero(self.fresh[self.parts.order]), self.parts.bounds)
         stamped = has(self.capture.segments["marks"], CaptureMark.HAS_TIMESTAMPS)
@@ -295,7 +301,10 @@ class Folding:
         ]
 
     def _rows_alone(self, chosen: Array) -> tuple[CaptureTables, Partition]:
-        """Return some rows of all connections, which may have none of them; `first_row` is not theirs."""
+        """Return the chosen rows of all connections, with their partition.
+
+        Connections may be empty. `first_row` of the partition is not adjusted.
+        """
         direction = self.parts.direction[chosen]
         bounds = bounds_of(direction, 2 * self.parts.connections)
         columns = (getattr(self.parts, name) for name in _OF_CONNECTION)
@@ -306,6 +315,6 @@ _OF_CONNECTION = ("first_row", "forward_flow", "initiator_by")
 
 
 def _with_untimed(capture: CaptureTables) -> CaptureTables:
-    """Return the capture with a further file, whose segments carry no time: those of a history do not."""
+    """Return the capture with one more file for segments without a time, which a history needs."""
     files = [*capture.files, SourceFile("", "", without_time=1)]
     return CaptureTables(files, capture.segments, capture.flows, capture.sack_blocks, capture.syn_options)

@@ -1,12 +1,12 @@
-"""The connections that are open: their segments wait here until they leave, or until they are too many.
+"""Open connections: their segments are stored until the connection closes, or until there are too many.
 
 Rules of the file
 -----------------
-- A connection leaves when it is closed (FIN both ways, or RST) or was never answered, and nothing came for
-  `closed_ns`; when nothing came for `idle_ns`; and when another one begins between the same endpoints. Now is
-  the median time of the latest segments.
-- It is folded when all that wait together are more than `rows`, and it alone has more than `own_rows`; one
-  that is closed with more than `closed_rows`.
+- A connection leaves in three cases: it is closed (FIN in both directions, or RST) or was never answered, and
+  has had no segment for `closed_ns`; it has had no segment for `idle_ns`; or a new connection begins between
+  the same endpoints. The current time is the median time of the latest segments.
+- A connection is folded if more than `rows` segments are stored in total and it has more than `own_rows` of
+  them (more than `closed_rows` if it is closed).
 """
 
 from __future__ import annotations
@@ -31,49 +31,56 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _LATEST = 101
-"""Segments whose median time is now: fifty wrong stamps in a row do not move it. Not measured."""
+"""Number of latest segments whose median time is the current time: fifty consecutive wrong times do not
+change it. Not measured.
+"""
 _MOST_SERVERS = 1 << 20
-"""Endpoints that are remembered as servers, 8 MB; what a scan of a network answers. Not measured."""
+"""Maximum number of endpoints remembered as servers, 8 MB; a scan of a network can produce as many. Not
+measured.
+"""
 
 
 class Ended(NamedTuple):
-    """Connections that left, by their numbers in the capture; row i of each table, 2 i of DIRECTIONS."""
+    """Connections that left, by their numbers in the capture.
+
+    Connection i has row i of each table, and rows 2 i and 2 i + 1 of DIRECTIONS.
+    """
 
     connections: Table
     directions: Table
     flows: Table
-    """One flow each; `forward_flow` of the connections still says which end is the initiator."""
+    """One flow for each connection; `forward_flow` of the connections still shows the initiator."""
 
 
 @dataclass
 class OpenConnections:
-    """Takes in a capture piece by piece, and gives out the connections that ended."""
+    """Reads a capture block by block, and returns the connections that have ended."""
 
     limits: StreamLimits = field(default_factory=StreamLimits)
     facts: SegmentFacts = field(default_factory=SegmentFacts)
     count: int = 0
-    """Connections so far."""
+    """Number of connections so far."""
     rounded: int = 0
-    """Connections that left with round-trip quantiles that are rounded."""
+    """Number of connections that left with rounded quantiles of round-trip times."""
     _capture: CaptureTables | None = None
     _number: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     _fresh: Array = field(default_factory=lambda: np.empty(0, dtype=bool))
-    """Which segments are not counted yet."""
+    """Which segments are not counted yet; bool, shape (n_segments,)."""
     _folded: dict[int, Folded] = field(default_factory=dict)
     _servers: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     _now_ns: int = NOT_A_TIME
     _busiest: int = 0
-    """Segments of the sender whose timestamps told the steps of the clock."""
+    """Number of segments of the sender whose timestamps showed the clock steps."""
 
     def __len__(self) -> int:
         return 0 if self._capture is None else len(self._capture.segments)
 
     def flows(self) -> Array:
-        """Return the pairs of flows that still have segments: int64, ascending."""
+        """Return the flow pairs that still have segments: int64, ascending."""
         return np.unique(self._capture.segments["flow"] >> 1) if self._capture is not None else self._number
 
     def renumber(self, flows: Table, kept: Array, number: Array) -> None:
-        """Take other numbers for flows: pair kept[i] (ascending) is now pair number[i] of `flows`."""
+        """Renumber flows: pair kept[i] (ascending) becomes pair number[i] of `flows`."""
         if self._capture is not None:
             flow = self._capture.segments["flow"]
             pair = number[np.searchsorted(kept, flow >> 1)]
@@ -81,7 +88,7 @@ class OpenConnections:
             self._capture.flows = flows
 
     def take_in(self, piece: CaptureTables) -> Ended:
-        """Add the next piece; return the connections that leave now."""
+        """Add the next block; return the connections that leave now."""
         self.facts.add(piece.segments["marks"])
         known = piece.segments["time_ns"][-_LATEST:]
         known = known[known != NOT_A_TIME]
@@ -96,7 +103,7 @@ class OpenConnections:
         return self._sweep(new, last=False)
 
     def end(self) -> Ended:
-        """Return all connections that are left."""
+        """Return all remaining connections."""
         return self._sweep(0, last=True)
 
     def _sweep(self, new: int, *, last: bool) -> Ended:
@@ -130,7 +137,7 @@ class OpenConnections:
     def _hold(
         self, capture: CaptureTables, kept: Array, histories: list[tuple[CaptureTables, Array]]
     ) -> None:
-        """Keep these segments, behind those that stand for what is gone."""
+        """Store these segments, after the histories of discarded ones."""
         before = [len(history.segments) for history, _ in histories]
         self._capture = joined([*(history for history, _ in histories), capture.where(kept)])
         self._number = np.concatenate([*(number for _, number in histories), self._number[kept]])
@@ -152,7 +159,7 @@ class OpenConnections:
     def _leaving(
         self, capture: CaptureTables, parts: Partition, numbers: Array, new: int, *, last: bool
     ) -> tuple[Array, Array]:
-        """Return which connections leave, and which are closed, or were never answered."""
+        """Return which connections leave, and which are closed or were never answered."""
         time_ns, flags = capture.segments["time_ns"], capture.segments["flags"]
         connection = parts.direction >> 1
         latest = np.full(parts.connections, NOT_A_TIME)
@@ -177,7 +184,7 @@ class OpenConnections:
         return _followed(parts) | (~seen_now & (over | ~timed)), closed
 
     def _ended(self, capture: CaptureTables, parts: Partition, numbers: Array, chosen: Array) -> Ended:
-        """Return connections of which every segment is there."""
+        """Return the results of connections whose segments are all stored."""
         if not len(chosen):
             return _nothing()
         part, own, _ = part_of(capture, parts, chosen)
@@ -192,7 +199,7 @@ class OpenConnections:
     def _fold(
         self, capture: CaptureTables, parts: Partition, numbers: Array, chosen: Array, closed: Array
     ) -> Folding:
-        """Count what is fresh of some connections, which need not be kept from now on."""
+        """Count the fresh segments of the chosen connections, so that they can be discarded."""
         part, own, mask = part_of(capture, parts, chosen)
         folding = Folding(
             part, own, mask, self._fresh[mask], chosen, numbers[chosen], closed[chosen], self.limits
@@ -208,7 +215,7 @@ class OpenConnections:
         return folding
 
     def _finish(self, folding: Folding, goes: Array) -> Ended:
-        """Return the folded connections that leave."""
+        """Return the results of the folded connections that leave."""
         chosen = np.flatnonzero(goes[folding.chosen])
         if not len(chosen):
             return _nothing()
@@ -227,7 +234,10 @@ class OpenConnections:
         return _of(connections, directions, part, folding.numbers[chosen])
 
     def _assume(self, capture: CaptureTables, own: Partition, folded: list[Folded]) -> None:
-        """Assume anew who began connections without SYN: what stands for their past is not what they sent."""
+        """Determine again who began connections without SYN.
+
+        It uses the counts, since the histories do not show which data were sent.
+        """
         late = np.flatnonzero(own.initiator_by != Initiator.HANDSHAKE)
         if len(late):
             first = capture.segments["flow"][own.first_row[late]]
@@ -236,7 +246,7 @@ class OpenConnections:
 
 
 def _followed(parts: Partition) -> Array:
-    """Return which connections have a later one between their endpoints, to which all that comes belongs."""
+    """Return which connections are followed by a later one between the same endpoints."""
     pair = parts.forward_flow >> 1
     last = np.zeros(int(pair.max()) + 1, dtype=np.int64)
     last[pair] = np.arange(len(pair))  # of several the last one is written last
@@ -245,7 +255,7 @@ def _followed(parts: Partition) -> Array:
 
 
 def _attempts(flags: Array, parts: Partition) -> Array:
-    """Return which connections are only SYNs of one side."""
+    """Return which connections consist only of SYNs of one side."""
     syn = np.bincount(
         parts.direction[np.flatnonzero(flags & np.uint16(Flag.SYN))], minlength=2 * parts.connections
     )
@@ -258,7 +268,7 @@ def _attempts(flags: Array, parts: Partition) -> Array:
 def part_of(
     capture: CaptureTables, parts: Partition, chosen: Array
 ) -> tuple[CaptureTables, Partition, Array]:
-    """Return the segments of some connections alone, their partition, and which rows these were.
+    """Return the segments of some connections, their partition, and their rows in the capture.
 
     Parameters
     ----------
@@ -289,7 +299,7 @@ def _of(connections: Table, directions: Table, capture: CaptureTables, numbers: 
 
 
 def _together(ended: list[Ended]) -> Ended:
-    """Return all, in the order of their numbers."""
+    """Return all connections that ended as one, sorted by number."""
     tables = [
         Table.concatenate(schema, list(each))
         for schema, each in zip((CONNECTIONS, DIRECTIONS, FLOWS), zip(*ended, strict=True), strict=True)

@@ -1,18 +1,19 @@
 """A verdict on every retransmission: its cause, whether it was needed, and the evidence for both.
 
-One file for each kind of evidence: `answers.py` (timestamps, F-RTO, the shortest round trip), `reports.py`
-(SACK), `dsack.py`, `stamps.py` (the receiver's clock), `arrivals.py` (the receiver's trace, the link's log),
-`trigger.py` (cause, by packets), `kernel_says.py` (cause, by the sender's kernel), `away.py` (captures made
-elsewhere). `judge` weighs them: what is known of arrivals decides; without it a proof that an earlier copy
-arrived comes before a sign that it did not. docs/verdicts.md tells the rules.
+Files: `answers.py` has the evidence from ACKs (timestamps, F-RTO, minimum RTT, D-SACK, the receiver's clock,
+the receiver's trace, the link's log). `copies.py` has the retransmissions with their ACKs and SACKs.
+`trigger.py` finds the cause, from packets, from the sender's kernel, or in a capture made elsewhere. `judge`
+combines the evidence: a record of arrivals decides; without one, a proof that an earlier transmission arrived
+has priority over a sign that it did not. docs/verdicts.md has the rules.
 
-Why these rules. What arrived is a fact where a receiver's trace or the link's log shows it, so nothing
-overrules that. From the sender's packets alone, an ACK that only an earlier copy can have caused is a proof;
-signs of loss are weaker, since a lost ACK or a queue can make them, too. Where neither is there the answer
-is `undecided`: a wrong verdict costs a user more than none. Each rule was kept, limited or dropped by what it
-did on transfers of known truth (tests/corpus; goals: precision 98 %, recall 95 %), first on fresh ones: late
-ACKs of a narrow link made 102 of 109 `necessary` verdicts wrong, so copies behind a spurious one are exempt.
-Causes are held against the kernel's own counters on every recorded session.
+Reasons for these rules. If a receiver's trace or the link's log shows the arrivals, they are facts that
+nothing overrides. From the sender's packets alone, an ACK that only an earlier transmission can have caused
+is a proof. Signs of loss are weaker, since a lost ACK or a queue can also cause them. Without a proof or a
+sign the verdict is `undecided`, because a wrong verdict costs a user more than none. Each rule was kept,
+limited or removed by its results on transfers of known truth (tests/corpus; goals: precision 98 %, recall 95
+%). For example, late ACKs of a narrow link made 102 of 109 verdicts `necessary` wrong, so retransmissions
+that follow a spurious one are exempt. Causes are compared with the kernel's own counters in every recorded
+session.
 """
 
 from __future__ import annotations
@@ -98,24 +99,29 @@ _SPEAKS_FOR_LOSS = np.uint32(
     | VerdictEvidence.NO_D_SACK
     | VerdictEvidence.RENEGED
 )
-"""Signs in the sender's packets; those that a receiver's trace refutes are no evidence."""
+"""Signs of loss in the sender's packets; those that a receiver's trace refutes are removed from the
+evidence.
+"""
 _AT_SENDER = (0, 1)
-"""Of `vantage` in the directions table: near the sender, or not known to be elsewhere."""
+"""Values of `vantage` in the directions table: near the sender, or not known to be elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherLogs:
-    """What is known of a direction in addition to the capture at its sender."""
+    """Data of a direction in addition to the capture at its sender."""
 
     receiver: Table | None = None
     """TCP_SEGMENTS of the same connection as captured at the receiver."""
     came: Callable[[], Array | None] = lambda: None
-    """Returns per row of the sender's segments its row there, as of `came_at`; None: it is looked for."""
+    """Returns, for each row of the sender's segments, its row in the receiver's trace, as `came_at` does;
+    None: `came_at` is called.
+    """
     came_back: Callable[[], Array | None] = lambda: None
-    """The same of what the receiver sent."""
+    """The same for the segments that the receiver sent."""
     arrived: Array | None = None
-    """Per row of the sender's segments, int8, by the link's log: 1 it reached the receiving TCP intact, 0 it
-    did not, NA unknown. The receiver's trace goes before it."""
+    """For each row of the sender's segments, int8, from the link's log: 1 if it reached the receiving TCP
+    intact, 0 if it did not, NA unknown. The receiver's trace has priority.
+    """
     state: Table | None = None
     """JOINED_STATE of the sender."""
     events: Table | None = None
@@ -133,19 +139,19 @@ def judge(segments: Table, sacks: Table, *, reverse: bool, vantage: int, logs: O
     segments, sacks : Table
         TCP_SEGMENTS and TCP_SACK_BLOCKS of one connection.
     reverse : bool
-        Whose data: False the initiator's, True the responder's.
+        False: the initiator's data; True: the responder's.
     vantage : int
-        Where the capture was made, as in the directions table. Away from the sender only what the order of
-        packets proves is concluded, and of the cause what the sender must have seen.
+        Location of the capture point, as in the directions table. Away from the sender, only conclusions that
+        the order of packets proves are drawn, and the cause uses only what the sender must have seen.
     logs : OtherLogs
-        What else is known.
+        Data from other logs.
     """
     talk = Talks.one(segments, sacks, reverse=reverse)
     return _judged(talk, logs, at_sender=vantage in _AT_SENDER)
 
 
 def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage: Array) -> Table:
-    """Return VERDICTS of directions of many connections, by one capture alone.
+    """Return VERDICTS of directions of many connections, from one capture alone.
 
     Parameters
     ----------
@@ -154,9 +160,9 @@ def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage
     bounds : ndarray of int64, shape (n_connections + 1,)
         Connection c has rows bounds[c]:bounds[c + 1].
     side : ndarray of int64, shape (n_directions,)
-        The directions: 2 c for what the initiator of connection c sent, 2 c + 1 for what came back.
+        The directions: 2 c for the data of the initiator of connection c, 2 c + 1 for those of the responder.
     vantage : ndarray of uint8, shape of `side`
-        A `Vantage`: where the capture was made, as seen from each of them.
+        The location of the capture point (`Vantage`) for each direction.
     """
     tables = []
     near = np.isin(vantage, _AT_SENDER)
@@ -170,7 +176,7 @@ def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage
 
 
 def _judged(talks: Talks, logs: OtherLogs, *, at_sender: bool) -> Table:
-    """Return VERDICTS of talks; of several talks, only their capture is known."""
+    """Return VERDICTS of the judged directions; for several of them, only one capture may be used."""
     copies = Retransmissions.of(talks, at_sender=at_sender)
     cause, why = _cause(copies, logs) if at_sender else causes(copies, trigger_away(copies))
     necessity, proof = _necessity(copies, at_sender=at_sender)
@@ -199,22 +205,22 @@ def _cause(copies: Retransmissions, logs: OtherLogs) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class _Signs:
-    """What one trace shows of each retransmission: evidence, and where it was shown."""
+    """Evidence on each retransmission from one trace."""
 
     proofs: dict[VerdictEvidence, Array]
-    """An earlier copy arrived, and an ACK that does not answer this one says so."""
+    """An earlier transmission arrived: an ACK that this retransmission did not cause proves it."""
     arrived: dict[VerdictEvidence, Array]
-    """An earlier copy arrived."""
+    """An earlier transmission arrived."""
     needed: dict[VerdictEvidence, Array]
-    """None did."""
+    """No earlier transmission arrived."""
     lost: Array
-    """No ACK of an earlier copy got through."""
+    """No ACK of an earlier transmission reached the sender."""
     unclear: Array
-    """Whether one did is open."""
+    """It is unknown whether such an ACK reached the sender."""
 
 
 def _necessity(copies: Retransmissions, *, at_sender: bool) -> tuple[Array, Array]:
-    """Return Necessity and Evidence from one trace alone."""
+    """Return Necessity and VerdictEvidence from one trace alone."""
     signs = _signs(copies, at_sender=at_sender)
     necessity = np.full(len(copies), Necessity.UNDECIDED, dtype=np.uint8)
     necessity[_any(signs.needed)] = Necessity.NECESSARY
@@ -274,7 +280,7 @@ def _any(signs: dict[VerdictEvidence, Array]) -> Array:
 
 
 def _settle_local_drops(cause: Array, necessity: Array) -> None:
-    """Correct both, in place: a copy that the host refused cannot have arrived."""
+    """Correct both, in place: a transmission that the host dropped cannot have arrived."""
     refused = cause == RetransmissionCause.LOCAL_DROP
     arrived = (necessity == Necessity.SPURIOUS) | (necessity == Necessity.ACK_LOST)
     cause[refused & arrived] = RetransmissionCause.TAIL_LOSS_PROBE
@@ -282,7 +288,7 @@ def _settle_local_drops(cause: Array, necessity: Array) -> None:
 
 
 def _by_arrivals(copies: Retransmissions, arrived: Array, necessity: Array, evidence: Array) -> None:
-    """Correct `necessity` and `evidence`, in place, by which copies arrived."""
+    """Correct `necessity` and `evidence`, in place, by the recorded arrivals."""
     had, known = had_before(copies, arrived)
     duplicate = (evidence & np.uint32(VerdictEvidence.D_SACK)) != 0
     proved = necessity == Necessity.SPURIOUS

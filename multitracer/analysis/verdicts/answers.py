@@ -1,12 +1,12 @@
-"""Evidence in what answered a retransmission: an ACK that an earlier copy must have elicited, or cannot have.
+"""Evidence in the ACKs: whether an earlier transmission or the retransmission itself caused them.
 
-All of it rests on a path that keeps the order of packets, and on receivers that acknowledge what they hold.
+All rules assume a path that preserves the order of packets, and receivers that acknowledge the data they
+have.
 
-The timestamps option as a clock (RFC 7323, section 5.4): how fast it ticks, and when a segment left.
-
-Evidence by D-SACK (RFC 2883): the receiver itself reports that a copy arrived which it did not need.
-
-Evidence of what arrived: by the receiver's trace, or by another log of the fate of each segment.
+In this file, `copies` are the retransmissions that are judged. The *earlier transmission* of a retransmission
+is the last one before it with the same data. The file has the rules for timestamps (RFC 7323, section 5.4:
+their tick, and when a segment left), for D-SACK (RFC 2883: the receiver reports an unneeded arrival), and for
+records of arrivals (the receiver's trace, or another log of each segment's fate).
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 _JITTER_NS = NS_PER_MS // 5
-"""Of hosts: where a round trip takes less, its length says nothing."""
+"""Jitter of hosts, ns: if a round trip is shorter, its duration shows nothing."""
 SURELY_EARLY = 0.75
-"""Of the shortest round trip: samples may hold a delay of the ACK that the answer to a duplicate has not."""
+"""Share of the minimum RTT below which an ACK is certainly too early: RTT samples may contain a delayed
+ACK, but the ACK of a duplicate is immediate.
+"""
 
 
 def early(copies: Retransmissions) -> Array:
-    """Return which were reported sooner than the shortest round trip after they were sent.
+    """Return which retransmissions were acknowledged sooner after them than the minimum RTT.
 
-    Or acknowledged before they were sent.
+    Retransmissions that were acknowledged before they were sent are included.
 
     Returns
     -------
@@ -51,10 +53,10 @@ def early(copies: Retransmissions) -> Array:
 
 
 def ignored(copies: Retransmissions) -> Array:
-    """Return which had been reported so long before that the sender cannot have taken the ACK for good.
+    """Return which had been acknowledged so long before that the sender must have discarded the ACK.
 
-    An ACK that crosses a retransmission within the host is younger. With header compression a damaged ACK
-    passes the capture, and TCP discards it for its checksum, with the SACK blocks in it.
+    An ACK that crosses a retransmission within the host is more recent. With header compression, a damaged
+    ACK appears in the capture, but TCP discards it with its SACK blocks because of its checksum.
 
     Returns
     -------
@@ -66,9 +68,9 @@ def ignored(copies: Retransmissions) -> Array:
 
 
 def sacked_before(copies: Retransmissions) -> Array:
-    """Return which a SACK had reported before they were sent, and the receiver kept them.
+    """Return which retransmissions a SACK had reported before, if the receiver kept the data.
 
-    After a timeout a sender may have dropped its scoreboard (RFC 2018, section 8); many have none.
+    After a timeout a sender may have discarded its scoreboard (RFC 2018, section 8); many senders have none.
 
     Returns
     -------
@@ -79,13 +81,15 @@ def sacked_before(copies: Retransmissions) -> Array:
 
 
 def eifel(copies: Retransmissions) -> tuple[Array, Array]:
-    """Return which ACKs echo an earlier copy, and which echo the retransmission itself (RFC 3522).
+    """Return which ACKs echo an earlier transmission, and which echo the retransmission itself (RFC 3522).
 
-    The first ACK that covers a retransmission echoes what last moved the receiver's left edge (RFC 7323,
-    section 4.3). If that was sent before, the retransmission cannot have moved it. Of one that lay behind
-    the left edge this says nothing: the ACK of what moved it may have been delayed until both had arrived.
-    It cannot have been where data from above had arrived before it; those are acknowledged at once.
-    An echo is the retransmission's only if its timestamp is not the earlier copy's, too: clocks are coarse.
+    The first ACK that covers a retransmission echoes the segment that last moved the receiver's left edge
+    (RFC 7323, section 4.3). If that segment was sent before the retransmission, the retransmission did not
+    move the edge. This proves nothing if the retransmission is behind the left edge, because the ACK of the
+    other segment may have been delayed until both had arrived. But the ACK was not delayed if data above had
+    arrived before, since out-of-order data are acknowledged immediately. An echo belongs to the
+    retransmission only if its timestamp differs from that of the earlier transmission, because clocks are
+    coarse.
 
     Returns
     -------
@@ -106,9 +110,9 @@ def eifel(copies: Retransmissions) -> tuple[Array, Array]:
 
 
 def _in_order_before(copies: Retransmissions, edge: Array, echo: Array) -> Array:
-    """Return behind which data had arrived that were sent once, before it, so that no ACK was delayed.
+    """Return above which retransmissions data sent once and earlier had arrived, so no ACK was delayed.
 
-    Nor may what is echoed be a retransmission: it would have filled a hole of which no ACK came through.
+    The echoed segment must not be a retransmission: that could have filled a hole whose ACK was lost.
     """
     answer, row = copies.answer, copies.row
     covered = copies.reached[np.minimum(answer, copies.nowhere - 1)]
@@ -125,21 +129,22 @@ def _in_order_before(copies: Retransmissions, edge: Array, echo: Array) -> Array
 def f_rto(
     copies: Retransmissions, proved: Array, in_vain: tuple[Array, Array], *, within_ns: Array | int = 0
 ) -> Array:
-    """Return which were reported by an ACK that lacks data sent before, of which the first copy came later.
+    """Return which were covered by an ACK that lacks earlier data whose first transmission came later.
 
-    Such an ACK left the receiver before these data arrived, so before the retransmission behind them did.
-    That it was their first copy is known if they were sent once, or acknowledged before the next could be,
-    or if the next is proved to have come in vain (but not where the receiver throws away what it held). It
-    generalises the second ACK of RFC 5682.
+    Such an ACK left the receiver before these data arrived, and so before the retransmission that was sent
+    after them. The arrival is known to be that of the first transmission in three cases: the data were sent
+    once; they were acknowledged before a second transmission could be; or the second transmission is proved
+    to be unneeded (not if the receiver discards reported data). The rule generalises the second ACK of RFC
+    5682.
 
     Parameters
     ----------
     proved : ndarray of bool
-        Of which retransmissions an earlier copy is known to have arrived.
+        Retransmissions of which an earlier transmission is known to have arrived.
     in_vain : ndarrays of int64, shape (n_copies,)
-        The first unit of which that is known, and the first behind.
+        The first sequence number for which this is known, and the first one behind.
     within_ns : int or ndarray of float64
-        So soon nothing is answered, as of `sooner_than_answers_ns`.
+        Time that is too short for any answer, as returned by `sooner_than_answers_ns`.
 
     Returns
     -------
@@ -164,7 +169,8 @@ def f_rto(
 def _spread(known: Array, depends: Array, proved: Array, copies: Retransmissions, again: Array) -> Array:
     """Return what is known, or depends on a retransmission at row `again` that is known or proved.
 
-    That one ends further on, so one pass from the highest end downward settles all.
+    The other retransmission ends at a higher sequence number, so one pass from the highest end downward is
+    enough.
     """
     which = np.minimum(np.searchsorted(copies.row, again), max(len(copies) - 1, 0)).tolist()
     order = np.argsort(-copies.end, kind="stable")
@@ -176,7 +182,7 @@ def _spread(known: Array, depends: Array, proved: Array, copies: Retransmissions
 
 
 def sooner_than_answers_ns(copies: Retransmissions) -> Array:
-    """Return a time that is too short for any answer; 0 if no round trip was measured.
+    """Return for each retransmission a time that is too short for any answer; 0 without an RTT sample.
 
     Returns
     -------
@@ -187,10 +193,11 @@ def sooner_than_answers_ns(copies: Retransmissions) -> Array:
 
 
 def held(copies: Retransmissions) -> Array:
-    """Return which the receiver held already when an earlier one filled the hole below them.
+    """Return which data the receiver already had when an earlier retransmission filled the hole below.
 
-    The ACK that moves the left edge covers data which were never resent: so they were held, the hole's filler
-    was acknowledged at once (RFC 5681, section 4.2), and what was sent behind the filler came too late.
+    The ACK that moves the left edge also covers data that were sent only once. So the receiver had these
+    data, acknowledged the filled hole immediately (RFC 5681, section 4.2), and everything sent after the
+    filling segment came too late.
 
     Returns
     -------
@@ -210,11 +217,11 @@ def held(copies: Retransmissions) -> Array:
 
 
 def before_any_answer(copies: Retransmissions) -> Array:
-    """Return which, though an earlier copy had arrived, came before any ACK of that had got through.
+    """Return which were sent after an earlier transmission had arrived, but before its ACK arrived.
 
-    Each copy that arrives in vain is acknowledged at once. If everything sent was acknowledged, and fewer
-    such ACKs repeat that number than there were copies to elicit them, then one of the copies elicited the
-    first: the later ones account for the repetitions, those before had no answer.
+    Each unneeded transmission that arrives is acknowledged immediately. Assume that all data were
+    acknowledged, and that fewer ACKs repeat that number than there were transmissions to cause them. Then one
+    of the transmissions caused the first ACK, later ones caused the repetitions, and those before had no ACK.
 
     Returns
     -------
@@ -234,7 +241,7 @@ def before_any_answer(copies: Retransmissions) -> Array:
 
 
 def _repetitions(copies: Retransmissions, answer: Array) -> Array:
-    """Return how many ACKs without payload repeat the number of each answer before it grows."""
+    """Return how many ACKs without payload repeat the number of each answer until the number grows."""
     segments = copies.segments
     grows = np.searchsorted(copies.reached, copies.reached[answer], side="right")
     many = grows - answer - 1
@@ -246,7 +253,7 @@ def _repetitions(copies: Retransmissions, answer: Array) -> Array:
 
 
 def hole(copies: Retransmissions) -> Array:
-    """Return of which the earlier copy was overtaken: what was sent after it was reported before it.
+    """Return whose earlier transmission was overtaken: data sent after it were reported before it.
 
     Returns
     -------
@@ -260,9 +267,10 @@ def hole(copies: Retransmissions) -> Array:
 
 
 def lost_behind(copies: Retransmissions) -> Array:
-    """Return behind which, at the left edge, all was lost: the next data had to be resent and answered too.
+    """Return behind which, at the left edge, all data were lost: the next data were also resent.
 
-    Were only the ACKs late, those of the next data would follow at once, not a round trip after their copy.
+    The next data must have been acknowledged a round trip after their retransmission. If only ACKs were late,
+    the ACKs of the next data would follow immediately.
 
     Returns
     -------
@@ -285,16 +293,16 @@ def lost_behind(copies: Retransmissions) -> Array:
 
 
 def behind_proved(copies: Retransmissions, proved: Array) -> Array:
-    """Return which continue a run of adjacent copies of which an earlier one was not needed.
+    """Return which continue a run of adjacent retransmissions of which an earlier one was not needed.
 
-    Then the ACKs of the first copies are arriving, at the pace of the link: a narrow one spaces them as far
-    apart as answers to the second copies would be.
+    In such a run the ACKs of the first transmissions are arriving at the rate of the link. On a narrow link,
+    their spacing equals that of ACKs of the retransmissions.
 
     Parameters
     ----------
     copies : Retransmissions
     proved : ndarray of bool, shape (n_copies,)
-        Which were certainly not needed.
+        Retransmissions that were certainly not needed.
 
     Returns
     -------
@@ -308,7 +316,10 @@ def behind_proved(copies: Retransmissions, proved: Array) -> Array:
 
 
 def _overtaken_by_echo(copies: Retransmissions, last: Array) -> Array:
-    """Return whether the last ACK up to `last` lacks it, and echoes what was sent after the earlier copy."""
+    """Return whether the last ACK up to `last` lacks it but echoes later data.
+
+    Later data are those that were sent after the earlier transmission.
+    """
     segments = copies.segments
     is_stamped = has(copies.of_rows("marks", copies.earlier), CaptureMark.HAS_TIMESTAMPS)
     if not is_stamped.any():
@@ -324,19 +335,23 @@ def _overtaken_by_echo(copies: Retransmissions, last: Array) -> Array:
 
 
 _RATES_HZ = np.array([1, 2, 10, 100, 250, 1000, 1_000_000])
-"""RFC 7323, 5.4, allows 1 to 1000; in use are 2 (BSD of old), 10, 100, 250 and 1000, and 10^6 (Linux 6.7)."""
+"""Typical rates of timestamp clocks, Hz: RFC 7323, 5.4, allows 1 to 1000; in use are 2 (old BSD), 10, 100,
+250 and 1000, and 10^6 (Linux 6.7).
+"""
 _APART = 0.1
-"""So far a measured rate may be from one of these: delays of the first and the last packet."""
+"""Maximum relative distance of a measured rate from a typical one, caused by delays of the first and the
+last packet.
+"""
 _LEAST_NS = NS_PER_S
-"""Over so long a rate can be told."""
+"""Minimum time for the measurement of a rate, ns."""
 _DRIFT = 2e-4
-"""Of a host's clock, at most: 100 ppm each for it and that of the capture."""
+"""Maximum drift between a host's clock and that of the capture: 100 ppm each."""
 _TICKS_APART = 1 << 33
-"""Between two talks: more than timestamps can be apart."""
+"""Ticks between two judged directions: more than timestamps can differ."""
 
 
 def since(stamps: Array, origin: Array) -> Array:
-    """Return how many ticks timestamps are after another; less than 2^31 lie between (RFC 7323, 5.2).
+    """Return how many ticks timestamps follow others; the distance is less than 2^31 (RFC 7323, 5.2).
 
     Parameters
     ----------
@@ -354,12 +369,12 @@ def since(stamps: Array, origin: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Stamped:
-    """The segments with timestamps that one side of each talk sent."""
+    """The segments with timestamps that one side sent in each judged direction."""
 
     talks: Talks
     rows: Array
     bounds: Array
-    """Talk t has rows[bounds[t]:bounds[t + 1]]."""
+    """Judged direction t has rows[bounds[t]:bounds[t + 1]]."""
 
     @classmethod
     def of(cls, talks: Talks, side: Array) -> Self:
@@ -369,42 +384,42 @@ class Stamped:
         ----------
         talks : Talks
         side : ndarray of bool, shape (n_segments,)
-            What one side of each talk sent.
+            Segments that one side of each judged direction sent.
         """
         rows = np.flatnonzero(side & has(talks.segments["marks"], CaptureMark.HAS_TIMESTAMPS))
         return cls(talks, rows, np.searchsorted(rows, talks.bounds))
 
     @property
     def talk(self) -> Array:
-        """The talk of each of `rows`: int64, shape (n_rows,)."""
+        """The judged direction of each of `rows`: int64, shape (n_rows,)."""
         return np.repeat(np.arange(len(self.talks)), np.diff(self.bounds))
 
     @property
     def first(self) -> Array:
-        """The first of `rows` of each talk: int64, shape (n_talks,); no meaning for a talk that has none."""
+        """The first of `rows` of each judged direction: int64, shape (n_talks,); undefined if it has none."""
         first: Array = np.append(self.rows, 0)[self.bounds[:-1]]
         return first
 
     @property
     def last(self) -> Array:
-        """The last of `rows` of each talk: int64, shape (n_talks,); no meaning for a talk that has none."""
+        """The last of `rows` of each judged direction: int64, shape (n_talks,); undefined if it has none."""
         last: Array = np.append(self.rows, 0)[self.bounds[1:] - 1]
         return last
 
     def since_first(self, stamps: Array, talk: Array) -> Array:
-        """Return by how many ticks timestamps follow the first one of their talk; talks are kept apart.
+        """Return how many ticks timestamps follow the first one of their judged direction.
 
         Parameters
         ----------
         stamps : ndarray of uint32, ticks, shape (n,)
             Timestamp values; they wrap around at 2^32.
         talk : ndarray of int64, shape (n,)
-            The talk of each.
+            The judged direction of each.
 
         Returns
         -------
         ndarray of int64, ticks, shape (n,)
-            Those of talk t lie around t * 2^33.
+            Values of judged direction t lie around t * 2^33, so directions never mix.
         """
         origin = self.talks.segments["tsval"][self.first]
         apart: Array = since(stamps, origin[talk]) + talk * _TICKS_APART
@@ -412,7 +427,7 @@ class Stamped:
 
 
 def tick_ns(stamped: Stamped) -> Array:
-    """Return per talk how long a tick of the host that sent them is; NA if that is unknown.
+    """Return for each judged direction the length of the sender's tick; NA if unknown.
 
     Returns
     -------
@@ -429,14 +444,15 @@ def tick_ns(stamped: Stamped) -> Array:
 
 
 def left_before(copies: Retransmissions, least_ns: Array | int) -> Array:
-    """Return which were reported by an ACK that left the receiver before they could have come there.
+    """Return which were covered by an ACK that left the receiver before they could have arrived.
 
-    By the ACK's own timestamp. The fastest ACK shows the receiver's clock at the time when it was captured.
+    The ACK's own timestamp shows this. The fastest ACK gives the relation between the receiver's clock and
+    the capture's.
 
     Parameters
     ----------
     least_ns : int, or ndarray of float64 of shape (n_copies,)
-        How long, at least, after a retransmission an answer to it is captured.
+        Minimum time from a retransmission to the capture of its ACK.
 
     Returns
     -------
@@ -461,14 +477,14 @@ def left_before(copies: Retransmissions, least_ns: Array | int) -> Array:
 
 
 _MOST_COPIES = 64
-"""Of one range, those that are looked at for a D-SACK: TCP gives up long before."""
+"""Maximum number of transmissions of a range that are examined for a D-SACK: TCP gives up long before."""
 
 
 def dsacked(copies: Retransmissions) -> Array:
-    """Return for each retransmission the row of the D-SACK that reports it, at `nowhere` without one.
+    """Return for each retransmission the row of the D-SACK that reports it; `nowhere` without one.
 
-    A D-SACK reports the last copy of its range that was sent at least the shortest round trip before, and
-    of which no later D-SACK is left; so of several copies each has its own.
+    A D-SACK reports the last transmission of its range that was sent at least a minimum RTT before and is not
+    matched with a later D-SACK. So each of several retransmissions has its own D-SACK.
 
     Returns
     -------
@@ -501,10 +517,10 @@ def dsacked(copies: Retransmissions) -> Array:
 
 
 def reported_ranges(copies: Retransmissions, reported: Array) -> tuple[Array, Array]:
-    """Return the first unit of each retransmission that its D-SACK reports, and the first behind.
+    """Return the first sequence number that each retransmission's D-SACK reports, and the first behind.
 
-    Where segments are joined before they are captured (offload) that is one of several, and the others may
-    have been needed. Of a retransmission without D-SACK, all of it.
+    If segments are joined before the capture (offload), the D-SACK reports only one of them, and the others
+    may have been needed. Without a D-SACK, the range is that of the retransmission.
 
     Parameters
     ----------
@@ -526,7 +542,7 @@ def reported_ranges(copies: Retransmissions, reported: Array) -> tuple[Array, Ar
 
 
 def peers_send_sack(copies: Retransmissions) -> Array:
-    """Return per talk whether the receiver of its data was seen to send SACK blocks.
+    """Return for each judged direction whether the receiver of its data sent SACK blocks.
 
     Returns
     -------
@@ -537,9 +553,9 @@ def peers_send_sack(copies: Retransmissions) -> Array:
 
 
 def undisputed(copies: Retransmissions, reported: Array) -> Array:
-    """Return which were answered, late enough, by a receiver that would have called them duplicates.
+    """Return which were acknowledged, late enough, without a D-SACK by a receiver that sends D-SACKs.
 
-    A SYN or a FIN alone is never called one: a block reports data.
+    A SYN or a FIN alone is never reported, because a D-SACK block reports data.
 
     Parameters
     ----------
@@ -560,7 +576,7 @@ def undisputed(copies: Retransmissions, reported: Array) -> Array:
 
 
 def answered_in_vain(copies: Retransmissions, reported: Array) -> Array:
-    """Return for which the first ACK answers an unneeded copy: this one, or a later copy of its range.
+    """Return for which the first ACK answers an unneeded transmission: this one, or a later one.
 
     Parameters
     ----------
@@ -581,12 +597,12 @@ def answered_in_vain(copies: Retransmissions, reported: Array) -> Array:
 
 
 def had_before(copies: Retransmissions, arrived: Array) -> tuple[Array, Array]:
-    """Return which retransmissions the receiver did not need, and of which that is known.
+    """Return which retransmissions the receiver did not need, and for which this is known.
 
     Parameters
     ----------
     arrived : ndarray of int8, shape (n_segments,)
-        Per row of `segments`: 1 it reached the receiving TCP intact, 0 it did not, NA unknown.
+        For each row of `segments`: 1 if it reached the receiving TCP intact, 0 if it did not, NA unknown.
 
     Returns
     -------
@@ -599,12 +615,12 @@ def had_before(copies: Retransmissions, arrived: Array) -> tuple[Array, Array]:
 
 
 def came_at(segments: Table, receiver: Table, *, reverse: bool) -> Array:
-    """Return per row of `segments` its row in the receiver's trace; NA if it is not there.
+    """Return for each row of `segments` its row in the receiver's trace; NA if it is not there.
 
     Parameters
     ----------
     segments, receiver : Table
-        TCP_SEGMENTS of one connection at both ends.
+        TCP_SEGMENTS of one connection at both endpoints.
     reverse : bool
         The direction; rows of the other one are NA.
 
@@ -621,17 +637,18 @@ def came_at(segments: Table, receiver: Table, *, reverse: bool) -> Array:
 
 
 def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
-    """Return per row of `segments` whether the receiver's trace shows it.
+    """Return for each row of `segments` whether the receiver's trace contains it.
 
     Parameters
     ----------
     came : ndarray of int64, shape (n_segments,)
-        As of `came_at`: rows of the receiver's trace, or NA.
+        Rows of the receiver's trace, or NA, as returned by `came_at`.
 
     Returns
     -------
     ndarray of int8, shape (n_segments,)
-        1 it does, 0 it does not, NA beyond the ends of that trace and in the other direction.
+        1 if it does, 0 if it does not, NA before the begin and after the end of that trace, and in the other
+        direction.
     """
     there = came != NA
     arrived = np.full(len(segments), NA, dtype=np.int8)
@@ -643,17 +660,19 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
 
 
 def acknowledged_in_time(copies: Retransmissions, came: Array, back: Array, there: int) -> Array:
-    """Return for which an ACK that reached the sender had left the receiver before the retransmission came.
+    """Return for which an ACK that reached the sender had left the receiver before they arrived.
 
-    One that never came counts as coming with the next copy of its first unit that did.
+    A retransmission that never arrived counts as arriving with the next transmission of its first byte that
+    did.
 
     Parameters
     ----------
     copies : Retransmissions
     came, back : ndarray of int64, shape (n_segments,)
-        As of `came_at`: row of each segment in the receiver's trace, or NA; of this direction, of the other.
+        Row of each segment in the receiver's trace, or NA, as returned by `came_at`: for this direction, and
+        for the other.
     there : int
-        Rows of that trace.
+        Number of rows of that trace.
 
     Returns
     -------
@@ -670,9 +689,9 @@ def acknowledged_in_time(copies: Retransmissions, came: Array, back: Array, ther
 
 
 def _with_later_copies(copies: Retransmissions, came: Array) -> Array:
-    """Return the row at which each retransmission came, or the next copy from its first unit that came.
+    """Return each retransmission's arrival row, or that of the next transmission of its first byte.
 
-    The path keeps the order: of the copies behind, the one that came first is the next.
+    The path preserves the order: of the later transmissions, the one that arrived first is the next.
     """
     order = np.lexsort((copies.row, copies.begin))[::-1]
     group = np.zeros(len(order), dtype=np.int64)

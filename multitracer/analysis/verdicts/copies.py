@@ -1,16 +1,15 @@
-"""The retransmissions of the judged directions: what was sent before each, and what answered it.
+"""The retransmissions of the judged directions: what was sent before each, and what acknowledged it.
 
-Sequence space as a grid of cells, so that each stretch of it is looked at once.
+The code calls a judged direction of a connection a *talk*. Several of them are processed together, one behind
+the other on one axis of sequence numbers and one axis of time: rows, sequence numbers and times of each are
+higher than those of all before it. So cumulative maxima and searches run over many of them at once. A search
+without a result in its own judged direction gives a position at or behind its end.
 
-What is judged: directions of connections, one behind the other on one axis of units and one of time.
-Each talk is a connection and the direction of it whose data are judged. Its rows, its units and its times lie
-above those of all talks before it. So cumulative maxima and searches run over many talks at once, as if they
-were one: what a search does not find in its own talk it finds at or behind the end of that.
+A `SequenceGrid` divides sequence numbers into cells, so that each range is examined once.
 
-What SACK blocks reported of each retransmission, and which of them no longer held.
-A receiver may throw away what it has reported (RFC 2018, section 8); then its acknowledgment comes to a stop
-within what it had reported. A sender may have been unable to read a report: it sends what an ACK covers again
-only if that ACK was damaged, and then it read none of its blocks either.
+SACKs: a receiver may discard data that it has reported (RFC 2018, section 8, reneging); its ACK number then
+stops within the reported range. A sender may also not have received a report: if it resends data that an ACK
+covers, the ACK was damaged, and the sender did not read its SACK blocks either.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 Cells = tuple["Array", "Array"]
-"""The first cell of some rows, and the one behind their last: int64, shape (n,)."""
+"""For each row its first cell, and the cell behind its last one: int64, shape (n,)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceGrid:
-    """Sequence space cut where anything sent begins or ends; a cell is the stretch between two edges."""
+    """Sequence numbers divided at each begin and end of a segment; a cell is the range between two edges."""
 
     edges: Array
 
     def cell(self, unit: Array) -> Array:
-        """Return the cell that holds each unit; -1 for a unit that no segment sent.
+        """Return the cell that contains each sequence number; -1 for one that no segment carried.
 
         Parameters
         ----------
@@ -69,9 +68,9 @@ class SequenceGrid:
         ----------
         rows : ndarray of int64, shape (n,), ascending
         begin, end : ndarray of int64, units, shape (n,)
-            What each row covers; all are edges of the grid.
+            Range of each row; all values are edges of the grid.
         nobody : int
-            The row of a cell that none covers.
+            Value for a cell that no row covers.
 
         Returns
         -------
@@ -80,11 +79,11 @@ class SequenceGrid:
         return self.first_over(rows, self.cells(begin, end), nobody=nobody)
 
     def cells(self, begin: Array, end: Array) -> Cells:
-        """Return the first cell of each range of units, and the one behind its last; they are edges."""
+        """Return the first cell of each range, and the cell behind its last one; ranges end at edges."""
         return places(self.edges, begin), places(self.edges, end)
 
     def first_over(self, rows: Array, cells: Cells, *, nobody: int) -> Array:
-        """Return what `first` does of rows of which the cells are known."""
+        """Return the result of `first` for rows whose cells are known."""
         painter = first_painters(*cells, max(len(self.edges) - 1, 0))
         first = np.full(len(painter) + 1, nobody, dtype=np.int64)
         np.take(np.append(rows, nobody), painter, out=first[:-1], mode="clip")
@@ -92,35 +91,37 @@ class SequenceGrid:
 
 
 _MOST_ROWS = 1 << 18
-"""Of talks side by side, unless one alone has more: it bounds the memory."""
+"""Maximum number of rows that are processed together, unless one judged direction has more; it bounds the
+memory.
+"""
 _MOST_UNITS = 1 << 42  # 1,024 sequence spaces of 2^32
 _MOST_NS = 1 << 60
-"""Lengths of the axes: all sums of rules stay within 64 bits. A talk that has more is judged alone."""
+"""Maximum length of the axes: all sums stay within 64 bits. A longer judged direction is processed alone."""
 _APART = 2
-"""Units between two talks."""
+"""Sequence numbers between two judged directions."""
 _APART_NS = 60 * NS_PER_S
-"""Time between two talks, beside as much as each takes: no rule looks farther ahead or back."""
+"""Time between two judged directions, ns, in addition to the duration of each; no rule uses a longer time."""
 _UNITS = ("seq_bytes", "end_bytes", "ack_bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class Talks:
-    """Connections, each with a direction whose data are judged."""
+    """Judged directions: connections, each with one direction whose data are judged."""
 
     segments: Table
-    """TCP_SEGMENTS, talk after talk."""
+    """TCP_SEGMENTS, one judged direction after the other."""
     sacks: Table
-    """TCP_SACK_BLOCKS, by rows of `segments`."""
+    """TCP_SACK_BLOCKS; `row` is the row of `segments`."""
     own: Array
-    """Per row: the sender of the judged data sent it."""
+    """For each row whether the sender of the judged data sent it."""
     bounds: Array
-    """Talk t has rows bounds[t]:bounds[t + 1]."""
+    """Judged direction t has rows bounds[t]:bounds[t + 1]."""
     zero: Array
-    """Per talk: where its unit 0 lies."""
+    """For each judged direction the axis position of its relative sequence number 0."""
 
     @classmethod
     def one(cls, segments: Table, sacks: Table, *, reverse: bool) -> Talks:
-        """Return a direction of one connection; units and times are its own."""
+        """Return one direction of one connection; sequence numbers and times are not changed."""
         bounds = np.array([0, len(segments)])
         return cls(segments, sacks, segments["reverse"] == reverse, bounds, np.zeros(1, dtype=np.int64))
 
@@ -128,7 +129,7 @@ class Talks:
     def side_by_side(
         cls, segments: Table, sacks: Table, bounds: Array, side: Array
     ) -> Iterator[tuple[Array, Talks]]:
-        """Yield directions of connections, as many at once as axes and memory hold.
+        """Yield directions of connections, as many together as the axes and the memory allow.
 
         Parameters
         ----------
@@ -137,12 +138,12 @@ class Talks:
         bounds : ndarray of int64, shape (n_connections + 1,)
             Connection c has rows bounds[c]:bounds[c + 1].
         side : ndarray of int64, shape (n_directions,)
-            Which are judged: 2 c for what the initiator of c sent, 2 c + 1 for what came back.
+            The judged directions: 2 c for the data of the initiator of c, 2 c + 1 for those of the responder.
 
         Yields
         ------
         rows : ndarray of int64, shape (n_rows,)
-            The rows of `segments` that these talks hold.
+            The rows of `segments` in these judged directions.
         talks : Talks
         """
         blocks = np.searchsorted(sacks["row"], bounds)
@@ -170,7 +171,7 @@ class Talks:
         return len(self.zero)
 
     def of(self, row: Array) -> Array:
-        """Return the talk of each row.
+        """Return the judged direction of each row.
 
         Parameters
         ----------
@@ -185,7 +186,7 @@ class Talks:
         return talk
 
     def per_row(self, values: Array) -> Array:
-        """Return for each row the value of its talk.
+        """Return for each row the value of its judged direction.
 
         Parameters
         ----------
@@ -200,7 +201,7 @@ class Talks:
         return np.repeat(values, np.diff(self.bounds))
 
     def have(self, rows: Array) -> Array:
-        """Return which talks have one of `rows`.
+        """Return which judged directions have one of `rows`.
 
         Parameters
         ----------
@@ -213,14 +214,14 @@ class Talks:
         return np.bincount(self.of(rows), minlength=len(self)) > 0
 
     def shortest_ns(self, names: tuple[str, ...], rows: Array) -> Array:
-        """Return per talk the shortest time above 0 in some columns; NA without one.
+        """Return for each judged direction the shortest time above 0 in some columns; NA without one.
 
         Parameters
         ----------
         names : tuple of str
             Columns of TCP_SEGMENTS in ns.
         rows : ndarray of bool, shape (n_segments,)
-            Which rows count.
+            The rows to use.
 
         Returns
         -------
@@ -237,20 +238,20 @@ class Talks:
 
 @dataclass(frozen=True, slots=True)
 class _Stretches:
-    """What each connection takes of an axis, with what is free around it."""
+    """The range of an axis that each connection needs, with the free space around it."""
 
     first: Array
     length: Array
 
     def shifts(self, chosen: Array) -> Array:
-        """Return by how much some must move: each to where the one before it ends, the first one to 0."""
+        """Return the shift of each chosen connection: to the end of the previous one; the first one to 0."""
         length = self.length[chosen]
         shifts: Array = np.cumsum(length) - length - self.first[chosen]
         return shifts
 
 
 def _units_of(segments: Table, sacks: Table, bounds: Array, of_blocks: Array) -> _Stretches:
-    """Return the units that each connection mentions."""
+    """Return the range of sequence numbers that each connection needs."""
     lowest, highest = np.zeros((2, len(bounds) - 1), dtype=np.int64)
     for name in _UNITS:
         lowest = np.minimum(lowest, reduce_groups(np.minimum, segments[name], bounds, empty=0))
@@ -262,7 +263,10 @@ def _units_of(segments: Table, sacks: Table, bounds: Array, of_blocks: Array) ->
 
 
 def _times_of(segments: Table, bounds: Array) -> _Stretches:
-    """Return the time that each connection takes: too much to share the axis if a time is not known."""
+    """Return the time range that each connection needs.
+
+    A connection with unknown times gets a range that is too long to share the axis.
+    """
     first, last = (
         reduce_groups(ufunc, segments["time_ns"], bounds, empty=0) for ufunc in (np.minimum, np.maximum)
     )
@@ -273,7 +277,7 @@ def _times_of(segments: Table, bounds: Array) -> _Stretches:
 
 
 def _cuts(sizes: Array) -> Iterator[slice]:
-    """Yield stretches of columns of which no row adds up to more than 1, but of one column at least."""
+    """Yield slices of columns whose sum is at most 1 in each row; a slice has at least one column."""
     total = np.cumsum(np.column_stack([np.zeros(len(sizes)), sizes]), axis=1)
     begin, n = 0, sizes.shape[1]
     while begin < n:
@@ -284,7 +288,7 @@ def _cuts(sizes: Array) -> Iterator[slice]:
 
 
 def _moved(table: Table, units: Array, times_ns: Array, sizes: Array) -> Table:
-    """Return the same segments, moved by so much in each talk."""
+    """Return the same segments, shifted by a constant in each judged direction."""
     shift = np.repeat(units, sizes)
     columns = table.columns | {name: table[name] + shift for name in _UNITS}
     columns["ack_bytes"][table["ack_bytes"] == NA] = NA
@@ -293,7 +297,7 @@ def _moved(table: Table, units: Array, times_ns: Array, sizes: Array) -> Table:
 
 
 def _moved_blocks(sacks: Table, bounds: Array, chosen: Array, rows: Array, units: Array) -> Table:
-    """Return the SACK blocks of the chosen connections, moved by so many rows and units."""
+    """Return the SACK blocks of the chosen connections, with rows and sequence numbers shifted."""
     index, ends = spans(bounds, chosen)
     table, sizes = sacks.take(index), np.diff(ends)
     shifts = {"row": rows, "left_bytes": units, "right_bytes": units}
@@ -302,12 +306,12 @@ def _moved_blocks(sacks: Table, bounds: Array, chosen: Array, rows: Array, units
 
 
 CROSSING_NS = 10 * NS_PER_MS
-"""So long an ACK may take from the interface to TCP, and a retransmission the other way."""
+"""Maximum time from the interface to TCP for an ACK, and back for a retransmission, ns."""
 
 
 @dataclass(frozen=True, slots=True)
 class SackReports:
-    """SACK blocks of the judged data, D-SACKs left out, in order of `row`."""
+    """SACK blocks that report the judged data, without D-SACKs, sorted by `row`."""
 
     row: Array
     left: Array
@@ -315,14 +319,14 @@ class SackReports:
 
     @classmethod
     def of(cls, talks: Talks) -> Self:
-        """Return those of talks."""
+        """Return the SACK blocks of the judged directions."""
         sacks = talks.sacks
         real = ~sacks["dsack"] & (sacks["left_bytes"] < sacks["right_bytes"])
         real &= ~talks.own[sacks["row"]]
         return cls(sacks["row"][real], sacks["left_bytes"][real], sacks["right_bytes"][real])
 
     def chosen(self, mask: Array) -> SackReports:
-        """Return the reports that a mask keeps.
+        """Return the reports that the mask selects.
 
         Parameters
         ----------
@@ -331,13 +335,13 @@ class SackReports:
         return SackReports(self.row[mask], self.left[mask], self.right[mask])
 
     def covering(self, begin: Array, end: Array, *, nowhere: int) -> Array:
-        """Return the row by which reports had covered both the first and the last unit of each range.
+        """Return the row up to which reports covered both the first and the last byte of each range.
 
         Parameters
         ----------
         begin, end : ndarray of int64, units, shape (n_ranges,)
         nowhere : int
-            The row of a range that was never covered so.
+            Value for a range that was never covered.
 
         Returns
         -------
@@ -348,12 +352,12 @@ class SackReports:
         return np.maximum(first[grid.cell(begin)], first[grid.cell(end - 1)])
 
     def highest(self, zero: Array) -> Array:
-        """Return per row of `segments` the highest unit reported so far; `zero` of its talk before any.
+        """Return for each row of `segments` the highest byte reported so far; `zero` before any report.
 
         Parameters
         ----------
         zero : ndarray of int64, units, shape (n_segments,)
-            Per row, unit 0 of its talk.
+            For each row the position of relative sequence number 0.
 
         Returns
         -------
@@ -368,27 +372,27 @@ class SackReports:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What SACKs report of each retransmission."""
+    """SACK reports of each retransmission."""
 
     row: Array
-    """By which row they had reported it, and the receiver kept it; `nowhere` if they did not."""
+    """The row up to which SACKs had reported it, if the receiver kept it; `nowhere` without such reports."""
     reneged: Array
-    """They had before it was sent, and then the receiver threw it away."""
+    """Whether SACKs had reported it before it was sent, and the receiver then discarded it."""
 
 
 def reported(
     reports: SackReports, row: Array, begin: Array, end: Array, reached: Array, *, nowhere: Array
 ) -> Reported:
-    """Return what is reported of retransmissions by SACKs that held.
+    """Return the SACK reports of retransmissions that remained valid.
 
     Parameters
     ----------
     row, begin, end : ndarray of int64, shape (n_copies,)
-        Row and units of each retransmission.
+        Row and sequence numbers of each retransmission.
     reached : ndarray of int64, shape (n_segments,)
-        Per row of `segments`, the highest unit acknowledged so far.
+        For each row of `segments`, the highest byte acknowledged so far.
     nowhere : ndarray of int64, shape (n_copies,)
-        The row behind the talk of each retransmission.
+        The row behind the judged direction of each retransmission.
     """
     rows, answer = len(reached), np.searchsorted(reached, end)
     stops = _stops(reports, reached)
@@ -407,9 +411,9 @@ def reported(
 def _within_epochs(
     reports: SackReports, stops: Array, row: Array, begin: Array, end: Array, *, nowhere: int
 ) -> Array:
-    """Return the row by which they had reported each range since the last stop before `row`.
+    """Return the row up to which reports since the last stop before `row` covered each range.
 
-    Each epoch, from one stop to the next, gets a stretch of sequence space of its own.
+    An epoch is the time from one stop to the next. Each epoch gets a separate range of sequence numbers.
     """
     lowest = min(reports.left.min(initial=0), begin.min(initial=0))
     span = max(reports.right.max(initial=0), end.max(initial=0)) - lowest + 1
@@ -420,7 +424,7 @@ def _within_epochs(
 
 
 def _stops(reports: SackReports, reached: Array) -> Array:
-    """Return the rows of the ACKs that came to a stop within what had been reported before."""
+    """Return the rows of the ACKs whose number stopped within the range reported before."""
     moved = 1 + np.flatnonzero(np.diff(reached) > 0)
     if not len(reports.row) or not len(moved):
         return moved[:0]
@@ -434,58 +438,60 @@ _NO_COPY = SegmentKind.ZERO_WINDOW_PROBE | SegmentKind.KEEP_ALIVE | SegmentKind.
 
 @dataclass(frozen=True, slots=True)
 class Retransmissions:
-    """The retransmissions of talks; an array without a comment has shape (n_copies,).
+    """The retransmissions of the judged directions; arrays have shape (n_copies,) if not stated otherwise.
 
-    A *row* is an index into `segments`, int64; a row that does not exist in the talk is at or behind
-    `nowhere`. A *unit* is a position on the axis of the talks, int64. Neither is ever NA.
+    A *row* is an index into `segments`, int64; a row that does not exist in the judged direction is at or
+    behind `nowhere`. A *unit* is a sequence number on the common axis, int64. Neither is ever NA.
     """
 
     talks: Talks
     sent: Array
-    """Rows of everything of the judged directions that occupies sequence units, each copy."""
+    """Rows of all segments of the judged directions that occupy sequence numbers, with retransmissions."""
     row: Array
     talk: Array
     first: Array
-    """The first row of its talk."""
+    """The first row of its judged direction."""
     nowhere: Array
-    """The row behind its talk."""
+    """The row behind its judged direction."""
     zero: Array
-    """Unit 0 of its talk."""
+    """Axis position of relative sequence number 0 of its judged direction."""
     earlier: Array
-    """Row of the last copy before that begins at the same unit, else of the first with its first unit."""
+    """Row of the last earlier transmission that begins at the same sequence number, else of the first one
+    that contains it.
+    """
     answer: Array
-    """Row of the first ACK that covers it, cumulatively."""
+    """Row of the first ACK that covers it cumulatively."""
     sacked: Array
-    """Row of the first SACK that covers it, if the receiver kept what it reported."""
+    """Row of the first SACK that covers it, if the receiver kept the data."""
     reneged: Array
-    """A SACK had reported it before, but the receiver threw it away (RFC 2018, section 8)."""
+    """Whether a SACK had reported it before, but the receiver discarded it (RFC 2018, section 8)."""
     unread: Array
-    """Row of the first SACK that covers it in an ACK that the sender cannot have taken for good."""
+    """Row of the first SACK that covers it in an ACK that the sender must have discarded."""
     reached: Array
-    """Per row of `segments`: the highest unit acknowledged so far."""
+    """For each row of `segments`: the highest byte acknowledged so far."""
     highest: Array
-    """Per row of `segments`: the highest unit sent so far."""
+    """For each row of `segments`: the highest byte sent so far."""
     sacked_up_to: Array
-    """Per row of `segments`: the highest unit reported by a SACK so far."""
+    """For each row of `segments`: the highest byte reported by a SACK so far."""
     grid: SequenceGrid
     first_copy: Array
-    """Per cell of the grid, and for the cell -1: the first of `sent` that covers it."""
+    """For each cell of the grid, and for the cell -1: the first of `sent` that covers it."""
     first_again: Array
-    """The same of `row`."""
+    """For each cell of the grid, and for the cell -1: the first of `row` that covers it."""
     near: tuple[Array, Cells]
-    """Indexes in `sent` of all that share a cell with a retransmission, and their cells."""
+    """Indexes in `sent` of all segments that share a cell with a retransmission, and their cells."""
     min_rtt_ns: Array
-    """The shortest round trip measured in its talk, by whatever means; NA if none was."""
+    """The minimum RTT measured in its judged direction, by any method, ns; NA without a sample."""
 
     @classmethod
     def of(cls, talks: Talks, *, at_sender: bool = True) -> Self:
-        """Return the retransmissions of talks.
+        """Return the retransmissions of the judged directions.
 
         Parameters
         ----------
         talks : Talks
         at_sender : bool
-            Whether they were captured at the data's sender; elsewhere it is unknown which ACKs came there
+            Whether they were captured at the data's sender; elsewhere it is unknown which ACKs arrived
             damaged.
         """
         segments, own = talks.segments, talks.own
@@ -539,7 +545,7 @@ class Retransmissions:
         name : str
             A column of TCP_SEGMENTS.
         row : ndarray of int64, any shape
-            Rows; where there is no such row, the value has no meaning.
+            Rows; the value is undefined where the row does not exist.
 
         Returns
         -------
@@ -550,7 +556,7 @@ class Retransmissions:
 
     @property
     def segments(self) -> Table:
-        """TCP_SEGMENTS of the talks."""
+        """TCP_SEGMENTS of the judged directions."""
         return self.talks.segments
 
     @property
@@ -566,23 +572,23 @@ class Retransmissions:
 
     @property
     def begin(self) -> Array:
-        """First unit of each retransmission: int64, shape (n_copies,)."""
+        """First sequence number of each retransmission: int64, shape (n_copies,)."""
         column: Array = self.segments["seq_bytes"][self.row]
         return column
 
     @property
     def end(self) -> Array:
-        """Unit after the last one of each retransmission: int64, shape (n_copies,)."""
+        """The sequence number after the last one of each retransmission: int64, shape (n_copies,)."""
         column: Array = self.segments["end_bytes"][self.row]
         return column
 
     def after_ns(self, row: Array) -> Array:
-        """Return how long after each retransmission a row was captured.
+        """Return the time from each retransmission to the capture of a row.
 
         Parameters
         ----------
         row : ndarray of int64, shape (n_copies,)
-            A row for each retransmission; where there is no such row, the time has no meaning.
+            A row for each retransmission; the time is undefined where the row does not exist.
 
         Returns
         -------
@@ -593,7 +599,7 @@ class Retransmissions:
         return since
 
     def before(self, row: Array) -> Array:
-        """Return the row before each row, but never one before the talk.
+        """Return the row before each row, at least the first row of its judged direction.
 
         Parameters
         ----------
@@ -607,7 +613,7 @@ class Retransmissions:
         return before
 
     def reached_before(self, row: Array) -> Array:
-        """Return the highest unit acknowledged before each row.
+        """Return the highest byte acknowledged before each row.
 
         Parameters
         ----------
@@ -616,12 +622,12 @@ class Retransmissions:
         Returns
         -------
         ndarray of int64, units, shape (n_copies,)
-            Unit 0 of the talk before any ACK.
+            Before any ACK the position of relative sequence number 0.
         """
         return np.where(row > self.first, self.reached[self.before(row)], self.zero)
 
     def in_talk(self, mask: Array) -> Array:
-        """Return which retransmissions have one of the same talk in `mask`.
+        """Return which retransmissions have one of the same judged direction in `mask`.
 
         Parameters
         ----------
@@ -635,12 +641,12 @@ class Retransmissions:
         return marked
 
     def covered_before(self, chosen: Array) -> Array:
-        """Return which retransmissions carry only data that some of `sent` before them carried.
+        """Return which retransmissions carry only data that chosen segments before them carried.
 
         Parameters
         ----------
         chosen : ndarray of bool, shape (n_sent,)
-            Which of `sent`.
+            The chosen items of `sent`.
 
         Returns
         -------
@@ -658,9 +664,9 @@ class Retransmissions:
 
 
 def _earlier(sent: Array, row: Array, begin: Array, first: Array, *, nowhere: int) -> Array:
-    """Return the row of the copy before each retransmission; `first` is that of the first with its unit.
+    """Return the row of the transmission before each retransmission; `first` is the very first one's row.
 
-    `begin` is that of each of `sent`.
+    `begin` has a value for each item of `sent`.
     """
     order, own = np.argsort(begin, kind="stable"), np.searchsorted(sent, row)
     place = np.empty(len(sent), dtype=np.int64)
@@ -672,7 +678,7 @@ def _earlier(sent: Array, row: Array, begin: Array, first: Array, *, nowhere: in
 
 
 def _near(sent: Cells, row: Cells, edges: int) -> tuple[Array, Cells]:
-    """Return which of what was sent shares a cell with a retransmission, and its cells."""
+    """Return which of the sent segments share a cell with a retransmission, and their cells."""
     change = np.zeros(edges + 1, dtype=np.int64)
     np.add.at(change, row[0], 1)
     np.add.at(change, row[1], -1)
@@ -682,7 +688,7 @@ def _near(sent: Cells, row: Cells, edges: int) -> tuple[Array, Cells]:
 
 
 def _damaged(segments: Table, back: Array, row: Array) -> Array:
-    """Return which ACKs the sender cannot have taken for good: long after, it sent what they cover again."""
+    """Return which ACKs the sender must have discarded: long after them, it resent the data they cover."""
     damaged = np.zeros(len(segments), dtype=bool)
     if not len(row):
         return damaged

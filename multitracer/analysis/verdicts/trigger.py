@@ -1,30 +1,36 @@
-"""What made the sender send again, as its own packets show it.
+"""The cause of each retransmission: by the sender's packets, another capture point, or the kernel.
 
-Rules of the file
------------------
-- Silence: nothing had arrived that could have caused it, and the segment before was no retransmission of the
-  same moment. Then a timer did: the retransmission timer, or a tail loss probe. Up to a quarter of the
-  shortest round trip after an ACK it may be RACK's (RFC 8985, 6.2), if the retransmission timer is not due.
-- A probe repeats the newest segment, once, by a sender with SACK that is in no recovery. If that is also the
-  oldest one, a probe is told from a timeout by the time waited, against RFC 6298 over the samples (Linux's
-  bounds), unless this sender showed elsewhere whether it probes.
-- After a timeout, what is resent on ACKs is slow start, until everything sent before it is acknowledged.
-- Else three duplicate ACKs, a SACK above, or a recovery that these began make it fast. A recovery without
-  SACK resends a segment once (RFC 6582): what it resends once more when the timer is due, the timer resent.
-- The newest segment sent again with nothing between, though nothing asked for it, was refused by the host:
-  neither a timer nor duplicate ACKs nor a recovery, or sooner after the last copy than any answer can come.
-- A SYN is only ever resent by its timer; a SYN-ACK also for another SYN.
+Rules for the sender's packets
+------------------------------
+- Idle gap: no segment had arrived that could have caused the retransmission, and the segment before was not a
+  retransmission of the same moment. Then a timer was the cause: the retransmission timer, or a tail loss
+  probe. Up to a quarter of the minimum RTT after an ACK the timer may be that of RACK (RFC 8985, 6.2), if the
+  retransmission timer is not due.
+- A probe repeats the newest segment, once, from a sender with SACK that is not in recovery. If this is also
+  the oldest segment, the waiting time distinguishes probe and timeout, compared with RFC 6298 over the
+  samples (with Linux's bounds), unless the sender showed elsewhere whether it sends probes.
+- After a timeout, retransmissions on ACKs are slow start, until all data sent before it are acknowledged.
+- Otherwise three duplicate ACKs, a SACK above the segment, or a recovery that these began make it a fast
+  retransmission. A recovery without SACK resends a segment once (RFC 6582): if it is resent again when the
+  timer is due, the timer was the cause.
+- Local drop: the newest segment is sent again with nothing sent between, and nothing requested it (no timer,
+  no duplicate ACKs, no recovery), or it is sent sooner after the last transmission than any ACK can arrive.
+  Then the host itself dropped the earlier transmission.
+- Only its timer resends a SYN; a SYN-ACK is also resent when another SYN arrives.
 
-A capture at the receiver, or between: what of a sender's view can be put together from there.
-The order of what passes the capture point on the way to the receiver, and on the way back, is that of the
-sender and of the receiver. So what proves that a copy arrived holds anywhere. What the sender knew when it
-sent has to be found: an ACK that passed cannot have had an effect before it went to the sender and back.
+Rules for a capture at the receiver, or in the middle
+-----------------------------------------------------
+The order of packets at the capture point is that of the sender in one direction, and that of the receiver in
+the other. So a proof that a transmission arrived is valid at any point. What the sender knew when it sent
+must be inferred: an ACK that passed the point cannot have had an effect before it had reached the sender and
+a segment had come back.
 
-What the sender's kernel reports of a retransmission: its trace points, and its congestion state.
-Linux enters Loss on each expiry of the timer and resends the oldest segment at once; what it resends later in
-Loss counts as slow start, what it resends in Recovery as fast, and in any other state only a probe is resent.
-A segment that repeats numbers while the kernel reports no retransmission was refused by the host itself: the
-kernel kept it at the head of what is to be sent (`tcp_transmit_skb` returned NET_XMIT_DROP).
+Rules for reports of the sender's kernel
+----------------------------------------
+Linux enters Loss on each expiry of the timer and resends the oldest segment immediately. Later
+retransmissions in Loss count as slow start, those in Recovery as fast; in any other state only a probe is
+resent. If a segment repeats sequence numbers while the kernel reports no retransmission, the host itself
+dropped it: the kernel kept it at the head of its send queue (`tcp_transmit_skb` returned NET_XMIT_DROP).
 """
 
 from __future__ import annotations
@@ -51,49 +57,57 @@ if TYPE_CHECKING:
 
 _DUP_THRESH = 3  # RFC 5681, section 3.2: the third duplicate ACK triggers a fast retransmit
 _DUE = 0.8
-"""Of the timeout by RFC 6298: a kernel's own may be as much shorter."""
+"""Minimum share of the timeout of RFC 6298 that must have passed: a kernel's own timeout may be this much
+shorter.
+"""
 _LATE_NS = 10 * NS_PER_MS
-"""A busy host may answer an ACK so late."""
+"""Maximum delay of a busy host's reaction to an ACK, ns."""
 _AT_ONCE_NS = NS_PER_MS
-"""It usually does within some microseconds."""
+"""Typical maximum delay of a host's reaction, ns; it is usually some microseconds."""
 _ROUND_TRIP_PART = 4
-"""A quarter of the round trip: before the timer is due, an answer to an ACK may be so late. Not measured."""
+"""Divisor of the RTT: before the timer is due, the reaction to an ACK may be delayed by a quarter of the
+RTT. Not measured.
+"""
 _TIMEOUTS = 3
-"""A shorter silence was ended by the first timeout; a longer one may hold several. Not measured."""
+"""Maximum idle gap in timeouts that one timeout ended; a longer one may contain several. Not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """What was known to the sender when it sent each retransmission."""
+    """What the sender knew when it sent each retransmission."""
 
     silent: Array
-    """Nothing had arrived, or was sent again, shortly before."""
+    """Whether nothing had arrived or was resent shortly before."""
     duplicates: Array
-    """Duplicate ACKs since the last ACK of something new."""
+    """Number of duplicate ACKs since the last ACK of new data."""
     sacked: Array
-    """A SACK had reported something above."""
+    """Whether a SACK had reported data above it."""
     newest: Array
-    """It ends with the highest unit sent."""
+    """Whether it ends with the highest byte sent."""
     una: Array
-    """The highest unit acknowledged before."""
+    """The highest byte acknowledged before."""
     highest: Array
-    """The highest unit sent before."""
+    """The highest byte sent before."""
     waited_ns: Array
-    """Since the last ACK of something new, or the last transmission of this range, whichever was later."""
+    """Time since the last ACK of new data, or since the last transmission of this range if that was later,
+    ns.
+    """
     rto_ns: Array
-    """The timeout by RFC 6298 over the samples until then."""
+    """The RFC 6298 timeout from the samples until then, ns."""
     directly: Array
-    """Nothing was sent between it and the copy before."""
+    """Whether nothing was sent between it and the earlier transmission."""
     too_soon: Array
-    """Sooner after the copy before than any answer."""
+    """Whether it came sooner after the earlier transmission than any ACK can."""
     overdue: Array
-    """It is the oldest, was resent before, the timer is due, and the receiver sends no SACK."""
+    """Whether it is the oldest segment, was resent before, the timer is due, and the receiver sends no
+    SACK.
+    """
     is_complete: bool = True
-    """Whether it is all that the sender knew; of a capture made elsewhere some of it is missing."""
+    """Whether this is all that the sender knew; in a capture made elsewhere a part of it is missing."""
 
 
 def trigger_of(copies: Retransmissions) -> Trigger:
-    """Return what the sender's packets show before each retransmission."""
+    """Return what the sender knew before each retransmission, from its packets."""
     segments, row = copies.segments, copies.row
     time_ns = segments["time_ns"]
     before, una = copies.before(row), copies.reached_before(row)
@@ -121,17 +135,17 @@ def trigger_of(copies: Retransmissions) -> Trigger:
 
 
 def _is_once_more(copies: Retransmissions, una: Array) -> Array:
-    """Return which repeat the oldest segment, though it was resent before."""
+    """Return which repeat the oldest segment after it was already resent."""
     resent = np.isin(copies.earlier, copies.row) & (copies.earlier < copies.nowhere)
     once_more: Array = resent & (copies.begin == una)
     return once_more
 
 
 def _silent(copies: Retransmissions, waited_ns: Array, due: Array, once_more: Array) -> Array:
-    """Return which no arrival can have caused.
+    """Return which retransmissions no arrival can have caused.
 
-    Of the oldest segment, sent once more since it was last resent, only an ACK of the same moment can be the
-    cause: else the timer expired amid duplicate ACKs.
+    If the oldest segment is resent again, only an ACK of the same moment can be the cause. Otherwise the
+    timer expired during duplicate ACKs.
     """
     time_ns, row = copies.segments["time_ns"], copies.row
     round_trip_ns = np.maximum(copies.min_rtt_ns, 0)
@@ -148,7 +162,7 @@ def _silent(copies: Retransmissions, waited_ns: Array, due: Array, once_more: Ar
 
 
 def duplicates_until(copies: Retransmissions, before: Array, una: Array) -> Array:
-    """Return how many duplicate ACKs had come, up to row `before`, since the ACK number was `una`.
+    """Return the number of duplicate ACKs, up to row `before`, since the ACK number became `una`.
 
     Parameters
     ----------
@@ -156,12 +170,12 @@ def duplicates_until(copies: Retransmissions, before: Array, una: Array) -> Arra
     before : ndarray of int64, shape (n_copies,)
         Rows of `copies.segments`.
     una : ndarray of int64, shape (n_copies,)
-        The unit up to which everything was acknowledged.
+        The cumulatively acknowledged sequence number.
 
     Returns
     -------
     ndarray of int64, shape (n_copies,)
-        0 and more.
+        At least 0.
     """
     segments = copies.segments
     duplicate = copies.back & ((segments["kind"] & np.uint32(SegmentKind.DUPLICATE_ACK)) != 0)
@@ -172,12 +186,12 @@ def duplicates_until(copies: Retransmissions, before: Array, una: Array) -> Arra
 
 
 def timeout_ns(copies: Retransmissions, *, beyond_ns: Array | int = 0) -> Array:
-    """Return the timeout that RFC 6298 gives before each retransmission; one second without a sample.
+    """Return the RFC 6298 timeout before each retransmission; one second without an RTT sample.
 
     Parameters
     ----------
     beyond_ns : int or ndarray of int64, shape (n_talks,)
-        How much longer a round trip is to the sender than to where the capture was made.
+        Difference between the sender's RTT and the RTT measured at the capture point.
 
     Returns
     -------
@@ -200,7 +214,7 @@ def timeout_ns(copies: Retransmissions, *, beyond_ns: Array | int = 0) -> Array:
 
 
 def causes(copies: Retransmissions, trigger: Trigger) -> tuple[Array, Array]:
-    """Return Cause and Evidence of each retransmission by the rules of this file.
+    """Return cause and evidence of each retransmission by the rules of this file.
 
     Returns
     -------
@@ -224,7 +238,7 @@ def causes(copies: Retransmissions, trigger: Trigger) -> tuple[Array, Array]:
 
 
 def _probes(copies: Retransmissions, trigger: Trigger) -> list[bool | None]:
-    """Return per talk whether its sender was seen to probe; None if it is unknown."""
+    """Return for each judged direction whether its sender sends tail loss probes; None if unknown."""
     oldest = copies.begin <= trigger.una
     probe = trigger.silent & trigger.newest & ~oldest & (trigger.una > copies.zero)
     timeout = trigger.silent & oldest & ~trigger.newest & (trigger.waited_ns < _TIMEOUTS * trigger.rto_ns)
@@ -238,7 +252,7 @@ def _probes(copies: Retransmissions, trigger: Trigger) -> list[bool | None]:
 
 
 class _Sender:
-    """The state of the sender of a talk, followed from one retransmission to the next."""
+    """The state of one sender, updated from one retransmission to the next."""
 
     def __init__(self, copies: Retransmissions, trigger: Trigger) -> None:
         self._begin, self._una = copies.begin.tolist(), trigger.una.tolist()
@@ -251,16 +265,16 @@ class _Sender:
         self._is_complete = trigger.is_complete
 
     def begin(self, i: int, *, probes: bool | None) -> None:
-        """Forget what was: retransmission `i` is the first of a talk."""
+        """Reset the state: retransmission `i` is the first of a judged direction."""
         self._probes = probes
         self._unclear = self._recover = self._zero[i]
-        """Below `unclear`, something had been resent for a reason that is not known."""
+        """Below `unclear`, data were resent for an unknown reason."""
         self._state = RetransmissionCause.UNKNOWN
-        """What acknowledgments have resent: SLOW_START, FAST, or UNKNOWN for nothing."""
+        """The cause of retransmissions on ACKs: SLOW_START, FAST, or UNKNOWN for none."""
         self._probed_at: int | None = None
 
     def cause_of(self, i: int) -> RetransmissionCause:
-        """Return the cause of retransmission `i`; ask for all of them in order."""
+        """Return the cause of retransmission `i`; it must be called for all of them in order."""
         una = self._una[i]
         if una >= self._recover:
             self._state = RetransmissionCause.UNKNOWN
@@ -277,7 +291,7 @@ class _Sender:
         return self._state
 
     def _is_refused(self, i: int) -> bool:
-        """Return whether the host must have refused the copy before."""
+        """Return whether the host itself must have dropped the earlier transmission."""
         has_reason = self._seen[i] or self._state is not RetransmissionCause.UNKNOWN
         if has_reason or not (self._newest[i] and self._directly[i]):
             return False
@@ -303,11 +317,13 @@ class _Sender:
 
 
 _AWAY_LATE_NS = 10 * NS_PER_MS
-"""A busy host may answer an ACK so late."""
+"""Maximum delay of a busy host's reaction to an ACK, ns."""
 _BURST = 64
-"""Segments behind a retransmission among which the next of new data is looked for; else it is not known."""
+"""Maximum number of segments after a retransmission that are searched for the next new data; beyond, the
+result is unknown.
+"""
 _LONGER = 1.5
-"""Than the shortest round trip: what takes so long is no answer to what passed before."""
+"""Ratio to the minimum RTT from which a segment is not a reaction to what passed before."""
 
 
 def trigger_away(copies: Retransmissions) -> Trigger:
@@ -341,10 +357,10 @@ def trigger_away(copies: Retransmissions) -> Trigger:
 
 
 def _known_at_far_end(copies: Retransmissions, row: Array, far_ns: Array) -> Array:
-    """Return the first row that cannot have reached the sender before it sent what is at `row`.
+    """Return the first row that cannot have reached the sender before it sent the segment at `row`.
 
-    What passed later than the way to the sender and back before; and what is newer than the timestamp that
-    it echoes. A SYN without ACK has heard nothing.
+    This excludes segments that passed less than a round trip to the sender before, and those newer than the
+    timestamp that the segment echoes. The sender of a SYN without ACK has received nothing.
     """
     segments = copies.segments
     forward_ns = np.maximum.accumulate(segments["time_ns"])
@@ -360,15 +376,15 @@ def _known_at_far_end(copies: Retransmissions, row: Array, far_ns: Array) -> Arr
 
 
 def _far_round_trip_ns(talks: Talks) -> Array:
-    """Return per talk the shortest time from here to the sender and back; 0 if none was measured."""
+    """Return for each judged direction the minimum RTT from the capture point to the sender; 0 if unknown."""
     return np.maximum(talks.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), ~talks.own), 0)
 
 
 def _away_silent(copies: Retransmissions, una: Array, far_ns: Array) -> Array:
-    """Return which follow a silence in both directions that is longer than the path's round trip.
+    """Return which follow an idle gap in both directions that is longer than the path's round trip.
 
-    Or what the sender's timestamps show: that so long it had sent nothing, and echoes nothing newer. If it
-    does echo something newer, of which more is acknowledged, then that was late, and no timer expired.
+    The sender's timestamps can show the same: it sent nothing for this time, and echoes nothing newer. If it
+    echoes a newer segment that acknowledges more data, that ACK was late, and no timer expired.
     """
     time_ns, row = copies.segments["time_ns"], copies.row
     path_ns = _LONGER * (far_ns + np.maximum(copies.min_rtt_ns, 0)) + _AWAY_LATE_NS
@@ -382,9 +398,10 @@ def _away_silent(copies: Retransmissions, una: Array, far_ns: Array) -> Array:
 
 
 def _pause(copies: Retransmissions) -> tuple[Array, Array, Array]:
-    """Return the sender's previous row, and how long before by its timestamps; 0 if they do not show it.
+    """Return the sender's previous row, the time since then by its timestamps in ns, and a mask.
 
-    And whether the retransmission echoes something newer than what it had sent before that.
+    The time is 0 if the timestamps do not show it. The mask is True where the retransmission echoes a newer
+    segment than the previous row did.
     """
     segments, row, own = copies.segments, copies.row, Stamped.of(copies.talks, copies.talks.own)
     place = np.searchsorted(own.rows, row)
@@ -396,7 +413,7 @@ def _pause(copies: Retransmissions) -> tuple[Array, Array, Array]:
 
 
 def passed_before(copies: Retransmissions) -> Array:
-    """Return which had been acknowledged, or reported by a SACK, when they passed.
+    """Return which had been acknowledged, or reported by a SACK, when they passed the capture point.
 
     Returns
     -------
@@ -407,11 +424,12 @@ def passed_before(copies: Retransmissions) -> Array:
 
 
 def unacknowledged_at_sender(copies: Retransmissions) -> tuple[Array, Array]:
-    """Return for which copies no earlier ACK seems to have reached the sender, and for which that is open.
+    """Return for which no earlier ACK seems to have reached the sender, and for which this is unknown.
 
-    Of those that had been acknowledged when they passed. The timestamp that the sender echoes next decides.
-    Without one, the time when it goes on does: sooner than an answer to the retransmission allows, then an
-    earlier ACK came through; as soon as it allows, then none did; later, either may have been late.
+    Only retransmissions that were acknowledged when they passed are judged. The next timestamp that the
+    sender echoes decides. Without timestamps, the time of its next new data decides: if it is too soon for an
+    ACK of the retransmission, an earlier ACK reached the sender; if it is just in time, none did; if it is
+    later, the result is unknown.
 
     Returns
     -------
@@ -430,7 +448,7 @@ def unacknowledged_at_sender(copies: Retransmissions) -> tuple[Array, Array]:
 
 
 def _goes_on(copies: Retransmissions) -> Array:
-    """Return the first row behind each retransmission by which its sender sends what lies above it."""
+    """Return the first row after each retransmission in which its sender sends data above it."""
     end, sent = copies.segments["end_bytes"][copies.sent], copies.sent
     onward = copies.nowhere.copy()
     place, stop = (np.searchsorted(sent, at).tolist() for at in (copies.row + 1, copies.nowhere))
@@ -442,9 +460,9 @@ def _goes_on(copies: Retransmissions) -> Array:
 
 
 def _echoes(copies: Retransmissions) -> tuple[Array, Array]:
-    """Return of which the sender echoed an ACK that passed before the copy did; and of which only later ones.
+    """Return where the sender echoed an ACK that had passed before, and where it echoed only later ones.
 
-    The first ACK that covers the copy must have a timestamp of its own: a coarse clock says nothing.
+    The first ACK that covers the retransmission must have a new timestamp: a coarse clock shows nothing.
     """
     segments, row, talks, talk = copies.segments, copies.row, copies.talks, copies.talk
     acks = has(segments["flags"], Flag.ACK)
@@ -464,18 +482,18 @@ def _echoes(copies: Retransmissions) -> tuple[Array, Array]:
 
 
 _TRACED_NS = 5 * NS_PER_MS
-"""Between a trace point and the packet that it speaks of; usually some microseconds."""
+"""Typical maximum time between a trace point and its packet, ns; usually some microseconds."""
 _TOLD_LATE_NS = 100 * NS_PER_MS
-"""The same on a host that was held between the two, or that paces what it sends."""
+"""The same time on a host that was suspended between the two, or that uses pacing, ns."""
 _CLOCKS_NS = NS_PER_MS // 20
-"""How far the clock of the trace may be ahead of that of the capture."""
+"""Maximum time by which the clock of the trace may be ahead of that of the capture, ns."""
 _LATELY_NS = 200 * NS_PER_MS
-"""A reading of the sender's variables so long after a retransmission tells what state it was sent in."""
+"""Maximum age of a reading of the sender's variables that shows the state of a retransmission, ns."""
 _OF_STATE = {TcpCaState.LOSS: RetransmissionCause.SLOW_START, TcpCaState.RECOVERY: RetransmissionCause.FAST}
 
 
 def by_events(copies: Retransmissions, events: Table, cause: Array, evidence: Array) -> None:
-    """Correct `cause` and `evidence`, in place, by the trace points of the sender.
+    """Correct `cause` and `evidence`, in place, by the sender's trace points.
 
     Parameters
     ----------
@@ -483,7 +501,7 @@ def by_events(copies: Retransmissions, events: Table, cause: Array, evidence: Ar
     events : Table
         JOINED_EVENTS of this sender.
     cause : ndarray of uint8, shape (n_copies,)
-        A `RetransmissionCause`, as concluded from packets.
+        A `RetransmissionCause`, inferred from packets.
     evidence : ndarray of uint32, shape (n_copies,)
         Bits of `VerdictEvidence`.
     """
@@ -518,7 +536,7 @@ def _by_state_changes(copies: Retransmissions, changes: Table, cause: Array, evi
 
 
 def _by_reports(copies: Retransmissions, resent: Table, cause: Array, evidence: Array) -> None:
-    """Call it a local drop if a repeat has no report, or if its report shows that it was refused."""
+    """Mark, in place, a retransmission as a local drop if it has no report or its report shows a drop."""
     time_ns, report_ns = copies.segments["time_ns"][copies.row], resent["time_ns"]
     spoken_of = _spoken_of(time_ns, report_ns)
     known = spoken_of >= 0
@@ -536,9 +554,10 @@ def _by_reports(copies: Retransmissions, resent: Table, cause: Array, evidence: 
 
 
 def _with_parts(copies: Retransmissions, report_ns: Array, spoken_of: Array) -> Array:
-    """Return the packets that reports refer to: what is resent as one may be cut into several segments.
+    """Return the packets that reports refer to.
 
-    The report comes after the last of them, so none lies between.
+    One reported retransmission may be split into several segments. The report comes after the last of them,
+    so no report lies between them.
     """
     reported = np.zeros(len(copies), dtype=bool)
     reported[spoken_of] = True
@@ -551,9 +570,10 @@ def _with_parts(copies: Retransmissions, report_ns: Array, spoken_of: Array) -> 
 
 
 def _spoken_of(time_ns: Array, report_ns: Array) -> Array:
-    """Return the packet that each report refers to, -1 for none: the last one before it that is still free.
+    """Return the packet of each report, -1 for none: the last packet before it that has no report yet.
 
-    What finds none so may lie behind its report by as much as the two clocks are apart, or far before it.
+    A report without such a packet is matched with a packet after it, within the offset of the clocks, or far
+    before it.
     """
     spoken_of = np.full(len(report_ns), -1)
     for ahead_ns, reach_ns in (
@@ -569,7 +589,7 @@ def _spoken_of(time_ns: Array, report_ns: Array) -> Array:
 
 
 def _last_free(time_ns: Array, report_ns: Array, reach_ns: int) -> Array:
-    """Return for each report the last packet before it that no report before it has taken; else -1."""
+    """Return for each report the last packet before it that no earlier report has taken; else -1."""
     behind = np.searchsorted(time_ns, report_ns, side="right").tolist()
     sent, taken = time_ns.tolist(), np.full(len(report_ns), -1)
     free: list[int] = []
@@ -592,7 +612,7 @@ def by_readings(
     state : Table
         JOINED_STATE of this sender; tcp_probe's rows, which show the state before a segment, are left out.
     cause : ndarray of uint8, shape (n_copies,)
-        A `RetransmissionCause`, as concluded so far.
+        A `RetransmissionCause`, from the earlier steps.
     evidence : ndarray of uint32, shape (n_copies,)
         Bits of `VerdictEvidence`.
     """
@@ -618,7 +638,7 @@ def by_readings(
 
 
 def _fell(polled: Table, at: Array) -> Array:
-    """Return before which readings the congestion window was larger."""
+    """Return the readings before which the congestion window was larger."""
     before, now = polled["cwnd_segments"][np.maximum(at - 1, 0)], polled["cwnd_segments"][at]
     fell: Array = (at > 0) & (before != NA) & (now != NA) & (now < before)
     return fell
