@@ -1,14 +1,14 @@
-"""Clocks: how the clocks of a recording relate, found from its data, with the error of every stamp.
+"""Clocks of a recording: their relations, determined from the data, with the uncertainty of every time.
 
-In go the logs of a recording and its captures. Out come `Clocks` (`session_clock.py`): the graph of the
-clocks, the reference, the faults that the doctor found, and contradictions between relations.
+The input is the logs and captures of a recording. The output is `Clocks` (`session_clock.py`): the graph of
+the clocks, the reference clock, the faults that the doctor found, and contradictions between relations.
 
-- `captures/` relates two clocks by the packets of two captures, `sources/` by everything else that is logged.
-- `model/` holds what both share: estimate, relation, graph, and how a line is fitted.
-- `doctor/` names the faults of clocks, and the repair of each.
+- `captures/` relates two clocks by the packets of two captures, `sources/` by all other logged data.
+- `model/` has what both share: estimate, relation, graph, and the fit of lines.
+- `doctor/` names faults of clocks, and a repair for each.
 - `contradictions.py` compares relations with each other. `moved_table.py` converts the times of a table to
-  another clock, and `words.py` describes the conversion in a sentence.
+  another clock, and `accuracy.py` describes the conversion in a sentence.
 
-What must hold: `captures/`, `sources/` and `doctor/` import `model/` and not each other. What the data do not
-show is refused with a reason, never guessed. docs/clock.md describes what users see.
+Two rules: `captures/`, `sources/` and `doctor/` import `model/` but not each other. What the data do not show
+is refused with a reason, never guessed. docs/clock.md describes the results for users.
 """

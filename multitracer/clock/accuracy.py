@@ -1,4 +1,4 @@
-"""Describes the relation of two clocks in a sentence for an engineer."""
+"""Description of the relation of two clocks in one sentence, for users."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _DRIFT_THAT_COUNTS_PPM = 0.005  # less would be shown as 0.00 or 0.01 ppm
 
 
 def accuracy(path: ClockPath, *, source: str, target: str, bound_ns: float) -> str:
-    """Return one line on how the times of one host were converted to the clock of another, and the accuracy.
+    """Return a sentence with the conversion from one host's clock to another's, and its accuracy.
 
     Parameters
     ----------
     path : sequence of Relation
-        From the clock of `source` to that of `target`.
+        The relations from the clock of `source` to that of `target`.
     source, target : str
         The two hosts.
     bound_ns : float
-        Half-width of the 95 % interval of the stamps that matter.
+        Half-width of the 95 % interval of the converted times.
     """
     if not path or all(relation.method == ONE_KERNEL for relation in path):
         return f"{source} and {target} share one clock"

@@ -1,4 +1,4 @@
-"""Relations that check each other: two ways from clock to clock must lead to the same time."""
+"""Relations that check each other: two paths between the same clocks must lead to the same time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from multitracer.clock.model.relation import ClockGraph, Relation
 
 _STAMPING_NS = NS_PER_MS
-"""Hosts stamp packets some time before they send them and after they got them; that much is no proof."""
+"""Tolerance for the difference between a host's timestamp and the time on the link, ns."""
 _TOLERANCE = 1.5
-"""Two 95 % intervals that just miss each other are nothing rare."""
+"""Factor on intervals: two 95 % intervals that just do not overlap are not rare."""
 
 
 def contradictions(graph: ClockGraph) -> list[str]:
-    """Return a sentence for each two relations of the same clocks that exclude each other."""
+    """Return a sentence for each two relations of the same clocks that contradict each other."""
     sentences = []
     for one, other in combinations(graph.relations, 2):
         if {one.source, one.target} == {other.source, other.target}:
@@ -45,10 +45,10 @@ def _contradiction(one: Relation, other: Relation) -> list[str]:
 
 
 def part_false_kernels(graph: ClockGraph, captures: dict[str, CaptureTables]) -> list[str]:
-    """Take out that two hosts are one kernel where their packets exclude it; return why, a sentence each.
+    """Remove relations "one kernel" of two hosts whose packets exclude it; return a sentence for each.
 
-    That hosts share their clocks is read from what a recorder wrote. On one clock, no packet arrives before
-    it was sent.
+    That two hosts share their clocks is inferred from the records of a recorder. On one clock, no packet
+    arrives before it was sent.
     """
     claims = [r for r in graph.relations if r.method == ONE_KERNEL and r.source.domain == "realtime"]
     parted = []
@@ -68,7 +68,7 @@ def _claims(relation: Relation, hosts: tuple[str, str]) -> bool:
 
 
 def _earliest(one: CaptureTables, other: CaptureTables) -> int:
-    """Return by how much the most premature packet arrives before it was sent; 0 if none does."""
+    """Return the maximum time by which a packet arrives before it was sent, ns; 0 if none does."""
     try:
         ways = both_ways(one, other)
     except ClockError:  # too few packets to contradict anything

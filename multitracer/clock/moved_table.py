@@ -1,4 +1,4 @@
-"""A table of one host on the clock of another: times are moved; raw times and errors stay as columns."""
+"""Conversion of a table's times to another clock; original times and uncertainties become columns."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What became of a table's times.
+    """A table with converted times.
 
     Attributes
     ----------
     table : Table
-        With the new times in `time_ns`; with its own if none could be placed, so that nothing is lost.
+        The table with the new times in `time_ns`; with the original times if none could be converted.
     raw_ns : ndarray of int64
-        The times as they were stamped.
+        The original times.
     bound_ns : ndarray of float64
-        Half-width of the 95 % interval of each new time; NaN where it is not placed.
+        Half-width of the 95 % interval of each new time; NaN where it was not converted.
     sentence : str
-        How the times came onto the other clock and how sure that is, or why they did not.
+        Description of the conversion and its accuracy, or why there was none.
     placed : bool
-        Whether any time could be placed.
+        Whether any time could be converted.
     """
 
     table: Table
@@ -46,7 +46,7 @@ class Moved:
 
 
 def moved(table: Table, clocks: Clocks, source: Clock, target: Clock) -> Moved:
-    """Return a table whose `time_ns` was stamped by one clock with its times on another."""
+    """Return a table with the times in `time_ns` converted from one clock to another."""
     raw = table["time_ns"]
     placement = clocks.place(raw, source, target)
     there = placement.status != PlacementStatus.UNPLACED

@@ -1,7 +1,7 @@
-"""The clocks of a recording: every relation that its data show, what is wrong with them, and the reference.
+"""The clocks of a recording: every relation that its data show, their faults, and the reference clock.
 
-Nothing is typed in by hand. Captures of the same packets, slots of a link and readings of clocks each give
-relations of their own; where two ways lead from clock to clock they check each other.
+Users enter no offsets. Captures of the same packets, slots of a link and clock readings each give relations.
+Two different paths between the same clocks are compared with each other.
 """
 
 from __future__ import annotations
@@ -44,22 +44,24 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _MOST_POINTS = 8
-"""Pairs of more capture points are not all looked at: each pair takes as long as reading the two."""
+"""Maximum number of capture points of which all pairs are examined: each pair takes as long as reading the
+two captures.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The clocks of a recording and how they relate.
+    """The clocks of a recording and their relations.
 
     Attributes
     ----------
     graph : ClockGraph
     reference : Clock
-        Onto which stamps are mapped by default: the wall clock of the TCP sender.
+        The clock that times are converted to by default: the wall clock of the TCP sender.
     complaints : tuple of Complaint
-        What the doctor found.
+        The faults that the doctor found.
     hosts : dict of str to str
-        Capture point -> host whose clock stamped it.
+        For each capture point the host whose clock it uses.
     warnings : tuple of str
         Relations that contradict each other, a sentence each.
     """
@@ -71,28 +73,28 @@ class Clocks:
     warnings: tuple[str, ...] = ()
 
     def of_point(self, name: str) -> Clock:
-        """Return the clock that stamped the packets of a capture point."""
+        """Return the clock of a capture point."""
         return Clock((self.hosts or {}).get(name, name))
 
     def place(
         self, stamps: Array, source: Clock, target: Clock | None = None, *, with_bounds: bool = True
     ) -> Placement:
-        """Return stamps of a clock on the reference, or on another clock, with the error of each.
+        """Return times of a clock converted to the reference or another clock, with their uncertainties.
 
         Parameters
         ----------
         stamps : ndarray of int64, ns since 1970, shape (n,)
-            In the order of their records; NOT_A_TIME stays unplaced.
+            In the order of their records; NOT_A_TIME is not converted.
         source : Clock
         target : Clock, optional
             The reference by default.
         with_bounds : bool
-            Whether the errors are needed, which take most of the time; otherwise they are NaN.
+            Whether to compute the uncertainties, which takes most of the time; otherwise they are NaN.
         """
         return self.graph.place(stamps, source, target or self.reference, with_bounds=with_bounds)
 
     def path_along(self, stamps: Array, source: Clock, target: Clock) -> tuple[Relation, ...]:
-        """Return the relations by which `place` would map these stamps.
+        """Return the path of relations that `place` uses for these times.
 
         Parameters
         ----------
@@ -118,7 +120,7 @@ def clocks_of(
     thorough: bool = True,
     evidence: bool = False,
 ) -> Clocks:
-    """Find how the clocks of a recording relate.
+    """Return the clocks of a recording and their relations.
 
     Parameters
     ----------
@@ -129,10 +131,10 @@ def clocks_of(
     reference : str, optional
         HOST or HOST:DOMAIN; by default the wall clock of the TCP sender.
     thorough : bool
-        Look at everything, and ask the doctor. Otherwise only at what is needed to map the stamps of the
-        captures, which is faster.
+        Determine all relations, and search for faults. Otherwise only relations that are needed to convert
+        the times of the captures are determined, which is faster.
     evidence : bool
-        Keep the packets behind each estimate, for a figure.
+        Store the packets of each estimate, for a figure.
 
     Raises
     ------
@@ -161,7 +163,7 @@ def clocks_of(
 
 
 def host_of(source: LogSource, point: Point) -> str:
-    """Return the host of a capture point; several captures of one host share its clock."""
+    """Return the host of a capture point; several captures of one host have the same clock."""
     if source.folder is None:
         return point.name
     parent = Path(point.paths[0]).parent
@@ -171,7 +173,10 @@ def host_of(source: LogSource, point: Point) -> str:
 def _of_readings(
     source: LogSource, points: Sequence[Point], hosts: dict[str, str], *, probes: bool
 ) -> list[Relation]:
-    """Return the relations by logs of clocks and of claps; `probes`: whether to search captures for them."""
+    """Return the relations from logs of clocks and from sync probes.
+
+    With `probes`, captures are searched for sync probes.
+    """
     readings, claps = [], []
     for log, tables in source.logs("clock"):
         if CLOCK_READINGS.name in tables:
@@ -189,7 +194,7 @@ def _of_readings(
 
 
 def _add_links(source: LogSource, graph: ClockGraph) -> None:
-    """Add the relations between the logs of both sides of a link."""
+    """Add the relations between the logs of the two sides of a link."""
     logs = []
     for log, tables in source.logs("link"):
         if frames := tables.get("link_frames"):
@@ -201,14 +206,14 @@ def _add_links(source: LogSource, graph: ClockGraph) -> None:
 
 
 def _add_positions(source: LogSource, graph: ClockGraph) -> None:
-    """Add the relations by which GPS receivers place the clocks of their hosts."""
+    """Add the relations of GPS time to the clocks of the hosts with a GPS receiver."""
     for log, tables in source.logs("position"):
         if positions := tables.get("position"):
             _add(graph, Clock(log.host), UTC, partial(relate_gps, positions))
 
 
 def _largest(captures: Sequence[PointTables], hosts: dict[str, str]) -> dict[str, CaptureTables]:
-    """Return one capture of each host, of several the largest; without segments that carry no time."""
+    """Return the largest capture of each host, without segments that have no time."""
     largest: dict[str, CaptureTables] = {}
     for each in captures:
         host = hosts[each.point.name]
@@ -220,7 +225,10 @@ def _largest(captures: Sequence[PointTables], hosts: dict[str, str]) -> dict[str
 def _add_captures(
     largest: dict[str, CaptureTables], graph: ClockGraph, *, thorough: bool, evidence: bool
 ) -> None:
-    """Add the relations by captures of each two hosts; unless thorough, only where no other relates them."""
+    """Add the relations from the captures of each two hosts.
+
+    Unless `thorough`, captures are compared only if there is no other relation of their hosts.
+    """
     for one, other in combinations([Clock(host) for host in largest][:_MOST_POINTS], 2):
         if thorough or not _related(graph, one, other):
             near, far = largest[one.host], largest[other.host]
@@ -245,7 +253,7 @@ def _of_packets(near: CaptureTables, far: CaptureTables, *, evidence: bool) -> l
 
 
 def _add(graph: ClockGraph, one: Clock, other: Clock, estimates: Callable[[], list[Estimate]]) -> None:
-    """Add a relation, or why there is none."""
+    """Add a relation, or the reason why there is none."""
     try:
         graph.relations.append(Relation(one, other, tuple(estimates())))
     except ClockError as error:
@@ -267,9 +275,10 @@ def _reference(text: str, graph: ClockGraph, hosts: dict[str, str]) -> Clock:
 def _sender(
     source: LogSource, captures: Sequence[PointTables], hosts: dict[str, str], graph: ClockGraph
 ) -> Clock:
-    """Return the wall clock of the TCP sender: by the manifest, else where ACKs come late after data.
+    """Return the wall clock of the TCP sender.
 
-    Without any capture, the first wall clock that there is.
+    The manifest gives the sender; else it is the host where ACKs come late after data. Without a capture, the
+    result is the first wall clock.
     """
     stated = source.manifest.hosts if source.manifest else {}
     named = [name for name, host in stated.items() if host.role is Role.SENDER]
@@ -283,17 +292,9 @@ def _sender(
 
 
 def _first_of_each(values: Array) -> tuple[Array, Array]:
-    """Return the distinct values in ascending order, and where each is for the first time.
+    """Return the distinct values in ascending order, and the first index of each.
 
-    Only values that do not exceed all before them are sorted: of numbers that mostly rise, these are few.
-
-    Parameters
-    ----------
-    values : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    values, index : ndarray of int64, shape (n_distinct,)
+    Only values that do not exceed all earlier ones are sorted; in a mostly ascending array these are few.
     """
     rises = np.ones(len(values), dtype=bool)
     np.greater(values[1:], np.maximum.accumulate(values)[:-1], out=rises[1:])
@@ -311,7 +312,7 @@ def _first_of_each(values: Array) -> tuple[Array, Array]:
 
 
 def _wait_ns(capture: CaptureTables) -> float:
-    """Return the usual time from a data segment of the larger direction to an ACK right at its end."""
+    """Return the typical time from a data segment of the larger direction to its exact ACK, ns."""
     table = capture.segments
     if not len(table):
         return -1.0

@@ -1,4 +1,4 @@
-"""The two directions between two captures, each with what its packets show of the link that they took."""
+"""The slowest link of each direction between two captures, from the packets."""
 
 from __future__ import annotations
 
@@ -32,16 +32,21 @@ _GROUPS = 24  # a median over 24 groups, so that up to half of them may lie in d
 _LEAST_PAIRS = 12  # three groups of four: with fewer nothing tells how far groups differ
 _LEAST_ERROR = 0.003  # relative, for bytes that are not seen: 4 in 1,400. Not measured
 _LARGEST_DIFFERENCE = 0.02
-"""Between groups of pairs, relative: jitter and a sender's own pace make for more, a busy link does not."""
+"""Maximum relative difference of the rate between groups of pairs: jitter or pacing causes more, a busy
+link less.
+"""
 _JITTER_NS = 1e8
-"""Jitter of a link that repeats frames and then delivers several packets at once: some GSM slots. Not
-measured."""
+"""Jitter of a link that retransmits frames and then delivers several packets at once, ns: some GSM slots.
+Not measured.
+"""
 _DEEP = 0.4
-"""Share of the typical maximum wait: a packet that waited less may have been late only by jitter."""
+"""Share of the typical maximum wait: a packet with a shorter wait may have been late only because of
+jitter.
+"""
 _USUAL_LARGEST = 0.9  # quantile of the waits: the largest of all may be an outage. Not measured
 _SIGMAS = 3  # standard errors by which the rate may be too slow
 _BORROWED_PACKETS = 4
-"""Maximum packets of the largest size that a link may deliver late together. Not measured."""
+"""Maximum number of full-sized packets that a link may deliver late together. Not measured."""
 _PAIRS_A_GROUP = 4  # so that a group has an average, and `_LEAST_PAIRS` make three groups
 _MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a mean
@@ -49,16 +54,16 @@ _MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a 
 
 @dataclass(frozen=True, slots=True)
 class Spacing:
-    """Rate of a link, from the arrivals while it was busy."""
+    """Rate of a link, measured from arrivals while it was busy."""
 
     ns_per_byte: float
     error: float
-    """One standard error, relative."""
+    """Relative standard error of the rate."""
     pairs: int
 
 
 def spacing(way: MatchedDirection) -> Spacing | None:
-    """Return seconds per byte of the slowest link, in ns; None if it was rarely busy."""
+    """Return the time per byte of the slowest link, in ns; None if the link was rarely busy."""
     order = np.argsort(way.row, kind="stable") if way.sign > 0 else np.argsort(way.sent_ns, kind="stable")
     sent, arrived = way.sent_ns[order], way.sent_ns[order] + way.delay_ns[order]
     carried = _carried_bytes(way, order)
@@ -74,7 +79,7 @@ def spacing(way: MatchedDirection) -> Spacing | None:
 
 
 def _bears(spacing: Spacing, arrived: Array, size_bytes: Array) -> bool:
-    """Return whether all packets could have arrived over a link of that rate.
+    """Return whether all packets can have arrived over a link of that rate.
 
     In any interval the link needs at least the time of its bytes, except for jitter of some tenths of a
     second.
@@ -87,7 +92,7 @@ def _bears(spacing: Spacing, arrived: Array, size_bytes: Array) -> bool:
 
 
 def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:
-    """Return the median of the rates of groups of pairs, and how far the groups differ."""
+    """Return the median of the rates of groups of pairs, and the difference between groups."""
     chosen = np.flatnonzero(busy)
     groups = np.array_split(chosen, min(_GROUPS, len(chosen) // _PAIRS_A_GROUP))
     rates = np.array([apart[g].sum() / carried[g].sum() for g in groups])
@@ -99,9 +104,9 @@ def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:
 
 
 def _carried_bytes(way: MatchedDirection, order: Array) -> Array:
-    """Return the bytes on the link from each packet's end to the next one's, headers included; 0 if unknown.
+    """Return the bytes on the link between the ends of consecutive packets, with headers; 0 if unknown.
 
-    Known are the bytes between two segments of one connection, captured or not.
+    The bytes between two segments of one connection are known, even if they were not captured.
     """
     flow, payload, size = way.flow[order], way.payload_bytes[order], way.size_bytes[order]
     known = (np.diff(flow) == 0) & (payload[1:] > 0) & (payload[:-1] > 0)
@@ -110,12 +115,13 @@ def _carried_bytes(way: MatchedDirection, order: Array) -> Array:
 
 
 def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
-    """Return the largest time per byte with which all packets could have arrived when they did.
+    """Return the maximum time per byte, in ns, at which all packets can have arrived at their times.
 
     Parameters
     ----------
     arrived_ns, size_bytes : ndarray of int64 or float64, shape (n_packets,)
-        Packets of one direction. Except for jitter, any interval is at least as long as its bytes take.
+        Packets of one direction. Except for jitter, each interval is at least the transmission time of its
+        bytes.
     """
     order = np.argsort(arrived_ns, kind="stable")
     arrived, total = arrived_ns[order], np.cumsum(size_bytes[order])
@@ -139,21 +145,26 @@ def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
 
 
 _REACH = 12
-"""Number of packets before each one that are considered: more would spread a wrong match, fewer miss the
-queue of a burst. Not measured."""
+"""Number of previous packets that are examined for each packet: more would spread a wrong match, fewer
+would miss the queue of a burst. Not measured.
+"""
 _CAUTION = 0.002
-"""Margin besides two standard errors of the rate, for bytes that are not captured (padding). Not measured."""
+"""Relative margin in addition to two standard errors of the rate, for bytes that are not captured
+(padding). Not measured.
+"""
 _FEW = 6
-"""Packets that must agree before a delay counts as the minimum: one or two may be wrong matches."""
+"""Number of packets that must agree on a minimum delay: one or two may be wrong matches."""
 _STRAY = 0.01  # share of mistaken matches that is tolerated. Not measured
 _TILT = 0.02
 """Tolerance as a share of the longest wait: an error of the rate changes the delays of long waits. Not
 measured."""
 _APART_NS = 1e6  # a host's own jitter: stamps 1 ms apart are no sign of a queue
 _STRETCH = 2 * _REACH
-"""Packets: a mistake reaches no farther than this."""
+"""Number of packets that one error can affect at most."""
 _ISOLATED = 5
-"""Ratio of a gap to those above it from which it separates wrong matches from delays. Not measured."""
+"""Wrong matches are separated from delays if the gap between them is this many times the gaps above. Not
+measured.
+"""
 _WITNESSES = 3  # two may be wrong together (a packet and its copy); three are not
 _RANGE = ("seq", "payload_bytes")
 
@@ -167,12 +178,12 @@ def own_queue_ns(
     jumps: Zones = (),
     reach: int = _REACH,
 ) -> Array:
-    """Return the minimum wait of each matched packet behind packets of its own host.
+    """Return the minimum time that each matched packet waits behind packets of its own host.
 
     Parameters
     ----------
     sender, receiver : CaptureTables
-        At the sending and at the receiving side of the direction.
+        Captures at the sending and at the receiving side of the direction.
     matched : ndarray of int64, shape (n_matched,)
         Rows in the sender's capture that arrived, ascending or not.
     spaced : Spacing
@@ -206,7 +217,7 @@ def own_queue_ns(
 
 
 def _longest_wait(time_ns: Array, total: Array, own: Array, rate: float, reach: int, side: Array) -> Array:
-    """Return how long each packet waits behind those before it, by the one that makes it wait longest."""
+    """Return the maximum wait of each packet behind the packets before it, ns."""
     wait = np.zeros(len(time_ns))
     for back in range(1, min(reach, len(time_ns) - 1) + 1):
         since = (time_ns[back:] - time_ns[:-back]).astype(np.float64)
@@ -218,9 +229,9 @@ def _longest_wait(time_ns: Array, total: Array, own: Array, rate: float, reach: 
 
 
 def _carried_once(sender: CaptureTables, receiver: CaptureTables, rows: Array) -> Array:
-    """Return which segments were sent once and never again, though the receiver's capture lacks them.
+    """Return which segments were sent only once and arrived, though the receiver's capture lacks them.
 
-    TCP would have sent them again, had they been lost.
+    TCP would have retransmitted them if they had been lost.
     """
     segments = sender.segments
     key = identities(segments, rows, _RANGE)
@@ -235,7 +246,7 @@ def _carried_once(sender: CaptureTables, receiver: CaptureTables, rows: Array) -
 
 
 def _requested_by_duplicates(capture: CaptureTables, seq: Array) -> Array:
-    """Return which sequence numbers several pure ACKs requested: duplicate ACKs indicate a loss."""
+    """Return which sequence numbers duplicate ACKs requested; these indicate a loss."""
     segments = capture.segments
     pure = (segments["payload_bytes"] == 0) & (segments["flags"] & Flag.ACK > 0)
     number, count = np.unique(segments["ack"][pure], return_counts=True)
@@ -244,15 +255,15 @@ def _requested_by_duplicates(capture: CaptureTables, seq: Array) -> Array:
 
 
 def is_consistent(flat_ns: Array, waited_ns: Array) -> bool:
-    """Return whether the delays agree with the waits that a rate implies.
+    """Return whether the delays are consistent with the waits that a rate implies.
 
-    With a rate that is too slow, packets that should have waited long would have been the quicker the longer
-    they should have waited: such spacing came from the sender or from jitter, not from the link.
+    If the assumed rate is too low, packets with a long computed wait seem to have shorter delays than the
+    others. The measured spacing then came from the sender or from jitter, not from the link.
 
     Parameters
     ----------
     flat_ns, waited_ns : ndarray of float64, ns, shape (n_packets,)
-        Delays as packets of no length would have them; how long each waited, at the least (0 and more).
+        Delays minus the transmission time of the packet, and the minimum wait of each packet (at least 0).
     """
     longest = float(waited_ns.max())
     rest = flat_ns - waited_ns
@@ -266,18 +277,18 @@ def is_consistent(flat_ns: Array, waited_ns: Array) -> bool:
 
 
 def doubt_ns(flat_ns: Array, waited_ns: Array, usual_ns: float) -> float:
-    """Return how much higher the least delay may be, if the few packets that give it were computed wrongly.
+    """Return by how much the true minimum delay may be higher if the packets that give it are wrong.
 
-    A packet that was lost unseen and counted makes those behind it look quicker by what it would have needed.
-    That happens here and there; the true level is told in several stretches of the transfer, or by packets
-    that found the link empty.
+    If a packet was lost but is counted, the packets behind it seem faster by its transmission time. Such
+    errors are isolated. The true minimum appears in several parts of the transfer, or in packets that found
+    the link empty.
 
     Parameters
     ----------
     flat_ns, waited_ns : ndarray, shape (n_packets,)
-        As in `is_consistent`, in order of sending.
+        As in `is_consistent`, sorted by send time.
     usual_ns : float
-        What the link needs for a usual packet; no mistake is much smaller.
+        Transmission time of a typical packet; no error is much smaller.
     """
     stretches = np.array_split(flat_ns - waited_ns, max(1, len(flat_ns) // _STRETCH))
     least = np.sort([float(part.min()) for part in stretches])
@@ -288,17 +299,17 @@ def doubt_ns(flat_ns: Array, waited_ns: Array, usual_ns: float) -> float:
 
 
 def without_mistakes(flat_ns: Array, waited_ns: Array) -> Array:
-    """Return the waits, 0 for the few that cannot be: a segment that was lost had been counted.
+    """Return the waits, with 0 for the few that are impossible because a lost segment was counted.
 
     Parameters
     ----------
     flat_ns, waited_ns : ndarray of float64, ns, shape (n_packets,)
-        Delays as packets of no length would have them; how long each waited, at the least.
+        Delays minus the transmission time of the packet, and the minimum wait of each packet.
 
     Returns
     -------
     ndarray of float64, ns, shape of `waited_ns`
-        0 and more.
+        At least 0.
     """
     rest = np.sort(flat_ns - waited_ns)
     few = min(max(_FEW, int(_STRAY * len(rest))), len(rest) - _FEW - 1)
@@ -317,26 +328,32 @@ def without_mistakes(flat_ns: Array, waited_ns: Array) -> Array:
 
 
 _SHORTEST_NS, _LONGEST_NS = 4 * NS_PER_MS, 125 * NS_PER_MS
-"""From below a TDMA frame of GSM (4.615 ms, TS 45.002) upward; the slot of GSM data is 20 ms."""
+"""Minimum and maximum slot of a link, ns: the minimum is just below a TDMA frame of GSM (4.615 ms, TS
+45.002); the slot of GSM data is 20 ms.
+"""
 _FARTHEST_NS = 3 * NS_PER_S
-"""Clocks may drift by 0.1 % between two arrivals without leaving the raster."""
+"""Maximum time between two compared arrivals, ns: with a drift of 0.1 %, they still fit the slots."""
 _LEAST_ARRIVALS = 12  # with fewer, some raster fits any arrivals
 _MOST = 2_000  # enough for a raster of any rate; later arrivals only refine it. Bounds the time
 _ALIKE_NS = NS_PER_MS / 4
-"""A sixteenth of the shortest slot; stamps of hosts scatter by less. Not measured."""
+"""Maximum difference of equal distances, ns: a sixteenth of the shortest slot; times of hosts vary less.
+Not measured.
+"""
 _TOLERANCE, _SHARE = 0.06, 0.9
-"""Of a slot, of the distances: chance puts 12 % within ±0.06 of a multiple, a raster nearly all."""
+"""Tolerance as a share of a slot, and minimum share of the distances within it: 12 % of random distances
+are within ±0.06 of a multiple, but nearly all in a link with slots.
+"""
 
 
 def raster_ns(arrived_ns: Array, *, spaced_ns: Array) -> float:
-    """Return the slot of the link behind some arrivals, in ns; 0 if there is none.
+    """Return the slot of the link from arrivals, in ns; 0 if the link has none.
 
     Parameters
     ----------
     arrived_ns : ndarray of float64, shape (n_packets,)
-        When the packets of one direction arrived.
+        Arrival times of the packets of one direction.
     spaced_ns : ndarray of float64
-        Times that the links need for the usual packets: multiples of these are no slots.
+        Transmission times of typical packets; multiples of these are not slots.
     """
     apart = np.diff(np.sort(arrived_ns))
     apart = apart[(apart > _SHORTEST_NS / 2) & (apart < _FARTHEST_NS)][:_MOST]
@@ -354,7 +371,7 @@ def raster_ns(arrived_ns: Array, *, spaced_ns: Array) -> float:
 
 
 def _refined(slot: float, apart: Array) -> float:
-    """Return the slot that fits best, near a rough one: near distances first, then ever farther ones."""
+    """Return the best-fitting slot near a rough one, first from short distances, then from longer ones."""
     for reach in (4, 16, 64):
         near = apart[apart < reach * slot]
         whole = np.rint(near / slot)
@@ -364,7 +381,7 @@ def _refined(slot: float, apart: Array) -> float:
 
 
 def _candidates(apart: Array) -> list[float]:
-    """Return the differences of the usual distances, longest first."""
+    """Return the differences of typical distances, in descending order."""
     rounded, count = np.unique(np.rint(apart / _ALIKE_NS), return_counts=True)
     usual = rounded[np.argsort(-count)[:24]] * _ALIKE_NS
     differences = np.abs(usual[:, None] - usual[None, :]).ravel()
@@ -373,19 +390,19 @@ def _candidates(apart: Array) -> list[float]:
 
 
 def _serialization(slot: float, spaced_ns: Array) -> bool:
-    """Return whether a slot is a usual packet's time on the link, or a half or a third of it."""
+    """Return whether a slot equals a typical packet's transmission time, or a half or a third of it."""
     parts = spaced_ns / slot
     whole = np.rint(parts)
     return bool(((whole >= 1) & (whole <= 3) & (np.abs(parts - whole) < _TOLERANCE / 2 * whole)).any())
 
 
 _LONG_REACH = 64
-"""Packets before each one whose queue is taken off where only the place of a jump is looked for."""
+"""Number of packets before each one whose queue is subtracted, if only the place of a step is searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One direction with what is known of its link; delays are without the queue of the own packets."""
+    """One direction and the data of its link; delays are without the queue of the host's own packets."""
 
     way: MatchedDirection
     spaced: Spacing | None
@@ -393,18 +410,22 @@ class Side:
     slot_ns: float
     arrived_ns: Array
     slowest_ns_per_byte: float
-    """What arrived in the busiest time would not have come through a slower link."""
+    """Maximum time per byte of the link, ns: at a slower one, the data of the busiest time would not have
+    arrived.
+    """
     doubt_ns: float = 0.0
-    """By how much the least delay may be higher, if the own queue was reckoned wrongly (`own_queue`)."""
+    """By how much the minimum delay may be higher if the host's own queue was computed wrongly, ns
+    (`own_queue_ns`).
+    """
 
     @property
     def flat_ns(self) -> Array:
-        """Delays as packets of length 0 would have them: float64, ns, shape (n_packets,)."""
+        """Delays minus the transmission time of the packets: float64, ns, shape (n_packets,)."""
         return self.way.delay_ns - self.guess_ns_per_byte * self.way.size_bytes
 
 
 def sides_of(near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[Step]) -> list[Side]:
-    """Return both directions of two captures with their links, as far as the packets show them."""
+    """Return both directions of two captures with their links, as far as packets show them."""
     both = (ways.out, ways.back)
     measured = [spacing(way) for way in both]
     guesses = [_guess(measured[0], measured[1]), _guess(measured[1], measured[0])]
@@ -432,7 +453,7 @@ def sides_of(near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[St
 
 
 def _zones(way: MatchedDirection, steps: list[Step]) -> list[tuple[int, int]]:
-    """Return where the clock of the side that sent may have jumped."""
+    """Return the ranges of rows in which the clock of the sending side may have stepped."""
     clock: ClockLabel = "a" if way.sign > 0 else "b"
     return [step.zone for step in steps if step.clock == clock]
 
@@ -440,7 +461,7 @@ def _zones(way: MatchedDirection, steps: list[Step]) -> list[tuple[int, int]]:
 def unqueued(
     near: CaptureTables, far: CaptureTables, ways: Ways, sides: list[Side], steps: list[Step]
 ) -> tuple[Ways, Ways]:
-    """Return the packets as if they had no length, and as if they had also found the link empty."""
+    """Return the packets without transmission times, and also without waits in their host's own queue."""
     flat, free = [], []
     for way, side in zip((ways.out, ways.back), sides, strict=True):
         delay = way.delay_ns - side.guess_ns_per_byte * way.size_bytes
@@ -460,7 +481,7 @@ def _guess(own: Spacing | None, other: Spacing | None) -> float:
 
 
 def arrivals_without_jump(side: Side, steps: list[Step]) -> Array:
-    """Return one direction's arrivals in the longest time without a jump of the clock that stamped them.
+    """Return one direction's arrivals in its longest interval without a step of the receiving clock.
 
     Returns
     -------

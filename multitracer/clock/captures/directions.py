@@ -1,8 +1,8 @@
-"""The two ways between two capture points: which packet went which way, how long it was, how long it took.
+"""The two directions between two capture points: direction, length and delay of each packet.
 
-Clock A is the first capture's, B the second's. A packet on its way from A to B gives ``B - A = offset +
-delay``, one on its way back ``B - A = offset - delay``. Which hosts sit on A's side is not told by anybody:
-it is the way round in which delays are positive.
+Clock A is that of the first capture, B that of the second. A packet from A to B gives ``B - A = offset +
+delay``, a packet in the other direction ``B - A = offset - delay``. Which hosts are on A's side is not known
+before: it is inferred from the condition that delays are positive.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 LEAST_PACKETS = 3
-"""In each direction; with fewer nothing is said of the clocks."""
+"""Minimum number of packets in each direction; with fewer, no relation of the clocks is stated."""
 _MOST_PAIRS_OF_HOSTS = 512
-"""Bounds the time on a capture of a port scan; pairs with most packets come first."""
+"""Maximum number of pairs of hosts, to bound the time for a port scan; pairs with most packets come first."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedDirection:
-    """The matched packets of one direction, in the order in which capture A holds them.
+    """The matched packets of one direction, in the order of capture A.
 
     Parameters
     ----------
     sign : int
-        +1: from A's side to B's; -1: back.
+        +1: from A's side to B's; -1: the other direction.
     row : ndarray of int64
-        Row in capture A: the true order of events, whatever the clocks did.
+        Row in capture A: the true order of events, also if the clocks stepped.
     other_row : ndarray of int64
         Row in capture B.
     time_ns : ndarray of float64, ns
-        When A saw it, after `Ways.first_ns`.
+        Time at A, relative to `Ways.first_ns`.
     delay_ns : ndarray of float64, ns
-        Receiving less sending clock, less ``sign * Ways.base_ns``: delay plus the clocks' difference.
+        Receiving minus sending clock, minus ``sign * Ways.base_ns``: delay plus the offset of the clocks.
     size_bytes : ndarray of float64
         Length of the IP packet, options included.
     payload_bytes : ndarray of int32
@@ -71,33 +71,33 @@ class MatchedDirection:
 
     @property
     def sent_ns(self) -> Array:
-        """When each packet was sent, by the clock of the sending side: float64, ns, shape (n_packets,)."""
+        """Send time of each packet by the clock of the sending side: float64, ns, shape (n_packets,)."""
         return self.time_ns if self.sign > 0 else self.time_ns - self.delay_ns
 
     def take(self, chosen: Array) -> MatchedDirection:
-        """Return the packets that a mask (bool, shape (n_packets,)) or positions (int64) choose."""
+        """Return the packets selected by a mask (bool, shape (n_packets,)) or by positions (int64)."""
         columns = (getattr(self, f.name)[chosen] for f in fields(self)[1:])
         return MatchedDirection(self.sign, *columns)
 
     def shifted(self, delay_ns: Array, time_ns: Array | None = None) -> MatchedDirection:
-        """Return the packets with other delays and, where given, times: float64, ns, shape (n_packets,)."""
+        """Return the packets with new delays and optionally new times: float64, ns, shape (n_packets,)."""
         return replace(self, delay_ns=delay_ns, time_ns=self.time_ns if time_ns is None else time_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Both directions, and the constants that were taken off so that float64 is exact to a nanosecond."""
+    """Both directions, and the constants that were subtracted so that float64 is exact to a nanosecond."""
 
     out: MatchedDirection
     back: MatchedDirection
     first_ns: int
-    """Stamp of A that is time 0."""
+    """The time of clock A that counts as 0."""
     base_ns: int
     """B - A of the first matched packet."""
 
 
 def both_ways(a: CaptureTables, b: CaptureTables, *, whole: bool = False) -> Ways:
-    """Return the packets that both captures hold, by direction; of long ones runs of them, or the `whole`.
+    """Return the packets in both captures, by direction: runs of packets, or with `whole` all of them.
 
     Raises
     ------
@@ -139,10 +139,10 @@ def both_ways(a: CaptureTables, b: CaptureTables, *, whole: bool = False) -> Way
 
 
 def _signs(a: CaptureTables, rows: Array, difference: Array) -> Array:
-    """Return +1 for packets from A's side, -1 for those to it, 0 where that is unknown.
+    """Return +1 for packets from A's side, -1 for packets to it, 0 if unknown.
 
-    Of each pair of hosts the way round is taken in which a packet and the next one back have both taken
-    time; only neighbours are compared, so that a clock that jumps misleads nobody.
+    For each pair of hosts the direction is chosen so that a packet and the next one in the other direction
+    both have positive delays. Only neighbours are compared, so a clock step has no influence.
     """
     flow = a.segments["flow"][rows]
     pair, reverse = _pairs_of_hosts(a)
@@ -159,9 +159,9 @@ def _signs(a: CaptureTables, rows: Array, difference: Array) -> Array:
 
 
 def _pairs_of_hosts(a: CaptureTables) -> tuple[Array, Array]:
-    """Return for each flow the number of its pair of hosts, and whether its end a is the pair's second.
+    """Return for each flow the number of its pair of hosts, and whether its endpoint a is the second host.
 
-    Several connections of the same two hosts agree on the way; between equal addresses, ports decide.
+    Several connections of the same two hosts agree on the direction; for equal addresses, the ports decide.
     """
     flows = a.flows
     low, high = flows["address_a"], flows["address_b"]
@@ -183,11 +183,13 @@ def _pairs_of_hosts(a: CaptureTables) -> tuple[Array, Array]:
 
 
 _LONGEST_DELAY_NS = 10 * NS_PER_S
-"""A packet that was under way for longer may be drawn in the wrong interval; no number rests on it."""
+"""Maximum delay of a packet, ns; after a longer one it may be drawn in the wrong interval, but no number
+depends on this.
+"""
 
 
 def with_packets(estimates: Sequence[Estimate], near: CaptureTables, far: CaptureTables) -> list[Estimate]:
-    """Return estimates of two captures with the packets that each covers, where they have none yet."""
+    """Return estimates of two captures with their packets, for those that have none yet."""
     if all(estimate.points is not None for estimate in estimates):
         return list(estimates)
     ways = both_ways(near, far)
@@ -208,9 +210,9 @@ def with_packets(estimates: Sequence[Estimate], near: CaptureTables, far: Captur
 
 
 def _intervals(estimates: Sequence[Estimate], start: Array, end: Array, direction: Array) -> Array:
-    """Return the interval of each packet, by its stamp there; one that was under way at a step by its delay.
+    """Return the interval of each packet, from its time; near a step, from its delay.
 
-    Of two lines the one counts on which it took the least time that is not negative.
+    Of two lines, the line with the smaller non-negative delay is used.
     """
     relation = Relation(Clock("near"), Clock("far"), tuple(estimates))
     index = relation.intervals(start)

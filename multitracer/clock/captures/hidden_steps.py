@@ -1,9 +1,10 @@
-"""A jump that full queues hide: no packet near it shows it, but no straight line fits packets far apart.
+"""Clock steps hidden by full queues: no packet near the step shows it, but no line fits all packets.
 
-Every packet took some time. Of two clocks without a jump there is a line, ``B - A = offset + skew * t``, on
-which all of them did; where there is none for any skew that a quartz can have, a clock jumped. By how much is
-told by the least delays of all that lies before and behind: a jump moves those of the two directions by one
-amount with opposite signs. Where, is told by the packets beside it, once the queue of their own host is off.
+Every packet has a positive delay. For two clocks without a step there is a line, ``B - A = offset + skew *
+t``, on which all delays are positive. If there is no such line for any skew of a quartz, a clock stepped. The
+size of the step comes from the minimum delays of all packets before and after: a step shifts those of the two
+directions by the same amount with opposite signs. The place comes from the packets next to it, after the
+queue of their own host is subtracted.
 """
 
 from __future__ import annotations
@@ -33,22 +34,28 @@ if TYPE_CHECKING:
 
 
 _SKEWS = 41
-"""25 ppm a step: over ten minutes a half step moves a delay by 8 ms, less than the smallest step."""
+"""Number of skews that are tried, 25 ppm apart: in ten minutes half of that changes a delay by 8 ms, less
+than the smallest step.
+"""
 _BESIDE = 3
-"""Packets on each side of a place whose middle one tells the jump there."""
+"""Number of packets on each side of a place whose median gives the step there."""
 _PART = 0.6
-"""If more of a jump is left unexplained at the best place, that place is no better than others."""
+"""Maximum unexplained share of a step at the best place; with more, that place is no better than others."""
 _MOST_PLACES, _TRIED = 5_000, 40
-"""Bound the time: the cheapest places are examined, of these the best are fitted. Not measured."""
+"""Maximum number of places that are examined, and of the best ones that are fitted, to bound the time. Not
+measured.
+"""
 _RIVAL = 0.2
-"""A place that leaves so much more unexplained than the best one may be the true one."""
+"""A place with at most this much more unexplained than the best one may be the true place."""
 _ALIKE = 0.1
-"""How far the least delays of the two directions may be from telling the same jump at such a place."""
+"""Maximum relative difference between the steps that the minimum delays of the two directions show at such
+a place.
+"""
 _LEAST_ERROR_NS = NS_PER_MS
 
 
 def missing_ns(ways: Ways) -> float:
-    """Return how long packets would have arrived before they were sent, on the line that suits them best."""
+    """Return the maximum time by which packets arrive before they are sent, on the best line, ns."""
     skews = np.linspace(-LARGEST_SKEW, LARGEST_SKEW, _SKEWS)
     missing = np.inf
     for skew in sorted(skews.tolist(), key=abs):
@@ -60,18 +67,18 @@ def missing_ns(ways: Ways) -> float:
 
 
 def hidden_step(flat: Ways, free: Ways, skew: float, *, slot_ns: float) -> Step | None:
-    """Return the jump that explains why packets seem to arrive before they are sent; None if there is none.
+    """Return the step that explains why packets seem to arrive before they are sent; None without one.
 
     Parameters
     ----------
     flat : Ways
-        The packets without the jumps that are known, as long as packets of no length would take.
+        The packets without the known steps, and without their transmission times.
     free : Ways
         The same, without the queue of their own host.
     skew : float
-        How much faster B runs, roughly.
+        Approximate skew of B relative to A.
     slot_ns : float
-        Time between two slots of the link, 0 for none: least delays tell a jump no better.
+        Time between two slots of the link, 0 for none; it limits the accuracy of a step from minimum delays.
     """
     if min(len(flat.out), len(flat.back)) < 2 * _BESIDE:
         return None
@@ -110,9 +117,9 @@ def _step(place: tuple[float, ClockLabel, int, float, float], slot_ns: float) ->
 def _places(
     flat: Ways, free: Ways, clock: ClockLabel, skew: float
 ) -> Iterator[tuple[float, ClockLabel, int, float, float]]:
-    """Yield each place of a clock's jump: the residual, the clock, the row, the jump and its error.
+    """Yield for each place of a step the residual, the clock, the row, the step and its error.
 
-    A queue that is reckoned from the stamps of the clock that jumped has its jump in it.
+    A queue that is computed from times of the clock that stepped contains the step.
     """
     chosen = (flat.out, free.back) if clock == "a" else (free.out, flat.back)
     courses = [_Course(way, clock, skew) for way in chosen]
@@ -131,7 +138,7 @@ def _places(
 
 
 class _Course:
-    """The delays of one direction in the order of one clock's capture, with what a jump there would be."""
+    """The delays of one direction in the order of one clock's capture, and the step at each place."""
 
     def __init__(self, way: MatchedDirection, clock: ClockLabel, skew: float) -> None:
         order = np.argsort(rows_of(way, clock), kind="stable")
@@ -140,9 +147,9 @@ class _Course:
         self.delay = (way.delay_ns - way.sign * skew * way.time_ns)[order]
 
     def least_moves(self, at: Array) -> Array:
-        """Return by how much B - A moves at places, by the least delays of all before and of all behind.
+        """Return the step of B - A at places, from the minimum delays of all packets before and after.
 
-        `at` is int64, shape (n,), in the order of the capture; the answer is float64, ns, shape (n,).
+        `at` is int64, shape (n,), in the order of the capture; the result is float64, ns, shape (n,).
         """
         before = np.minimum.accumulate(self.delay)
         behind = np.minimum.accumulate(self.delay[::-1])[::-1]
@@ -150,9 +157,9 @@ class _Course:
         return moved
 
     def jumps(self, at: Array) -> Array:
-        """Return by how much the clock jumps at places, by the medians of the packets next to each.
+        """Return the step of the clock at places, from the medians of the packets next to each.
 
-        Types as in `least_moves`; no place is nearer than `_BESIDE` packets to an end.
+        Types are those of `least_moves`; places must be at least `_BESIDE` packets away from both ends.
         """
         window = np.lib.stride_tricks.sliding_window_view(self.delay, _BESIDE)
         middle = np.median(window, axis=1)

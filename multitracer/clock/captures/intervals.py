@@ -1,4 +1,4 @@
-"""The time between two jumps of a clock: what packets lie in it, and the jumps measured by all of these."""
+"""The intervals between clock steps: their packets, and the steps measured with all packets."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _FEWEST = 5
-"""Packets of a direction on each side of a jump; fewer do not tell how dense the least delays lie."""
+"""Minimum number of packets of a direction on each side of a step; fewer do not show the density of the
+minimum delays.
+"""
 _WIDTHS = 3
-"""The least of n exponential delays lies within three mean distances in 95 % of cases (e^-3 = 5 %)."""
+"""The minimum of n exponential delays is within three mean distances in 95 % of cases (e^-3 = 5 %)."""
 _JITTER_NS = 1e5
-"""A host stamps the fastest packets as unequally as that. Not measured."""
+"""Jitter of a host's timestamps for the fastest packets, ns. Not measured."""
 
 
 def refined(ways: Ways, steps: list[Step], *, slot_ns: float) -> list[Step]:
-    """Return the jumps by the least delays of the whole intervals before and after each, if that is better.
+    """Return the steps measured with the minimum delays of the complete intervals, where that is better.
 
     Parameters
     ----------
     ways : Ways
-        The packets without jumps and skew, as long as packets of no length would take.
+        The packets without steps and skew, and without their transmission times.
     steps : list of Step
-        The jumps as they were measured at their places. If both directions ask for the same correction, it is
-        made: a queue that stood before a jump and not after it falsifies one of them only.
+        The steps as measured at their places. A correction is made only if both directions show the same one,
+        since a queue before a step but not after it affects only one direction.
     slot_ns : float
         Time between two slots of the link, 0 for none.
     """
@@ -69,22 +71,22 @@ def _corrected(step: Step, moves: list[tuple[float, float]]) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class JumpInterval:
-    """The time between two jumps.
+    """The interval between two clock steps.
 
     Parameters
     ----------
     first_ns, last_ns : float
-        Of A's clock without its jumps, after `Ways.first_ns`.
+        Begin and end by A's clock without its steps, relative to `Ways.first_ns`.
     b_first_ns, b_last_ns : float
-        Of B's clock without its jumps, after `Ways.first_ns` + `Ways.base_ns`.
+        Begin and end by B's clock without its steps, relative to `Ways.first_ns` + `Ways.base_ns`.
     a_shift_ns, b_shift_ns : float
-        By how much the jumps before it have moved each clock.
+        Total shift of each clock by the steps before.
     error_ns : float
-        Half-width of the 95 % interval of these shifts, as far as they are not certain.
+        Half-width of the 95 % interval of these shifts.
     ways : Ways
-        The packets that were certainly stamped in it, without the jumps.
+        The packets that are certainly in the interval, without the steps.
     clouds : (Cloud, Cloud)
-        Times and delays of both directions, as far as they bound an offset.
+        Times and delays of the packets of each direction that bound the offset.
     """
 
     first_ns: float
@@ -98,14 +100,14 @@ class JumpInterval:
     clouds: tuple[Cloud, Cloud]
 
     def bounds_ns(self, at: float) -> tuple[float, float]:
-        """Return the least and the largest offset, without the jumps, with which effects follow causes."""
+        """Return the minimum and maximum offset, without the steps, for which all delays are positive."""
         return certain(*self.clouds, at)
 
 
 def _cloud(way: MatchedDirection, steps: list[Step]) -> Cloud:
-    """Return times and delays of a direction, of those in whole ns only what bounds an offset at any of them.
+    """Return times and delays of the packets of a direction that bound the offset at any time.
 
-    Where jumps were taken off, times are not whole, and differences of them rounded.
+    If steps were subtracted, times are not whole ns, and their differences are rounded.
     """
     if steps or (way.time_ns != np.rint(way.time_ns)).any():
         return way.time_ns, way.delay_ns
@@ -114,16 +116,16 @@ def _cloud(way: MatchedDirection, steps: list[Step]) -> Cloud:
 
 
 def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -> list[JumpInterval]:
-    """Return the intervals between jumps in order of time.
+    """Return the intervals between clock steps, sorted by time.
 
     Parameters
     ----------
     ways : Ways
-        The packets without the jumps, as `find_steps` returns them.
+        The packets without the steps, as `find_steps` returns them.
     steps : list of Step
-        The jumps.
+        The clock steps.
     offset_ns, skew : float
-        B - A at time 0, and how much faster B runs, without the jumps.
+        B - A at time 0, and the skew of B, without the steps.
     """
     parts = [_part(ways, steps, n) for n in range(len(steps) + 1)]
     clouds = [(_cloud(part.out, steps), _cloud(part.back, steps)) for part in parts]
@@ -143,7 +145,7 @@ def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -
 
 
 def _extent(ways: Ways, moments: list[tuple[float, float]], clock: ClockLabel) -> list[tuple[float, float]]:
-    """Return from when to when each interval lasts by one clock, whose jumps were at these moments."""
+    """Return begin and end of each interval by one clock; `moments` are the times of the steps."""
     times = np.concatenate([_stamps(way, clock) for way in (ways.out, ways.back)])
     lasts = [last for last, _ in moments] + [float(times.max())]
     firsts = [float(times.min())] + [first for _, first in moments]
@@ -151,13 +153,13 @@ def _extent(ways: Ways, moments: list[tuple[float, float]], clock: ClockLabel) -
 
 
 def _stamps(way: MatchedDirection, clock: ClockLabel) -> Array:
-    """Return the stamps that a clock gave to packets."""
+    """Return the times of packets by one clock."""
     stamps: Array = way.time_ns if clock == "a" else way.time_ns + way.sign * way.delay_ns
     return stamps
 
 
 def _part(ways: Ways, steps: list[Step], number: int) -> Ways:
-    """Return the packets between two jumps: those that certainly are, if both directions have some."""
+    """Return the packets between two steps; only certain ones, if both directions have some."""
     both = (ways.out, ways.back)
     sure = [way.take(stretches(way, steps)[number]) for way in both]
     out, back = sure if all(map(len, sure)) else (_between(way, steps, number) for way in both)
@@ -172,7 +174,7 @@ def _part(ways: Ways, steps: list[Step], number: int) -> Ways:
 def _margins(
     parts: list[Ways], clouds: list[tuple[Cloud, Cloud]], offset_ns: float, skew: float
 ) -> tuple[float, float]:
-    """Return how far below and above a line the true one may be, by causality alone."""
+    """Return how far below and above a line the true one may be, from positive delays alone."""
     below, above = 0.0, 0.0
     for part, both in zip(parts, clouds, strict=True):
         times = np.concatenate([part.out.time_ns, part.back.time_ns])
@@ -184,7 +186,7 @@ def _margins(
 
 
 def _between(way: MatchedDirection, ordered: list[Step], number: int) -> MatchedDirection:
-    """Return the packets that were stamped after so many of the jumps."""
+    """Return the packets that were captured after `number` of the steps."""
     jumps = np.zeros(len(way), dtype=np.int64)
     for step in ordered:
         jumps += after(way, step)
@@ -194,11 +196,11 @@ def _between(way: MatchedDirection, ordered: list[Step], number: int) -> Matched
 def _moments(
     ways: Ways, step: Step, offset_ns: float, skew: float, below: float, above: float
 ) -> list[tuple[float, float]]:
-    """Return between which times, by A's clock and by B's without jumps, the jump was for certain.
+    """Return the time range that certainly contains the step, by A's and by B's clock without steps.
 
-    Whichever clock jumped, a packet stamped before it had been sent before, and one stamped after it arrived
-    after it: so nothing hangs on which of the two clocks it was, where no packet was under way to tell. Times
-    of the other clock are as uncertain as `below` and `above` say.
+    Independent of which clock stepped, a packet captured before the step was sent before it, and a packet
+    captured after the step arrived after it. So the result does not depend on the clock if no packet shows
+    which one stepped. Times of the other clock have the uncertainty `below` and `above`.
     """
     moments = []
     for clock in CLOCKS:
@@ -226,28 +228,28 @@ def _moments(
 
 
 LARGEST_RATE = 0.2
-"""A clock that is off by more than a fifth is none: of packets that share a second, few are then paired."""
+"""Maximum rate error of a clock: with a larger one, too few packets of the same second can be paired."""
 _THIRDS = 60  # the last range is far below a millionth of a millionth
 _EDGE = 1.05  # of what a quartz can have: up to there the estimators are right. Not measured
 
 
 def looseness_ns(ways: Ways, skew: float) -> float:
-    """Return how far packets lie above the least delay of their direction, the means of both added.
+    """Return the mean distance of packets from the minimum delay, summed over both directions, ns.
 
     Parameters
     ----------
     ways : Ways
     skew : float
-        How much faster clock B runs.
+        Skew of clock B.
     """
     return sum(_Direction(way).above_ns(skew) for way in (ways.out, ways.back))
 
 
 def gross_rates(ways: Ways) -> list[float]:
-    """Return how much faster clock B may run, roughly, where that is more than a quartz can.
+    """Return approximate rates of clock B relative to A, if they exceed the skew of a quartz.
 
-    One guess is where all packets lie lowest, the other where the quickest leave each other most room: the
-    first is misled by a queue that grows, the second by a queue that never empties.
+    One candidate is the rate with the lowest delays of all packets, the other the rate with the most space
+    between the minimum delays. A growing queue misleads the first, a queue that never empties the second.
     """
     sides = [_Direction(way) for way in (ways.out, ways.back)]
     guesses = (
@@ -258,7 +260,7 @@ def gross_rates(ways: Ways) -> list[float]:
 
 
 def _lowest(function: Callable[[float], float]) -> float:
-    """Return the rate at which a convex function is least."""
+    """Return the rate at which a convex function is minimal."""
     low, high = -LARGEST_RATE, LARGEST_RATE
     for _ in range(_THIRDS):
         one, other = low + (high - low) / 3, high - (high - low) / 3
@@ -270,7 +272,7 @@ def _lowest(function: Callable[[float], float]) -> float:
 
 
 class _Direction:
-    """The packets of a direction, on lines of any slope."""
+    """The packets of a direction, with delays for any skew."""
 
     def __init__(self, way: MatchedDirection) -> None:
         hull = lower_hull(way.time_ns, way.delay_ns)
@@ -278,24 +280,24 @@ class _Direction:
         self._mean = float(way.time_ns.mean()), float(way.delay_ns.mean())
 
     def least_ns(self, skew: float) -> float:
-        """Return the least delay without a skew: concave in it."""
+        """Return the minimum delay after a skew is removed: a concave function of the skew."""
         return float((self._delay - self._sign * skew * self._time).min())
 
     def above_ns(self, skew: float) -> float:
-        """Return how far the mean delay is above the least one: convex in the skew."""
+        """Return the mean delay minus the minimum delay: a convex function of the skew."""
         return self._mean[1] - self._sign * skew * self._mean[0] - self.least_ns(skew)
 
 
 def slowed(capture: CaptureTables, begin_ns: int, rate: float) -> CaptureTables:
-    """Return a capture as a clock would have stamped it that runs slower, from an instant on.
+    """Return a capture with the times of a clock that runs slower, from a given time on.
 
     Parameters
     ----------
     capture : CaptureTables
     begin_ns : int
-        The stamp that stays as it is.
+        The time that does not change.
     rate : float
-        How much faster the clock runs that did stamp it.
+        How much faster the actual clock runs.
     """
     changed = capture.where(np.ones(len(capture.segments), dtype=bool))
     time_ns = capture.segments["time_ns"]
@@ -306,7 +308,7 @@ def slowed(capture: CaptureTables, begin_ns: int, rate: float) -> CaptureTables:
 
 
 def quickened(estimate: Estimate, begin_ns: int, rate: float) -> Estimate:
-    """Return the relation to a clock as it was, of one to the clock that `slowed` made of it."""
+    """Return the relation to the original clock, from a relation to the clock that `slowed` produced."""
 
     def there(slow_ns: int) -> int:
         return slow_ns + round((slow_ns - begin_ns) * rate)

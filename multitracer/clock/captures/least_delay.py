@@ -1,14 +1,14 @@
-"""How long a packet of no length would take one way: the least delay at each size, and what may lie below it.
+"""Minimum delay of a packet of zero length in one direction, with its uncertainty.
 
-The delay of a packet is ``level + size / rate + gap`` with a gap >= 0 (queue, jitter, slots). Of each class
-of sizes only the least delay and how dense the next ones lie matter: with density f just above the least,
-the gap of the least one is exponential with rate n * f; f is estimated from the spacing of the lowest ones,
-so that the gap follows Lomax' law. In a slotted link a gap of up to a slot is as likely as none. A part of
-the classes may know nothing (a queue that never emptied while they were sent): each density has a broad
-floor.
+The delay of a packet is ``level + size / rate + gap`` with a gap >= 0 (queue, jitter, slots). For each class
+of sizes only the minimum delay and the density of the next ones are used. With density f just above the
+minimum, the gap of the minimum is exponential with rate n * f. Since f is estimated from the spacing of the
+lowest delays, the gap has a Lomax distribution. In a link with slots, all gaps up to a slot are equally
+probable. Some classes may carry no information (a queue that was never empty while they were sent), so each
+density has a broad floor.
 
-The result is a joint posterior of level and seconds per byte on a grid: without an assumption on the rates,
-an offset from it would have an error of half the difference of two serialization times.
+The result is a joint posterior of level and time per byte on a grid. Without a prior on the rates, the offset
+would have an error of half the difference of two transmission times.
 """
 
 from __future__ import annotations
@@ -23,41 +23,51 @@ if TYPE_CHECKING:
 
 
 _CLASSES = 12
-"""More classes would leave too few packets in each: sizes cluster at few values. Not measured."""
+"""Maximum number of size classes: more would have too few packets each, because sizes form few clusters.
+Not measured.
+"""
 _LOWEST = (3, 4, 5, 7, 10, 14, 20, 30)
-"""How many of the lowest delays give the density; the densest of these is kept, so no single one decides."""
+"""Numbers of lowest delays from which the density is estimated; the highest density is used, so no single
+number decides.
+"""
 _OUT_OF_QUESTION = 12.0  # in units of log likelihood: e^-12, six in a million
 _BLUNT_OF = 5
-"""Only the lowest few show whether the density rises from zero; of more the bulk decides."""
+"""Number of lowest delays that show whether the density rises from zero; with more, the bulk of the
+packets decides.
+"""
 _ASTRAY = 0.02
-"""How likely it is that the least delay says nothing of the level, were it only the least of two."""
+"""Prior probability that the minimum of two delays carries no information on the level."""
 _GAPS = 160
-"""From 1 µs to 20 s in steps of 11 %, finer than the error of any least delay on slow links."""
+"""Number of gaps on the grid: 1 µs to 20 s in steps of 11 %, finer than the error of any minimum delay on
+slow links.
+"""
 _LEAST_GAP_NS, _LARGEST_GAP_NS = 1_000.0, 2e10
-"""A stamp is no better than 1 µs (pcap); no queue that drains lasts 20 s."""
+"""Minimum and maximum gap, ns: times have a resolution of 1 µs (pcap); a queue that drains lasts at most
+20 s.
+"""
 _SHARPEST_NS = 10_000.0
-"""No gap is known better than a host stamps a packet."""
+"""Minimum uncertainty of a gap, ns: that of a host's timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """The least delay of one class of sizes, and how far below it the truth may lie."""
+    """The minimum delay of one class of sizes, and how far the true level may be below it."""
 
     least_ns: float
     size_bytes: float
     scale_ns: float
-    """Mean gap; infinite where nothing is known of it."""
+    """Mean gap, ns; infinite if unknown."""
     order: float = 1.0
-    """Of Lomax' law: the number of spacings on which the scale rests."""
+    """Order of the Lomax distribution: the number of spacings that the scale is estimated from."""
     blunt_ns: float = np.inf
-    """Mean gap if the density of delays rises from zero at the level (jitter of many small causes)."""
+    """Mean gap if the density of delays rises from zero at the level (jitter of many small causes), ns."""
     bluntness: float = 0.0
-    """How likely that is."""
+    """Probability that the density rises from zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Posterior of one direction on a grid.
+    """Posterior of the level of one direction on a grid.
 
     Parameters
     ----------
@@ -72,14 +82,14 @@ class Level:
     log_density: Array
 
     def likely_rates(self) -> tuple[float, float]:
-        """Return the least and largest rate that are not out of the question."""
+        """Return the minimum and maximum rate with a non-negligible probability, ns per byte."""
         most = self.log_density.max(axis=1)
         likely = np.flatnonzero(most > most.max() - _OUT_OF_QUESTION)
         low, high = max(int(likely[0]) - 1, 0), min(int(likely[-1]) + 1, len(most) - 1)
         return float(self.ns_per_byte[low]), float(self.ns_per_byte[high])
 
     def draw(self, uniform: Array, within: Array) -> tuple[Array, Array]:
-        """Return level and rate for numbers drawn from 0 to 1; `within` spreads them over a cell's width.
+        """Return level and rate for uniform random numbers; `within` spreads them over a cell's width.
 
         Parameters
         ----------
@@ -100,7 +110,7 @@ class Level:
 
 
 def alike_in_size(size_bytes: Array) -> list[Array]:
-    """Return the indexes of the packets of each class of sizes.
+    """Return the indexes of the packets in each class of sizes.
 
     Parameters
     ----------
@@ -128,9 +138,9 @@ def classes(
     delay_ns, size_bytes : ndarray, shape (n_packets,)
         Delays without the clocks' skew, and IP lengths.
     alike : list of ndarray of int64
-        The packets of each class, as of `alike_in_size`.
+        The packets of each class, as returned by `alike_in_size`.
     ns_per_byte : float
-        Roughly; only within a class are delays brought to one size by it.
+        Approximate time per byte; it is used only to convert delays within a class to one size.
     slot_ns : float
         Time between two slots of the link, 0 for none.
     """
@@ -168,10 +178,10 @@ def _size_class(delay: Array, size: Array, ns_per_byte: float, slot_ns: float) -
 
 
 def _bluntness(lowest: Array) -> float:
-    """Return how likely it is that the density begins at zero and rises, not at its full height.
+    """Return the probability that the density of delays begins at zero and rises.
 
-    The 30th value is twice as far from the least one as the 15th where it begins at its full height, and
-    1.56 times, (sqrt(30) - 1) / (sqrt(15) - 1), where it rises linearly.
+    If it begins at its full height, the 30th value is twice as far from the minimum as the 15th. If it rises
+    linearly, it is 1.56 times as far, (sqrt(30) - 1) / (sqrt(15) - 1).
     """
     if len(lowest) < _LOWEST[-1]:
         return 0.5
@@ -188,7 +198,7 @@ def level_at_known_rate(
     slot_ns: float,
     broad_ns: float,
 ) -> Level:
-    """Return the posterior where the rate is measured: packets of all sizes are then one class.
+    """Return the posterior for a measured rate: packets of all sizes then form one class.
 
     Parameters
     ----------
@@ -215,7 +225,7 @@ def level_at_known_rate(
 
 
 def _lowest_of_each_size(flat_ns: Array, size_bytes: Array) -> Array:
-    """Return the indexes of the packets that may be among the lowest ones under a rate near the guess."""
+    """Return the indexes of packets that may be among the lowest at a rate near the approximate one."""
     order = np.lexsort((flat_ns, size_bytes))
     starts = np.flatnonzero(np.diff(size_bytes[order], prepend=-1.0))
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
@@ -237,7 +247,7 @@ def level_posterior(
     slot_ns : float
         Time between two slots of the link, 0 for none.
     broad_ns : float
-        How far off the least delay of a class may be that knows nothing.
+        Possible error of the minimum delay of a class without information.
     """
     least = np.array([c.least_ns for c in sizes])
     size = np.array([c.size_bytes for c in sizes])
@@ -254,7 +264,7 @@ def level_posterior(
 
 
 def _gap_density(gap: Array, c: SizeClass, slot_ns: float, broad_ns: float) -> Array:
-    """Return the density of the gap: flat within a slot, then Lomax' law, over a broad floor."""
+    """Return the density of the gap: constant within a slot, then Lomax, plus a broad floor."""
     astray = _ASTRAY / c.order
     floor = astray / broad_ns / (1 + gap / broad_ns) ** 2
     if not np.isfinite(c.scale_ns):

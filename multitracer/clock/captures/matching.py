@@ -1,19 +1,19 @@
-"""The same packets at two capture points, by fields that routers, relays and header compression keep.
+"""The same packets at two capture points, matched by fields that the path does not change.
 
 Rules of the file
 -----------------
 - A packet's identity is its IPv4 identification, sequence and ACK number, payload length, flags and timestamp
-  value. Endpoints are no part of it: a translator (NAT) between the points may have changed them.
-- Packets that find no partner that way are tried once more without ACK number, flags and timestamp (what
-  header compression or a middlebox may have rewritten), then once more without the IP identification.
-- If next to no packet is the same, the identification was written anew on the way (a NAT, "scrub random-id"):
-  then it is left out first, and if that finds packets, one that is equal by chance pairs no strangers.
-- A weaker identity counts only where it keeps the order: its packet lies, at the far point, within some
-  thousand rows of where its neighbours lie, so that an identification that comes round again pairs no
-  strangers.
-- The n-th packet with an identity at one point is the n-th at the other if both points show equally many.
-  With unequal numbers only the first are taken for the same, and only if the IP identification vouches for
-  them.
+  value. Endpoints are not included, since a NAT between the points may change them.
+- Packets without a match are tried again without ACK number, flags and timestamp (which header compression or
+  a middlebox may rewrite), then again without the IP identification.
+- If almost no packet matches, the path rewrote the identification (a NAT, "scrub random-id"). Then it is left
+  out first. If that finds matches, an identification that is equal by chance cannot pair different packets.
+- A weaker identity counts only if the order is kept: at the far point, its packet must be within some
+  thousand rows of its neighbours' matches. So an identification that is used again after a wrap does not pair
+  different packets.
+- The n-th packet with an identity at one point matches the n-th at the other if both points have equal
+  numbers. With unequal numbers only the first ones match, and only if the identity includes the IP
+  identification.
 """
 
 from __future__ import annotations
@@ -34,19 +34,23 @@ if TYPE_CHECKING:
 EXACT = ("ip_id", "seq", "ack", "payload_bytes", "flags", "tsval")
 REWRITTEN = ("ip_id", "seq", "payload_bytes")
 RENUMBERED = ("seq", "ack", "payload_bytes", "flags", "tsval")
-"""Fields of an identity: the full one; without what compression rewrites; without the IP identification."""
+"""Fields of an identity: EXACT has all of them, REWRITTEN only those that header compression keeps,
+RENUMBERED all except the IP identification.
+"""
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64 (Steele, Lea, Flood 2014)
 _LEAST_PAIRS = 20
-"""With fewer exact pairs there is no order to keep."""
+"""Minimum number of exact matches that define an order."""
 _ASTRAY_ROWS = 2_000
-"""IP identifications come round after 65,536; 2,000 rows keep that far off and let a long queue pass."""
+"""Maximum distance from the neighbours' rows: IP identifications wrap at 65,536, which is far more than
+2,000 rows, and a long queue is shorter.
+"""
 _MOST_ROWS = 1 << 18
-"""Of more packets some runs are looked at: the clocks of two hosts need no more evidence."""
+"""With more packets only some runs are matched: the clocks of two hosts need no more evidence."""
 _RUN_ROWS = 1 << 10  # a run must hold both directions and some round trips. Not measured
 _ENOUGH = 0.95
-"""Of the packets that could be paired: the weaker identities are not tried for the rest."""
+"""Share of matched packets from which weaker identities are not tried for the rest."""
 
 
 def identities(segments: Table, rows: Array | None, fields: tuple[str, ...] = EXACT) -> Array:
@@ -56,9 +60,9 @@ def identities(segments: Table, rows: Array | None, fields: tuple[str, ...] = EX
     ----------
     segments : Table
     rows : ndarray of int64, shape (n_rows,), or None
-        None: all.
+        None: all rows.
     fields : tuple of str
-        Columns that all points of a path see alike.
+        Columns with the same value at all points of a path.
 
     Returns
     -------
@@ -77,12 +81,12 @@ def identities(segments: Table, rows: Array | None, fields: tuple[str, ...] = EX
 
 
 def copies(key: Array) -> tuple[Array, Array]:
-    """Return how many packets with the same identity came before each one, and how many there are.
+    """Return the number of earlier packets with the same identity, and the total number with it.
 
     Parameters
     ----------
     key : ndarray of uint64, shape (n,)
-        As of `identities`.
+        As returned by `identities`.
 
     Returns
     -------
@@ -104,12 +108,12 @@ def copies(key: Array) -> tuple[Array, Array]:
 
 
 def among(key: Array, wanted: Array) -> Array:
-    """Return the indexes of the packets that are among some wanted ones.
+    """Return the indexes of the packets whose identity is among the wanted ones.
 
     Parameters
     ----------
     key, wanted : ndarray of uint64, shapes (n,), (n_wanted,)
-        As of `identities`.
+        As returned by `identities`.
 
     Returns
     -------
@@ -125,14 +129,14 @@ def among(key: Array, wanted: Array) -> Array:
 
 
 def shared(key: Array, others: Sequence[Array]) -> list[int]:
-    """Return how many different packets others hold, of each of these in turn.
+    """Return for each of the others the number of different packets that it shares with `key`.
 
     Parameters
     ----------
     key : ndarray of uint64, shape (n,)
-        As of `identities`.
+        As returned by `identities`.
     others : sequence of ndarray of uint64
-        The same of others.
+        Identities of other captures.
     """
     wanted, counts = _distinct(key), []
     for other in others:
@@ -150,14 +154,14 @@ def _distinct(key: Array) -> Array:
 
 
 def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> tuple[Array, Array]:
-    """Return the indexes of equal (identity, copy) at both points, in order of the near one.
+    """Return the indexes of equal (identity, number) at both points, in order of the near one.
 
     Parameters
     ----------
     near_key, far_key : ndarray of uint64, shapes (n_near,), (n_far,)
-        As of `identities`.
+        As returned by `identities`.
     near_copy, far_copy : ndarray of int64, shapes (n_near,), (n_far,)
-        The number of each copy, as of `copies`.
+        The number of each packet among those with its identity, as returned by `copies`.
 
     Returns
     -------
@@ -180,22 +184,22 @@ def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> 
 
 
 def is_long(near: CaptureTables) -> bool:
-    """Return whether `match` looks only at runs of the packets, by default."""
+    """Return whether `match` uses only runs of the packets by default."""
     return len(near.segments) > _MOST_ROWS
 
 
 def match(near: CaptureTables, far: CaptureTables, *, whole: bool = False) -> tuple[Array, Array]:
-    """Return the rows of the packets that both captures hold, in order of the near capture's rows.
+    """Return the rows of the packets that are in both captures, in order of the near capture.
 
-    Of captures of more than some hundred thousand packets, runs of a thousand in a row at even distances are
-    enough, if nearly all of those find their partner.
+    In captures of more than some hundred thousand packets, only regularly spaced runs of a thousand packets
+    are matched, if nearly all of these have a match.
 
     Parameters
     ----------
     near, far : CaptureTables
-        Any two captures; their clocks do not matter.
+        Any two captures; their clocks are not used.
     whole : bool
-        Whether to match all packets of long captures, too.
+        Whether to match all packets also in long captures.
 
     Returns
     -------
@@ -225,7 +229,7 @@ def match(near: CaptureTables, far: CaptureTables, *, whole: bool = False) -> tu
 
 
 def _runs(rows: int) -> Array | None:
-    """Return rows in runs, so that neighbours stay neighbours, from the first to the last; None means all."""
+    """Return rows in contiguous runs from the first row to the last; None means all rows."""
     if rows <= _MOST_ROWS:
         return None
     begins = np.arange(0, rows, -(-rows // _MOST_ROWS) * _RUN_ROWS)
@@ -235,7 +239,7 @@ def _runs(rows: int) -> Array | None:
 
 
 def _in_order(near_rows: Array, far_rows: Array, near_more: Array, far_more: Array) -> Array:
-    """Return which further pairs lie at the far point about where their neighbours do."""
+    """Return which additional pairs are near their neighbours at the far point."""
     if len(near_rows) < _LEAST_PAIRS:
         return np.ones(len(near_more), dtype=bool)
     expected = np.interp(near_more, near_rows, far_rows)
@@ -252,9 +256,9 @@ def _match_by(
     *,
     only: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Return the rows of the packets with the same identity; among all rows where None are given.
+    """Return the rows of the packets with the same identity; None as rows means all rows.
 
-    Partners are looked for of all near ones, or of `only` some.
+    Matches are searched for all near packets, or for those in `only`.
     """
     if (native := kernel()) is not None:
         sides = [
@@ -278,7 +282,7 @@ def _same_packets(
     fields: tuple[str, ...],
     only: Array | None,
 ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
-    """Return the indexes of packets that are the same, and which are first, equally many, and alone."""
+    """Return the indexes of matched packets, and masks: first ones, in equal numbers, the only ones."""
     near_key, far_key = identities(*near, fields), identities(*far, fields)
     (near_copy, near_total), (far_copy, far_total) = copies(near_key), copies(far_key)
     if only is None:
@@ -294,15 +298,17 @@ def _same_packets(
 
 _IP_BYTES = {4: 20, 6: 40}
 _FARTHEST_BYTES = 1 << 17
-"""Two windows without scaling: a larger gap is no hole, but a number gone astray."""
+"""Maximum gap in sequence numbers: two windows without scaling; a larger gap is an outlier, not a hole."""
 _APART = 1 << 40
-"""Far beyond the 2^32 of sequence space: flows that lie so far apart in one array never mix."""
+"""Distance between flows in one array, far beyond the 2^32 sequence numbers: flows never mix."""
 _TCP_BYTES, _TIMESTAMP_BYTES, _SACK_BYTES, _SACK_BLOCK_BYTES = 20, 12, 4, 8
-"""RFC 9293, 3.1; RFC 7323, 3.2 with two NOPs; RFC 2018, 3 with two NOPs."""
+"""Length of the TCP header (RFC 9293, 3.1), timestamps with two NOPs (RFC 7323, 3.2), SACK with two NOPs
+and each SACK block (RFC 2018, 3).
+"""
 
 
 def ip_lengths(capture: CaptureTables, rows: Array) -> Array:
-    """Return the length of each IP packet, with the options that its segment shows.
+    """Return the length of each IP packet, including the options that its segment shows.
 
     Parameters
     ----------
@@ -326,7 +332,7 @@ def ip_lengths(capture: CaptureTables, rows: Array) -> Array:
 
 
 def _syn_bytes(capture: CaptureTables) -> Array:
-    """Return the bytes of options that only SYN segments carry, in words of four."""
+    """Return the bytes of options that only SYN segments carry, a multiple of four."""
     extra = np.zeros(len(capture.segments), dtype=np.int64)
     options = capture.syn_options
     length = (
@@ -337,17 +343,17 @@ def _syn_bytes(capture: CaptureTables) -> Array:
 
 
 def unseen_bytes(flow: Array, seq: Array, payload_bytes: Array, size_bytes: Array) -> Array:
-    """Return how many bytes of a connection went before each segment that were not seen, headers included.
+    """Return the number of uncaptured bytes of the connection before each segment, with headers.
 
     Parameters
     ----------
     flow, seq, payload_bytes, size_bytes : ndarray, shape (n_packets,)
-        Of packets in order of sending, of one direction.
+        Packets of one direction, sorted by send time.
 
     Returns
     -------
     ndarray of float64, shape (n_packets,)
-        Bytes between the segment and all that was sent before it; 0 where that is unknown.
+        Bytes between the segment and everything sent before it; 0 if unknown.
     """
     payload = payload_bytes.astype(np.int64)
     gap = _ahead(flow, seq, payload)
@@ -358,7 +364,7 @@ def unseen_bytes(flow: Array, seq: Array, payload_bytes: Array, size_bytes: Arra
 
 
 def _ahead(flow: Array, seq: Array, payload: Array) -> Array:
-    """Return how far each segment begins after the end of all before it in its flow; 0 for the first."""
+    """Return how far each segment begins after the end of all earlier ones of its flow; 0 for the first."""
     order = np.argsort(flow, kind="stable")
     first = np.diff(flow[order], prepend=-1) != 0
     step = np.diff(seq[order], prepend=seq[order][:1]).astype(np.uint32).view(np.int32).astype(np.int64)

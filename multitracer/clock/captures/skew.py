@@ -1,12 +1,13 @@
-"""How much faster one clock runs, by the packets of both directions: three witnesses that check each other.
+"""Skew of two clocks from the packets of both directions, by three methods that check each other.
 
-- Lines below all delays, one a direction (`envelope`): exact where queues empty, astray where one stands.
-- The level on which the least delays of many moments are densest, both directions together
+- Lines below all delays, one for each direction (`envelope`): exact if queues empty, wrong if a queue
+  persists.
+- The level at which the minimum delays of many windows are densest, in both directions together
   (`skew_posterior`).
-- The raster of a slotted link, where both ends receive on one (`raster_skew`).
+- The slots of a link, if both endpoints receive on a link with slots (`raster_skew`).
 
-Each stretch between two jumps has a level of its own: a jump that is measured a little wrong tilts nothing.
-Where the densest level is borne out by no line below the delays, nor by slots, the error says so.
+Each interval between two clock steps has its own level, so an error in the size of a step does not change the
+skew. If neither a line below the delays nor slots support the densest level, the uncertainty is increased.
 """
 
 from __future__ import annotations
@@ -35,28 +36,34 @@ if TYPE_CHECKING:
 _LARGEST = 5e-4  # 500 ppm, the most that NTP takes for a clock's rate (RFC 5905)
 _GRID = 2001  # 0.5 ppm a step; the line that follows refines it
 _UNLIKE, _ROUND_NS = 0.02, 1e5
-"""Slots at both ends may differ by 2 %; nominal slots are multiples of 0.1 ms. Not measured."""
+"""Maximum relative difference of the slots at both endpoints, and the multiple that nominal slots have,
+ns. Not measured.
+"""
 _OUTLIER = 0.12
-"""Of a slot: arrivals farther off were held up by something else."""
+"""Maximum distance of an arrival from its slot, as a share of a slot: other arrivals were delayed by
+something else.
+"""
 _CORRELATED = 6.0
-"""A host that is late is late for several packets in a row: so much larger is the error."""
+"""Factor on the error: a delayed host is late for several packets in a row."""
 _LEAST_ARRIVALS = 30  # with fewer a line through slots tells next to nothing. Not measured
 _MOST_IN_PERIODOGRAM = 1024
-"""Arrivals over the whole time that find the rate; all of them refine it."""
+"""Maximum number of arrivals in the periodogram, taken from the full time; all arrivals refine the result."""
 _LEAST_STRENGTH = 0.5
-"""Of the periodogram; 1 is a perfect raster. Chance gives sqrt(ln(`_GRID`) / n): 0.09 for n = 1,024."""
+"""Minimum strength of the periodogram; 1 means perfect slots. Random times give sqrt(ln(`_GRID`) / n):
+0.09 for n = 1,024.
+"""
 _REFINEMENTS = 4  # slot numbers change hardly after the first line. Not measured
 
 
 def raster_skew(a_ns: Array, b_ns: Array, *, slot_a: float, slot_b: float) -> tuple[float, float] | None:
-    """Return how much faster clock B runs, and one standard error; None without one raster at both ends.
+    """Return the skew of clock B and its standard error; None without the same slots at both endpoints.
 
     Parameters
     ----------
     a_ns, b_ns : ndarray of float64, shapes (n_at_a,), (n_at_b,)
-        Arrivals at A by its clock, and at B by its.
+        Arrivals at A by clock A, and at B by clock B.
     slot_a, slot_b : float, ns
-        The slots found in them; 0 for none.
+        The slots found in these arrivals; 0 for none.
     """
     slots = [slot for slot in (slot_a, slot_b) if slot > 0]
     if min(len(a_ns), len(b_ns)) < _LEAST_ARRIVALS or not slots or max(slots) > (1 + _UNLIKE) * min(slots):
@@ -89,7 +96,7 @@ def _slot(times: Array, nominal: float) -> tuple[float, float] | None:
 
 
 def _periodogram(times: Array, rates: Array) -> Array:
-    """Return how well the times fit a raster of each rate, from 0 to 1; the rates are equally far apart."""
+    """Return how well the times fit slots of each rate, from 0 to 1; the rates are evenly spaced."""
     phasor = np.exp(2j * np.pi * ((times * rates[0]) % 1.0))
     step = np.exp(2j * np.pi * times * (rates[-1] - rates[0]) / (len(rates) - 1))
     strength = np.empty(len(rates))
@@ -104,29 +111,33 @@ def _phase(times: Array, rate: float) -> float:
 
 
 _FEWEST = 12
-"""Packets of a direction in a stretch; fewer tell no slope."""
+"""Minimum number of packets of a direction in an interval; fewer determine no slope."""
 _SURE = 4.0
-"""Standard errors: two witnesses that lie farther apart contradict each other (chance: 6 in 100,000)."""
+"""Number of standard errors from which two methods contradict each other (by chance: 6 in 100,000)."""
 _SLACK = 5e-6  # 5 ppm: what a quartz changes with the temperature of a room during a recording
 _STAMPING_NS = 40_000.0
-"""Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
+"""Difference between a host's timestamp and the time on the link, ns, one standard error: some ten
+microseconds.
+"""
 _NO_CHANCE = 6.0
-"""So many standard errors from 0, a raster's skew is the link's: ticks of the hosts themselves have none."""
+"""Number of standard errors from 0 from which a skew between slots belongs to the link: ticks of the hosts
+have none.
+"""
 _AT_THE_EDGE = 0.95
-"""Of the skews that a quartz can have: where the densest level asks for more, queues mislead it."""
+"""Share of the maximum skew of a quartz: if the densest level needs more, queues mislead it."""
 _CAUTION = 1.6
-"""Packets of one queue are not independent: by so much the error of the skew is larger than they say."""
+"""Factor on the error of the skew, since packets of one queue are not independent."""
 
 
 def skew_of(sides: list[Side], steps: list[Step]) -> tuple[float, float]:
-    """Return how much faster clock B runs than clock A, and one standard error.
+    """Return the skew of clock B relative to clock A, and its standard error.
 
     Parameters
     ----------
     sides : list of Side
-        Both directions, without the jumps.
+        Both directions, without the steps.
     steps : list of Step
-        The jumps: what is known of their size is not used.
+        The clock steps; their known sizes are not used.
     """
     skew, error = _by_delays(_courses(sides, steps))
     slots = _by_slots(sides, steps)
@@ -143,7 +154,7 @@ def skew_of(sides: list[Side], steps: list[Step]) -> tuple[float, float]:
 
 
 def _courses(sides: list[Side], steps: list[Step]) -> list[Course]:
-    """Return each direction's packets in each stretch that has enough of them, else in all together."""
+    """Return each direction's packets in each interval that has enough of them, else all packets together."""
     courses: list[Course] = []
     for side in sides:
         way, flat = side.way, side.flat_ns
@@ -154,7 +165,7 @@ def _courses(sides: list[Side], steps: list[Step]) -> list[Course]:
 
 
 def _by_delays(courses: list[Course]) -> tuple[float, float]:
-    """Return the skew of the densest level and its standard error, checked by the lines below all delays."""
+    """Return the skew of the densest level and its standard error, checked with lines below all delays."""
     lines = [_line(courses, sign) for sign in (1, -1)]
     skew = float(np.mean(lines))
     for _ in range(2):
@@ -167,17 +178,17 @@ def _by_delays(courses: list[Course]) -> tuple[float, float]:
 
 
 def disagreement(skew: float, error: float, lines: list[float]) -> float:
-    """Return how far the skew of the densest level is from that of the nearest line below all delays.
+    """Return the distance of the densest level's skew from that of the nearest line below all delays.
 
-    Queues mislead lines often, but seldom those of both directions: where one bears the level out, within its
-    error, it counts as none.
+    Queues often mislead one line, but rarely both. If one line supports the level within its error, the
+    distance is 0.
     """
     apart = min(abs(line - skew) for line in lines)
     return 0.0 if apart <= error else apart
 
 
 def _line(courses: list[Course], sign: int) -> float:
-    """Return the skew by the lines below all delays of one direction, long stretches before short ones."""
+    """Return the skew from the lines below all delays of one direction; long intervals have priority."""
     own = [(time, delay) for its, time, delay in courses if its == sign]
     weight = [float(np.ptp(time)) ** 2 + 1.0 for time, _ in own]
     slopes = [sign * envelope(time, delay)[0] for time, delay in own]

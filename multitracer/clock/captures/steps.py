@@ -1,13 +1,13 @@
-"""Where a clock jumped between two captures, by how much, and whose clock it was.
+"""Clock steps between two captures: the place, the size, and the clock of each.
 
 Rules of the file
 -----------------
-- A clock that jumps shifts ``B - A`` of both directions by the same amount, with the same sign, at one place
-  in its own capture, and for good. A queue that fills or a radio that pauses shifts the two directions with
-  opposite signs; a queue that drains moves one of them, and over many packets.
-- Jumps of A are looked for in the order in which A saw the packets, those of B in B's: a packet under way
-  while the other clock jumps is on the other side of the jump for one of the two.
-- The largest jump is taken first, corrected, and the next one is looked for.
+- A clock step shifts ``B - A`` of both directions by the same amount with the same sign, at one place in the
+  clock's own capture, and permanently. A queue that fills or a radio outage shifts the two directions with
+  opposite signs; a queue that drains shifts one direction, and over many packets.
+- Steps of A are searched in the packet order of capture A, those of B in that of B: a packet on the path
+  during a step of the other clock is on the other side of the step for one of the two clocks.
+- The largest step is found first and corrected; then the next one is searched.
 """
 
 from __future__ import annotations
@@ -27,49 +27,61 @@ ClockLabel = Literal["a", "b"]
 CLOCKS: tuple[ClockLabel, ClockLabel] = ("a", "b")
 
 SMALLEST_STEP_NS = 20e6
-"""Smaller jumps are left alone: drift and queues look like them."""
+"""Minimum size of a step, ns: drift and queues look like smaller ones."""
 MOST_STEPS = 64
-"""Bounds the time; a clock that is set more often is reported as a saw-tooth by the doctor."""
+"""Maximum number of steps, to bound the time; the doctor reports a clock that is set more often as a
+saw-tooth.
+"""
 _BESIDE, _LASTING, _AROUND = 5, 15, 60
-"""Packets on each side of a place: to measure a jump, to see that it lasts, to know the noise."""
+"""Number of packets on each side of a place: to measure a step, to check that it persists, and to measure
+the noise.
+"""
 _FEWEST = 3  # packets on a side: the median of three survives one that is wrong
 _CANDIDATES = 80
-"""Bounds the time: the largest changes come first, and after each step they are looked for anew."""
+"""Maximum number of candidates, to bound the time: the largest changes come first, and they are searched
+again after each step.
+"""
 _MOST_PLACES = 24  # bounds the time, as above; a jump is among the first few or not found at all
 _SIGMAS, _SURE = 5.0, 20.0
-"""By how much the clearer direction has to jump beyond what it does of itself."""
+"""Minimum ratio of a step to the noise of the direction that shows it more clearly: for a candidate, and
+for a certain step.
+"""
 _ALIKE = 0.04
-"""How far the least delays of the two directions may be from telling the same jump."""
+"""Maximum relative difference between the steps that the minimum delays of the two directions show."""
 _PART = 0.5
-"""So much of a jump has to show in the packets right beside it, and in the least delays of a minute."""
+"""Minimum share of a step that must be visible in the packets next to it, and in the minimum delays of a
+minute.
+"""
 _MINUTE_NS = 60e9  # a queue drains within a minute, a clock that was set stays
 _MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _WINDOWS = (1, 2, 5, 20, 80, 320)
-"""Packets, each about four times the one before: from next to the jump to behind a long queue."""
+"""Numbers of packets in a window, each about four times the previous one: from next to the step to beyond
+a long queue.
+"""
 _CLEAR = 3  # standard deviations: what exceeds them is noise in 3 of 1,000 cases
 _WIDTHS = 3  # mean distances: the least of n exponential delays lies within three in 95 % of cases
 _STAMP_NS, _LEAST_STAMP_NS = 5e3, 2e4
-"""Stamps are no sharper than that, one by one and as least delays. Not measured."""
+"""Uncertainty of a single time, and of a minimum delay, ns. Not measured."""
 _LOWEST = 5  # values that show how dense the least delays lie. Not measured
 _REST_PART = 20  # 1 ms: a direction without any noise may still move so much. Not measured
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A jump of one clock.
+    """A step of one clock.
 
     Parameters
     ----------
     clock : {"a", "b"}
-        Whose.
+        The clock that stepped.
     row : int
-        First row of that clock's capture after the jump.
+        First row of that clock's capture after the step.
     shift_ns : float
-        By how much ``B - A`` is larger afterwards.
+        Increase of ``B - A`` at the step.
     error_ns : float
-        Half-width of the 95 % interval of it.
+        Half-width of the 95 % interval of `shift_ns`.
     first_row, last_row : int, optional
-        The rows between which `row` lies for certain, where it is not known better.
+        The range that certainly contains `row`, if the place is uncertain.
     """
 
     clock: ClockLabel
@@ -81,13 +93,13 @@ class Step:
 
     @property
     def zone(self) -> tuple[int, int]:
-        """The rows between which it lies, the first one after it included."""
+        """The range of rows that contains the step, including the first row after it."""
         first, last = (self.row if row is None else row for row in (self.first_row, self.last_row))
         return first, last
 
 
 def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
-    """Return the jumps of both clocks in the order in which they were found, and the packets without them."""
+    """Return the steps of both clocks in the order in which they were found, and the packets without them."""
     steps: list[Step] = []
     while len(steps) < MOST_STEPS:
         step = _largest(ways, steps)
@@ -99,7 +111,7 @@ def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
 
 
 def _largest(ways: Ways, known: list[Step]) -> Step | None:
-    """Return the most certain jump: of the places and clocks that could explain it, the one that does."""
+    """Return the most certain step, by place and clock that explain the packets best; None without one."""
     places = [place for clock in CLOCKS for place in _places(ways, clock) if not _is_known(place, known)]
     if not places:
         return None
@@ -111,7 +123,7 @@ def _largest(ways: Ways, known: list[Step]) -> Step | None:
 
 
 def _near(ways: Ways, step: Step) -> Ways:
-    """Return the packets of both directions about a jump."""
+    """Return the packets of both directions near a step."""
     parts = []
     for way in (ways.out, ways.back):
         i = int(np.argmax(after(way, step)))
@@ -120,9 +132,9 @@ def _near(ways: Ways, step: Step) -> Ways:
 
 
 def placed(ways: Ways, step: Step) -> Step:
-    """Return a jump at the place and of the clock that leave the packets about it smoothest.
+    """Return a step at the place and of the clock that make the delays near it smoothest.
 
-    Where another place would do nearly as well, the zone of the jump reaches as far.
+    If another place is almost as good, the zone of the step includes it.
     """
     near = _near(ways, step)
     tried = [(_roughness(near, step), step)]
@@ -154,28 +166,28 @@ def _is_known(place: tuple[float, ClockLabel, int], known: list[Step]) -> bool:
 
 
 def _places(ways: Ways, clock: ClockLabel) -> list[tuple[float, ClockLabel, int]]:
-    """Return where a clock may have jumped, each place with its score; the best ones."""
+    """Return the places where a clock may have stepped, with a score for each; only the best ones."""
     courses = _courses(ways, clock)
     scored = [(_score(courses, row), clock, row) for row in _candidates(courses)]
     return sorted((place for place in scored if place[0] > 0), reverse=True)[:_MOST_PLACES]
 
 
 def _roughness(near: Ways, step: Step) -> float:
-    """Return how much the delays of neighbours differ about a jump when it is corrected.
+    """Return how much neighbouring delays near a step differ after the step is corrected.
 
-    A packet that is taken for stamped before the jump, and was stamped after it, is off by the whole jump.
+    A packet that is assigned to the wrong side of the step has an error of the full step.
     """
     return sum(float(np.abs(np.diff(_without(way, step).delay_ns)).sum()) for way in (near.out, near.back))
 
 
 def without(ways: Ways, step: Step) -> Ways:
-    """Return the packets as if the clock had not jumped."""
+    """Return the packets without the step."""
     out, back = (_without(way, step) for way in (ways.out, ways.back))
     return Ways(out, back, ways.first_ns, ways.base_ns)
 
 
 def after(way: MatchedDirection, step: Step) -> Array:
-    """Return which packets the jumping clock stamped after its jump.
+    """Return which packets the stepping clock captured after its step.
 
     Returns
     -------
@@ -186,7 +198,7 @@ def after(way: MatchedDirection, step: Step) -> Array:
 
 
 def certainly(way: MatchedDirection, step: Step) -> tuple[Array, Array]:
-    """Return which packets the jumping clock stamped before its jump for certain, and which after.
+    """Return which packets the stepping clock certainly captured before its step, and which after it.
 
     Returns
     -------
@@ -198,12 +210,12 @@ def certainly(way: MatchedDirection, step: Step) -> tuple[Array, Array]:
 
 
 def stretches(way: MatchedDirection, steps: list[Step]) -> list[Array]:
-    """Return which packets were certainly stamped after none of the jumps, after one, and so on.
+    """Return which packets were certainly captured after none of the steps, after one, and so on.
 
     Returns
     -------
     list of ndarray of bool, shape (n_packets,)
-        One more than there are jumps.
+        One array more than there are steps.
     """
     number, known = np.zeros(len(way), dtype=np.int64), np.ones(len(way), dtype=bool)
     for step in steps:
@@ -234,22 +246,22 @@ class _Course:
         return self.delay_ns[max(0, i - count) : i], self.delay_ns[i : i + count]
 
     def jump(self, row: int, count: int) -> float:
-        """Return by how much B - A jumps at a row, by medians of `count` packets."""
+        """Return the step of B - A at a row, from medians of `count` packets."""
         before, later = self.both_sides(row, count)
         return self.sign * float(np.median(later) - np.median(before))
 
     def local_noise(self, row: int) -> float:
-        """Return one standard deviation of a packet against its neighbours, near a row."""
+        """Return the standard deviation of a packet's delay from its neighbours, near a row."""
         return _noise(np.concatenate(self.both_sides(row, _AROUND)))
 
     def restlessness(self, row: int) -> float:
-        """Return how much the delay of a packet differs from that of the fifth after it, near a row."""
+        """Return the difference between the delays of a packet and the fifth packet after it, near a row."""
         parts = [part for part in self.both_sides(row, _AROUND) if len(part) > _BESIDE]
         apart = [np.abs(part[_BESIDE:] - part[:-_BESIDE]).mean() for part in parts]
         return float(max(apart, default=np.inf)) + SMALLEST_STEP_NS / _REST_PART
 
     def least_moves(self, row: int) -> float:
-        """Return by how much B - A jumps at a row, by the least delays of a minute before and after."""
+        """Return the step of B - A at a row, from the minimum delays of a minute before and after."""
         i = int(np.searchsorted(self.row, row))
         at = self.time_ns[min(i, len(self.row) - 1)]
         first, last = np.searchsorted(self.time_ns, [at - _MINUTE_NS, at + _MINUTE_NS])
@@ -276,7 +288,7 @@ def _course(way: MatchedDirection, clock: ClockLabel) -> _Course:
 
 
 def _candidates(courses: list[_Course]) -> list[int]:
-    """Return the rows where a direction's delay jumps most."""
+    """Return the rows where a direction's delay changes most."""
     rows: list[int] = []
     for course in courses:
         apart = np.abs(np.diff(course.delay_ns))
@@ -288,10 +300,11 @@ def _candidates(courses: list[_Course]) -> list[int]:
 
 
 def _score(courses: list[_Course], row: int) -> float:
-    """Return how far a jump at a row exceeds what the clearer direction does of itself; 0 if it is none.
+    """Return how far a step at a row exceeds the noise of the clearer direction; 0 if it is not a step.
 
-    The clearer direction jumps right there and for good, and so do its least delays of the minutes before and
-    after, which those of a queue that comes or goes do not. The other one has to bear it out, see `_agrees`.
+    In the clearer direction the delay must change at that row and permanently, and so must the minimum delays
+    of the minutes before and after. Those of a queue that grows or drains do not. The other direction must
+    confirm the step, see `_agrees`.
     """
     if min(len(part) for course in courses for part in course.both_sides(row, _BESIDE)) < _FEWEST:
         return 0.0
@@ -314,10 +327,10 @@ def _score(courses: list[_Course], row: int) -> float:
 
 
 def _agrees(clear: _Course, other: _Course, row: int, jump: float) -> bool:
-    """Return whether a direction with a restless queue may have jumped as the quiet one certainly did.
+    """Return whether a direction with a changing queue may have stepped as the clear one certainly did.
 
-    Where delays fall below all before, no queue can have done it, and the other direction need only not
-    contradict; where they rise, it has to rise as well.
+    If delays fall below all earlier ones, no queue can be the cause, and the other direction need only not
+    contradict. If they rise, the other direction must rise too.
     """
     moved = other.jump(row, 1)
     possible = abs(moved - jump) < _CLEAR * other.restlessness(row) + _PART / 2 * abs(jump)
@@ -325,10 +338,11 @@ def _agrees(clear: _Course, other: _Course, row: int, jump: float) -> bool:
 
 
 def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
-    """Return a jump and the half-width of its 95 % interval.
+    """Return a step and the half-width of its 95 % interval.
 
-    Each direction measures it by medians and by least delays of several widths. Queues falsify some of these,
-    but hardly in the same way in both directions: the two that agree best, for what they claim, are taken.
+    Each direction measures it by medians and by minimum delays of several widths. Queues falsify some of
+    these, but rarely in the same way in both directions. So the two measures that agree best, relative to
+    their errors, are used.
     """
     out, back = (_measures(course, row) for course in courses)
     _, (one, error), (other, wrong) = min(
@@ -343,7 +357,7 @@ def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
 
 
 def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
-    """Return the jump as one direction shows it by several methods, each with its half-width."""
+    """Return the step as one direction shows it with several methods, each with its half-width."""
     measures = []
     noise = course.local_noise(row) + _STAMP_NS
     for count in _WINDOWS:
@@ -357,7 +371,7 @@ def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
 
 
 def least(delays: Array) -> tuple[float, float]:
-    """Return the least of some delays and the mean distance of the lowest ones.
+    """Return the minimum of some delays and the mean distance of the lowest ones, ns.
 
     Parameters
     ----------

@@ -1,17 +1,17 @@
 """Offset and skew of the clocks of two captures of the same packets.
 
-Clock B against clock A, ``B = A + offset + skew * (A - first)``; a delay is told apart from an offset because
-the offset has the opposite sign on the way back (Paxson 1998). The steps, a file each:
+Clock B is related to clock A by ``B = A + offset + skew * (A - first)``. Delay and offset can be separated
+because the offset has the opposite sign in the other direction (Paxson 1998). The steps:
 
 1. `matching`, `directions`: the same packets, by direction.
-2. `steps`, `hidden_steps`: where a clock jumped; what follows is said of each interval between.
-3. `bottleneck`, `serialization`: how long the slowest link of each way needs for a byte.
-4. `skew`: how much faster one clock runs, by three witnesses.
-5. `least_delay`: how long a packet of no length takes each way, with what may lie below.
-6. Here: half the difference of the two levels is the offset, if the two ways are equally long.
+2. `steps`, `hidden_steps`: the places of clock steps; the following steps apply to each interval between
+them. 3. `bottleneck`: the time per byte of the slowest link in each direction. 4. `skew`: the skew, by three
+methods. 5. `least_delay`: the minimum delay of a packet of zero length in each direction, with its
+uncertainty. 6. This file: half the difference of the two minimum delays is the offset, if both directions
+have the same minimum delay.
 
-That last condition cannot be seen in the data. What holds without it is causality: every packet took some
-time, which bounds the offset from both sides (`lower_ns`, `upper_ns`).
+The data cannot show whether that last condition is satisfied. Without it, causality still holds: every delay
+is positive, which bounds the offset from both sides (`lower_ns`, `upper_ns`).
 """
 
 from __future__ import annotations
@@ -57,37 +57,45 @@ if TYPE_CHECKING:
 
 
 _LARGE_NS = 1e9
-"""Larger than any contradiction of a believable attempt: one with a note is the last choice."""
+"""A value larger than any contradiction in a plausible attempt, ns: an attempt with a note is the last
+choice.
+"""
 _EXCLUDED = "the delays of the queues contradict causality; the error is all that causality allows"
 _SHARP_PPM = 40.0
-"""A rate known so well is right or by chance so. Of 200 runs with a clock 0.05 to 4 % off, those with a rate
-that a quartz has were known to 70 ppm at best, those with the true one to 4 ppm."""
+"""Maximum uncertainty of a rate that is accepted as true.
+
+In 200 runs with a clock error of 0.05 to 4 %, attempts with the rate of a quartz had an uncertainty of at
+least 70 ppm, those with the true rate at most 4 ppm.
+"""
 _NO_LOOSER = 1.02  # the same packets on either line: rounding and a packet more or less between jumps
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What would hold with some jumps, and how long the quickest packets of both directions need at least."""
+    """A candidate solution for some clock steps, with the minimum delays of both directions."""
 
     estimates: list[Estimate]
     least_ns: tuple[float, float]
     loose_ns: float
-    """How far packets lie above the least delay of their direction, the means of both added."""
+    """Mean distance of packets from the minimum delay, summed over both directions, ns."""
 
     @property
     def absurd_ns(self) -> float:
-        """How far an offset lies outside of what causality allows it, in the worst interval."""
+        """Return how far an offset is outside of its causality bounds, in the worst interval, ns."""
         return max(self._outside_ns(e) + _LARGE_NS * bool(e.notes) for e in self.estimates)
 
     @property
     def is_sharp(self) -> bool:
-        """Whether it makes sense of all packets, with a rate that is known."""
+        """Return whether it explains all packets with a precise rate."""
         vague = max(e.skew_uncertainty_ppm for e in self.estimates)
         skew = max(abs(e.skew_ppm) for e in self.estimates)
         return self.absurd_ns <= 0 and vague < _SHARP_PPM and skew < MOST_SKEW_PPM
 
     def explains_more(self, other: Attempt) -> bool:
-        """Whether packets lie about as close to the least delays, with no more jumps."""
+        """Return whether packets are about as close to the minimum delays as in `other`.
+
+        It is also required that this attempt has no more steps than `other`.
+        """
         no_more = len(self.estimates) <= len(other.estimates)
         return no_more and self.loose_ns < _NO_LOOSER * other.loose_ns
 
@@ -97,7 +105,11 @@ class Attempt:
         return float(max(lower + back - e.offset_ns, e.offset_ns - (upper - out), 0))
 
     def believable(self) -> list[Estimate]:
-        """Return the estimates; or what causality alone allows if it excludes one: all levels are wrong."""
+        """Return the estimates, or their causality bounds.
+
+        If causality excludes one estimate, all minimum delays are wrong, and all estimates are replaced by
+        their bounds.
+        """
         excluded = any(self._outside_ns(e) > 0 for e in self.estimates)
         return [_by_causality(e) for e in self.estimates] if excluded else self.estimates
 
@@ -109,7 +121,7 @@ def _causality(e: Estimate) -> tuple[int, int]:
 
 
 def _by_causality(e: Estimate) -> Estimate:
-    """Return the middle of what causality allows an estimate, with all of that as its error."""
+    """Return the middle of an estimate's causality bounds, with half their distance as uncertainty."""
     lower, upper = _causality(e)
     wide = (upper - lower) / 2 + e.uncertainty_ns
     return replace(e, offset_ns=(lower + upper) // 2, uncertainty_ns=wide, notes=(*e.notes, _EXCLUDED))
@@ -125,12 +137,14 @@ _FEW = 20  # the distances of fewer stamps may have a common divisor by chance
 _LOOK = 10_000  # bounds the time: what so many stamps have in common, all have
 _DECIMAL_NS = (NS_PER_MS, 10 * NS_PER_MS)  # what programs that print three or two decimals leave
 _COARSE_NS = 50 * NS_PER_MS
-"""From here on steps are no slots: in virtual time all happens in those of the link, of 5 and 20 ms."""
+"""Minimum resolution that counts as coarse times, ns: smaller ones may be slots of the link in virtual
+time (5 and 20 ms).
+"""
 _NOTE = "stamps come in steps of {:,.0f} ms, which the error holds"
 
 
 def tick_ns(capture: CaptureTables) -> int:
-    """Return the step in which a capture's stamps come, if it is a cut decimal or coarse; otherwise 0."""
+    """Return the resolution of a capture's times if they are truncated or coarse, ns; otherwise 0."""
     time_ns = capture.segments["time_ns"][:_LOOK]
     time_ns = time_ns[time_ns != NOT_A_TIME]
     if len(time_ns) < _FEW:
@@ -140,7 +154,7 @@ def tick_ns(capture: CaptureTables) -> int:
 
 
 def widened(estimate: Estimate, coarse_ns: int) -> Estimate:
-    """Return an estimate whose error holds that of coarse stamps, too."""
+    """Return an estimate whose uncertainty includes that of coarse times."""
     if not coarse_ns:
         return estimate
     lower, upper = estimate.lower_ns, estimate.upper_ns
@@ -158,30 +172,40 @@ def widened(estimate: Estimate, coarse_ns: int) -> Estimate:
 TWO_CAPTURES = "two captures"
 SYMMETRY = "± assumes equal delays in both directions; the bounds by causality do not"
 SLOWEST_NS_PER_BYTE = 1.15e6
-"""A link slower than 7 kb/s is not thought of unless its own arrivals show it."""
+"""Maximum time per byte, ns: a link slower than 7 kbit/s is considered only if its own arrivals show it."""
 _FASTEST_NS_PER_BYTE = 1e-2  # 800 Gbit/s: nothing is faster
 _RATES = 160  # 8 decades in steps of 12 %; each zoom narrows them to what is likely
 _ZOOMS = 3  # after the third a step is far below the error of a rate
 _DRAWS = 8192  # the 95 % limits of 8,192 draws scatter by 1 to 2 % of the width
 _UNLIKE = 0.9
-"""Spread of the logarithm of the ratio of the two ways' rates, where one of them is not measured."""
+"""Standard deviation of the logarithm of the ratio of the rates of the two directions, if one is not
+measured.
+"""
 _LARGEST_OVERHEAD_BYTES = 16
-"""Framing that differs between the directions: PPP or Ethernet on one side only."""
+"""Maximum difference of framing overhead between the directions: PPP or Ethernet on one side only."""
 _WIDTH_95 = 1.96  # of a normal distribution: 95 % lie within so many standard deviations
 _FEW_ALIKE = 20  # packets of like size in both directions; with fewer their least delays are chance
 _RATES_APART = 3.0
-"""A direction whose rate is not measured is taken to be at most so many times as fast as the other one."""
+"""Maximum ratio of an unmeasured rate to the measured rate of the other direction."""
 _STAMPING_NS = 40_000.0
-"""Hosts stamp packets some ten microseconds before they leave, or after they came; one standard error."""
+"""Difference between a host's timestamp and the time on the link, ns, one standard error: some ten
+microseconds.
+"""
 _VAGUE = 0.05
-"""A jump that is known no better than to so much of it is not certain to be there."""
+"""Maximum relative uncertainty of a certain step."""
 _MARGIN, _MARGIN_SLOTTED = 1.4, 1.05
-"""What the model of the gaps leaves out: found by the sweep in tests/clock, so that 95 % are 95 %."""
+"""Factors on the uncertainty for errors of the gap model, without and with slots: calibrated in
+tests/clock so that 95 % intervals contain 95 %.
+"""
 _DOUBTED = 0.7
-"""Of a level's doubt: half of it is on each side of the middle, and it is not known well itself."""
+"""Share of a level's possible error that enters the uncertainty: half of it is on each side of the middle,
+and it is uncertain itself.
+"""
 _MOST_HIDDEN = 4  # bounds the time. Not measured
 _BROAD_NS = 1e8
-"""On top of the usual wait: so far off may a class of sizes be that knows nothing. Not measured."""
+"""Possible error of a class of sizes without information, in addition to the typical wait, ns. Not
+measured.
+"""
 _BARELY = 1e-9  # weight of draws that contradict causality: not 0, so that there is an answer if all do
 _CROSSED = (
     "some packets seem to arrive {:,.3f} ms before they are sent: a jump not found, or a mistaken packet"
@@ -199,7 +223,7 @@ def relate(near: CaptureTables, far: CaptureTables) -> list[Estimate]:
     Returns
     -------
     list of Estimate
-        In order of time, one for each interval between steps of either clock.
+        One estimate for each interval between steps of either clock, sorted by time.
 
     Raises
     ------
@@ -212,7 +236,7 @@ def relate(near: CaptureTables, far: CaptureTables) -> list[Estimate]:
 
 
 def _is_second(near: CaptureTables, far: CaptureTables) -> bool:
-    """Return whether `near` takes the second place in the order in which any two captures are compared."""
+    """Return whether `near` is the second capture in the canonical order of the two."""
     return _rank(near) > _rank(far)
 
 
@@ -223,7 +247,7 @@ def _rank(capture: CaptureTables) -> tuple[int, int, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class _Offset:
-    """The offset at a skew: its centre and the half-width of its 95 % interval."""
+    """The offset for a given skew: its centre and the half-width of its 95 % interval."""
 
     centre_ns: float
     half_ns: float
@@ -249,13 +273,13 @@ def _usual(near: CaptureTables, far: CaptureTables) -> Attempt:
 
 
 def _by_gross_rate(near: CaptureTables, far: CaptureTables, usual: Attempt | None) -> list[Estimate]:
-    """Return what holds if one clock's rate is off by more than a quartz's; nothing if that explains no more.
+    """Return the solution with a rate error larger than a quartz's; empty if it explains no more.
 
     Parameters
     ----------
     near, far : CaptureTables
     usual : Attempt, optional
-        What holds if it is not; None if nothing does.
+        The solution with a normal rate; None without one.
     """
     if usual is not None and usual.is_sharp:
         return []
@@ -281,14 +305,14 @@ def _attempt(near: CaptureTables, far: CaptureTables, base: Ways) -> Attempt:
 
 
 def _assuming(e: Estimate) -> Estimate:
-    """Return the estimate, with the assumption that its interval depends on."""
+    """Return the estimate with a note on the assumption that its interval depends on."""
     return replace(e, notes=(*e.notes, SYMMETRY))
 
 
 def _with_jumps(
     near: CaptureTables, far: CaptureTables, base: Ways, steps: list[Step], ways: Ways
 ) -> Attempt:
-    """Return what holds between these jumps, of the packets as they are and without them."""
+    """Return the solution for the given steps, from the packets with and without the steps."""
     sides = sides_of(near, far, ways, steps)
     skew, error = skew_of(sides, steps)
     if steps:
@@ -308,14 +332,14 @@ def _with_jumps(
 
 
 def _quickest_ns(side: Side) -> float:
-    """Return how long the shortest packet of a direction is on its link, at the least; 0 if it is unknown."""
+    """Return the minimum transmission time of a direction's shortest packet, ns; 0 if unknown."""
     return side.guess_ns_per_byte / (1.0 if side.spaced else _RATES_APART) * float(side.way.size_bytes.min())
 
 
 def _jumps(near: CaptureTables, far: CaptureTables, base: Ways) -> tuple[list[Step], Ways]:
-    """Return the jumps, those that queues hide too, and the packets without them.
+    """Return the steps, including those hidden by queues, and the packets without them.
 
-    Jumps that their neighbourhood told but vaguely give way to such as make sense of all packets.
+    Steps that are uncertain from nearby packets are replaced by steps that explain all packets.
     """
     steps, _ = find_steps(base)
     sure = [step for step in steps if step.error_ns <= _VAGUE * abs(step.shift_ns)]
@@ -329,7 +353,7 @@ def _jumps(near: CaptureTables, far: CaptureTables, base: Ways) -> tuple[list[St
 def _with_hidden(
     near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[Step]
 ) -> tuple[list[Step], Ways]:
-    """Return these jumps and those found by what is impossible without them, and the packets without them."""
+    """Return the steps plus hidden ones that explain negative delays, and the packets without the steps."""
     jumps = list(steps)
     for step in steps:
         ways = without(ways, step)
@@ -346,7 +370,7 @@ def _with_hidden(
 
 
 def _refined(ways: Ways, sides: list[Side], skew: float, steps: list[Step]) -> tuple[list[Step], Ways]:
-    """Return the jumps, measured anew with what is known now, and the packets without them."""
+    """Return the steps, measured again with the current results, and the packets without them."""
     out, back = (side.way.shifted(side.flat_ns - side.way.sign * skew * side.way.time_ns) for side in sides)
     slot = max(side.slot_ns for side in sides)
     better = refined(Ways(out, back, ways.first_ns, ways.base_ns), steps, slot_ns=slot)
@@ -357,7 +381,7 @@ def _refined(ways: Ways, sides: list[Side], skew: float, steps: list[Step]) -> t
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Offset (at time 0) and skew of the packets without steps."""
+    """Offset (at time 0) and skew of the packets without the steps."""
 
     offset_ns: float
     half_ns: float
@@ -367,7 +391,7 @@ class _Line:
 
 
 def _estimate(ways: Ways, line: _Line, interval: JumpInterval, missing: float) -> Estimate:
-    """Return what holds between two steps; offset and stamps are those of the clocks as they were."""
+    """Return the estimate for the interval between two steps, for the original clocks."""
     first, last = interval.first_ns, interval.last_ns
     shift = interval.b_shift_ns - interval.a_shift_ns
     least, most = interval.bounds_ns(first)
@@ -397,7 +421,7 @@ def _estimate(ways: Ways, line: _Line, interval: JumpInterval, missing: float) -
 
 
 def _offset(sides: list[Side], by_size: list[list[Array]], skew: float) -> _Offset:
-    """Return the offset at time 0 for a skew; `by_size`: packets alike in size, of sides without a rate."""
+    """Return the offset at time 0 for a skew; `by_size` has the size classes of sides without a rate."""
     luck = np.random.default_rng(20_261_120)
     (out, out_rate), (back, back_rate) = (
         _level(*each, skew).draw(luck.permutation((np.arange(_DRAWS) + 0.5) / _DRAWS), luck.random(_DRAWS))
@@ -421,10 +445,10 @@ def _offset(sides: list[Side], by_size: list[list[Array]], skew: float) -> _Offs
 
 
 def _like_with_like(sides: list[Side], skew: float) -> float | None:
-    """Return the offset at time 0 from packets of the sizes that both directions of a slotted link carried.
+    """Return the offset at time 0 from packets of sizes that both directions of a link with slots carried.
 
-    Packets of one size wait for slots in both directions alike, as long as the directions are alike: the best
-    guess within an interval that does not rely on it. None without such packets.
+    Packets of one size wait for slots equally in both directions if the directions are symmetric. The result
+    is the best value within an interval that does not depend on this assumption; None without such packets.
     """
     if min(side.slot_ns for side in sides) <= 0:
         return None

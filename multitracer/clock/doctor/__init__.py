@@ -1,12 +1,11 @@
-"""The clock doctor: what is wrong with the clocks of a recording, and what repair is proposed.
+"""The clock doctor: faults of the clocks of a recording, with a proposed repair for each.
 
-In go the stamps of each log (`Stamps`), the graph of the clocks, and which of them is the reference. Out
-comes a `Complaint` for each fault: a stable code, a sentence that says how it is known, and
-the stamps as they would be after the repair.
+The input is the times of each log (`Stamps`), the graph of the clocks, and the reference clock. The output is
+a `Complaint` for each fault: a stable code, a sentence with the evidence, and the times after the repair.
 
-`examination.py` is the way in: first each log by itself, then each clock against the reference. It asks the
-rules (`faults.py`) in their order.
+`examination.py` is the entry point: first each log alone, then each clock against the reference. It applies
+the rules of `faults.py` in their order.
 
-What must hold: raw stamps are never changed. Rules go from the particular to the general; what one explains,
-the next ones leave alone. A difference that is not known well enough names no fault.
+Rules: original times are never changed. Specific rules come before general ones; a fault that one rule
+explains is not reported by later ones. A difference with too much uncertainty is not reported as a fault.
 """

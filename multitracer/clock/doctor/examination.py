@@ -1,8 +1,8 @@
-"""The clock doctor: names what is wrong with the clocks of a recording and proposes repairs.
+"""The clock doctor: finds faults of the clocks of a recording and proposes repairs.
 
-One log shows by itself what goes back, what repeats and what falls (`faults_alone`); time scales, zones and
-calendars show only against another clock (`faults_between`). Raw stamps are never changed: a complaint holds
-what they would become.
+One log alone shows times that go backwards, repeat or fall (`RULES_ALONE`); time scales, time zones and
+calendars show only against another clock (`RULES_BETWEEN`). Original times are never changed: a complaint has
+the times after the repair.
 """
 
 from __future__ import annotations
@@ -51,18 +51,22 @@ if TYPE_CHECKING:
 
 _SURE_ERROR_S = 0.5  # half of the least distance between two faults (a leap second)
 _BESIDES = ("whole-seconds", "coarse-stamps")
-"""Faults that others may come with."""
+"""Faults that may occur together with others."""
 _SETS_THE_AHEAD = ("tai", "gps")
 _FEWEST_RESETS = 4
-"""Three steps the same way happen by hand; four are a program that sets the clock."""
+"""Minimum number of steps in one direction that are attributed to a program; three may have been made by
+hand.
+"""
 _LEAST_APART_S = 60.0
-"""Logs of one session begin and end within a minute of each other at best. Not measured."""
+"""Minimum difference between the begins or ends of two logs that counts, s: logs of one session usually
+begin and end within a minute. Not measured.
+"""
 _UNLIKE = 3
-"""A step so many times the median one is no reset of a drift that runs evenly. Not measured."""
+"""A step this many times the median step is not a reset of a steady drift. Not measured."""
 
 
 def examine(stamps: Stamps, rules: Sequence[Alone] = RULES_ALONE) -> list[Complaint]:
-    """Return what the stamps of one log show by themselves."""
+    """Return the faults that the times of one log show alone."""
     complaints: list[Complaint] = []
     for rule in rules:
         if any(each.code not in _BESIDES for each in complaints):
@@ -75,16 +79,16 @@ def examine(stamps: Stamps, rules: Sequence[Alone] = RULES_ALONE) -> list[Compla
 def compare(
     relation: Relation, *, source: str, reference: str, set_back: frozenset[str] = frozenset()
 ) -> list[Complaint]:
-    """Return what the relation of two clocks shows of their time scales, zones and calendars.
+    """Return the faults of time scale, time zone and calendar that the relation of two clocks shows.
 
     Parameters
     ----------
     relation : Relation
         From the reference's clock to that of the log.
     source, reference : str
-        The log and the reference, as the user knows them.
+        Names of the log and the reference, for users.
     set_back : frozenset of str
-        Those of them whose own records show that their clock was set back.
+        Names of those whose own records show that their clock stepped backwards.
     """
     if reference in set_back and source not in set_back:  # the one that moved is at fault
         return compare(relation.inverse(), source=reference, reference=source, set_back=set_back)
@@ -99,20 +103,20 @@ def compare(
 
 
 def compare_own(relation: Relation, *, source: str) -> list[Complaint]:
-    """Return what the steps of a host's wall clock against its monotonic one show: that one is never set.
+    """Return the faults in a host's wall clock that its monotonic clock, which is never set, shows.
 
     Parameters
     ----------
     relation : Relation
         From the monotonic clock to the wall clock.
     source : str
-        The host.
+        Name of the host.
     """
     return list(_of_steps(relation, source, f"{source}'s monotonic clock", never_set=True))
 
 
 def _of_intervals(relation: Relation, source: str, reference: str) -> list[Complaint]:
-    """Return the faults that explain the difference of two clocks, each with the intervals that have it."""
+    """Return the faults that explain the difference of two clocks, each with its intervals."""
     by_fault: dict[tuple[str, float], tuple[ClockDifference, Fault, list[int]]] = {}
     for number, estimate in enumerate(relation.estimates):
         difference = _difference(estimate)
@@ -133,7 +137,7 @@ def _difference(estimate: Estimate) -> ClockDifference:
 
 
 def _limited(complaint: Complaint, relation: Relation, numbers: list[int], *, is_source: bool) -> Complaint:
-    """Return a complaint that holds for some of the intervals between steps only, where there are others."""
+    """Return a complaint restricted to the given intervals between steps, if there are others."""
     if len(numbers) == len(relation.estimates):
         return complaint
     own = relation.inverse() if is_source else relation
@@ -162,10 +166,10 @@ def _of_steps(
     never_set: bool = False,
     set_back: frozenset[str] = frozenset(),
 ) -> Iterator[Complaint]:
-    """Yield the steps that a fault explains: a clock that begins, or ends, to count another time.
+    """Yield the steps that a fault explains: a clock that begins, or ends, to show another time.
 
-    Unless the reference is never set, or one is known to have been set back, a step that one makes backwards
-    is one of the other forwards.
+    A backward step of one clock looks like a forward step of the other. Both are possible unless the
+    reference is never set, or one of the two is known to have stepped backwards.
     """
     pairs = zip(relation.estimates, relation.estimates[1:], relation.steps_ns(), strict=False)
     for number, (earlier, later, step_ns) in enumerate(pairs, 1):
@@ -194,7 +198,7 @@ def _of_steps(
 def compare_spans(stamps: Stamps, reference: Stamps) -> list[Complaint]:
     """Compare when two logs of one recording began and ended, if there is no better evidence.
 
-    They are taken to cover the same time, so this is for logs of one session only.
+    The logs are assumed to cover the same time, so this is only for logs of one session.
     """
     own, other = stamps.known_ns, reference.known_ns
     if not len(own) or not len(other):
@@ -209,14 +213,14 @@ def compare_spans(stamps: Stamps, reference: Stamps) -> list[Complaint]:
 
 
 def apart(stamps: Stamps, others: Sequence[Stamps]) -> Complaint | None:
-    """Return the complaint about a log that overlaps none of the others of its session.
+    """Return the complaint about a log that overlaps none of the others of its session; None otherwise.
 
     Parameters
     ----------
     stamps : Stamps
         The log.
     others : sequence of Stamps
-        Those that it should overlap, on its clock or on one that differs little.
+        Logs that it should overlap, on its clock or on one with a small offset.
     """
     own = stamps.known_ns
     gaps = [(_gap_ns(own, other.known_ns), other) for other in others if len(own) and len(other.known_ns)]
@@ -241,13 +245,13 @@ def _span(time_ns: Array) -> str:
 
 
 def _gap_ns(own: Array, other: Array) -> int:
-    """Return by how much stamps lie before (negative) or after others; 0 if they overlap."""
+    """Return the gap between two sets of times, ns: negative if `own` is earlier, 0 if they overlap."""
     before, after = int(own.max()) - int(other.min()), int(own.min()) - int(other.max())
     return before if before < 0 else max(after, 0)
 
 
 def _explained(difference: ClockDifference, rules: Sequence[Rule] = RULES_BETWEEN) -> Fault | None:
-    """Return the first fault that explains a difference."""
+    """Return the first fault that explains a difference; None without one."""
     return next(filter(None, (rule(difference) for rule in rules)), None)
 
 
@@ -270,7 +274,7 @@ def _complaint(fault: Fault, difference: ClockDifference, source: str, reference
 
 
 def _resets(relation: Relation, source: str) -> Complaint | None:
-    """Return the complaint about a clock that drifts away and is set right again and again."""
+    """Return the complaint about a clock that drifts and is corrected again and again; None otherwise."""
     steps = relation.steps_ns()
     if len(steps) < _FEWEST_RESETS or abs(sum(1 if step > 0 else -1 for step in steps)) < len(steps):
         return None
@@ -287,7 +291,7 @@ def _resets(relation: Relation, source: str) -> Complaint | None:
 
 
 def examine_all(logs: Sequence[Stamps]) -> list[Complaint]:
-    """Return what each log shows by itself."""
+    """Return the faults that each log shows alone."""
     return [complaint for log in logs for complaint in examine(log)]
 
 
@@ -300,19 +304,25 @@ def examine_all(logs: Sequence[Stamps]) -> list[Complaint]:
 
 
 _FEWEST_READINGS = 3
-"""One reading may be late, or its answer a moment's."""
+"""Minimum number of readings: one alone may be late, or describe a very short state."""
 _LONGEST_BETWEEN_NS = 5 * NS_PER_S
-"""Readings farther apart do not tell what was between them. Not measured."""
+"""Maximum time between two readings of one run, ns: readings farther apart do not show what was between
+them. Not measured.
+"""
 _MARGIN_NS = NS_PER_S
-"""Off both ends: a modem takes up to a second to answer, and answers what it last knew. Not measured."""
+"""Margin at both ends of a run, ns: a modem takes up to a second to answer, and may answer from a cache.
+Not measured.
+"""
 _FEWEST_ANSWERS = 5
-"""Acknowledgments in one such time: one or two may be a mistaken pair. Not measured."""
+"""Minimum number of acknowledgments in such a time: one or two may be wrong matches. Not measured."""
 _FARTHEST_S, _STEP_NS = 60, 500 * NS_PER_MS
-"""Shifts that are tried: as in `stalls`, by half of the usual distance of readings."""
+"""Range of tried shifts in s, as in `stalls.py`, and their step in ns: half of the typical time between
+readings.
+"""
 
 
 class Contradiction(NamedTuple):
-    """A time without service in which packets were answered, on the log's clock."""
+    """A time without service in which packets were acknowledged, by the log's clock."""
 
     begin_ns: int
     end_ns: int
@@ -320,14 +330,14 @@ class Contradiction(NamedTuple):
 
 
 def contradiction(radio: Table, capture: CaptureTables) -> Contradiction | None:
-    """Return the first time in which a radio log says that no network served, while packets were answered.
+    """Return the first time without service in a radio log in which packets were acknowledged, or None.
 
     Parameters
     ----------
     radio : Table
-        RADIO of one host, on the clock of its captures as far as is known.
+        RADIO of one host, presumably on the clock of its captures.
     capture : CaptureTables
-        Made at that host.
+        A capture made at that host.
     """
     spans = list(_searching(radio))
     if not spans:  # it spares the sorting of a capture
@@ -341,15 +351,15 @@ def contradiction(radio: Table, capture: CaptureTables) -> Contradiction | None:
 
 
 def no_service(name: str, point: str, radio: Table, capture: CaptureTables) -> Complaint | None:
-    """Return the complaint about a radio log whose times without service cannot be those of the packets.
+    """Return the complaint about a radio log whose times without service contradict the packets, or None.
 
     Parameters
     ----------
     name, point : str
-        The log and the capture, as the user knows them.
+        Names of the log and the capture, for users.
     radio : Table
     capture : CaptureTables
-        Of the log's host.
+        A capture of the log's host.
     """
     contradicted = contradiction(radio, capture)
     if contradicted is None:
@@ -368,7 +378,10 @@ def no_service(name: str, point: str, radio: Table, capture: CaptureTables) -> C
 
 
 def _where_it_fits(radio: Table, capture: CaptureTables) -> str:
-    """Return in words by which shifts all times without service have no answer; empty if that is open."""
+    """Return a description of the shifts at which no time without service contradicts the packets.
+
+    The text is empty if there is no such shift, or if these shifts are not contiguous.
+    """
     answered, spans = _Answered(capture), list(_searching(radio))
     first, last = answered.span_ns
     reach = _FARTHEST_S * NS_PER_S // _STEP_NS
@@ -390,7 +403,7 @@ def _where_it_fits(radio: Table, capture: CaptureTables) -> str:
 
 
 def _searching(radio: Table) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each run of readings that all say that no network serves."""
+    """Yield begin and end of each run of readings that all report no service."""
     if len(np.unique(radio["modem"])) > 1:  # one of two cards may serve
         return
     rows = np.flatnonzero(
@@ -407,7 +420,7 @@ def _searching(radio: Table) -> Iterator[tuple[int, int]]:
 
 
 class _Answered:
-    """When which flow of a capture sent data, and acknowledged those of its counterpart."""
+    """Times at which each flow of a capture sent data, and acknowledged the data of the other direction."""
 
     def __init__(self, capture: CaptureTables) -> None:
         segments = capture.segments
@@ -418,11 +431,11 @@ class _Answered:
 
     @property
     def span_ns(self) -> tuple[int, int]:
-        """The first time of a segment, and the last; some may carry none."""
+        """The first and the last time of a segment; some segments may have no time."""
         return int(self._time[0]), int(self._time[-1])
 
     def within(self, begin_ns: int, end_ns: int) -> int:
-        """Return how many acknowledgments of data came, both between two times."""
+        """Return the number of acknowledgments between two times of data that were sent between them."""
         if end_ns <= begin_ns:
             return 0
         rows = self._rows[slice(*np.searchsorted(self._time, [begin_ns, end_ns]).tolist())]
@@ -434,7 +447,7 @@ class _Answered:
         return count
 
     def _acknowledged(self, data: Array, answers: Array) -> int:
-        """Return how many different numbers of ACKs cover the first data or more."""
+        """Return how many different ACK numbers cover the first data or more."""
         segments = self._segments
         answers = answers[(segments["flags"][answers] & Flag.ACK.value) != 0]
         first = int(segments["seq"][data[0]]) + int(segments["payload_bytes"][data[0]])
@@ -446,7 +459,7 @@ class _Answered:
 
 
 _STAMPED = {"tcp": "tcp_state", "radio": "radio", "position": "position"}
-"""Layer -> the table whose rows tell when its log was written."""
+"""For each layer the table whose rows have the times of its log."""
 
 
 def examine_recording(
@@ -456,18 +469,18 @@ def examine_recording(
     graph: ClockGraph,
     reference: Clock,
 ) -> Iterator[Complaint]:
-    """Yield what is wrong with the clocks of a recording.
+    """Yield the faults of the clocks of a recording.
 
     Parameters
     ----------
     source : LogSource
     captures : sequence of PointTables
     hosts : dict of str to str
-        Capture point -> host.
+        Host of each capture point.
     graph : ClockGraph
-        How the clocks relate.
+        The relations of the clocks.
     reference : Clock
-        Against which the others are held.
+        The clock that the others are compared with.
     """
     logs = [Stamps.of_capture(each.point.name, each.tables) for each in captures]
     alone = [complaint for log in logs for complaint in examine(log)]
@@ -495,7 +508,7 @@ def examine_recording(
 
 
 def _of_silences(source: LogSource, captured: dict[str, list[Stamps]]) -> Iterator[Complaint]:
-    """Yield what the radio logs say of hosts whose captures contradict it."""
+    """Yield complaints about radio logs of hosts whose captures contradict them."""
     for log, tables in source.logs("radio"):
         radio = tables.get(RADIO.name)
         pairs = [(at.name, at.capture) for at in captured.get(log.host, ()) if radio is not None]
@@ -511,18 +524,18 @@ def _of_others(
     own: Stamps | None,
     graph: ClockGraph,
 ) -> Iterator[Complaint]:
-    """Yield what is wrong with the times of the logs that are no captures.
+    """Yield the faults in the times of logs that are not captures.
 
     Parameters
     ----------
     others : sequence of (str, str, Stamps)
-        Host, layer and stamps of each.
+        Host, layer and times of each log.
     captured : dict of str to list of Stamps
-        Host -> its captures.
+        Captures of each host.
     own : Stamps, optional
         The capture on the reference clock.
     graph : ClockGraph
-        How the clocks relate.
+        The relations of the clocks.
     """
     everywhere = [log for logs in captured.values() for log in logs]
     positions = [log for _, layer, log in others if layer == "position"]
@@ -542,7 +555,7 @@ def _of_others(
 
 
 def _of_clocks(graph: ClockGraph, reference: Clock, set_back: frozenset[str]) -> Iterator[Complaint]:
-    """Yield the faults between two clocks; those by a host's own readings come first."""
+    """Yield the faults between two clocks; those from a host's own readings come first."""
     for relation in graph.relations:
         if (relation.source.domain, relation.target.domain) == ("monotonic", "realtime"):
             yield from compare_own(relation, source=relation.target.host)
@@ -563,7 +576,7 @@ def _against(
 
 
 def _others(source: LogSource) -> Iterator[tuple[str, str, Stamps]]:
-    """Yield host, layer and stamps of the logs that are no captures; they cover the same time."""
+    """Yield host, layer and times of the logs that are not captures; they cover the same time."""
     for layer, name in _STAMPED.items():
         for log, tables in source.logs(layer):
             if name in tables and len(tables[name]):
@@ -571,7 +584,7 @@ def _others(source: LogSource) -> Iterator[tuple[str, str, Stamps]]:
 
 
 def _as_written(table: Table) -> Times:
-    """Return the time of each line of a log that has several rows of one, in the order of the lines."""
+    """Return one time for each line of a log that has several rows per line, in the order of the lines."""
     if "line" not in table.columns:
         return table["time_ns"]
     _, first = np.unique(table["line"], return_index=True)

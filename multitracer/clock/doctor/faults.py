@@ -1,4 +1,4 @@
-"""The faults of clocks, one rule a function: of one log's stamps, of two clocks, of the line between."""
+"""The faults of clocks, one function for each rule: in one log, between two clocks, in their relation."""
 
 from __future__ import annotations
 
@@ -28,53 +28,56 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stamps:
-    """The stamps of one log, in the order of its records."""
+    """The times of one log, in the order of its records."""
 
     name: str
-    """The file or host, as the user knows it."""
+    """Name of the file or host, for users."""
     time_ns: Times
     capture: CaptureTables | None = None
-    """Where they come from, if that is a capture: its directions and ACKs tell more."""
+    """The capture that the times come from, if any: its directions and ACKs are additional evidence."""
 
     @classmethod
     def of_capture(cls, name: str, capture: CaptureTables) -> Stamps:
-        """Return the stamps of a capture's TCP segments."""
+        """Return the times of a capture's TCP segments."""
         return cls(name, capture.segments["time_ns"], capture)
 
     @property
     def known_ns(self) -> Array:
-        """Those that are known: int64, ns since 1970, shape (n_known,), in the order of the records."""
+        """The known times: int64, ns since 1970, shape (n_known,), in the order of the records."""
         known: Array = self.time_ns[self.time_ns != NOT_A_TIME]
         return known
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """A fault of a clock, with the repair that is proposed; the raw stamps stay as they are."""
+    """A fault of a clock, with the proposed repair; the original times are not changed."""
 
     code: str
-    """Stable name: tai, gps, gps-epoch, time-zone, day-month, year, no-overlap, no-service, rate,
-    effect-first; whole-seconds, coarse-stamps, steps-back, saw-tooth, direction-clocks."""
+    """Stable code: tai, gps, gps-epoch, time-zone, day-month, year, no-overlap, no-service, rate,
+    effect-first; whole-seconds, coarse-stamps, steps-back, saw-tooth, direction-clocks.
+    """
     source: str
-    """The log whose stamps are at fault."""
+    """Name of the log with the wrong times."""
     sentence: str
-    """What is wrong and how that is known."""
+    """What is wrong and how it is known."""
     repair: str
-    """What is proposed, in words."""
+    """Description of the proposed repair."""
     shift_ns: int | None = None
-    """Add this to every stamp of the log that `concerns` chooses, where that is the repair."""
+    """The shift to add to each time that `concerns` selects, ns; None if the repair is not a shift."""
     proposed_ns: Times | None = None
-    """The stamps after a repair that is no mere shift, in the order of the records."""
+    """The times after a repair that is not a shift, in the order of the records."""
     concerns: Callable[[Array], Array] | None = None
-    """From all stamps, in the order of the records, to a mask of those that are at fault; None: all are."""
+    """A function from all times, in the order of the records, to a mask of the wrong ones; None: all are
+    wrong.
+    """
 
     def repaired(self, time_ns: Array) -> Array:
-        """Return stamps of the log after the proposed repair; those given are left alone.
+        """Return the times of the log after the proposed repair, as a new array.
 
         Parameters
         ----------
         time_ns : ndarray of int64
-            All stamps of the log, in the order of its records.
+            All times of the log, in the order of its records.
         """
         if self.proposed_ns is not None:
             return self.proposed_ns.copy()
@@ -91,19 +94,25 @@ class Complaint:
 
 
 _FEW = 20
-"""Fewer stamps show nothing."""
+"""Minimum number of times that a rule needs."""
 _SMALLEST_STEP_NS = 10 * NS_PER_MS
-"""Capture queues mix packets by less than that; a clock that is set moves by more."""
+"""Minimum backward step, ns: capture queues reorder packets by less than 10 ms; a clock that is set moves
+by more.
+"""
 _SMALLEST_APART_NS = NS_PER_MS
 _TEETH = 5
-"""A pattern that comes five times is none by chance; also the least packets of a direction."""
+"""Number of repetitions that cannot be chance; also the minimum number of packets of a direction."""
 _MOST_FALLS = 1_000  # bounds the time on a log in disorder
 _FEWEST_SECONDS, _SHARING = 3, 2
-"""Distinct seconds, and records for each: one record a second may have no fraction by design."""
+"""Minimum number of distinct seconds, and of records per second: one record a second may have no fraction
+by design.
+"""
 _CUT_NS = (10 * NS_PER_MS, 100 * NS_PER_MS)
-"""Two decimals or one; other steps below a second may be slots of a link: all of virtual time is in them."""
+"""Resolutions of two decimals and of one, ns; other ones below a second may be slots of a link in virtual
+time.
+"""
 _COARSEST_NS = 10 * NS_PER_S
-"""Steps of a few seconds are a log's own rhythm."""
+"""Maximum resolution of coarse times, ns: a log may itself write every few seconds."""
 _BOUNDED = 0.9  # of the lag that one side shows, the other has to confirm so much. Not measured
 _OFTEN = 20  # one ACK in 20 before its data: fewer may be mistaken pairs. Not measured
 _USUAL_TOP = 95  # percentile of the heights: the highest may be a step of another kind. Not measured
@@ -115,7 +124,7 @@ _AFTER = 5  # records after a fall: a straggler or two are overtaken, a clock th
 
 
 def whole_seconds(stamps: Stamps) -> Complaint | None:
-    """Stamps that have only whole seconds: several records share each."""
+    """Find times with whole seconds only, if several records share each second."""
     known = stamps.known_ns
     if len(known) < _FEW or np.any(known % NS_PER_S):
         return None
@@ -132,7 +141,7 @@ def whole_seconds(stamps: Stamps) -> Complaint | None:
 
 
 def coarse_stamps(stamps: Stamps) -> Complaint | None:
-    """Stamps in other steps than whole seconds, of which several records share each: a minute, a tenth."""
+    """Find times with another coarse resolution (a minute, 0.1 s) that several records share."""
     known = stamps.known_ns
     if len(known) < _FEW:
         return None
@@ -151,7 +160,7 @@ def coarse_stamps(stamps: Stamps) -> Complaint | None:
 
 
 def _spread(time_ns: Array, step_ns: int = NS_PER_S) -> Array:
-    """Return stamps in steps spread over their step, in the order of the records."""
+    """Return coarse times distributed evenly over their step, in the order of the records."""
     order = np.argsort(time_ns, kind="stable")
     _, begin, count = np.unique(time_ns[order], return_index=True, return_counts=True)
     rank = np.arange(len(order)) - np.repeat(begin, count)
@@ -161,7 +170,7 @@ def _spread(time_ns: Array, step_ns: int = NS_PER_S) -> Array:
 
 
 def direction_clocks(stamps: Stamps) -> Complaint | None:
-    """Two clocks in one capture: each direction of a tap was stamped by a card of its own."""
+    """Find two clocks in one capture: each direction of a tap was captured by its own card."""
     if stamps.capture is None:
         return None
     rows = _largest_flow(stamps.capture.segments["flow"], stamps.time_ns)
@@ -190,7 +199,7 @@ def _without_lead(time_ns: Array, reverse: Array, ahead_ns: int) -> Array:
 
 
 def _largest_flow(flow: Array, time_ns: Array) -> Array | None:
-    """Return the rows of the pair of endpoints with the most packets, if both sent some."""
+    """Return the rows of the pair of endpoints with most packets; None unless both endpoints sent some."""
     if len(flow) < _FEW:
         return None
     rows = np.flatnonzero((flow >> 1 == np.argmax(np.bincount(flow >> 1))) & (time_ns != NOT_A_TIME))
@@ -215,10 +224,11 @@ def _other_side(capture: CaptureTables, pair: int) -> Array:
 
 
 def _by_order(time_ns: Array, back: Array) -> tuple[int, str] | None:
-    """Return how far the reverse direction's clock is ahead, if time goes back at each turn one way only.
+    """Return how far the reverse direction's clock is ahead, ns, and the evidence; None if it is not.
 
-    At a turn to the direction that is behind, time falls by its lag less the gap between the packets; at the
-    other turns it leaps by at least the lag. Both together bound the lag from both sides.
+    When the captured direction changes to the one with the later clock, time jumps forward by at least the
+    lag. At the opposite change, it falls by the lag minus the gap between the packets. Both together bound
+    the lag.
     """
     gap = np.diff(time_ns)
     turns = {True: gap[~back[:-1] & back[1:]], False: gap[back[:-1] & ~back[1:]]}
@@ -235,7 +245,10 @@ def _by_order(time_ns: Array, back: Array) -> tuple[int, str] | None:
 
 
 def _by_acknowledgments(stamps: Stamps, rows: Array, back: Array) -> tuple[int, str] | None:
-    """Return the same from ACKs that are stamped before what they acknowledge, each way against the other."""
+    """Return the result of `_by_order` from ACKs that are captured before the data they acknowledge.
+
+    The times of ACKs are compared in both directions.
+    """
     answered = [_answer_times(stamps, rows[back == way], rows[back != way]) for way in (False, True)]
     if min(map(len, answered)) < 1:
         return None
@@ -250,7 +263,7 @@ def _by_acknowledgments(stamps: Stamps, rows: Array, back: Array) -> tuple[int, 
 
 
 def _answer_times(stamps: Stamps, data: Array, acks: Array) -> Array:
-    """Return the time from each segment that was sent once to the first ACK of exactly its end."""
+    """Return the time from each segment that was sent once to the first ACK exactly at its end."""
     assert stamps.capture is not None
     table = stamps.capture.segments
     units = table["payload_bytes"][data].astype(np.int64)
@@ -267,7 +280,7 @@ def _answer_times(stamps: Stamps, data: Array, acks: Array) -> Array:
 
 
 def saw_tooth(stamps: Stamps) -> Complaint | None:
-    """Stamps that run too fast and fall back, again and again: a fraction in the wrong unit, or resets."""
+    """Find times that repeatedly run too fast and fall back: a fraction in the wrong unit, or resets."""
     known = stamps.known_ns
     falls = np.flatnonzero(np.diff(known) < -_SMALLEST_STEP_NS)
     if len(known) < _FEW or len(falls) < _TEETH or not _all_along(falls, len(known)):
@@ -289,25 +302,25 @@ def saw_tooth(stamps: Stamps) -> Complaint | None:
 
 
 def _all_along(falls: Array, length: int) -> bool:
-    """Return whether the falls lie in most fifths of the log, not in one place."""
+    """Return whether the falls are in most fifths of the log, not at one place."""
     return len(np.unique(_FIFTHS * falls // length)) >= _MOST_FIFTHS
 
 
 def _regular(at_ns: Array, height: Array) -> bool:
-    """Return whether teeth come at equal distances and are equally high."""
+    """Return whether the teeth have equal distances and equal heights."""
     between = np.diff(np.sort(at_ns)).astype(np.float64)
     return bool(np.std(between) < _EVEN * np.mean(between) and np.std(height) < _EVEN * np.mean(height))
 
 
 def _lower_envelope(time_ns: Array) -> Array:
-    """Return for each record the least stamp from it on: never later than its own, and never decreasing."""
+    """Return for each record the minimum time from it on: never later than its own time, never decreasing."""
     far = np.where(time_ns == NOT_A_TIME, np.iinfo(np.int64).max, time_ns)
     least = np.minimum.accumulate(far[::-1])[::-1]
     return np.where(time_ns == NOT_A_TIME, time_ns, least)
 
 
 def steps_back(stamps: Stamps) -> Complaint | None:
-    """Clocks that were set back: from there on, stamps that were used before are used again."""
+    """Find clocks that stepped backwards: after the step, times are used a second time."""
     known_rows = np.flatnonzero(stamps.time_ns != NOT_A_TIME)
     known = stamps.time_ns[known_rows]
     if len(known) < _FEW:
@@ -329,7 +342,7 @@ def steps_back(stamps: Stamps) -> Complaint | None:
 
 
 def _lasts(known: Array, at: int) -> bool:
-    """Return whether more than a straggler or two stays behind what was reached before the fall."""
+    """Return whether more than one or two late records stay behind the highest time before the fall."""
     behind = np.count_nonzero(known[at + 1 : at + 1 + _AFTER] < known[at])
     return bool(behind >= min(_AFTER, len(known) - at - 1) > 2)
 
@@ -342,9 +355,11 @@ def _raised(time_ns: Array, rows: Array, known: Array, falls: Array) -> Array:
 
 
 OF_LOGS = (coarse_stamps, steps_back)
-"""Of logs that are no captures: one reading a second has whole seconds by design, and no directions."""
+"""Rules for logs that are not captures: with one reading a second, whole seconds are normal, and there are
+no directions.
+"""
 RULES_ALONE = (whole_seconds, coarse_stamps, direction_clocks, saw_tooth, steps_back)
-"""In this order; the first that explains a log is the one that counts, but for whole seconds."""
+"""Rules for one log, in this order; the first rule that explains a log is used, except for whole seconds."""
 
 
 # Faults that show as the difference of two clocks: time scales, zones and calendars, one rule a function.
@@ -368,49 +383,51 @@ _TAI_LESS_UTC_S = (
 """IERS Bulletin C: no leap second since 2017."""
 _QUARTER_S = 900  # zones lie on quarters of an hour (UTC+05:45)
 _WIDEST_ZONE_S = 14 * 3600
-"""UTC+14 is the farthest zone; two logs may differ by 26 h, but one of a pair is nearly always in UTC."""
+"""The farthest time zone is UTC+14; two logs may differ by 26 h, but one of a pair is nearly always in
+UTC.
+"""
 _FINE_S = 0.5
-"""A scale's constant must be met this closely: two clocks that are set by hand differ by anything."""
+"""Maximum distance from a time scale's constant, s: clocks that are set by hand can have any difference."""
 _COARSE_S = 2.0  # clocks set by hand or by a network's zone message are right to some seconds
 _MOST_COARSE_S = 300.0
-"""A difference that is known no better says nothing of quarters of an hour."""
+"""Maximum uncertainty of a difference that is compared with multiples of 15 minutes, s."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # of POSIX time
 
 
 @dataclass(frozen=True, slots=True)
 class ClockDifference:
-    """How two clocks differ."""
+    """The difference of two clocks at one time."""
 
     seconds: float
-    """The log's clock less the reference's."""
+    """The log's clock minus the reference's, s."""
     error_s: float
     reference_ns: int
-    """A stamp of the reference at that time."""
+    """The time by the reference, ns since 1970."""
 
     @property
     def at(self) -> datetime | None:
-        """The time by the reference; None where no calendar reaches."""
+        """The time by the reference; None if it is outside of the calendar."""
         return calendar(self.reference_ns / NS_PER_S)
 
     @property
     def says(self) -> datetime | None:
-        """The time by the log's clock."""
+        """The time by the log's clock; None if it is outside of the calendar."""
         return calendar(self.reference_ns / NS_PER_S + self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The part of a difference that a fault explains."""
+    """A fault, and the part of a difference that it explains."""
 
     code: str
     seconds: float
-    """To be taken off the stamps of the log that is ahead."""
+    """To be subtracted from the times of the log that is ahead, s."""
     says: str
-    """What the clock that is ahead does; {other} what the one behind does."""
+    """What the clock that is ahead shows; {other} is replaced by what the other one shows."""
 
 
 def calendar(seconds: float) -> datetime | None:
-    """Return the time so many seconds after 1970; None where no calendar reaches."""
+    """Return the time `seconds` after 1970; None if it is outside of the calendar."""
     try:
         return _EPOCH + timedelta(seconds=seconds)
     except OverflowError:
@@ -418,21 +435,21 @@ def calendar(seconds: float) -> datetime | None:
 
 
 def _leap_seconds(at: datetime | None) -> Iterator[int]:
-    """Yield TAI - UTC at a date and today's, which a wrong date may hide."""
+    """Yield TAI - UTC at the given date and today; the date itself may be wrong."""
     today = _TAI_LESS_UTC_S[-1][1]
     then = [leap for begin, leap in _TAI_LESS_UTC_S if at is not None and begin <= at]
     yield from dict.fromkeys((today, *then[-1:]))
 
 
 def _scale(difference: ClockDifference, seconds: float, within_s: float) -> float | None:
-    """Return the constant with the difference's sign, if the difference is that constant."""
+    """Return the constant with the difference's sign, if the difference equals it; else None."""
     if difference.error_s > within_s or abs(abs(difference.seconds) - seconds) > within_s:
         return None
     return seconds if difference.seconds > 0 else -seconds
 
 
 def tai(difference: ClockDifference) -> Fault | None:
-    """One clock counts atomic time: 37 s ahead of UTC since 2017."""
+    """Find a clock in atomic time: 37 s ahead of UTC since 2017."""
     for leap in _leap_seconds(difference.at):
         if (part := _scale(difference, leap, _FINE_S)) is not None:
             return Fault("tai", part, f"counts atomic time (TAI), {leap} s ahead of UTC")
@@ -440,7 +457,7 @@ def tai(difference: ClockDifference) -> Fault | None:
 
 
 def gps(difference: ClockDifference) -> Fault | None:
-    """One clock counts GPS time: 18 s ahead of UTC since 2017."""
+    """Find a clock in GPS time: 18 s ahead of UTC since 2017."""
     for leap in _leap_seconds(difference.at):
         seconds = leap - _TAI_LESS_GPS_S
         if (part := _scale(difference, seconds, _FINE_S)) is not None:
@@ -449,7 +466,7 @@ def gps(difference: ClockDifference) -> Fault | None:
 
 
 def gps_epoch(difference: ClockDifference) -> Fault | None:
-    """One clock counts from the GPS epoch, 1980-01-06, and was read as if it counted from 1970."""
+    """Find a clock that counts from the GPS epoch, 1980-01-06, and was read as if it counted from 1970."""
     for leap in (0, *(leap - _TAI_LESS_GPS_S for leap in _leap_seconds(difference.at))):
         part = _scale(difference, GPS_EPOCH_S - leap, max(_COARSE_S, difference.error_s))
         if part is not None and difference.error_s <= _MOST_COARSE_S:
@@ -459,7 +476,7 @@ def gps_epoch(difference: ClockDifference) -> Fault | None:
 
 
 def time_zone(difference: ClockDifference) -> Fault | None:
-    """One clock shows local time: the difference is a multiple of 15 minutes, up to 14 hours."""
+    """Find a clock in local time: the difference is a multiple of 15 minutes, up to 14 hours."""
     part = round(difference.seconds / _QUARTER_S) * _QUARTER_S
     within = max(_COARSE_S, difference.error_s)
     if not 0 < abs(part) <= _WIDEST_ZONE_S or abs(difference.seconds - part) > within:
@@ -471,7 +488,7 @@ def time_zone(difference: ClockDifference) -> Fault | None:
 
 
 def day_month(difference: ClockDifference) -> Fault | None:
-    """One log's dates were read with day and month exchanged: 11 December for 12 November."""
+    """Find a log whose dates have day and month exchanged: 11 December instead of 12 November."""
     at, says = difference.at, difference.says
     if at is None or says is None or at.day > 12 or (at.day, at.month) == (at.month, at.day):
         return None
@@ -480,7 +497,7 @@ def day_month(difference: ClockDifference) -> Fault | None:
 
 
 def year(difference: ClockDifference) -> Fault | None:
-    """One log's dates have another year, as in a format that omits the year."""
+    """Find a log whose dates have another year, as in a format that omits the year."""
     at, says = difference.at, difference.says
     if at is None or says is None:
         return None
@@ -500,7 +517,7 @@ def _years(more: int) -> str:
 
 
 def _if_reached(code: str, difference: ClockDifference, moved: datetime, says: str) -> Fault | None:
-    """Return the fault if the log shows what the reference's time becomes by it."""
+    """Return the fault if it converts the reference's time to the log's time; else None."""
     at = difference.at
     assert at is not None
     part = (moved - at).total_seconds()
@@ -513,21 +530,23 @@ def _if_reached(code: str, difference: ClockDifference, moved: datetime, says: s
 Rule = Callable[[ClockDifference], Fault | None]
 RULES_BETWEEN: tuple[Rule, ...] = (tai, gps, gps_epoch, time_zone, day_month, year)
 OF_STEPS: tuple[Rule, ...] = (tai, gps, time_zone)
-"""Those that a clock may begin or end to have while it runs."""
+"""Faults that may begin or end while a clock runs."""
 
 
 # Faults of the line that relates two clocks: a rate that no quartz has, packets that no line explains.
 
 
 EFFECT_FIRST = "effect-first"
-"""The code of what any fault may bring about: it is told where no other explains it."""
+"""The code of a fault that others may cause: it is reported only if no other fault explains it."""
 _NO_QUARTZ_PPM = 1.1 * MOST_SKEW_PPM
-"""NTP takes no clock for faster; a tenth more, since two estimates of the same clocks differ a little."""
+"""Rate from which no quartz is the cause: the limit of NTP plus a tenth, since two estimates of the same
+clocks differ a little.
+"""
 _PPM_OF_PERCENT = 10_000.0  # by definition: a hundredth in millionths
 
 
 def rate(relation: Relation, source: str, reference: str) -> Complaint | None:
-    """One clock runs faster or slower than any quartz."""
+    """Find a clock that runs faster or slower than any quartz."""
     estimate = max(relation.estimates, key=lambda e: abs(e.skew_ppm) - e.skew_uncertainty_ppm)
     skew, error = estimate.skew_ppm, estimate.skew_uncertainty_ppm
     if abs(skew) - error < _NO_QUARTZ_PPM:
@@ -547,7 +566,7 @@ def rate(relation: Relation, source: str, reference: str) -> Complaint | None:
 
 
 def effect_first(relation: Relation, source: str, reference: str) -> Complaint | None:
-    """Packets arrive before they are sent, whatever line relates the clocks."""
+    """Find packets that arrive before they are sent, for any line between the clocks."""
     worst = max(relation.estimates, key=lambda e: e.crossed_ns)
     if not worst.crossed_ns:
         return None

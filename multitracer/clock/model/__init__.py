@@ -1,14 +1,15 @@
-"""What is known of two clocks, and the arithmetic that finds it.
+"""Relations of two clocks, and the computations that determine them.
 
-In go stamps that two clocks gave to the same events. Out comes an `Estimate` (`estimate.py`) for each
-interval between two steps: offset, skew, the error of both, and the bounds that causality sets. A `Relation`
-(`relation.py`) holds the estimates of one pair of clocks and places stamps of one clock on the other. A
-`ClockGraph` holds all relations of a recording and maps stamps along the path with the least
-uncertainty. `edges.py` writes the graph as tables and reads them again.
+The input is times that two clocks gave to the same events. The output is an `Estimate` (`estimate.py`) for
+each interval between two steps: offset, skew, their uncertainties, and the causality bounds. A `Relation`
+(`relation.py`) has the estimates of one pair of clocks and converts times of one clock to the other. A
+`ClockGraph` has all relations of a recording and converts times along the path with the smallest uncertainty.
+`edges.py` writes the graph as tables and reads them.
 
-Three fits of a straight line serve the estimators: below all delays, between the events that
-bound it from above and from below, and where the least delays are densest (`skew_posterior.py`).
+Three fits of a straight line are available: below all delays, between events that bound it from above and
+from below, and at the densest minimum delays (`skew_posterior.py`).
 
-What must hold: a time is int64 nanoseconds of its own clock; an offset is `to` less `from`; a stamp that is
-placed has an error, and one that is not has a reason. Nothing here knows of captures, logs or files.
+Rules: a time is int64 nanoseconds of its own clock; an offset is `to` minus `from`; a converted time has an
+uncertainty, and a time that cannot be converted has a reason. This package does not know captures, logs or
+files.
 """

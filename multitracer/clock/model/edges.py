@@ -1,7 +1,7 @@
-"""The graph as tables: `clock_edges`, a row for each interval of each relation, and `clock_mapping`.
+"""The clock graph as tables: `clock_edges` has a row for each interval of each relation.
 
-`clock_mapping` says for each clock how its stamps come onto the reference, with the hops of the path put
-together, or why they cannot.
+`clock_mapping` has, for each clock, the conversion of its times to the reference, with all relations of the
+path combined, or the reason why there is none.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ CLOCK_EDGES = Schema(
         Column("notes", "U512", "what the reader should know"),
     ),
 )
-"""A relation of two clocks in one interval: to = from + offset_ns + skew_ppm * 1e-6 * (from - first_ns)."""
+"""The schema of relations of two clocks, one interval a row: to = from + offset_ns + skew_ppm * 1e-6 *
+(from - first_ns).
+"""
 
 CLOCK_MAPPING = Schema(
     "clock_mapping",
@@ -60,11 +62,11 @@ CLOCK_MAPPING = Schema(
         Column("reason", "U512", "why it cannot be mapped; empty if it can"),
     ),
 )
-"""How each clock's stamps come onto the reference; a clock that cannot has a row with its reason."""
+"""The schema of conversions to the reference; a clock without a conversion has a row with the reason."""
 
 
 def edges_table(relations: Iterable[Relation]) -> Table:
-    """Return CLOCK_EDGES of relations."""
+    """Return CLOCK_EDGES of the relations."""
     return _table(CLOCK_EDGES, [_edge(relation, e) for relation in relations for e in relation.estimates])
 
 
@@ -93,7 +95,7 @@ def _table(schema: Schema, rows: list[Row]) -> Table:
 
 
 def relations_of(table: Table) -> list[Relation]:
-    """Return the relations of CLOCK_EDGES, without their evidence."""
+    """Return the relations in CLOCK_EDGES, without their evidence."""
     estimates_of: dict[tuple[Clock, Clock, str], list[Estimate]] = {}
     for row in table.rows():
         ends = Clock(row["from_host"], row["from_domain"]), Clock(row["to_host"], row["to_domain"])
@@ -104,7 +106,7 @@ def relations_of(table: Table) -> list[Relation]:
 
 
 def mapping_table(graph: ClockGraph, reference: Clock) -> Table:
-    """Return CLOCK_MAPPING onto a reference."""
+    """Return CLOCK_MAPPING to a reference clock."""
     rows = [row for clock in graph.clocks if clock != reference for row in _mapped(graph, clock, reference)]
     return _table(CLOCK_MAPPING, rows)
 
@@ -123,7 +125,7 @@ def _mapped(graph: ClockGraph, clock: Clock, reference: Clock) -> Iterator[Row]:
 
 
 def put_together(path: ClockPath) -> list[Estimate]:
-    """Return the estimates from the first clock of a path to its last, for each interval between steps."""
+    """Return the estimates from a path's first clock to its last, one for each interval between steps."""
     joined = list(path[0].estimates)
     for relation in path[1:]:
         joined = [
@@ -136,7 +138,7 @@ def put_together(path: ClockPath) -> list[Estimate]:
 
 
 def _reach(estimates: Iterable[Estimate], at: int) -> tuple[int, int]:
-    """Return from where to where an estimate holds if the gaps between two belong to the earlier one."""
+    """Return the range in which an estimate is valid, if the gap between two belongs to the earlier one."""
     parts = list(estimates)
     first = -(1 << 60) if at == 0 else parts[at].first_ns
     last = (1 << 61) if at == len(parts) - 1 else parts[at + 1].first_ns - 1
@@ -144,7 +146,7 @@ def _reach(estimates: Iterable[Estimate], at: int) -> tuple[int, int]:
 
 
 def _common(ones: list[Estimate], i: int, others: tuple[Estimate, ...], k: int) -> tuple[int, int] | None:
-    """Return the stamps of the first clock at which both estimates hold; None if there are none."""
+    """Return the range of times of the first clock in which both estimates are valid; None if it is empty."""
     one, other = ones[i], others[k]
     back = one.inverse()
     evident = max(one.first_ns, int(back.at(other.first_ns))), min(one.last_ns, int(back.at(other.last_ns)))
@@ -159,7 +161,7 @@ def _common(ones: list[Estimate], i: int, others: tuple[Estimate, ...], k: int) 
 
 
 def _chained(one: Estimate, other: Estimate, first: int, last: int) -> Estimate:
-    """Return one estimate for two in a row; the squares of their errors add."""
+    """Return one estimate for two consecutive ones; their uncertainties are added as squares."""
     rates = np.array([one.skew_uncertainty_ppm, other.skew_uncertainty_ppm]) * PPM
     pivots = np.array([one.pivot - first, int(one.inverse().at(other.pivot)) - first], dtype=np.float64)
     total = float(np.sum(rates**2))

@@ -1,16 +1,16 @@
-"""The estimate of two clocks during one interval: offset, skew, error bound, and evidence.
+"""The relation of two clocks during one interval: offset, skew, uncertainty, and evidence.
 
 The model is a straight line, ``to = from + offset + skew * (from - first)``. Nanoseconds since 1970 do not
-fit a float64 (its steps are 256 ns today), so stamps are int64 throughout and only differences to `first_ns`
-become floats: exact to 1 ns over some months.
+fit into a float64 (its resolution is 256 ns today). So times are int64 throughout, and only differences from
+`first_ns` are floats: exact to 1 ns over some months.
 
-The uncertainty is that of a straight line with normal errors: smallest at `pivot_ns`, where the errors of
-offset and skew are independent, and growing with the skew's uncertainty to both sides::
+The uncertainty is that of a straight line with normal errors. It is smallest at `pivot_ns`, where the errors
+of offset and skew are independent, and grows with the skew's uncertainty on both sides::
 
     bound(t)^2 = at_pivot^2 + (skew_uncertainty * (t - pivot))^2
 
-`uncertainty_ns` is stated at `first_ns`, because that is where `offset_ns` is. An estimator that knows the
-uncertainty at its pivot (usually the middle of its evidence) makes its estimate with `Estimate.around`.
+`uncertainty_ns` is given at `first_ns`, because `offset_ns` is the offset there. An estimator that knows the
+uncertainty at its pivot (usually the middle of its evidence) creates its estimate with `Estimate.around`.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ if TYPE_CHECKING:
 
 PPM = 1e-6  # parts per million
 MOST_SKEW_PPM = 500.0
-"""The most that a clock is taken to gain or lose (RFC 5905: MAXFREQ, 500 ppm)."""
+"""Maximum skew of a clock, ppm (RFC 5905: MAXFREQ, 500 ppm)."""
 
 
 class EventDirection(IntEnum):
-    """Which of two clocks stamped an event first."""
+    """Which of two clocks saw an event first."""
 
     BACKWARD = -1
-    """`to`: a packet on its way back."""
+    """`to` saw it first: a packet from `to` to `from`."""
     TOGETHER = 0
-    """Neither: a bracketed reading."""
+    """Both saw it at once, for example a bracketed reading."""
     FORWARD = 1
-    """`from`: a packet on its way there."""
+    """`from` saw it first: a packet from `from` to `to`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockEvidence:
-    """Events that both clocks stamped; what an estimate rests on and what its figure shows.
+    """Events with times by both clocks: the observations behind an estimate, also drawn in its figure.
 
     Parameters
     ----------
     from_ns, to_ns : ndarray of int64, ns
-        The two stamps of each event.
+        The times of each event by the two clocks.
     direction : ndarray of int8
-        An `EventDirection` each. FORWARD: the event reached `from` first, so ``to - from`` is at least the
-        offset; BACKWARD: at most the offset; TOGETHER: both at once.
+        The `EventDirection` of each event. FORWARD: the event reached `from` first, so ``to - from`` is at
+        least the offset; BACKWARD: at most the offset; TOGETHER: both at once.
     corrected_ns : ndarray of int64, ns, optional
-        ``to - from`` without what is known of the way (serialization time); by default the plain difference.
+        ``to - from`` minus the known part of the delay (serialization time); by default ``to - from``.
     """
 
     from_ns: Stamps
@@ -69,7 +69,7 @@ class ClockEvidence:
 
     @property
     def difference_ns(self) -> Stamps:
-        """``to - from``, corrected where it can be."""
+        """``to - from`` in ns, corrected if a correction is known."""
         return self.to_ns - self.from_ns if self.corrected_ns is None else self.corrected_ns
 
     def __len__(self) -> int:
@@ -83,31 +83,32 @@ class Estimate:
     Parameters
     ----------
     first_ns, last_ns : int
-        The first and last stamp of the clock `from` for which the evidence speaks, both included.
+        The first and last time of the evidence by the clock `from`, both included.
     offset_ns : int
         ``to - from`` at `first_ns`, nanoseconds; positive where `to` is ahead.
     skew_ppm : float
-        How much faster `to` runs, parts per million of `from`'s rate.
+        Skew: how much faster `to` runs than `from`, parts per million.
     uncertainty_ns : float
         Half-width of the 95 % interval of the offset **at** `first_ns`.
     skew_uncertainty_ppm : float
         Half-width of the 95 % interval of the skew.
     method : str
-        How it was found, in a few words: "two captures: lower envelope".
+        The method, in a few words: "two captures: lower envelope".
     evidence : int
-        How many independent observations it rests on (matched packets, snapshots, stalls).
+        Number of independent observations (matched packets, snapshots, stalls).
     pivot_ns : int, optional
-        The stamp of `from` at which the errors of offset and skew are independent; by default `first_ns`.
+        The time by `from` at which the errors of offset and skew are independent; by default `first_ns`.
     lower_ns, upper_ns : int, optional
-        Causality: the offset at `first_ns` lies between them for certain, however unequal the two ways are.
+        Causality bounds: the offset at `first_ns` is certainly between them, even if the delays of the two
+        directions differ.
     to_first_ns, to_last_ns : int, optional
-        The same stretch by the stamps of `to`, where they tell it better than the line does: beside a step,
-        which side of it a stamp lies on must not hang on the offset.
+        The same interval by the clock `to`, if it is known better than from the line: near a step, the side
+        of a time must not depend on the offset.
     crossed_ns : int
-        By how much packets arrive before they are sent, on the line that suits them best: a clock stood
-        still, or jumped unseen. 0 where none does.
+        Maximum time by which packets arrive before they are sent on the best line, since a clock stopped or
+        an undetected step exists; 0 if none does.
     notes : tuple of str
-        What the reader should know: "the path's asymmetry is not observable", "2 packets left out".
+        Caveats: "the path's asymmetry is not observable", "2 packets left out".
     points : ClockEvidence, optional
         The observations, for figures.
     """
@@ -142,28 +143,28 @@ class Estimate:
 
     @classmethod
     def around(cls, pivot_ns: int, at_pivot_ns: float, **fields: Any) -> Estimate:
-        """Return an estimate whose uncertainty is known at a pivot, not at `first_ns`.
+        """Return an estimate from the uncertainty at a pivot instead of that at `first_ns`.
 
         Parameters
         ----------
         pivot_ns : int
-            The stamp of `from` where the errors of offset and skew are independent.
+            The time by `from` at which the errors of offset and skew are independent.
         at_pivot_ns : float
             Half-width of the 95 % interval of the offset there.
         **fields
-            All other fields of an estimate but `uncertainty_ns`; `offset_ns` is still the one at `first_ns`.
+            All other fields of an estimate except `uncertainty_ns`; `offset_ns` is the offset at `first_ns`.
         """
         tilt = fields["skew_uncertainty_ppm"] * PPM * (fields["first_ns"] - pivot_ns)
         return cls(pivot_ns=pivot_ns, uncertainty_ns=math.hypot(at_pivot_ns, tilt), **fields)
 
     @property
     def pivot(self) -> int:
-        """`pivot_ns`, `first_ns` by default."""
+        """`pivot_ns`, or `first_ns` if that is None."""
         return self.first_ns if self.pivot_ns is None else self.pivot_ns
 
     @property
     def at_pivot_ns(self) -> float:
-        """Half-width of the 95 % interval of the offset at the pivot, where it is smallest."""
+        """Half-width of the 95 % interval of the offset at the pivot, where it is smallest, ns."""
         tilt = self.skew_uncertainty_ppm * PPM * (self.first_ns - self.pivot)
         return math.sqrt(max(0.0, self.uncertainty_ns**2 - tilt**2))
 
@@ -172,7 +173,7 @@ class Estimate:
     @overload
     def at(self, from_ns: Array) -> Array: ...
     def at(self, from_ns: Array | int | np.int64) -> Array | np.int64:
-        """Return stamps of `to` (int64, ns) for stamps of `from`; beyond the interval the line goes on."""
+        """Return times by `to` (int64, ns) for times by `from`, by the line also outside of the interval."""
         stamps = np.asarray(from_ns, dtype=np.int64)
         drift: Array = self.skew_ppm * PPM * (stamps - self.first_ns)
         moved = np.rint(drift, out=drift if drift.ndim else None).astype(np.int64)
@@ -185,7 +186,7 @@ class Estimate:
     @overload
     def offset_at(self, from_ns: Array) -> Array: ...
     def offset_at(self, from_ns: Array | int | np.int64) -> Array | np.int64:
-        """Return ``to - from`` (int64, ns) at stamps of `from`."""
+        """Return ``to - from`` (int64, ns) at times by `from`."""
         return self.at(from_ns) - np.asarray(from_ns, dtype=np.int64)
 
     @overload
@@ -193,7 +194,7 @@ class Estimate:
     @overload
     def bound_ns(self, from_ns: Array) -> Array: ...
     def bound_ns(self, from_ns: Array | int | np.int64) -> Array | np.float64:
-        """Return the half-width (float64, ns) of the 95 % interval of the offset at stamps of `from`."""
+        """Return the half-width (float64, ns) of the 95 % interval of the offset at times by `from`."""
         away = (np.asarray(from_ns, dtype=np.int64) - self.pivot).astype(np.float64)
         return np.hypot(self.at_pivot_ns, self.skew_uncertainty_ppm * PPM * away)
 
@@ -202,12 +203,12 @@ class Estimate:
     @overload
     def covers(self, from_ns: Array) -> Array: ...
     def covers(self, from_ns: Array | int | np.int64) -> Array | np.bool_:
-        """Return whether stamps of `from` lie in the interval."""
+        """Return whether times by `from` are in the interval."""
         stamps = np.asarray(from_ns, dtype=np.int64)
         return (stamps >= self.first_ns) & (stamps <= self.last_ns)
 
     def from_stamp(self, first_ns: int) -> Estimate:
-        """Return the same line with its offset and error stated at another stamp of `from`, as its first."""
+        """Return the same line with another time by `from` as `first_ns`, with its offset and uncertainty."""
         moved = int(self.offset_at(first_ns)) - self.offset_ns
         wider = self._drift_ns(abs(first_ns - self.first_ns))
         return replace(
@@ -222,12 +223,12 @@ class Estimate:
         )
 
     def _drift_ns(self, elapsed_ns: int) -> int:
-        """Return how far clocks may drift from the line meanwhile, for bounds that hold without any."""
+        """Return the maximum drift of the clocks from the line after a time, ns, for the causality bounds."""
         exact = self.uncertainty_ns == 0 and self.skew_uncertainty_ppm == 0
         return 0 if exact else round((MOST_SKEW_PPM + abs(self.skew_ppm)) * PPM * elapsed_ns)
 
     def inverse(self) -> Estimate:
-        """Return the same relation as seen from `to`; mapping there and back agrees to 1 ns."""
+        """Return the relation from `to` to `from`; a conversion and its inverse agree to 1 ns."""
         slope = 1 + self.skew_ppm * PPM
         one_sided = self.lower_ns is None or self.upper_ns is None
         wider = 0 if one_sided else self._drift_ns((self.upper_ns or 0) - (self.lower_ns or 0))

@@ -1,7 +1,7 @@
-"""Two clocks over a whole recording: the estimates between the steps, and which of them holds for a stamp.
+"""The relation of two clocks over a complete recording: estimates between steps, and their validity.
 
-A clock that steps forward leaves a gap between two estimates; one that steps back shows some stamps twice,
-and only the order of the records tells which of the two estimates a stamp belongs to.
+A clock that steps forwards leaves a gap between two estimates. A clock that steps backwards shows some times
+twice; then only the order of the records determines which estimate a time belongs to.
 """
 
 from __future__ import annotations
@@ -26,16 +26,20 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Times
 
 DOMAINS = ("realtime", "monotonic", "boottime", "tracefs", "modem", "gps", "utc", "tsval")
-"""What a clock of a host may be; utc belongs to no host."""
+"""The domains of a clock of a host; utc belongs to no host."""
 
 WANDER_PPM = 1.0
-"""How much a quartz may change its rate beyond the evidence: temperature moves it by some ppm (allowance)."""
+"""Maximum change of a quartz's rate outside of the evidence, ppm: temperature changes it by some ppm (an
+assumption).
+"""
 _FARTHEST_NS = 1 << 61
-"""Stamps farther from the evidence than 73 years would overflow, and are damage."""
+"""Maximum distance of a time from the evidence, ns: 73 years. Larger distances would overflow, and come
+from damaged data.
+"""
 
 
 class Clock(NamedTuple):
-    """A clock: of which host or file, and which of its clocks."""
+    """A clock: its host or file, and its domain."""
 
     host: str
     domain: str = "realtime"
@@ -45,7 +49,7 @@ class Clock(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Clock:
-        """Return the clock that a user names as HOST or HOST:DOMAIN."""
+        """Return the clock that a user gives as HOST or HOST:DOMAIN."""
         host, _, domain = text.rpartition(":")
         if domain in DOMAINS:
             return cls(host, domain)
@@ -53,31 +57,31 @@ class Clock(NamedTuple):
 
 
 class PlacementStatus(IntEnum):
-    """How a stamp was placed; a higher one is worse."""
+    """How a time was converted; a higher value is worse."""
 
     PLACED = 0
     EXTRAPOLATED = 1
-    """Before or after the evidence; the bound grows with the distance."""
+    """Before or after the evidence; the uncertainty grows with the distance."""
     AMBIGUOUS = 2
-    """At a step of the clock, whose instant is not known; the bound holds both readings."""
+    """At a step of the clock whose time is uncertain; the uncertainty includes both possibilities."""
     UNPLACED = 3
-    """No time on the other clock; `Placement.reason` says why."""
+    """Not converted; `Placement.reason` gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Stamps on another clock; none is dropped.
+    """Times converted to another clock; none is dropped.
 
     Parameters
     ----------
     time_ns : ndarray of int64
-        NOT_A_TIME where a stamp cannot be placed.
+        NOT_A_TIME where a time cannot be converted.
     bound_ns : ndarray of float64
-        Half-width of the 95 % interval of each; NaN where it cannot be placed.
+        Half-width of the 95 % interval of each; NaN where it cannot be converted.
     status : ndarray of uint8
-        Status.
+        status : ndarray of uint8
     reason : str
-        Why some are not placed; "" if all are.
+        Why some are not converted; "" if all are.
     """
 
     time_ns: Times
@@ -87,7 +91,7 @@ class Placement:
 
     @classmethod
     def nowhere(cls, length: int, reason: str) -> Placement:
-        """Return stamps of which none can be placed."""
+        """Return a result for times of which none can be converted."""
         return cls(
             np.full(length, NOT_A_TIME, dtype=np.int64),
             np.full(length, np.nan),
@@ -98,7 +102,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Two clocks by one method: an estimate for each interval between steps, in order of time."""
+    """The relation of two clocks by one method: an estimate for each interval between steps, by time."""
 
     source: Clock
     target: Clock
@@ -110,20 +114,20 @@ class Relation:
 
     @property
     def method(self) -> str:
-        """How it was found."""
+        """The method of the relation."""
         return self.estimates[0].method
 
     @property
     def evidence(self) -> int:
-        """How many observations it rests on."""
+        """Number of observations."""
         return sum(estimate.evidence for estimate in self.estimates)
 
     def inverse(self) -> Relation:
-        """Return the same as seen from the other clock."""
+        """Return the relation from the other clock's view."""
         return Relation(self.target, self.source, tuple(e.inverse() for e in self.estimates))
 
     def steps_ns(self) -> list[int]:
-        """Return by how much `target` stepped against `source` between the estimates."""
+        """Return the steps of `target` against `source` between the estimates, ns."""
         steps = []
         for earlier, later in zip(self.estimates, self.estimates[1:], strict=False):
             middle = (earlier.last_ns + later.first_ns) // 2
@@ -131,14 +135,14 @@ class Relation:
         return steps
 
     def place(self, stamps: Array, *, with_bounds: bool = True) -> Placement:
-        """Return stamps of `source`, in the order of their records, on the clock `target`.
+        """Return times of `source`, in the order of their records, converted to the clock `target`.
 
         Parameters
         ----------
         stamps : ndarray of int64, ns since 1970, shape (n,)
-            NOT_A_TIME, and a stamp far beyond the evidence, stay unplaced.
+            NOT_A_TIME, and times far outside of the evidence, are not converted.
         with_bounds : bool
-            Whether the errors are needed, which take most of the time; otherwise they are NaN.
+            Whether to compute the uncertainties, which takes most of the time; otherwise they are NaN.
         """
         stamps = np.asarray(stamps, dtype=np.int64)
         known = stamps != NOT_A_TIME
@@ -180,7 +184,7 @@ class Relation:
         return time_ns, bound_ns, status
 
     def intervals(self, stamps: Array) -> Array:
-        """Return which estimate holds for each stamp of `source`; stamps are in the order of their records.
+        """Return the valid estimate for each time of `source`; times are in the order of their records.
 
         Parameters
         ----------
@@ -189,12 +193,12 @@ class Relation:
         Returns
         -------
         ndarray of int64, shape (n,)
-            Positions in `estimates`.
+            Indices of `estimates`.
         """
         return self._intervals(np.asarray(stamps, dtype=np.int64))[0]
 
     def _intervals(self, stamps: Array) -> tuple[Array, list[Array]]:
-        """Return the index of the estimate that holds for each stamp, and which are in doubt at each step."""
+        """Return the index of the valid estimate for each time, and the uncertain times at each step."""
         index = np.zeros(len(stamps), dtype=np.int64)
         doubtful = []
         for earlier, later in zip(self.estimates, self.estimates[1:], strict=False):
@@ -205,9 +209,9 @@ class Relation:
 
 
 def _after_step(stamps: Array, last_ns: int, first_ns: int) -> tuple[Array, Array]:
-    """Return which stamps lie after a step, and which may lie on either side of it.
+    """Return which times are after a step, and which may be on either side of it.
 
-    The evidence before the step ends at `last_ns`, that after it begins at `first_ns`.
+    The evidence before the step ends at `last_ns`; that after it begins at `first_ns`.
     """
     if first_ns > last_ns:
         after = stamps > last_ns + (first_ns - last_ns) // 2
@@ -222,7 +226,7 @@ def _after_step(stamps: Array, last_ns: int, first_ns: int) -> tuple[Array, Arra
 
 
 def _wander(estimate: Estimate) -> float:
-    """Return how much the error grows beyond the evidence; a relation that is exact stays so."""
+    """Return the growth of the uncertainty outside of the evidence, ns per ns; 0 for an exact relation."""
     return 0.0 if estimate.uncertainty_ns == 0 and estimate.skew_uncertainty_ppm == 0 else WANDER_PPM * PPM
 
 
@@ -245,19 +249,19 @@ ClockPath = tuple[Relation, ...]
 
 _MOST_ENDS = 32  # bounds the time: of many intervals the first show whether a path holds
 _FOR_EVER_NS = 1 << 59
-"""18 years: relations that always hold (one kernel) say that they last longer."""
+"""Minimum duration of a relation that always holds (one kernel), ns: 18 years."""
 
 
 @dataclass(slots=True)
 class ClockGraph:
-    """Clocks and how they relate.
+    """Clocks and their relations.
 
     Attributes
     ----------
     relations : list of Relation
-        In any direction.
+        The relations, in any direction.
     refused : list of str
-        Why relations that were looked for could not be found, a sentence each.
+        A sentence for each relation that could not be determined.
     """
 
     relations: list[Relation] = field(default_factory=list)
@@ -265,12 +269,12 @@ class ClockGraph:
 
     @property
     def clocks(self) -> list[Clock]:
-        """Every clock that a relation names, in order of its first relation."""
+        """Every clock in a relation, in order of its first relation."""
         both = (clock for relation in self.relations for clock in (relation.source, relation.target))
         return list(dict.fromkeys(both))
 
     def from_clock(self, clock: Clock) -> Iterator[Relation]:
-        """Yield the relations of a clock, each as seen from it."""
+        """Yield the relations of a clock, each from its view."""
         for relation in self.relations:
             if relation.source == clock:
                 yield relation
@@ -278,13 +282,14 @@ class ClockGraph:
                 yield relation.inverse()
 
     def path(self, source: Clock, target: Clock, *, at_ns: Iterable[int] = ()) -> ClockPath:
-        """Return the relations that lead from one clock to another with the least uncertainty.
+        """Return the path of relations from one clock to another with the smallest uncertainty.
 
         Parameters
         ----------
         source, target : Clock
         at_ns : iterable of int
-            Stamps of `source` that are to be mapped, or their ends; by default where its evidence lies.
+            Times of `source` to be converted, or the first and last of them; by default the times of its
+            evidence.
 
         Raises
         ------
@@ -314,13 +319,13 @@ class ClockGraph:
         raise ClockError(self.why_apart(source, target))
 
     def _when(self, clock: Clock) -> list[int]:
-        """Return the time of the evidence for a clock; a relation that always holds has none."""
+        """Return the times of the evidence for a clock, ns; a relation that always holds has none."""
         every = [estimate for relation in self.from_clock(clock) for estimate in relation.estimates]
         brief = [estimate for estimate in every if estimate.last_ns - estimate.first_ns < _FOR_EVER_NS]
         return [ns for e in (brief or every)[:_MOST_ENDS] for ns in (e.first_ns, e.last_ns)]
 
     def why_apart(self, source: Clock, target: Clock) -> str:
-        """Return why one clock cannot be mapped onto another, and what would help."""
+        """Return why times of one clock cannot be converted to another, and what would help."""
         own = [sentence for sentence in self.refused if source.host in sentence or target.host in sentence]
         because = "; ".join(own or self.refused) or "nothing in this recording was stamped by both"
         if "not determinable" in because:
@@ -331,15 +336,15 @@ class ClockGraph:
         )
 
     def place(self, stamps: Array, source: Clock, target: Clock, *, with_bounds: bool = True) -> Placement:
-        """Return stamps of a clock on another; where that is impossible they are marked, with the reason.
+        """Return times of a clock converted to another; impossible ones are marked, with the reason.
 
         Parameters
         ----------
         stamps : ndarray of int64, ns since 1970, shape (n,)
-            In the order of their records; NOT_A_TIME stays unplaced.
+            In the order of their records; NOT_A_TIME is not converted.
         source, target : Clock
         with_bounds : bool
-            Whether the errors are needed, which take most of the time; otherwise they are NaN.
+            Whether to compute the uncertainties, which takes most of the time; otherwise they are NaN.
         """
         stamps = np.asarray(stamps, dtype=np.int64)
         is_known = stamps != NOT_A_TIME
@@ -353,22 +358,22 @@ class ClockGraph:
 
 
 def _middle(stamps: Array) -> Array:
-    """Return the one or two stamps that have the median of all; all of them if they are not in order."""
+    """Return the one or two times in the middle of all; all of them if they are not sorted."""
     if not (stamps[1:] >= stamps[:-1]).all():
         return stamps
     return stamps[(len(stamps) - 1) // 2 : len(stamps) // 2 + 1]
 
 
 def along(path: ClockPath, stamps: Array, *, with_bounds: bool = True) -> Placement:
-    """Return stamps of the first clock of a path on its last one, errors added as squares.
+    """Return times of a path's first clock converted to its last; uncertainties are added as squares.
 
     Parameters
     ----------
     path : ClockPath
     stamps : ndarray of int64, ns, shape (n,)
-        NOT_A_TIME where missing: such a stamp is UNPLACED.
+        NOT_A_TIME where missing; the status of such a time is UNPLACED.
     with_bounds : bool
-        Whether the errors are needed; otherwise they are NaN.
+        Whether to compute the uncertainties; otherwise they are NaN.
     """
     time_ns = np.asarray(stamps, dtype=np.int64)
     squares = np.where(time_ns == NOT_A_TIME, np.nan, 0.0) if with_bounds else None

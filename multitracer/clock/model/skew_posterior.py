@@ -1,11 +1,12 @@
-"""The skew under which the least delays of many moments lie densest on one level.
+"""The skew at which the minimum delays of many time windows are densest at one level.
 
-Where a link has slots or a queue that stands, a line below all delays follows the slots or the queue. The
-skew that makes the least delays agree on *one* level, whichever that is, follows neither. Time is cut into
-windows; of each the least delay counts, with a width that its own spacing tells. Both directions are judged
-together: a skew has opposite signs in them, a queue has not.
+If a link has slots or a persistent queue, a line below all delays follows the slots or the queue. The skew at
+which the minimum delays agree on *one* level, at any height, follows neither. Time is divided into windows;
+the minimum delay of each is used, with a width from its own spacing. Both directions are evaluated together:
+a skew has opposite signs in them, a queue has not.
 
-The posterior of the skew is found on a grid that zooms in on the best place, first with blurred widths.
+The posterior of the skew is computed on a grid that is refined at the best place, first with larger widths.
+The file also has the other fits of lines: `envelope` (below all points) and `corridor` (between events).
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
     Cloud = tuple[Array, Array]
 
 LARGEST_SKEW = MOST_SKEW_PPM * PPM
-"""No quartz is farther off."""
+"""Maximum skew of a quartz (no unit)."""
 _WINDOWS, _PER_WINDOW = 72, 6
-"""Of 6 packets or more each, so that each has a least delay, and many can agree. Not measured."""
+"""Number of windows, and minimum number of packets in each, so that each has a minimum delay, and many can
+agree. Not measured.
+"""
 _SLOPES = 81  # 12.5 ppm a step in the first round; each round looks `_ZOOM` times as close
 _ZOOM = 8.0  # a round covers ten steps of the one before, so that its maximum is not lost
 _ROUNDS = 9  # after nine rounds a step is far below 1e-6 ppm
@@ -38,23 +41,27 @@ _LOWEST = 4  # delays of a window that show how dense its lowest ones lie. Not m
 _NARROWEST = 0.2  # of the usual width: a window's lowest delays may be close together by chance. Not measured
 _LEVELS = (0.3, 1.2)  # widths below each low at which the level is tried. Not measured
 _STEEP = 12
-"""Below the level the density falls so many times as fast as above: no packet is faster. Not measured."""
+"""Ratio of the slopes of the density below and above the level: no packet is faster than the level. Not
+measured.
+"""
 _AREA = 1.1  # about 1 + 1 / `_STEEP`: the density's integral over both sides, in widths
 _BROAD_WIDTHS = 10  # beyond the range of the data: a window that says nothing may lie there. Not measured
 _NEGLIGIBLE = 60.0
-"""In units of log-likelihood: e^-60 is lost in the rounding of any sum with 1."""
+"""A difference of log-likelihoods from which a term is negligible: e^-60 is below the rounding of any sum
+with 1.
+"""
 _NEAR = 3.0  # widths from a level to a window's low. Less makes the bound looser near it, more far off
 _RESOLVED = 4  # steps of the grid within a standard deviation: the maximum is then not missed
 
 
 @dataclass(frozen=True, slots=True)
 class Lows:
-    """The least delay of each window of one direction.
+    """The minimum delay of each window of one direction.
 
     Parameters
     ----------
     sign : int
-        Of the skew in this direction's delays.
+        Sign of the skew in this direction's delays.
     time_ns, delay_ns, width_ns : ndarray, shape (n_windows,)
     """
 
@@ -65,16 +72,16 @@ class Lows:
 
 
 def window_lows(sign: int, time_ns: Array, delay_ns: Array, *, slope: float) -> Lows:
-    """Return the least delay of windows of equally many packets, under a skew that is about right.
+    """Return the minimum delays of windows with equal numbers of packets, for an approximate skew.
 
     Parameters
     ----------
     sign : int
         The sign of the skew in the delays of this direction, 1 or -1.
     time_ns, delay_ns : ndarray of float64, ns, shape (n_packets,)
-        When each packet was sent, and its delay by the two clocks.
+        Send time of each packet, and its delay by the two clocks.
     slope : float
-        The skew.
+        The approximate skew.
     """
     order = np.argsort(time_ns, kind="stable")
     x, y = time_ns[order], delay_ns[order] - sign * slope * time_ns[order]
@@ -98,14 +105,14 @@ def skew_posterior(lows: list[Lows], starts: list[float]) -> tuple[Array, Array]
     Parameters
     ----------
     lows : list of Lows
-        Of both directions.
+        The minimum delays of both directions.
     starts : list of float
-        Skews to look at besides the whole range, such as the envelopes'.
+        Skews to examine in addition to the full range, such as those of the envelopes.
 
     Returns
     -------
     skews, probabilities : ndarray of float64, shape (n_candidates,)
-        Skews without unit, within the largest one that is possible; probabilities sum to 1.
+        Skews without unit, up to LARGEST_SKEW; the probabilities sum to 1.
     """
     span = max(float(np.ptp(low.time_ns)) for low in lows)
     half, centre, negligible = LARGEST_SKEW, 0.0, _NEGLIGIBLE
@@ -130,9 +137,9 @@ def _spread(grid: Array, likely: Array) -> float:
 
 
 def _likelihood(lows: list[Lows], slopes: Array, *, blur_ns: float, negligible: float = np.inf) -> Array:
-    """Return the likelihood of each skew, the levels integrated out; the largest is about 1.
+    """Return the likelihood of each skew, integrated over the levels; the maximum is about 1.
 
-    It is 0 where a bound shows that its logarithm is by more than `negligible` below the largest.
+    It is 0 if a bound shows that its logarithm is more than `negligible` below the maximum.
     """
     sides = [_Side.of(low, slopes, blur_ns) for low in lows]
     chosen = np.arange(len(slopes))
@@ -150,15 +157,15 @@ def _likelihood(lows: list[Lows], slopes: Array, *, blur_ns: float, negligible: 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One direction under each skew.
+    """One direction at each skew.
 
     Parameters
     ----------
     flat_ns : ndarray of float64, shape (n_slopes, n_windows)
-        The least delays without the skew.
+        The minimum delays after the skew is removed.
     width_ns : ndarray of float64, shape (n_windows,)
     floor : float
-        The density of a window that says nothing.
+        The density of a window without information.
     """
 
     flat_ns: Array
@@ -173,10 +180,10 @@ class _Side:
         return cls(flat, width, _OUTLIER / broad)
 
     def bound(self) -> Array:
-        """Return what the log-likelihood of each skew does not exceed.
+        """Return an upper bound of the log-likelihood of each skew.
 
-        At the best level, as many windows as can be within some widths of one level count as if they were on
-        it, all others as if they were just so far off.
+        As many windows as can be near one level count as exactly on it, all others as just outside of that
+        distance.
         """
         width, area = self.width_ns, _AREA * self.width_ns
         near, off = (np.log((1 - _OUTLIER) * np.exp(-far) / area + self.floor) for far in (0, _NEAR))
@@ -189,7 +196,8 @@ class _Side:
     def log_likelihood(self, chosen: Array) -> Array:
         """Return the log-likelihood of the skews with these indexes.
 
-        Candidates for the level are the windows' own lows, each with a half, one and three widths below it.
+        Candidates for the level are the minimum delays of the windows, and values a half, one and three
+        widths below each.
         """
         windows, result = len(self.width_ns), np.empty(len(chosen))
         width, lower = self.width_ns[:, None], np.multiply.outer(_LEVELS, self.width_ns)
@@ -208,9 +216,9 @@ class _Side:
 
 
 def _sum_of_logs(values: Array) -> Array:
-    """Return the sum of each column's logarithms, by those of products: a product takes less time.
+    """Return the sum of each column's logarithms, computed from products because that is faster.
 
-    Three halvings make products of up to eight densities, each of which is 1e-20 or more.
+    Three halvings make products of up to eight densities, each of which is at least 1e-20.
     """
     for _ in range(3):
         half = len(values) // 2
@@ -228,13 +236,15 @@ def _sum_of_logs(values: Array) -> Array:
 
 
 _BLOCK = 64
-"""Points a block: the square root of some thousand, at which both passes cost about the same."""
+"""Number of points in a block: the square root of some thousand, at which both passes take about the same
+time.
+"""
 _MANY_BLOCKS = 50  # with fewer points the hull itself is quick; no effect on the result. Not measured
 _LITTLE_LESS = 0.9  # a pass that keeps more of the points does not pay for itself. Not measured
 
 
 def lower_hull(time_ns: Array, delay_ns: Array) -> Array:
-    """Return the indexes of the vertices of the lower convex hull, in order of time.
+    """Return the indexes of the vertices of the lower convex hull, sorted by time.
 
     Parameters
     ----------
@@ -257,7 +267,7 @@ def lower_hull(time_ns: Array, delay_ns: Array) -> Array:
 
 
 def _candidates(time_ns: Array, delay_ns: Array) -> Array:
-    """Return indexes in order of time; of many points only those that can be vertices."""
+    """Return indexes sorted by time; for many points only those that can be vertices."""
     order = np.argsort(time_ns, kind="stable")
     if len(order) > _MANY_BLOCKS * _BLOCK:
         order = order[_below_chords(time_ns[order], delay_ns[order])]
@@ -272,9 +282,9 @@ def _candidates(time_ns: Array, delay_ns: Array) -> Array:
 
 
 def _below_chords(x: Array, y: Array) -> Array:
-    """Return which points are below the chord between the least points of the two neighbouring blocks.
+    """Return which points are below the chord between the lowest points of the two neighbouring blocks.
 
-    One on it is no vertex either: where nothing ever queued all delays are alike.
+    A point on the chord is not a vertex either: without queueing all delays are equal.
     """
     starts = np.arange(0, len(x), _BLOCK)
     block = np.arange(len(x)) // _BLOCK
@@ -290,12 +300,12 @@ def _below_chords(x: Array, y: Array) -> Array:
 
 
 def _turns_right(x: list[float], y: list[float], a: int, b: int, c: int) -> bool:
-    """Return whether b lies on or above the line from a to c."""
+    """Return whether b is on or above the line from a to c."""
     return (x[b] - x[a]) * (y[c] - y[a]) <= (y[b] - y[a]) * (x[c] - x[a])
 
 
 def envelope(time_ns: Array, delay_ns: Array) -> tuple[float, float]:
-    """Return slope and value at time 0 of the line below all points that is nearest to them on average.
+    """Return slope and value at time 0 of the line below all points with the smallest mean distance.
 
     Parameters
     ----------
@@ -322,29 +332,30 @@ def envelope(time_ns: Array, delay_ns: Array) -> tuple[float, float]:
 _HALVINGS = 60  # halves any range of float64 down to its last digit
 _FEWEST = 2  # two bounds on a side: one alone may be a mistaken pair
 _MOST_STRAY = 3
-"""Besides one in `_STRAY_PART`: events that were paired wrongly."""
+"""Number of outliers (wrongly paired events) in addition to the share `_STRAY_PART`."""
 _STRAY_PART = 100  # one event in a hundred. Not measured
 _STAMPING_NS = 20_000.0  # hosts stamp packets some ten microseconds late; the same in `one_way`
 
 
 def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, slack_ns: float) -> Estimate:
-    """Return the middle of the lines that no event contradicts.
+    """Return the middle of all lines that no event contradicts.
 
     Parameters
     ----------
     from_ns, to_ns : ndarray of int64, shape (n_events,)
-        Stamps of each event by the two clocks.
+        Times of each event by the two clocks.
     direction : ndarray of int8, shape (n_events,)
         An `EventDirection`: FORWARD where `from` saw it first, BACKWARD where `to` did.
     method : str
-        The name of the estimate's method.
+        Name of the method, for the estimate.
     slack_ns : float
-        By how much events may contradict each other, since stamps are not exact.
+        Tolerance for contradictions, since times are not exact.
 
     Raises
     ------
     ClockError
-        If one of the two kinds is missing, or if they contradict each other by more.
+        If one of the two directions is missing, or if the events contradict each other by more than the
+        tolerance.
     """
     ahead, behind = direction == EventDirection.FORWARD.value, direction == EventDirection.BACKWARD.value
     if min(int(ahead.sum()), int(behind.sum())) < _FEWEST:
@@ -390,23 +401,22 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
 
 
 def certain(above: Cloud, below: Cloud, at: float) -> tuple[float, float]:
-    """Return between which values every line lies at a time that has no event on its wrong side.
+    """Return the range that contains, at a given time, every line without an event on its wrong side.
 
-    Unlike an interval of confidence this asks for nothing but that effects follow causes, and that no clock
-    is off by more than `LARGEST_SKEW`.
+    Unlike a confidence interval, this assumes only that delays are positive, and that no skew exceeds
+    `LARGEST_SKEW`.
 
     Parameters
     ----------
     above, below : (ndarray, ndarray)
-        Times and values that a line stays below; times and values, with the opposite sign, that it stays
-        above.
+        Times and values of events above the line; times and negated values of events below it.
     at : float
-        The time, of which the events are not far away.
+        The time; it must be near the events.
 
     Returns
     -------
     (float, float)
-        The least and the largest; the least is the larger one if there is no such line.
+        Minimum and maximum; the minimum exceeds the maximum if there is no such line.
     """
     upper, lower = _vertices(above[0] - at, above[1]), _vertices(below[0] - at, below[1])
     slope = _widest(upper, lower)
@@ -417,7 +427,7 @@ def certain(above: Cloud, below: Cloud, at: float) -> tuple[float, float]:
 
 
 def _without_stray(above: Cloud, below: Cloud, slope: float) -> tuple[Cloud, Cloud]:
-    """Return the clouds without the one event that stands out most."""
+    """Return the events without the single one that is the worst outlier."""
     flat = [cloud[1] - sign * slope * cloud[0] for cloud, sign in ((above, 1), (below, -1))]
     low = [np.partition(values, 1)[:2] for values in flat]
     if low[0][1] - low[0][0] > low[1][1] - low[1][0]:
@@ -439,17 +449,17 @@ def _least(cloud: Cloud, slope: float) -> float:
 
 
 def _width(upper: Cloud, lower: Cloud, slope: float) -> float:
-    """Return how wide the corridor is for lines of a slope; concave in the slope."""
+    """Return the width of the corridor for lines of a slope: a concave function of the slope."""
     return _least(upper, slope) + _least(lower, -slope)
 
 
 def _widest(upper: Cloud, lower: Cloud) -> float:
-    """Return the slope of the widest corridor."""
+    """Return the slope at which the corridor is widest."""
     return _highest(lambda slope: _width(upper, lower, slope), -LARGEST_SKEW, LARGEST_SKEW)
 
 
 def _highest(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a concave function is largest, by thirds."""
+    """Return the position of the maximum of a concave function, by ternary search."""
     for _ in range(_HALVINGS):
         one, other = low + (high - low) / 3, high - (high - low) / 3
         if function(one) < function(other):
@@ -460,12 +470,12 @@ def _highest(function: Callable[[float], float], low: float, high: float) -> flo
 
 
 def _largest(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return the largest value of a concave function."""
+    """Return the maximum of a concave function."""
     return max(function(low), function(high), function(_highest(function, low, high)))
 
 
 def _edge(upper: Cloud, lower: Cloud, slope: float, sign: int) -> float:
-    """Return the steepest slope of a line that contradicts no event, upwards or downwards."""
+    """Return the maximum (or minimum) slope of a line that contradicts no event; `sign` selects it."""
     inside, outside = slope, sign * LARGEST_SKEW
     allowed = min(0.0, _width(upper, lower, slope))
     if _width(upper, lower, outside) >= allowed:

@@ -1,8 +1,8 @@
-"""The clapperboard: one tag, stamped by several clocks, each by its own.
+"""Sync probes: packets with a tag that several hosts record, each by its own clock.
 
-Logs that *wrote* a tag did so at one instant. A capture that *heard* the probe with the tag stamped it on its
-way or at its end, so it was later: probes both ways bound the offset from both sides, as in NTP, and the
-middle is off by at most half the two ways together.
+Logs that *wrote* a tag recorded it at the same instant. A capture that *received* the probe recorded it
+later, on its path or at its destination. So probes in both directions bound the offset from both sides, as in
+NTP; the error of the middle is at most half the sum of the two delays.
 """
 
 from __future__ import annotations
@@ -38,15 +38,18 @@ CLAPS = Schema(
         Column("heard", "bool", "stamped when the probe came by, not when it was clapped"),
     ),
 )
-"""A tag of the clapperboard as one clock stamped it."""
+"""The schema of the tags of sync probes as one clock recorded them."""
 
 CLAPPERBOARD = "clapperboard"
 _LARGEST_PAUSE_NS = 120_000_000_000
-"""A probe and one on the way back farther apart than this say little of each other."""
+"""Maximum time between a probe and one in the other direction that bound the same offset, ns."""
 
 
 def relations_of_claps(claps: Table) -> Iterator[Relation]:
-    """Yield the relations by CLAPS of several clocks; clocks of one host are left to its own readings."""
+    """Yield the relations between the clocks of CLAPS tables.
+
+    Clocks of one host are left out, since the host's own readings relate them.
+    """
     clocks = sorted({(h, d) for h, d in zip(claps["host"].tolist(), claps["domain"].tolist(), strict=True)})
     for one, other in combinations([Clock(*names) for names in clocks], 2):
         if one.host == other.host:
@@ -62,17 +65,17 @@ def _of(claps: Table, clock: Clock) -> Table:
 
 
 def relate_claps(near: Table, far: Table) -> list[Estimate]:
-    """Return the relation of two clocks by the tags that both stamped.
+    """Return the relation of two clocks from the tags that both recorded.
 
     Parameters
     ----------
     near, far : Table
-        CLAPS of one clock each.
+        CLAPS of the two clocks.
 
     Raises
     ------
     ClockError
-        If they share no tag, or probes were heard one way only.
+        If they share no tag, or received probes in one direction only.
     """
     _, one, other = np.intersect1d(near["tag"], far["tag"], return_indices=True)
     one, other = one[order := np.argsort(near["time_ns"][one])], other[order]
@@ -86,7 +89,7 @@ def relate_claps(near: Table, far: Table) -> list[Estimate]:
 
 
 def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Estimate]:
-    """Return the estimate from probes that went there and back."""
+    """Return the estimate from probes in both directions."""
     if there.all() or not there.any():
         raise ClockError(
             f"{CLAPPERBOARD}: not determinable, because {len(there)} probes were heard, all of them one way; "
@@ -111,7 +114,7 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
 
 
 def _bounded(estimate: Estimate, stamps: Array, half: Array, points: ClockEvidence) -> Estimate:
-    """Return the estimate with what unequal ways leave open: that does not average out."""
+    """Return the estimate with the uncertainty from unequal delays, which averaging does not reduce."""
     least = float(half[estimate.covers(stamps)].min())
     return replace(
         estimate,
@@ -125,16 +128,16 @@ def _bounded(estimate: Estimate, stamps: Array, half: Array, points: ClockEviden
 
 
 MAGIC = b"MultiTracer clap "
-"""How the payload of a probe begins (multitracer/recorder/supervisor.py)."""
+"""Begin of the payload of a sync probe (multitracer/recorder/supervisor.py)."""
 _PROBE = re.compile(re.escape(MAGIC) + rb"([0-9a-f]{1,32})")
 _LONGEST_BYTES = 200
-"""No probe is longer, its headers included."""
+"""Maximum length of a probe with its headers, bytes."""
 _STAMPING_NS = 100_000
-"""How far a capture's stamp of a packet may be from when it passed."""
+"""Maximum difference between a capture's time of a packet and the time on the link, ns."""
 
 
 def written(readings: Table) -> list[Table]:
-    """Return CLAPS of CLOCK_READINGS, whose tags, "" for none, stand in its provenance."""
+    """Return CLAPS from CLOCK_READINGS, whose provenance has the tags ("" for none)."""
     tags = np.array(readings.provenance.get("tags", []), dtype="U32")
     if not np.any(tags != ""):
         return []
@@ -145,7 +148,7 @@ def written(readings: Table) -> list[Table]:
 
 
 def probes_in(points: Iterable[Point], hosts: dict[str, str], known: Sequence[Table]) -> list[Table]:
-    """Return CLAPS of other hosts' probes that captures hold; files that cannot be read have none."""
+    """Return CLAPS of other hosts' probes in captures; unreadable files give none."""
     own: dict[str, str] = {t: h for table in known for t, h in zip(table["tag"], table["host"], strict=True)}
     tables = []
     for point in points:

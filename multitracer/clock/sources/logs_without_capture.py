@@ -1,8 +1,8 @@
-"""Logs of unknown host, or of a host without a capture: related to captures by events that both recorded.
+"""Relation of logs (of an unknown host, or of a host without a capture) to captures, by common events.
 
-A log of TCP variables shows the bytes acknowledged, a log of a link the packets that it took and gave, a log
-of the radio when nothing could come through. Each has an estimator of its own; of several captures the one
-that says most is taken.
+A log of TCP variables shows the acknowledged bytes, a link log the packets that the link accepted and
+delivered, a radio log the times without transmission. Each kind has its own estimator; of several captures,
+the one with the smallest uncertainty is used.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def relate_link(capture: CaptureTables, events: Table) -> list[Estimate]:
     Parameters
     ----------
     capture : CaptureTables
-        Captured at the side whose log this is; clock `from`.
+        A capture at the side of the log; its clock is `from`.
     events : Table
         `link_events`, their clock is `to`.
 
     Raises
     ------
     ClockError
-        If too few packets are named by both, or only packets of one direction.
+        If too few packets are in both, or only packets of one direction.
     """
     parts = [_shared(capture, events, kind, EventDirection.FORWARD) for kind in _SENT]
     parts += [_shared(capture, events, kind, EventDirection.BACKWARD) for kind in _RECEIVED]
@@ -73,7 +73,7 @@ def relate_link(capture: CaptureTables, events: Table) -> list[Estimate]:
 
 
 def _shared(capture: CaptureTables, events: Table, kind: str, direction: int) -> tuple[Array, Array, Array]:
-    """Return (capture's stamp, log's stamp, direction) of the packets that events of a kind name."""
+    """Return (time in the capture, time in the log, direction) of the packets that events of a kind name."""
     rows = np.flatnonzero((events["event"] == kind) & (events["ip_id"] != NA) & (events["seq"] != NA))
     named = _names(events["ip_id"][rows], events["seq"][rows])
     seen = _names(capture.segments["ip_id"], capture.segments["seq"])
@@ -91,7 +91,7 @@ def _names(ip_id: Array, seq: Array) -> Array:
 
 
 def _once(names: Array) -> Array:
-    """Return the indexes of names that occur once: what repeats could be any of its copies."""
+    """Return the indexes of names that occur once; repeated ones are ambiguous."""
     _, first, count = np.unique(names, return_index=True, return_counts=True)
     indexes: Array = first[count == 1]
     return indexes
@@ -106,11 +106,15 @@ def _once(names: Array) -> Array:
 
 
 ACKNOWLEDGED_BYTES = "TCP state: bytes acknowledged"
-"""A capture stamps an ACK some time after the kernel's network card did, and before TCP applies it."""
+"""Name of the method. The capture records an ACK after the network card received it, and before TCP
+processes it.
+"""
 _TCP_PROBE = 2
 """ReadBy.TCP_PROBE of `multitracer.protocols.sock_diag`."""
 _VOTES, _MOST_READINGS = 3, 400
-"""Readings that have to agree which ACK a count of acknowledged bytes stands for; how many are asked."""
+"""Number of readings that must agree on the ACK of a count of acknowledged bytes, and maximum number of
+readings used.
+"""
 
 
 def relate_state(capture: CaptureTables, state: Table) -> list[Estimate]:
@@ -119,14 +123,14 @@ def relate_state(capture: CaptureTables, state: Table) -> list[Estimate]:
     Parameters
     ----------
     capture : CaptureTables
-        Captured at the host whose variables were read; clock `from`.
+        A capture at the host of the log; its clock is `from`.
     state : Table
         `tcp_state`, its clock is `to`. Rows without `snd_una` are skipped.
 
     Raises
     ------
     ClockError
-        If no connection has readings and ACKs that fit together.
+        If no connection has readings that match its ACKs.
     """
     parts = [_of_connection(capture, state, ends) for ends in _connections(state)]
     single = []
@@ -144,9 +148,10 @@ def relate_state(capture: CaptureTables, state: Table) -> list[Estimate]:
 
 
 def _together(single: list[tuple[Estimate, Columns]]) -> Estimate:
-    """Return the estimate of all connections that agree with the clearest one.
+    """Return the common estimate of all connections that agree with the most certain one.
 
-    A log of the whole machine may tell of the far ends of connections too: their ACKs pass elsewhere.
+    A log of all connections of a machine may include both endpoints of a connection; the ACKs of one of these
+    are not at this capture point.
     """
     estimate, kept = single[0]
     for _, part in single[1:]:
@@ -170,7 +175,7 @@ def _connections(state: Table) -> list[Ends]:
 
 
 def _of_connection(capture: CaptureTables, state: Table, ends: Ends) -> Columns:
-    """Return (capture's stamp, log's stamp, direction) of the events in one connection's readings."""
+    """Return (time in the capture, time in the log, direction) of the events in one connection's readings."""
     time, number = _acks(capture, ends)
     rows, una = _readings(state, ends, number)
     place = np.searchsorted(number, una, side="left").clip(max=max(len(number) - 1, 0))
@@ -190,9 +195,10 @@ def _of_connection(capture: CaptureTables, state: Table, ends: Ends) -> Columns:
 
 
 def _at_next_ack(state: Table, rows: Array, place: Array, acks: int) -> tuple[Array, Array]:
-    """Return the readings, those of tcp_probe with the ACK that they were made at instead of the one before.
+    """Return the readings, with tcp_probe's readings matched with the ACK that triggered them.
 
-    Of readings that show one number, only the last was made at the ACK that acknowledged more.
+    Without this step they are matched with the previous ACK. Of readings with the same number, only the last
+    was triggered by the ACK that acknowledged more.
     """
     probed = state["method"][rows] == _TCP_PROBE
     if not probed.any():
@@ -203,7 +209,7 @@ def _at_next_ack(state: Table, rows: Array, place: Array, acks: int) -> tuple[Ar
 
 
 def _readings(state: Table, ends: Ends, number: Array) -> tuple[Array, Array]:
-    """Return the rows of a connection's readings, and what each had seen acknowledged, as `number`."""
+    """Return the rows of a connection's readings, and the acknowledged number of each, as in `number`."""
     names = ("address_local", "address_remote", "port_local", "port_remote")
     wanted = (np.void(ends[0]), np.void(ends[1]), *ends[2:])
     chosen = np.logical_and.reduce([state[name] == value for name, value in zip(names, wanted, strict=True)])
@@ -218,7 +224,7 @@ def _readings(state: Table, ends: Ends, number: Array) -> tuple[Array, Array]:
 
 
 def _origin(acked: Array, number: Array) -> int:
-    """Return the ACK number at which a count of acknowledged bytes began: the one that fits most readings."""
+    """Return the ACK number at which a count of acknowledged bytes began, by most readings."""
     some = np.unique(acked)[:_MOST_READINGS]
     away = (number[: 8 * _MOST_READINGS, None] - some[None, :]).ravel()
     if not len(away):
@@ -228,7 +234,7 @@ def _origin(acked: Array, number: Array) -> int:
 
 
 def _acks(capture: CaptureTables, ends: Ends) -> tuple[Array, Array]:
-    """Return when each ACK of something new was captured, and its number as int64, ascending."""
+    """Return the capture time of each ACK of new data, and its number as int64, ascending."""
     local, remote, port, far_port = ends
     flows, segments = capture.flows, capture.segments
     a, b, p, q = (flows[name] for name in ("address_a", "address_b", "port_a", "port_b"))
@@ -245,7 +251,7 @@ def _acks(capture: CaptureTables, ends: Ends) -> tuple[Array, Array]:
 
 
 def _unwrapped(number: Array, origin: int) -> Array:
-    """Return 32-bit numbers as int64 relative to an origin within 2^31 of them."""
+    """Return 32-bit numbers as int64 distances from an origin within 2^31."""
     away: Array = (number.astype(np.int64) - origin + (1 << 31)) % (1 << 32) - (1 << 31)
     return away
 
@@ -253,15 +259,15 @@ def _unwrapped(number: Array, origin: int) -> Array:
 def relations_of_logs(
     source: LogSource, captures: Mapping[str, CaptureTables], refused: list[str]
 ) -> Iterator[Relation]:
-    """Yield how the clocks of logs from elsewhere relate to those of the captures.
+    """Yield the relations of the clocks of logs from other hosts to those of the captures.
 
     Parameters
     ----------
     source : LogSource
     captures : mapping of str to Capture
-        By host.
+        The capture of each host.
     refused : list of str
-        Gets a sentence for each log that cannot be related.
+        A sentence is appended for each log that cannot be related.
     """
     for layer, estimator in _ESTIMATORS.items():
         if source.folder is not None and layer != "radio":
@@ -278,7 +284,7 @@ def _best(
     estimator: Callable[[CaptureTables, dict[str, Table]], Found],
     refused: list[str],
 ) -> Iterator[Relation]:
-    """Yield the relation of a log to the capture that leaves the least uncertainty."""
+    """Yield the relation of a log to the capture with the smallest uncertainty."""
     relations, reasons = [], []
     for host, capture in captures.items():
         try:
@@ -304,4 +310,4 @@ def _of_radio(capture: CaptureTables, tables: dict[str, Table]) -> Found:
 
 
 _ESTIMATORS = {"tcp": _of_state, "link": _of_link, "radio": _of_radio}
-"""Layer of a log -> what relates it to a capture."""
+"""For each layer of a log the function that relates it to a capture."""

@@ -1,8 +1,8 @@
-"""A clock that is only received: its stamps arrive after a delay that nothing measures.
+"""A clock whose times are only received, after an unknown delay.
 
-The rate is known well, from the line that all stamps stay below and the level on which most of the promptest
-lie. The offset is known up to the least delay, which has to be assumed: its half is added, and is its
-error.
+The skew is known well: from the line below all received times, and from the level at which most of the
+fastest ones are. The offset is known except for the minimum delay, which must be assumed: half of it is
+added, and is the uncertainty.
 """
 
 from __future__ import annotations
@@ -30,34 +30,36 @@ if TYPE_CHECKING:
 
 LEAST_STAMPS = 20  # with fewer the promptest stamp is chance
 _CAUTION = 2.0
-"""Delays of neighbours are not independent, so errors are larger. Not measured; cf. 1.6 in `skew`."""
+"""Factor on the error, since delays of neighbours are not independent. Not measured; compare 1.6 in
+`captures/skew.py`.
+"""
 _WIDTH_95 = 1.96  # 95 % of a normal distribution
 _STAMPING_NS = 20_000.0
-"""Hosts stamp packets some ten microseconds late; the same in `causal_bounds`."""
+"""Difference between a host's timestamp and the time on the link, ns: some ten microseconds."""
 
 
 def one_way_estimate(
     from_ns: Array, to_ns: Array, *, method: str, delay_ns: float, tick_ns: float
 ) -> Estimate:
-    """Return the relation of a clock to one that receives its stamps.
+    """Return the relation of a clock to the clock that receives its times.
 
     Parameters
     ----------
     from_ns : ndarray of int64, shape (n_stamps,)
-        When each stamp was received, by the clock of the receiver.
+        Arrival of each time, by the clock of the receiver.
     to_ns : ndarray of int64, shape (n_stamps,)
-        The stamps.
+        The received times.
     method : str
-        The name of the estimate's method.
+        Name of the method, for the estimate.
     delay_ns : float
-        The most that the promptest stamp may have been under way.
+        Maximum delay of the fastest one.
     tick_ns : float
-        Resolution of the stamps, which are rounded down.
+        Resolution of the received times, which are rounded down.
 
     Raises
     ------
     ClockError
-        If there are too few stamps, or they span no time.
+        If there are too few times, or they are all equal.
     """
     if len(from_ns) < LEAST_STAMPS or int(np.ptp(from_ns)) <= 0:
         raise ClockError(
@@ -103,21 +105,21 @@ def one_way_estimate(
 
 GPS_TIME = "GPS time of position fixes"
 LONGEST_DELAY_NS = 600 * NS_PER_MS
-"""From the epoch of a fix to its report: of receivers with a report a second."""
+"""Maximum time from the epoch of a fix to its report, ns, for receivers with a report a second."""
 
 
 def relate_gps(position: Table) -> list[Estimate]:
-    """Return the relation of GPS time (as UTC) to the clock that stamped the reports.
+    """Return the relation of GPS time (as UTC) to the clock that recorded the reports.
 
     Parameters
     ----------
     position : Table
-        `position`; rows without a time of the fix, or with it only, are skipped.
+        `position`; rows without the time of the fix, or without any other time, are skipped.
 
     Raises
     ------
     ClockError
-        If there are too few.
+        If there are too few rows.
     """
     read, fix = position["time_ns"], position["fix_time_ns"]
     known = (read != NOT_A_TIME) & (fix != NOT_A_TIME) & (read != fix)
@@ -137,27 +139,27 @@ def relate_gps(position: Table) -> list[Estimate]:
 
 TCP_TIMESTAMPS = "TCP timestamps"
 USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
-"""RFC 7323, 5.4 allows 1 to 1000; most are the HZ of a kernel."""
+"""Typical rates of timestamp clocks, Hz: RFC 7323, 5.4 allows 1 to 1000; most are the HZ of a kernel."""
 _NEAR = 0.02
-"""A host's clock is not farther from its nominal rate; a measured rate farther off is of another kind."""
+"""Maximum relative distance of a measured rate from its nominal one."""
 
 
 def relate_timestamps(capture: CaptureTables, flow: int, *, delay_ns: float = 0.0) -> list[Estimate]:
-    """Return the relation of a sender's timestamp clock to the capture's, in ns since its first value.
+    """Return the relation of a sender's timestamp clock to the capture's, in ns since the first value.
 
     Parameters
     ----------
     capture : CaptureTables
         Its clock is `from`.
     flow : int
-        One direction of a connection, as in its segments: 2 x row in flows + direction.
+        One direction of a connection, as in the column `flow` of its segments: 2 x row in flows + direction.
     delay_ns : float
-        The least time from the sender to the capture point, as far as it is not known; 0 at the sender.
+        The unknown part of the minimum delay from the sender to the capture point; 0 at the sender.
 
     Raises
     ------
     ClockError
-        If there are too few timestamps, or they tick at no usual rate.
+        If there are too few timestamps, or their rate is not a typical one.
     """
     segments = capture.segments
     mine = (segments["flow"] == flow) & (segments["marks"] & CaptureMark.HAS_TIMESTAMPS > 0)
@@ -184,7 +186,7 @@ def relate_timestamps(capture: CaptureTables, flow: int, *, delay_ns: float = 0.
 
 
 def _rate(time_ns: Array, ticks: Array) -> int:
-    """Return the usual rate nearest to the one at which the ticks of the whole connection went by."""
+    """Return the typical rate nearest to the measured tick rate of the complete connection, Hz."""
     span = int(time_ns[-1] - time_ns[0])
     measured = int(ticks[-1] - ticks[0]) * NS_PER_S / span if span > 0 else 0.0
     nearest = min(USUAL_RATES_HZ, key=lambda usual: abs(measured / usual - 1))
@@ -207,18 +209,18 @@ _MODEM = "the modem's clock"
 def free_running_clocks(
     source: LogSource, captures: Mapping[str, CaptureTables], sender: str, refused: list[str]
 ) -> Iterator[Relation]:
-    """Yield the relations of these clocks by the hosts' captures and radio logs, as far as they exist.
+    """Yield the relations of timestamp, GPS and modem clocks, from captures and radio logs of their hosts.
 
     Parameters
     ----------
     source : LogSource
-        Of a session folder; of loose files nobody knows whose host they are.
+        The logs of a session folder; for separate files the host is unknown.
     captures : mapping of str to Capture
-        By host.
+        The capture of each host.
     sender : str
-        The host that sends the larger direction.
+        The host that sends most data.
     refused : list of str
-        Gets a sentence for each clock that is there and cannot be related.
+        A sentence is appended for each clock that exists but cannot be related.
     """
     for host, capture in captures.items():
         flow = _own_flow(capture, is_sender=host == sender)
@@ -241,7 +243,7 @@ def _one(
 
 
 def _own_flow(capture: CaptureTables, *, is_sender: bool) -> int | None:
-    """Return the flow of the largest connection that the host itself sent; None if it has no timestamps."""
+    """Return the flow that the host itself sent in its largest connection; None if it has no timestamps."""
     segments = capture.segments
     if not len(segments):
         return None

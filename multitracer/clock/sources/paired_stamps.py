@@ -1,11 +1,11 @@
-"""Stamps that two clocks gave to the same instants: bracketed readings, clapperboard tags, slots of a link.
+"""Times of the same instants by two clocks: bracketed readings, tags of sync probes, slots of a link.
 
-Such pairs need no model of a path: each says the offset within its own error.
+Such pairs need no model of a path: each gives the offset within its own uncertainty.
 
-- Two clocks of one kernel (`rigid`) run at one rate, since what disciplines one disciplines both; their
-  offset changes by steps only. The intervals that the readings allow have something in common until a step.
-- Two clocks of their own run at rates up to 500 ppm apart (RFC 5905 takes no more); what changes faster is a
-  step. Between steps the pairs are fitted with a straight line, weighted by their errors.
+- Two clocks of one kernel (`rigid`) have the same rate, since adjustments apply to both; their offset changes
+  only by steps. Between two steps, all readings allow a common offset.
+- Two independent clocks differ in rate by up to 500 ppm (the limit of RFC 5905); a faster change is a step.
+  Between steps a straight line is fitted to the pairs, weighted by their uncertainties.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 UNSEEN_SKEW_PPM = 100.0
-"""What a single pair leaves open: the rate of a cheap quartz."""
+"""Uncertainty of the skew from a single pair, ppm: the error of a cheap quartz."""
 _MOST_STEPS = 1_000
-"""A clock that is set more often is none."""
+"""Maximum number of steps; with more, the times are not those of a clock."""
 _SIGMAS = 1.96  # 95 % of a normal distribution
 
 
@@ -44,11 +44,11 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
     Parameters
     ----------
     from_ns, to_ns : ndarray of int64, shape (n_pairs,)
-        Stamps of the same instants, in the order in which they were taken.
+        Times of the same instants, in the order in which they were taken.
     error_ns : ndarray of int64, shape (n_pairs,)
-        By how much each difference may be off, at most.
+        Maximum error of each difference.
     method : str
-        The name of the estimates' method.
+        Name of the method, for the estimates.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
 
 
 def _agreement(low: list[int], high: list[int]) -> list[int]:
-    """Return where the intervals [low, high] no longer overlap with all earlier ones."""
+    """Return the indexes at which the intervals [low, high] stop overlapping with all earlier ones."""
     ends = []
     least, most = low[0], high[0]
     for i, (a, b) in enumerate(zip(low, high, strict=True)):
@@ -97,16 +97,16 @@ def _agreement(low: list[int], high: list[int]) -> list[int]:
 
 
 def fitted(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list[Estimate]:
-    """Return the relation of two clocks that run at rates of their own, for each interval between steps.
+    """Return the relation of two clocks with independent rates, for each interval between steps.
 
     Parameters
     ----------
     from_ns, to_ns : ndarray of int64, shape (n_pairs,)
-        Stamps of the same instants, in any order.
+        Times of the same instants, in any order.
     error_ns : ndarray of int64, shape (n_pairs,)
         Half-width of the 95 % interval of each difference.
     method : str
-        The name of the estimates' method.
+        Name of the method, for the estimates.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def _check_steps(steps: int, method: str) -> None:
 
 
 def _steps(from_ns: Array, to_ns: Array, error_ns: Array) -> Array:
-    """Return the rows before which the offset changes faster than any clock drifts."""
+    """Return the rows before which the offset changes faster than by drift."""
     moved = np.abs(np.diff(to_ns - from_ns))
     drift = MOST_SKEW_PPM * PPM * np.abs(np.diff(from_ns))
     return np.flatnonzero(moved > drift + 2 * (error_ns[1:] + error_ns[:-1]) + NS_PER_MS) + 1
@@ -173,7 +173,7 @@ def _line(from_ns: Array, to_ns: Array, error_ns: Array, method: str) -> Estimat
 
 
 def _excess(squares: Array) -> float:
-    """Return by how much the residuals exceed what the stated errors explain, at least 1."""
+    """Return the ratio of the residuals to the stated errors, at least 1."""
     freedom = len(squares) - 2
     return max(1.0, float(np.sqrt(squares.sum() / freedom))) if freedom > 0 else 1.0
 
@@ -192,16 +192,16 @@ def _evidence(from_ns: Array, to_ns: Array) -> ClockEvidence:
 
 UTC = Clock("", "utc")
 ONE_KERNEL = "one kernel"
-"""Method of a relation of two hosts that share their clocks."""
+"""Method of the relation of two hosts that share their clocks."""
 _METHOD = "bracketed readings"
 _DISCIPLINED = "the kernel's own bound (NTP)"
 _MOST_HOSTS = 64  # a session has two or three; bounds the time on a log that invents them
 _LONGEST_BRACKET_NS = 1_000_000_000
-"""A reading that took longer says nothing; the machine slept or was stopped in between."""
+"""Maximum duration of a reading, ns: in a longer one the machine slept or was suspended."""
 
 
 def relations_of_readings(readings: Table) -> Iterator[Relation]:
-    """Yield the relations by the clock readings of all hosts, CLOCK_READINGS in the order of their log."""
+    """Yield the relations from the clock readings of all hosts, CLOCK_READINGS in the order of their log."""
     hosts = list(dict.fromkeys(readings["host"].tolist()))[:_MOST_HOSTS]
     tables = {host: _usable(readings.take(readings["host"] == host)) for host in hosts}
     for host, table in tables.items():
@@ -212,7 +212,7 @@ def relations_of_readings(readings: Table) -> Iterator[Relation]:
 
 
 def _usable(table: Table) -> Table:
-    """Return the readings with a whole and short bracket."""
+    """Return the readings with a complete and short bracket."""
     before, after = table["monotonic_before_ns"], table["monotonic_after_ns"]
     known = (before != NOT_A_TIME) & (after != NOT_A_TIME) & (table["time_ns"] != NOT_A_TIME)
     brief = np.zeros(len(table), dtype=bool)
@@ -233,7 +233,7 @@ def _of_host(host: str, table: Table) -> Iterator[Relation]:
 
 
 def _disciplined(host: str, table: Table) -> Iterator[Relation]:
-    """Yield the relation to UTC that a synchronized kernel vouches for."""
+    """Yield the relation to UTC from the reported error of a synchronized kernel."""
     bound = table["max_error_ns"]
     rows = np.flatnonzero((table["synchronized"] == 1) & (bound != NOT_A_TIME) & (bound >= 0))
     if not len(rows):
@@ -247,7 +247,10 @@ def _disciplined(host: str, table: Table) -> Iterator[Relation]:
 
 
 def _no_better_than(estimate: Estimate, stamps: Array, bound_ns: Array) -> Estimate:
-    """Return the estimate with the best single bound: errors of one server do not average out."""
+    """Return the estimate with at least the uncertainty of the best single reading.
+
+    The errors of readings from one server do not average out.
+    """
     here = np.asarray(estimate.covers(stamps))
     best = int(bound_ns[here].min()) if here.any() else int(bound_ns.min())
     return Estimate.around(
@@ -266,7 +269,7 @@ def _no_better_than(estimate: Estimate, stamps: Array, bound_ns: Array) -> Estim
 
 
 def _same_kernels(tables: dict[str, Table]) -> Iterator[Relation]:
-    """Yield that two hosts are one machine, where their readings are the same ones."""
+    """Yield that two hosts are the same machine, if their readings are identical."""
     for one, other in pairwise(tables):
         mine, theirs = (_names(tables[host]) for host in (one, other))
         shared = len(np.intersect1d(mine, theirs))
@@ -275,13 +278,13 @@ def _same_kernels(tables: dict[str, Table]) -> Iterator[Relation]:
 
 
 def _names(table: Table) -> Array:
-    """Return what identifies a reading: no two are taken at the same nanosecond of three clocks."""
+    """Return an identity of each reading: two readings never have the same nanosecond in three clocks."""
     columns = ("monotonic_before_ns", "time_ns", "monotonic_after_ns")
     return np.unique(np.stack([table[name] for name in columns], axis=1).view("V24").ravel().view(np.void))
 
 
 def same_kernel(one: str, other: str, evidence: int) -> Iterator[Relation]:
-    """Yield that the clocks of two hosts are the same ones."""
+    """Yield that the clocks of two hosts are identical."""
     always = Estimate(
         first_ns=-(1 << 60),
         last_ns=(1 << 62) - 1,
@@ -306,13 +309,13 @@ def same_kernel(one: str, other: str, evidence: int) -> Iterator[Relation]:
 
 LINK_SLOTS = "slots of the link"
 PHASE_SHARE = 0.05
-"""Both sides are taken to stamp a slot at the same place in it, to this share of its length (assumption)."""
+"""Both sides are assumed to record a slot at the same phase, within this share of its length."""
 _FEWEST = 50  # one second of 20 ms slots
 _WINDOWS = 200  # parts whose medians make the line; each has ten slots or more. Not measured
 _MAD_SIGMA = 1.4826
-"""From the median deviation to the standard deviation of normal noise."""
+"""Factor from the median absolute deviation to the standard deviation of normal noise."""
 _OF_A_MEDIAN = 1.2533
-"""Its standard error over that of a mean."""
+"""Ratio of the standard error of a median to that of a mean."""
 
 
 def relate_slots(near: Table, far: Table) -> list[Estimate]:
@@ -326,7 +329,7 @@ def relate_slots(near: Table, far: Table) -> list[Estimate]:
     Raises
     ------
     ClockError
-        If they number too few slots in common.
+        If they have too few slot numbers in common.
     """
     near_tick, near_ns = _stamped(near)
     far_tick, far_ns = _stamped(far)
@@ -345,14 +348,14 @@ def relate_slots(near: Table, far: Table) -> list[Estimate]:
 
 
 def _stamped(frames: Table) -> tuple[Array, Array]:
-    """Return the slots that a log numbers, ascending, and the first stamp of each."""
+    """Return the slot numbers of a log, ascending, and the first time of each."""
     rows = np.flatnonzero(frames["tick"] != NA)
     tick, first = np.unique(frames["tick"][rows], return_index=True)
     return tick, frames["time_ns"][rows[first]]
 
 
 def _levels(near_ns: Array, far_ns: Array) -> tuple[Array, Array, Array]:
-    """Return the middles of some hundred stretches: both clocks, and how sure the difference is."""
+    """Return the medians of groups of slots by both clocks, and the errors of their differences, ns."""
     parts = np.array_split(np.arange(len(near_ns)), min(_WINDOWS, len(near_ns) // 10))
     start = np.array([int(np.median(near_ns[part])) for part in parts], dtype=np.int64)
     difference = far_ns - near_ns
@@ -369,7 +372,7 @@ def _slot_ns(tick: Array, time_ns: Array) -> float:
 
 
 def _with_phase(estimate: Estimate, phase_ns: float, stamps: Array) -> Estimate:
-    """Return the estimate with the uncertainty of the phase within a slot; its evidence is slots."""
+    """Return the estimate with the uncertainty of the phase in a slot; its evidence is a count of slots."""
     return replace(
         estimate,
         uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, phase_ns)),
@@ -386,7 +389,7 @@ def _with_phase(estimate: Estimate, phase_ns: float, stamps: Array) -> Estimate:
 
 CENTAURUSCOMM = "centauruscomm"
 _FARTHEST_S = 1e9
-"""Clocks farther apart than 32 years are damage."""
+"""Maximum difference of two clocks, s: with more than 32 years, the data are damaged."""
 _LONGEST_NAME = 100  # names are shown and sorted; a log may hold anything
 _NOTE = (
     "both programs count from the time of day at their start; later steps of their hosts' clocks do not show"
@@ -394,13 +397,13 @@ _NOTE = (
 
 
 def relations_of_transactions(source: LogSource, refused: list[str]) -> Iterator[Relation]:
-    """Yield by how much a measurement's server is ahead of its client, by each log of transactions with both.
+    """Yield the offset of a server's clock from its client's, for each log of transactions with both.
 
     Parameters
     ----------
     source : LogSource
     refused : list of str
-        Gets a sentence for each log whose comparisons say nothing.
+        A sentence is appended for each log whose comparisons do not determine the offset.
     """
     for log, tables in source.logs("transactions"):
         table = tables["transactions"]
@@ -424,7 +427,7 @@ def _compared(table: Table) -> Array:
 def _clocks_of_peers(source: LogSource, log: HostLog) -> tuple[Clock, Clock]:
     """Return the clocks of client and server: of hosts in the manifest, the server by its address.
 
-    Over a modelled link there is no address: the manifest says which host was which.
+    With a modelled link there is no address; the manifest then gives the two hosts.
     """
     manifest = source.manifest
     plan = manifest.variables.measurement if manifest else None
@@ -443,18 +446,18 @@ def _clocks_of_peers(source: LogSource, log: HostLog) -> tuple[Clock, Clock]:
 
 
 def relate_transactions(compared: Table) -> list[Estimate]:
-    """Return the server's clock as seen by the client's, for each interval between steps.
+    """Return the relation of the server's clock to the client's, for each interval between steps.
 
     Parameters
     ----------
     compared : Table
-        TRANSACTIONS whose clocks were compared. The comparison is somewhere in the transaction: what the
-        clocks may drift meanwhile is added to its bound.
+        TRANSACTIONS that compared the clocks. The time of the comparison within the transaction is unknown,
+        so the possible drift is added to its bound.
 
     Raises
     ------
     ClockError
-        If the clocks jump at every transaction.
+        If the clocks step at every transaction.
     """
     took = np.where(np.isfinite(compared["rtt_s"]), compared["rtt_s"], compared["timeout_s"]) * NS_PER_S
     start = compared["start_ns"] + np.rint(np.nan_to_num(took) / 2).astype(np.int64)
@@ -468,7 +471,7 @@ def relate_transactions(compared: Table) -> list[Estimate]:
 
 
 def _certain(estimate: Estimate, start: Array, offset: Array, bound: Array) -> Estimate:
-    """Return the estimate with what all its comparisons together leave open, as bounds and as error."""
+    """Return the estimate with the range that all comparisons together allow, as bounds and uncertainty."""
     here = np.asarray(estimate.covers(start))
     time = (start[here] - estimate.first_ns).astype(np.float64)
     away = (offset[here] - estimate.offset_ns).astype(np.float64)

@@ -1,15 +1,16 @@
-"""A radio log and a capture, related by their stalls alone: when the radio is bad, no ACK arrives.
+"""Relation of a radio log to a capture from their stalls: while the radio is bad, no ACK arrives.
 
 Rules of the file
 -----------------
-- A stall of the log is a time in which the radio was bad; a stall of the capture one without an arrival that
-  is long against the usual gaps. Both are drawn as 0 and 1 on one raster and correlated for every shift.
-- A peak proves nothing: any two series have one. It has to be higher than those of the same log with its
-  stalls shuffled (order of gaps and lengths), and no other shift may do nearly as well. Otherwise the answer
-  is that the data cannot say.
-- Shifts are measured at begins and ends of the stalls that meet: their median, with the error of a median.
-  The begin of a gap is the last arrival before the stall, and its end the first one after it: the middle of
-  both errors is what the shift may be off by, besides half the log's raster.
+- A stall of the log is a time with a bad radio; a stall of the capture is a gap between arrivals that is long
+  compared with typical gaps. Both are represented as 0 and 1 in cells of equal length, and correlated for
+  every shift.
+- A peak alone is no proof, since any two series have one. It must be higher than the peaks of the same log
+  with its stalls shuffled (order of gaps and durations), and no other shift may be almost as good. Otherwise
+  the relation is not determinable.
+- The shift is the median of the differences between begins and ends of stalls that coincide, with the error
+  of a median. A gap in the capture begins with the last arrival before the stall and ends with the first
+  arrival after it. So the error of the shift is the mean of both errors plus half the interval of the log.
 """
 
 from __future__ import annotations
@@ -30,21 +31,25 @@ if TYPE_CHECKING:
 
 STALLS = "radio stalls and ACK gaps"
 LARGEST_SHIFT_NS = 60 * NS_PER_S
-"""Clocks of phones are right to a minute, and chance grows with the shifts that are tried."""
+"""Maximum shift, ns: clocks of phones are right to a minute, and the probability of a chance match grows
+with the range.
+"""
 _RASTER_NS = 20 * NS_PER_MS  # a block of GSM data, finer than any radio log
 _MOST_CELLS = 1 << 20  # bounds memory and time: 5.8 h at 20 ms, then the raster grows
 _FEWEST_STALLS = 5  # fewer than five meet by chance at some shift
 _SHUFFLES = 100  # a peak above the best of 100 shuffled logs is chance in about 1 of 101 recordings
 _BESIDE_NS = NS_PER_S
-"""Shifts nearer than this to the peak are the same answer."""
+"""Shifts nearer than this to the peak (ns) count as the same shift."""
 _LEAST_RATIO, _LEAST_EXCESS, _LEAST_SHARE = 1.5, 1.1, 0.4
-"""Over the next best shift, over chance, and of the stalls that have to meet."""
+"""Minimum ratio of the peak to the next best shift, to the best one by chance, and minimum share of stalls
+that must coincide.
+"""
 _WIDTH_95 = 1.96  # 95 % of a normal distribution
 _MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _DRIFT_PPM = 100.0
-"""What the rates of two quartzes may differ by: stalls do not tell."""
+"""Maximum difference of the rates of two quartzes, ppm: stalls do not determine it."""
 _LONG, _USUAL_GAP, _SHORTEST_STALL_NS = 5, 0.9, 100 * NS_PER_MS
-"""A stall is so many times this quantile of the gaps, and 100 ms at least. Not measured."""
+"""A stall is this many times this quantile of the gaps, and at least 100 ms. Not measured."""
 _PEAK_WIDTHS = 1.5  # stalls of both logs together: so far from the peak they no longer overlap. Not measured
 _MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a mean
 
@@ -55,7 +60,7 @@ def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> A
     Parameters
     ----------
     arrival_ns : ndarray of int64, shape (n_arrivals,)
-        When ACKs (or any packets from the far side) were captured.
+        Capture times of ACKs (or any packets from the far side).
     least_ns : float, optional
         Shortest stall; by default five times the 90th percentile of the gaps, and at least 100 ms.
 
@@ -80,13 +85,13 @@ def _shortest(gap: Array) -> float:
 
 
 def stalls_of_readings(time_ns: Array, bad: Array) -> Array:
-    """Return the times in which a log's readings were bad.
+    """Return the intervals in which a log's readings were bad.
 
     Parameters
     ----------
     time_ns : ndarray of int64, shape (n_readings,)
     bad : ndarray of bool, shape (n_readings,)
-        Whether nothing could come through: BLER near 100 %, RSSI at its zero level, no registration, ...
+        Whether no data could be received: BLER near 100 %, RSSI at its zero level, no registration, ...
 
     Returns
     -------
@@ -95,7 +100,7 @@ def stalls_of_readings(time_ns: Array, bad: Array) -> Array:
 
     Notes
     -----
-    The radio turned bad between the last good reading and the first bad one: the middle of these is taken.
+    The radio became bad between the last good reading and the first bad one; the middle is used.
     """
     order = np.argsort(time_ns, kind="stable")
     time, state = time_ns[order], bad[order].astype(np.int8)
@@ -111,7 +116,7 @@ def stalls_of_readings(time_ns: Array, bad: Array) -> Array:
 def relate_stalls(
     capture: Array, log: Array, *, round_trip_ns: float = 0.0, largest_shift_ns: int = LARGEST_SHIFT_NS
 ) -> list[Estimate]:
-    """Return the relation of a radio log's clock to a capture's, by stalls alone.
+    """Return the relation of a radio log's clock to a capture's, from stalls alone.
 
     Parameters
     ----------
@@ -120,15 +125,17 @@ def relate_stalls(
     log : ndarray of int64, shape (n_stalls, 2)
         Stalls of the radio log, its clock is `to`.
     round_trip_ns : float
-        Least round-trip time: the first ACK after a stall comes up to that much after the radio is back, and
-        the last one before it up to that much after it went. Half of it is taken off, and stated as error.
+        Minimum RTT. The first ACK after a stall comes up to one RTT after the radio is back, and the last one
+        before it up to one RTT after the radio is gone. Half the RTT is subtracted, and added to the
+        uncertainty.
     largest_shift_ns : int
-        How far apart the clocks may be.
+        Maximum offset of the clocks.
 
     Raises
     ------
     ClockError
-        If the stalls cannot say: too few, no shift better than chance, or several as good.
+        If the stalls do not determine a shift: too few stalls, no shift better than chance, or several
+        equally good ones.
     """
     if min(len(capture), len(log)) < _FEWEST_STALLS:
         raise ClockError(
@@ -156,7 +163,7 @@ def relate_stalls(
 
 
 def _raster(stalls: Array, step: float, cells: int) -> Array:
-    """Return which cells of a raster lie within stalls, as 0 and 1."""
+    """Return which cells of equal length are in stalls, as 0 and 1."""
     edges = np.zeros(cells + 1)
     begin, end = (np.rint(stalls[:, k] / step).astype(np.int64).clip(0, cells) for k in (0, 1))
     np.add.at(edges, begin, 1)
@@ -166,9 +173,9 @@ def _raster(stalls: Array, step: float, cells: int) -> Array:
 
 
 def _correlation(ours: Array, theirs: Array, largest: float) -> tuple[Array, Array]:
-    """Return shifts and the correlation of the stalls at each, about 1 where all coincide.
+    """Return the shifts and the correlation of the stalls at each; it is about 1 if all coincide.
 
-    Whatever part of the capture the log did not cover counts neither for nor against a shift.
+    Parts of the capture that the log does not cover have no influence.
     """
     span = max(ours.max(), theirs.max()) + 2 * largest
     step = max(_RASTER_NS, span / _MOST_CELLS)
@@ -189,7 +196,10 @@ def _height(ours: Array, theirs: Array, largest: float) -> float:
 
 
 def _peak(ours: Array, theirs: Array, largest: float) -> tuple[float, float]:
-    """Return the best shift, and how many times better it is than any that is not next to it."""
+    """Return the best shift, and the ratio of its correlation to that of the next best one.
+
+    Shifts next to the best one are not considered as next best.
+    """
     shifts, height = _correlation(ours, theirs, largest)
     best = int(np.argmax(height))
     longest = float(np.median(ours[:, 1] - ours[:, 0]) + np.median(theirs[:, 1] - theirs[:, 0]))
@@ -199,7 +209,7 @@ def _peak(ours: Array, theirs: Array, largest: float) -> tuple[float, float]:
 
 
 def _by_chance(ours: Array, theirs: Array, largest: float) -> float:
-    """Return the highest peak of logs that have the same stalls and the same times between them, shuffled."""
+    """Return the highest peak of logs with the same stalls and gaps in random order."""
     luck = np.random.default_rng(len(ours) * 1_000_003 + len(theirs))
     long, between = theirs[:, 1] - theirs[:, 0], np.diff(theirs[:, 0])
     best = 0.0
@@ -211,7 +221,7 @@ def _by_chance(ours: Array, theirs: Array, largest: float) -> float:
 
 
 def _meeting(ours: Array, theirs: Array, shift: float) -> tuple[Array, Array]:
-    """Return which stalls of both logs coincide at a shift, and how far begins and ends are apart."""
+    """Return which stalls of both logs coincide at a shift, and the differences of their begins and ends."""
     moved = ours + shift
     nearest = np.abs(moved.mean(axis=1)[:, None] - theirs.mean(axis=1)[None, :]).argmin(axis=1)
     apart = theirs[nearest] - moved
@@ -257,27 +267,27 @@ def _estimate(capture: Array, best: tuple[float, float, float], meeting: tuple[A
 
 _BLER_PCT = 80.0  # with four of five blocks wrong hardly a packet gets through. Not measured
 _ZERO_LEVEL_DBM = -113.0
-"""The lowest value of RXLEV and of +CSQ: that or less (TS 27.007, 8.5)."""
+"""The lowest value of RXLEV and of +CSQ, dBm: it means this level or less (TS 27.007, 8.5)."""
 _NOT_REGISTERED = (0, 2, 3, 4)
-"""<stat> of TS 27.007, 7.2, of a modem that no network serves."""
+"""Values of <stat> of TS 27.007, 7.2, of a modem without service."""
 _QUICK = 0.1
-"""Quantile of the answers: the least may be a mistaken pair, the median stands in the queue."""
+"""Quantile of the RTTs that is used: the minimum may be a wrong match, the median includes queueing."""
 
 
 def relate_radio(capture: CaptureTables, radio: Table) -> list[Estimate]:
-    """Return the relation of a radio log's clock to a capture's at the data sender, by stalls alone.
+    """Return the relation of a radio log's clock to a capture's at the data sender, from stalls alone.
 
     Parameters
     ----------
     capture : CaptureTables
-        Its clock is `from`; of its flows the one with most payload counts.
+        Its clock is `from`; its flow with most payload is used.
     radio : Table
         `radio`, its clock is `to`.
 
     Raises
     ------
     ClockError
-        If the stalls cannot say.
+        If the stalls do not determine the relation.
     """
     arrivals, round_trip_ns = acks_of_largest_flow(capture)
     serving = radio["role"] != "neighbour"
@@ -286,7 +296,7 @@ def relate_radio(capture: CaptureTables, radio: Table) -> list[Estimate]:
 
 
 def is_bad(radio: Table) -> Array:
-    """Return which readings say that nothing can come through: all blocks wrong, no signal, or no network.
+    """Return which readings show that no data can be received: all blocks wrong, no signal, or no network.
 
     Returns
     -------
@@ -300,7 +310,7 @@ def is_bad(radio: Table) -> Array:
 
 
 def acks_of_largest_flow(capture: CaptureTables) -> tuple[Array, float]:
-    """Return when the ACKs for the flow with most payload were captured, and its least round-trip time in ns.
+    """Return the capture times of the ACKs for the flow with most payload, and its minimum RTT in ns.
 
     Returns
     -------
