@@ -476,7 +476,7 @@ class Settings:
         low, high = self.lags_s
         if not (math.isfinite(low) and math.isfinite(high)) or low > high or max(-low, high) > LONGEST_S:
             raise InputError(
-                f"lags {low:g} to {high:g} s: give the first and the last, within a day, such as -10 and 10"
+                f"lags {low:g} to {high:g} s: must ascend within a day; give for example -10 and 10"
             )
         if self.step_s is not None and not LEAST_STEP_S <= self.step_s <= LONGEST_S:
             raise InputError(f"bins of {self.step_s:g} s: give a width from {LEAST_STEP_S:g} s to a day")

@@ -140,11 +140,11 @@ def _checked(values: object, *, dimensions: int) -> Array:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("fairness: the rates are no numbers; give one number for each flow") from None
+        raise InputError("fairness: the rates must be numbers; give one number for each flow") from None
     if array.ndim != dimensions:
         raise InputError(f"fairness: rates of {array.ndim} dimensions; {dimensions} are needed")
     if bool((array < 0).any()) or bool(np.isinf(array).any()):
-        raise InputError("fairness: a rate is negative or endless; give what each flow carried")
+        raise InputError("fairness: a rate must be finite and not negative; give what each flow carried")
     return array
 
 

@@ -159,7 +159,7 @@ def _failed_slots(table: Table) -> list[int]:
     slots = np.unique(table["tick"][lost])
     if len(slots) and slots[0] < 0:
         raise InputError(
-            f"{table.provenance.get('path')}: frames without slot numbers; they cannot be placed"
+            f"{table.provenance.get('path')}: frames have no slot numbers; record a log with slot numbers"
         )
     return [int(slot) for slot in slots]
 
@@ -168,7 +168,8 @@ def _slot_ns(frames: Mapping[str, Table]) -> int:
     stated = sorted({str(table.provenance.get("header", {}).get("slot_ns")) for table in frames.values()})
     if len(stated) > 1 or not stated[0].isdigit():
         raise InputError(
-            f"error trace: the logs have slots of {' and '.join(stated)} ns; one number is needed"
+            f"error trace: the logs have slots of {' and '.join(stated)} ns; "
+            "both logs must have the same slot time"
         )
     return int(stated[0])
 
@@ -241,7 +242,9 @@ def parse_map(text: str, *, path: str) -> SinrMap:
         ) from error
     rates = [bits * stated_map.bandwidth_hz for _, bits in stated_map.classes]
     if not rates or min(rates) < 0 or not 0 < max(rates) <= _MOST_BITS_PER_S:
-        raise FormatError(path, f"the map's rates are not above 0 and at most {_MOST_BITS_PER_S:.0e} bit/s")
+        raise FormatError(
+            path, f"the map's highest rate must be above 0 and at most {_MOST_BITS_PER_S:.0e} bit/s"
+        )
     return stated_map
 
 
@@ -301,7 +304,7 @@ def capacity_by_map(radio: Table, by: SinrMap, *, busy_percent: float = 0.0) -> 
     of_cell = (radio["role"] == "serving") & (np.isfinite(sinr) | is_out)
     order = np.flatnonzero(of_cell)[np.argsort(radio["time_ns"][of_cell], kind="stable")]
     if not np.isfinite(sinr[order]).any():
-        raise InputError("capacity by map: no reading of the serving cell tells an SINR; name another drive")
+        raise InputError("capacity by map: no reading of the serving cell has an SINR; choose another drive")
     time_ns, loads = radio["time_ns"][order], radio["cell_busy_pct"]
     known = np.flatnonzero(np.isfinite(loads))
     rates = np.array(
@@ -333,5 +336,5 @@ def _trace(begin_ns: Times, held_ns: Times, rates: Numbers) -> CapacityTrace:
     share = (full - bits[at - 1]) / (bits[at] - bits[at - 1])
     stamps_ms = (ends[at - 1] + share * (ends[at] - ends[at - 1])) // NS_PER_MS
     if not len(stamps_ms) or stamps_ms[-1] < 1:
-        raise InputError("capacity by map: by this map nothing passes; choose another map")
+        raise InputError("capacity by map: with this map the capacity is 0; choose another map")
     return CapacityTrace(stamps_ms.astype(np.int64))

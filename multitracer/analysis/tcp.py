@@ -227,7 +227,7 @@ class Analysis:
     def _index(self, connection: int) -> int:
         if not 1 <= connection <= len(self.connections):
             raise InputError(
-                f"connection {connection}: there is none; this capture holds {len(self.connections)}"
+                f"connection {connection}: does not exist; this capture has {len(self.connections)}"
             )
         return connection - 1
 

@@ -202,16 +202,16 @@ def test_the_table_has_a_row_for_each_lag_and_one_hypothesis_for_each_pair() -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimator": "kde"}, "estimator: 'kde' is not known; choose of equal-count, "),
+        ({"estimator": "kde"}, "estimator: 'kde' is not known; choose one of equal-count, "),
         ({"normaliser": "median"}, "normaliser: 'median' is not known"),
         ({"baseline": "none"}, "baseline: 'none' is not known"),
-        ({"lags": np.array([0.5])}, "lags: no list of whole steps"),
-        ({"lags": np.array([], int)}, "lags: no list of whole steps"),
-        ({"seed": -1}, "seed: -1 is below 0"),
-        ({"permutations": 0}, "permutations: 0 is not 1 to "),
-        ({"permutations": 10**9}, "permutations: 1000000000 is not 1 to "),
-        ({"session": np.tile([1, 2], 150)}, "session: its points are apart"),
-        ({"given": np.zeros(3)}, r"given: shape \(3,\) is not that of x, \(300,\)"),
+        ({"lags": np.array([0.5])}, "lags: must be a list of whole numbers"),
+        ({"lags": np.array([], int)}, "lags: must be a list of whole numbers"),
+        ({"seed": -1}, "seed: must be a whole number from 0 on, not -1"),
+        ({"permutations": 0}, "permutations: must be 1 to .*, not 0"),
+        ({"permutations": 10**9}, "permutations: must be 1 to .*, not 1000000000"),
+        ({"session": np.tile([1, 2], 150)}, "session: its points must be contiguous"),
+        ({"given": np.zeros(3)}, r"given: must have the shape of x, \(300,\), not \(3,\)"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(options: dict[str, object], message: str) -> None:
@@ -236,5 +236,5 @@ def test_large_numbers_and_nothing_but_gaps_do_no_harm() -> None:
         _dependence(np.full(40, np.nan), np.full(40, np.nan)).reason
         == "the two series have no point in common"
     )
-    with pytest.raises(InputError, match="pass at least one point"):
+    with pytest.raises(InputError, match="at least one point"):
         _dependence(np.zeros(0), np.zeros(0))

@@ -65,7 +65,7 @@ def test_a_reading_holds_for_five_seconds_at_most_and_others_take_their_part() -
 def test_nothing_to_map_is_refused() -> None:
     with pytest.raises(InputError, match="no reading of the serving cell"):
         capacity_by_map(radio((0, None, ""), (1, None, "SEARCH")), MAP)
-    with pytest.raises(InputError, match="nothing passes"):
+    with pytest.raises(InputError, match="the capacity is 0"):
         capacity_by_map(radio((0, -20, ""), (9, -20, "")), MAP)
 
 

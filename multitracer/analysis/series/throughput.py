@@ -206,7 +206,9 @@ def trendline(
         chosen &= time_ns <= end_ns
     times, values = time_ns[chosen], np.asarray(value)[chosen].astype(np.float64)
     if not len(times) or times.min() == times.max():
-        raise InputError(f"trendline: {len(times)} points at one time give no line; choose a longer interval")
+        raise InputError(
+            f"trendline: {len(times)} points at one time do not determine a line; choose a longer interval"
+        )
     first = int(times.min())
     seconds = (times - first) / NS_PER_S
     slope, at_begin, r_squared = _least_squares(seconds, values)

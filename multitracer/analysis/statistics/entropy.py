@@ -135,15 +135,17 @@ class Choices:
             ("baseline", self.baseline, BASELINES),
         ):
             if value not in known:
-                raise InputError(f"{name}: {str(value)[:40]!r} is not known; choose of {', '.join(known)}")
+                raise InputError(
+                    f"{name}: {str(value)[:40]!r} is not known; choose one of {', '.join(known)}"
+                )
         if lags.ndim != 1 or not len(lags) or lags.dtype.kind not in "iu":
-            raise InputError("lags: no list of whole steps; name at least one")
+            raise InputError("lags: must be a list of whole numbers of steps; give at least one")
         if not 0 < step_s < float("inf"):
-            raise InputError(f"step: {step_s} is no width of a grid; name seconds above 0")
+            raise InputError(f"step: must be the width of the grid in seconds, above 0; not {step_s}")
         if self.seed < 0:
-            raise InputError(f"seed: {self.seed} is below 0; name a whole number from 0 on")
+            raise InputError(f"seed: must be a whole number from 0 on, not {self.seed}")
         most = _MOST_CELLS // len(lags)
         if not 1 <= self.permutations <= most:
             raise InputError(
-                f"permutations: {self.permutations} is not 1 to {most}, the most with {len(lags)} lags"
+                f"permutations: must be 1 to {most} with {len(lags)} lags, not {self.permutations}"
             )

@@ -90,12 +90,16 @@ class SampleGrid:
         shape = np.shape(x)
         for name, values in (("y", y), ("given", given), ("session", session)):
             if values is not None and np.shape(values) != shape:
-                raise InputError(f"{name}: shape {np.shape(values)} is not that of x, {shape}; use one grid")
+                raise InputError(
+                    f"{name}: must have the shape of x, {shape}, not {np.shape(values)}; use one grid"
+                )
         if len(shape) != 1 or not shape[0]:
-            raise InputError(f"x: shape {shape} is not that of a series; pass at least one point")
+            raise InputError(f"x: must have one dimension and at least one point, not shape {shape}")
         members = np.zeros(shape, np.int64) if session is None else np.asarray(session)
         if np.count_nonzero(np.diff(members)) + 1 != len(np.unique(members)):
-            raise InputError("session: its points are apart; sort the points by session, then by time")
+            raise InputError(
+                "session: its points must be contiguous; sort the points by session, then by time"
+            )
         return cls(_scaled(x), _scaled(y), None if given is None else _scaled(given), members)
 
     def differenced(self) -> SampleGrid:

@@ -133,7 +133,7 @@ def both_ways(a: CaptureTables, b: CaptureTables, *, whole: bool = False) -> Way
     if min(len(out), len(back)) < LEAST_PACKETS:
         raise ClockError(
             "two captures: not determinable, because they share packets of one direction only, whose delay "
-            "cannot be told from the clocks' difference; what would help: captures of both directions"
+            "cannot be separated from the clock offset; what would help: captures of both directions"
         )
     return Ways(out, back, first_ns, base_ns)
 

@@ -138,7 +138,7 @@ class Estimate:
             )
         if self.skew_ppm * PPM <= -1:
             raise ClockError(
-                f"{self.method}: not determinable, because one clock would stand or run backwards"
+                f"{self.method}: not determinable, because one clock would stop or run backwards"
             )
 
     @classmethod

@@ -360,8 +360,8 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
     ahead, behind = direction == EventDirection.FORWARD.value, direction == EventDirection.BACKWARD.value
     if min(int(ahead.sum()), int(behind.sum())) < _FEWEST:
         raise ClockError(
-            f"{method}: not determinable, because the events of {len(from_ns)} that both logs tell of bound "
-            "the offset on one side only; what would help: logs of the same connection over its whole time"
+            f"{method}: not determinable, because the {len(from_ns)} events that both logs contain bound "
+            "the offset on one side only; what would help: logs of the same connection from begin to end"
         )
     first, base = int(from_ns.min()), int(to_ns[0] - from_ns[0])
     x, y = (from_ns - first).astype(np.float64), (to_ns - from_ns - base).astype(np.float64)
@@ -376,9 +376,8 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
     if width < -slack_ns:
         raise ClockError(
             f"{method}: not determinable, because the logs contradict each other by {-width / 1e6:.1f} ms "
-            "under any offset: a clock jumped, or they are not of the same connection; what would help: a "
-            "part "
-            "without the jump"
+            "at any offset: a clock stepped, or they are from different connections; what would help: a "
+            "part without the step"
         )
     least, most = (_edge(upper, lower, slope, sign) for sign in (-1, 1))
     top, bottom = _least(upper, slope), -_least(lower, -slope)

@@ -66,7 +66,7 @@ def relate_link(capture: CaptureTables, events: Table) -> list[Estimate]:
     start, end, direction = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(start) < _LEAST:
         raise ClockError(
-            f"{LINK_PACKETS}: not determinable, because capture and log name {len(start)} packets in common; "
+            f"{LINK_PACKETS}: not determinable, because capture and log have {len(start)} packets in common; "
             "what would help: a capture at the interface above the link, of the same time"
         )
     return [corridor(start, end, direction, method=LINK_PACKETS, slack_ns=_SLACK_NS)]
@@ -139,7 +139,7 @@ def relate_state(capture: CaptureTables, state: Table) -> list[Estimate]:
             single.append((corridor(*part, method=ACKNOWLEDGED_BYTES, slack_ns=_SLACK_NS), part))
     if not single:
         raise ClockError(
-            f"{ACKNOWLEDGED_BYTES}: not determinable, because no reading of the bytes acknowledged meets "
+            f"{ACKNOWLEDGED_BYTES}: not determinable, because no reading of the acknowledged bytes matches "
             "ACKs of its connection in the capture; what would help: readings every 50 ms by "
             "collectors.tcp_info, at the captured host"
         )

@@ -63,7 +63,7 @@ def one_way_estimate(
     """
     if len(from_ns) < LEAST_STAMPS or int(np.ptp(from_ns)) <= 0:
         raise ClockError(
-            f"{method}: not determinable, because {len(from_ns)} stamps are too few; "
+            f"{method}: not determinable, because {len(from_ns)} times are too few; "
             "what would help: a longer log"
         )
     first, base = int(from_ns.min()), int(to_ns[0] - from_ns[0])
@@ -167,7 +167,7 @@ def relate_timestamps(capture: CaptureTables, flow: int, *, delay_ns: float = 0.
     if len(rows) < LEAST_STAMPS:
         raise ClockError(
             f"{TCP_TIMESTAMPS}: not determinable, because {len(rows)} segments with timestamps are too few; "
-            "what would help: a longer connection, or timestamps switched on"
+            "what would help: a longer connection, or the timestamps option enabled"
         )
     time = segments["time_ns"][rows]
     ticks = np.cumsum(
@@ -192,8 +192,8 @@ def _rate(time_ns: Array, ticks: Array) -> int:
     nearest = min(USUAL_RATES_HZ, key=lambda usual: abs(measured / usual - 1))
     if abs(measured / nearest - 1) > _NEAR + 2 / max(1, int(ticks[-1])):
         raise ClockError(
-            f"{TCP_TIMESTAMPS}: not determinable, because they tick at {measured:.4g} Hz, no rate that hosts "
-            "use; what would help: a longer connection"
+            f"{TCP_TIMESTAMPS}: not determinable, because they tick at {measured:.4g} Hz, which is not a "
+            "typical rate; what would help: a longer connection"
         )
     return nearest
 

@@ -140,10 +140,8 @@ def relate_stalls(
     if min(len(capture), len(log)) < _FEWEST_STALLS:
         raise ClockError(
             f"{STALLS}: not determinable, because there are {len(capture)} stalls in the capture and "
-            f"{len(log)} in "
-            f"the log, and fewer than {_FEWEST_STALLS} say nothing; what would help: a longer drive, or a "
-            "log of "
-            "10 readings a second"
+            f"{len(log)} in the log, fewer than {_FEWEST_STALLS}; what would help: a longer drive, or a log "
+            "of 10 readings a second"
         )
     base = min(int(capture[0, 0]), int(log[0, 0]))
     ours, theirs = (capture - base).astype(np.float64), (log - base).astype(np.float64)
@@ -153,10 +151,8 @@ def relate_stalls(
     if peak <= _LEAST_EXCESS * chance or ratio < _LEAST_RATIO:
         raise ClockError(
             f"{STALLS}: not determinable, because the best shift is {ratio:.2f} times as good as the next "
-            "one, and "
-            f"{peak / chance:.2f} times as good as the best of {_SHUFFLES} shuffled logs; what would help: "
-            "more stalls, "
-            "or a log and a capture of the same time"
+            f"one, and {peak / chance:.2f} times as good as the best of {_SHUFFLES} shuffled logs; "
+            "what would help: more stalls, or a log and a capture of the same time"
         )
     meeting = _meeting(ours, theirs, shift)
     return [_estimate(capture, (shift, ratio, round_trip_ns), meeting)]
@@ -232,8 +228,8 @@ def _meeting(ours: Array, theirs: Array, shift: float) -> tuple[Array, Array]:
     if int(meets.sum()) < least:
         raise ClockError(
             f"{STALLS}: not determinable, because only {int(meets.sum())} of {int(within.sum())} stalls "
-            "meet at the "
-            "best shift; what would help: more stalls, or a log and a capture of the same time"
+            "coincide at the best shift; what would help: more stalls, or a log and a capture of the same "
+            "time"
         )
     return meets, apart[meets]
 
@@ -327,9 +323,8 @@ def acks_of_largest_flow(capture: CaptureTables) -> tuple[Array, float]:
     flow, payload = segments["flow"], segments["payload_bytes"]
     if not (payload > 0).any():
         raise ClockError(
-            "radio stalls and ACK gaps: not determinable, because the capture holds no data; what would "
-            "help: "
-            "a transfer that lasts through the stalls"
+            "radio stalls and ACK gaps: not determinable, because the capture contains no data; what would "
+            "help: a transfer that continues through the stalls"
         )
     largest = int(np.argmax(np.bincount(flow, weights=payload)))
     rows = np.flatnonzero((flow == largest ^ 1) & (segments["flags"] & Flag.ACK > 0))
