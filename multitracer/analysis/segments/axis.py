@@ -42,13 +42,13 @@ class Pieces:
     timeline: Timeline
 
     def chosen(self, keep: Array, group: SegmentGroup) -> Pieces:
-        """Return the pieces that the mask selects.
+        """Return the segments that the mask selects.
 
         Parameters
         ----------
         keep : ndarray of bool, shape (n_pieces,)
         group : SegmentGroup
-            The group of the pieces.
+            The group of the segments.
         """
         position = self.position[keep]
         bounds = np.searchsorted(position, group.bounds)
@@ -87,7 +87,7 @@ class SequenceAxis:
     reference: Array
     """For each direction the position of its reference number on the axis."""
     reference_seq: Array
-    """For each direction its 32-bit reference number: the sequence number of its first piece, if there is
+    """For each direction its 32-bit reference number: the sequence number of its first segment, if there is
     one.
     """
     origin: Array
@@ -99,7 +99,7 @@ class SequenceAxis:
 
 
 def lay_out(group: SegmentGroup) -> SequenceAxis:
-    """Return the axis of a group with its pieces and ACKs."""
+    """Return the axis of a group with its data segments and ACKs."""
     position = np.flatnonzero(group.units)
     bounds = np.searchsorted(position, group.bounds)
     start = unwrapped(group.seq[position], bounds)
@@ -154,7 +154,7 @@ def partners(items: Array, bounds: Array) -> tuple[Array, Array]:
 def _anchor(value: Array, group: SegmentGroup, pieces: Pieces, position: Array, bounds: Array) -> Array:
     """Convert ACK numbers, in place, to the axis of the direction they acknowledge; return its reference.
 
-    The first ACK lies within 2 GiB of the piece before it, else of the first piece, else of the first
+    The first ACK lies within 2 GiB of the segment before it, else of the first segment, else of the first
     segment. A direction that was not captured at all has its first ACK as reference.
     """
     reference = np.zeros(group.directions, dtype=np.uint32)

@@ -1,10 +1,10 @@
-"""Which sequence numbers of each piece were seen before: retransmissions, filled holes, remaining holes.
+"""Which sequence numbers of each segment were seen before: retransmissions, filled holes, remaining holes.
 
-A piece that begins at the highest end so far is new. A piece that begins above it opens a hole. A piece that
-begins below it is *late*: its numbers outside the holes were seen before, and its numbers inside a hole are
-new if no earlier late piece had them. The result equals the byte ranges of tcptrace (rexmit.c), for all
-directions at once and without a list of ranges: only late pieces that touch a hole are compared with each
-other.
+In this file a segment is one that occupies sequence numbers. A segment that begins at the highest end so far
+is new. A segment that begins above it opens a hole. A segment that begins below it is *late*: its numbers
+outside the holes were seen before, and its numbers inside a hole are new if no earlier late segment had them.
+The result equals the byte ranges of tcptrace (rexmit.c), for all directions at once and without a list of
+ranges: only late segments that touch a hole are compared with each other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _BELOW = -(1 << 62)
-"""A value below every number on an axis, since late pieces may lie before a direction's first number."""
+"""A value below every number on an axis, since late segments may lie before a direction's first number."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class CoverageHoles:
     start: Array
     end: Array
     after: Array
-    """For each hole the piece that begins at or behind its end and so created it."""
+    """For each hole the segment that begins at or behind its end and so created it."""
 
     def chosen(self, keep: Array) -> CoverageHoles:
         """Return the selected holes.
@@ -48,22 +48,22 @@ class CoverageHoles:
 
 @dataclass(slots=True)
 class Coverage:
-    """The new part of each piece; a piece that is not late is completely new."""
+    """The new part of each segment; a segment that is not late is completely new."""
 
     reach: Array
-    """For each piece the highest end of its direction up to and including it, on the axis."""
+    """For each segment the highest end of its direction up to and including it, on the axis."""
     late: Array
     """Pieces that begin below the highest end before them."""
     new: Array
-    """For each late piece the number of sequence numbers seen for the first time."""
+    """For each late segment the number of sequence numbers seen for the first time."""
     old_payload: Array
-    """For each late piece the payload bytes seen before."""
+    """For each late segment the payload bytes seen before."""
     holes: CoverageHoles
-    """The holes that were never filled, above the first piece of each direction."""
+    """The holes that were never filled, above the first segment of each direction."""
 
 
 def cover(pieces: Pieces, group: SegmentGroup) -> Coverage:
-    """Return which sequence numbers of the pieces were new when they were captured."""
+    """Return which sequence numbers of the segments were new when they were captured."""
     start, end = pieces.start, pieces.end
     reach = np.maximum.accumulate(end)
     moved = np.flatnonzero(start[1:] != reach[:-1]) + 1
@@ -85,18 +85,18 @@ def cover(pieces: Pieces, group: SegmentGroup) -> Coverage:
 
 @dataclass(slots=True)
 class _Fills:
-    """Which piece filled which hole: cell i of the touched holes reaches from edges[i] to edges[i + 1]."""
+    """Which segment filled which hole: cell i of the touched holes reaches from edges[i] to edges[i + 1]."""
 
     edges: Array
     owner: Array
-    """For each cell the late piece that filled it; -1 if the cell is still missing or is not in a hole."""
+    """For each cell the late segment that filled it; -1 if the cell is still missing or is not in a hole."""
     inside: Array
     """For each cell whether it is in a hole."""
     touched: Array
     """The holes that have cells."""
 
     def owner_at(self, unit: Array) -> Array:
-        """Return the late piece that filled each sequence number; -1 if none did."""
+        """Return the late segment that filled each sequence number; -1 if none did."""
         if not len(self.owner):
             return np.full(len(unit), -1)
         cell = np.searchsorted(self.edges, unit, side="right") - 1
@@ -118,7 +118,7 @@ class _Fills:
 
 
 def _fill(bottom: Array, top: Array, holes: CoverageHoles, new: Array) -> _Fills:
-    """Add the length of the holes that each late piece filled to `new`, in place."""
+    """Add the length of the holes that each late segment filled to `new`, in place."""
     first = np.searchsorted(holes.end, bottom, side="right")
     last = np.searchsorted(holes.start, top, side="left")
     fills = np.flatnonzero(first < last)
@@ -151,7 +151,7 @@ def _inside(edges: Array, start: Array, end: Array) -> Array:
 
 
 def _old_syn_and_fin(late: Array, before: Array, pieces: Pieces, group: SegmentGroup, fills: _Fills) -> Array:
-    """Return the number of repeated SYNs and FINs in each late piece."""
+    """Return the number of repeated SYNs and FINs in each late segment."""
     flags = group.flags[pieces.position[late]]
     old = np.zeros(len(late), dtype=np.int64)
     syn, fin = np.flatnonzero(has(flags, Flag.SYN)), np.flatnonzero(has(flags, Flag.FIN))

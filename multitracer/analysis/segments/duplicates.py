@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def captured_twice(pieces: Pieces, coverage: Coverage, group: SegmentGroup, ip_id: Array) -> Array:
-    """Return which late pieces are the same packet as the last one with the same first sequence number.
+    """Return which late segments are the same packet as the last one with the same first sequence number.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def telling(group: SegmentGroup, ip_id: Array, position: Array) -> Array:
 
 
 def _copy_before(pieces: Pieces, coverage: Coverage) -> Array:
-    """Return for each late piece the previous piece with the same start, a late one if there is one."""
+    """Return for each late segment the previous segment with the same start, a late one if there is one."""
     late, start = coverage.late, pieces.start[coverage.late]
     on_time = np.searchsorted(coverage.reach, start, side="right")
     earlier = np.minimum(on_time, len(coverage.reach) - 1)

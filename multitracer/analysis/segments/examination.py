@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ExactAcks:
-    """Pairs of a piece and the ACK (index in `axis.acks`) that ends at its end, sorted by ACK."""
+    """Pairs of a segment and the ACK (index in `axis.acks`) that ends at its end, sorted by ACK."""
 
     piece: Array
     ack: Array
@@ -47,12 +47,13 @@ class ExactAcks:
 def exact_acks(
     axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress, unsuitable: Array
 ) -> ExactAcks:
-    """Return the pairs of piece and ACK that give a round-trip time.
+    """Return the pairs of segment and ACK that give a round-trip time.
 
     Parameters
     ----------
     unsuitable : ndarray of bool, shape (n_late,)
-        Late pieces that give no sample: packets captured twice, and probes, which a receiver need not answer.
+        Late segments that give no sample: packets captured twice, and probes, which a receiver may leave
+        unanswered.
     """
     value = axis.acks.value[axis.acks.advancing]
     on_time, ack = _new_at_the_top(axis, coverage, ack_progress, value)
@@ -96,7 +97,7 @@ def _new_in_holes(
 def _undisturbed(
     piece: Array, last: Array, axis: SequenceAxis, coverage: Coverage, unsuitable: Array
 ) -> Array:
-    """Return the samples without segments between piece and ACK that begin below the piece's end."""
+    """Return the samples without segments between segment and ACK that begin below the segment's end."""
     late = coverage.late[~unsuitable]
     first, behind = (places(late, each, "right") for each in (piece, last))
     kept = np.ones(len(piece), dtype=bool)
@@ -135,7 +136,7 @@ class Examination:
     twice.
     """
     fills_late: Array
-    """Mask of out-of-order pieces: they fill a hole, and all of their data are new."""
+    """Mask of out-of-order segments: they fill a hole, and all of their data are new."""
 
     def exact_pairs(self) -> tuple[Array, Array]:
         """Return the positions of segments, and of the ACKs that end exactly at their ends.

@@ -82,7 +82,7 @@ def window_is_closed(group: SegmentGroup, position: Array) -> Array:
 
 
 def without_refused(pieces: Pieces, probes: Array, group: SegmentGroup) -> Pieces:
-    """Return the pieces without repeated probes, and without probes whose byte was not accepted.
+    """Return the segments without repeated probes, and without probes whose byte was not accepted.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def without_refused(pieces: Pieces, probes: Array, group: SegmentGroup) -> Piece
 
 
 def keep_alives_with_byte(axis: SequenceAxis, coverage: Coverage, group: SegmentGroup) -> Array:
-    """Return which late pieces are keep-alives of 1 byte.
+    """Return which late segments are keep-alives of 1 byte.
 
     Returns
     -------

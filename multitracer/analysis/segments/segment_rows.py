@@ -340,7 +340,7 @@ def outline(capture: CaptureTables, partition: Partition) -> dict[str, Array]:
 
 
 def _starts_on_axis(examination: Examination) -> Array:
-    """Return where each segment begins, relative to the piece at or before it, else to the reference."""
+    """Return where each segment begins, relative to the segment at or before it, else to the reference."""
     group, pieces, axis = examination.group, examination.axis.pieces, examination.axis
     near = carried_on(pieces.start, pieces.position, group.bounds, axis.reference)
     seq = carried_on(group.seq[pieces.position], pieces.position, group.bounds, axis.reference_seq)

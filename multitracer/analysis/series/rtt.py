@@ -143,7 +143,7 @@ def _covers_first(blocks: SackBlocks, first: Array, direction: int) -> Array:
 
 
 def _first_copy(connection: Connections) -> Array:
-    """Return for each piece the first later piece that repeats any of its sequence numbers."""
+    """Return for each segment the first later segment that repeats any of its sequence numbers."""
     examination = connection.examination
     pieces, reach = examination.axis.pieces, examination.coverage.reach
     late = examination.coverage.late[~examination.twice_late]
