@@ -1,11 +1,11 @@
 """Reads a capture of any length in chunks; a capture that is read as a whole is one chunk.
 
-In go the files of one capture point, in any order, or a pipe. Out come `CaptureTables`s, the segments of some
-blocks each (`Chunks`); or one, with all segments and with what only all of them tell (`read_capture`): flows
-of several VLANs are joined there, and a fragment is credited to a segment however late it comes. One file the
-native kernel may read by itself, with the same result (`whole_capture`).
+The input is the files of one capture point, in any order, or a pipe. `Chunks` yields `CaptureTables` with the
+segments of some blocks each. `read_capture` returns one with all segments; only there are flows of several
+VLANs joined, and late fragments credited to their segments. The native kernel may read a single file by
+itself, with the same result (`whole_capture`).
 
-What must hold: a chunk that was taken is forgotten; the facts of the files do not depend on the chunks.
+Rules: a chunk that was returned is released; the facts of the files do not depend on the chunks.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_capture(
     progress : callable, optional
         Called now and then with the number of bytes read from the files (as stored) so far.
     alone : bool
-        Whether no other capture is read at the same time, so that one thread more is of use.
+        Whether no other capture is read at the same time, so that another thread saves time.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def read_capture(
     UnknownFormatError
         If no format claims a file.
     FormatError
-        If nothing in a file can be read.
+        If no packet of a file can be read.
     """
     let_malloc_keep_memory()
     native = kernel()
@@ -92,18 +92,18 @@ def read_capture(
 
 
 def first_packet_ns(path: PathLike) -> int | None:
-    """Return the time of a capture's first packet in ns since 1970; None if it has none, or none with a time.
+    """Return the time of a capture's first packet, ns since 1970; None without a packet or a time.
 
     Raises
     ------
     InputError, UnknownFormatError, FormatError
-        As `read_capture`; what a format of another package reads is refused, as one of several files.
+        As `read_capture`; files in the format of a plug-in are refused.
     """
     return Chunks([path], max_packets=1, may_be_foreign=False).whole().files[0].first_ns
 
 
 class PacketBlock(NamedTuple):
-    """Some packets that follow each other in a file."""
+    """Consecutive packets of a file."""
 
     offset: int
     """Position in the file from which these packets can be read."""
@@ -114,7 +114,7 @@ class PacketBlock(NamedTuple):
 
 
 class Chunks:
-    """The segments of one capture point, some at a time; the facts of its files grow with them.
+    """The segments of one capture point, in chunks; the facts of its files are updated with each chunk.
 
     Parameters and errors are those of `read_capture`, and
 
@@ -158,7 +158,7 @@ class Chunks:
         self._is_whole = False
         self._decoder = Decoder()
         self._given_flows: Table | None = None
-        """The flows that a format of another package found."""
+        """The flows that the format of a plug-in returned."""
 
     def __iter__(self) -> Generator[CaptureTables]:
         """Yield the chunks, at least one; `row` of the side tables counts within a chunk."""
@@ -181,7 +181,7 @@ class Chunks:
         return decoder.finish()
 
     def _each(self, decoder: Decoder) -> Generator[CaptureTables | None]:
-        """Yield when the decoder holds a chunk, or the capture that a format of another package found."""
+        """Yield when the decoder has a complete chunk; a format of a plug-in gives its capture instead."""
         self._decoder = decoder
         let_malloc_keep_memory()
         done = 0
@@ -206,7 +206,7 @@ class Chunks:
                 done += stream.stored_bytes
 
     def _decoded(self, fmt: Format, stream: InputStream, max_packets: int | None) -> Generator[PacketRecords]:
-        """Decode one file, and yield each block then."""
+        """Decode one file; yield each block after it is decoded."""
         assert fmt.blocks is not None
         source = SourceFile(stream.path, fmt.name, compression=stream.compression)
         clock, may_wait = StampFacts(source), max_packets is not None or stream.share_of(0) is None
@@ -230,18 +230,18 @@ class Chunks:
 
     @property
     def files(self) -> list[SourceFile]:
-        """The facts of the files, as far as they are read."""
+        """The facts of the files read so far."""
         return self._decoder.files
 
     def keep_flows(self, kept: Numbers) -> tuple[Table, Numbers, Numbers]:
-        """Forget all flows but these (int64, ascending); return FLOWS, these, and their new numbers."""
+        """Remove all flows except these (int64, ascending); return FLOWS, these, and their new numbers."""
         if self._given_flows is not None:
             return self._given_flows, kept, kept
         flows, number = self._decoder.keep_flows(kept)
         return flows, kept, number
 
     def flows(self) -> tuple[Table, Numbers]:
-        """Return FLOWS in order of first sight when all was read, and the row in it of each flow before."""
+        """Return FLOWS by first packet after all was read, and the row in it of each earlier number."""
         return self._decoder.flows_in_order()
 
     def _note(self, records: PacketRecords) -> None:
@@ -279,7 +279,7 @@ def in_order(paths: Sequence[PathLike]) -> Sequence[PathLike]:
 def whole_capture(native: Kernel, path: str, progress: Progress | None) -> CaptureTables | None:
     """Return the capture of one file, read by the kernel.
 
-    None if it is not a capture, or Python must read it.
+    The result is None if the file is not a capture, or if Python must read it.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def _capture(whole: Whole) -> CaptureTables:
 
 
 def read_flow(native: Kernel, before: CaptureTables, flow: int, *, rows: int) -> CaptureTables | None:
-    """Return the segments of a flow; None if the kernel alone does not find all of them again.
+    """Return the segments of a flow; None if the kernel alone cannot find all of them again.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ def read_flow(native: Kernel, before: CaptureTables, flow: int, *, rows: int) ->
     flow : int
         Its row in the flows.
     rows : int
-        How many segments it has.
+        Number of segments of the flow.
     """
     file, flows = before.files[0], before.flows
     if OVERWRITTEN in (file.variant or ""):
@@ -340,7 +340,7 @@ def read_flow(native: Kernel, before: CaptureTables, flow: int, *, rows: int) ->
 
 
 def is_plain(path: PathLike) -> bool:
-    """Return whether a file is not compressed: to read it twice costs little.
+    """Return whether a file is uncompressed, so that it can be read twice at low cost.
 
     Raises
     ------

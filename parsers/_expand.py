@@ -1,7 +1,7 @@
 """Decompression in bounded memory: gzip, Zstandard, xz and bzip2, any number of members in a row.
 
-Stored bytes are taken in small pieces and no more output is made than was asked for; where the library
-cannot limit its output (Zstandard), a piece is a block, of which the format allows 128 KiB. A window or
+Stored bytes are read in small chunks, and no more output is produced than was requested. If the library
+cannot limit its output (Zstandard), a chunk is one block, which the format limits to 128 KiB. A window or
 dictionary of over 64 MiB is refused. Sources: RFC 1952, RFC 8878, the xz file format 1.2.1, bzip2.
 """
 
@@ -23,19 +23,21 @@ _XZ_MEMORY_BYTES = _WINDOW_BYTES + 16 * 1024 * 1024
 _PIECE_BYTES = 64 * 1024
 _BLOCK_HEADER_BYTES = 3
 _LARGEST_BLOCK_BYTES = 128 * 1024
-"""Unpacked: with less room, the library keeps the rest, and forgets it when what follows is damaged."""
+"""Maximum unpacked size of a block: with a smaller buffer, the library keeps the rest, and loses it if the
+following data are damaged.
+"""
 _REPEATED_BYTE = 1
-"""The type of a block that is one byte, so many times."""
+"""The type of a block that repeats one byte."""
 
 
 Bytes = bytes | memoryview
 
 
 class _Pieces(Protocol):
-    """Where stored bytes come from."""
+    """A source of stored bytes."""
 
     def next_piece(self, size: int, /) -> Bytes:
-        """Return the next stored bytes, `size` at most; what was returned before is done with."""
+        """Return the next stored bytes, at most `size`; the bytes returned before are no longer valid."""
 
 
 class _Decoder(Protocol):

@@ -1,4 +1,4 @@
-"""Reads a file ahead: while one block is decoded, other threads read the next one and find its records.
+"""Reading ahead: while one block is decoded, other threads read the next one and find its records.
 
 Pipes are not read ahead, because their next bytes may not come for a long time.
 """
@@ -21,20 +21,22 @@ if TYPE_CHECKING:
     from parsers._packets.layers import Bytes, PacketRecords
 
 _ALONE = 2
-"""Blocks without a thread: most captures have no more, and start as quickly as without it."""
+"""Number of blocks that are read without a thread: most captures have no more, and start as fast as
+without reading ahead.
+"""
 _ROOM_BYTES = 64 * 1024
 """Space before each window for the rest of the previous one, which is a part of a packet."""
 
 
 def ahead(blocks: Iterable[PacketRecords]) -> Generator[PacketRecords]:
-    """Yield blocks in their order, each while the next one is being found.
+    """Yield blocks in their order; while one is used, a thread finds the next one.
 
-    Close it before the file: only then does the thread read no more.
+    Close the generator before the file: only then has the thread stopped reading.
 
     Raises
     ------
     MultiTracerError
-        As `blocks` does, after all blocks before.
+        The errors of `blocks`, after all earlier blocks.
     """
     remaining = iter(blocks)
     yield from islice(remaining, _ALONE)
@@ -64,7 +66,7 @@ class AheadStream:
 
     Notes
     -----
-    The bytes, and the sizes in which they come, are the same as without it.
+    The bytes and the sizes of the reads are the same as without reading ahead.
     """
 
     def __init__(self, stream: Readable) -> None:
@@ -74,7 +76,7 @@ class AheadStream:
         self._thread: ThreadPoolExecutor | None = None
         self._next: Future[_Piece] | None = None
         self._left = memoryview(b"")
-        """Bytes that the thread has read and no window holds yet."""
+        """Bytes that the thread has read and that are not yet in a window."""
         self._error: Exception | None = None
         """Error of the thread, raised after all bytes before it were taken."""
 
@@ -85,12 +87,12 @@ class AheadStream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait until the thread has read: the file may be closed then."""
+        """Wait for the thread to finish reading; after that the file may be closed."""
         if self._thread is not None:
             self._thread.shutdown()
 
     def readinto(self, buffer: memoryview, /) -> int:
-        """Fill some of `buffer`, from where the thread stopped; return how many bytes, 0 only at the end."""
+        """Fill a part of `buffer` from the thread's position; return the byte count, 0 only at the end."""
         if self._left:
             piece, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
             buffer[: len(piece)] = piece
@@ -112,7 +114,7 @@ class AheadStream:
         self._next = self._thread.submit(self._piece, size)
 
     def take(self, known: Bytes) -> tuple[Bytes, int, int] | None:
-        """Return a window that begins with known bytes, as data, begin and end; None if it is to be read."""
+        """Return a window that begins with known bytes, as data, begin and end; None if it must be read."""
         if self._next is None:
             return None
         (data, end, self._error), self._next = self._next.result(), None

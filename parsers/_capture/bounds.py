@@ -9,8 +9,11 @@ _LARGEST_OF_LINK = dict.fromkeys((189, 220, 231, 249), 128 * 1024 * 1024)
 """USB and D-Bus records may be larger than any packet of a network."""
 YEAR_NS = 365 * 86_400 * 1_000_000_000
 ERA_YEARS = 20
-"""Merged files of other projects span up to 17 years; a clock that was never set is 50 years off, a flipped
-bit in the seconds up to 68. Shorter leaps ahead and back are steps back, which trust heeds."""
+"""Maximum time span of a capture, years.
+
+Merged files of other projects span up to 17 years; a clock that was never set is wrong by 50 years, a flipped
+bit in the seconds by up to 68. Smaller backward steps count in the verdict on the capture.
+"""
 
 
 def largest_packet(link_type: int) -> int:

@@ -1,4 +1,4 @@
-"""Finds the records of a window in many lanes at once.
+"""Search for the records of a window in many lanes at once.
 
 Records form a chain: each states only where the next one begins, and a loop over them in Python costs more
 than all later steps. So the window is divided into lanes, a likely record is searched near the start of each,
@@ -28,23 +28,23 @@ _RECORDS_PER_LANE = 24
 _SMALLEST_LANE_BYTES = 4096
 _FEWEST_LANES = 16
 _LARGEST_SPAN_BYTES = 16_384
-"""How far from the start of a lane a record is looked for, at most."""
+"""Maximum distance from the start of a lane at which a record is searched, bytes."""
 
 
 class RecordLayout(Protocol):
-    """How records are laid out."""
+    """The layout of records: functions to find them."""
 
     def following(self, data: Bytes) -> Following:
-        """Return a function that maps positions of records to those of the next ones.
+        """Return a function that maps positions of records to positions of the next ones.
 
-        Far away if there is none.
+        If there is no next record, the position is far behind the data.
         """
 
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
-        """Return where a record may begin among the places `at` (int64, shape (n,)): bool, shape (n,)."""
+        """Return whether a record may begin at each of `at` (int64, shape (n,)): bool, shape (n,)."""
 
     def likely(self, pieces: NDArray[np.uint8]) -> Mask:
-        """Return where a record may begin in each row of bytes, by a cheap look; shape (lanes, bytes - 8)."""
+        """Return where a record may begin in each row of bytes, by a fast test; shape (lanes, bytes - 8)."""
 
 
 def walk_lanes(
@@ -65,7 +65,7 @@ def walk_lanes(
 
     Notes
     -----
-    It may stop at any true record, even at `begin`: the caller must read the rest.
+    The search may stop at any record, even at `begin`: the caller must read the rest.
     """
     lengths = np.diff([*sample, begin])
     if not len(lengths):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RecordLength(NamedTuple):
-    """Where a record states its length, header included."""
+    """Position and form of the length field of a record; the length includes the header."""
 
     header_bytes: int
     length: struct.Struct

@@ -25,14 +25,15 @@ class StreamWindow:
     def __init__(self, stream: Readable, *, size: int = WINDOW_BYTES) -> None:
         self.data: Bytes = np.empty(size + PAD_BYTES, np.uint8)
         self.view = memoryview(self.data)  # type: ignore[arg-type]
-        """The same bytes; each `refill` makes new ones, so that a block does not change while the next is
-        read."""
+        """The same bytes as `data`. Each `refill` creates a new buffer, so a block does not change while
+        the next one is read.
+        """
         self.begin = 0
         self.end = 0
         self.damage: str | None = None
         """Why the stream ended early, if it did."""
         self.ended = False
-        """Nothing follows what was read."""
+        """Whether the stream has no more bytes."""
         # A buffered reader must not loop: what it had read when it met damage would be lost.
         self._read_once: Callable[[memoryview], int | None] = getattr(stream, "readinto1", stream.readinto)
         self._size = size
@@ -53,11 +54,11 @@ class StreamWindow:
 
     @property
     def is_full(self) -> bool:
-        """Whether reading must wait until `begin` is moved on."""
+        """Whether `begin` must be advanced before more can be read."""
         return len(self) == self._size
 
     def remains(self, what: str) -> str | None:
-        """Return why the stream does not end where a record or block does; None if it does."""
+        """Return why the stream ends inside a record or block; None if it ends between two."""
         if self.damage or not len(self):
             return self.damage
         return cut_off(what, self.offset, len(self))
@@ -92,7 +93,7 @@ class StreamWindow:
             return 0
 
     def skip(self, count: int) -> int:
-        """Move on by `count` bytes, which may be more than the buffer holds; return how many there were."""
+        """Skip `count` bytes, also more than the buffer contains; return the number of skipped bytes."""
         skipped = 0
         while True:
             step = min(count - skipped, len(self))

@@ -1,4 +1,4 @@
-"""Headers that a capture tool makes up: loopback, "cooked" Linux frames, firewall and packet-filter logs.
+"""Headers that a capture tool adds: loopback, "cooked" Linux frames, firewall and packet-filter logs.
 
 Source: the tcpdump.org link-type registry, one entry per function below. Each function is a step
 (`chain.py` states the contract).
@@ -122,7 +122,7 @@ def token_ring(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPacket
 
 
 def classical_ip_over_atm(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off LLC where IP over ATM has it; without LLC, IP begins at once (ATM_CLIP)."""
+    """Take off LLC where IP over ATM has it; without LLC, the packet begins with IP (ATM_CLIP)."""
     packets = packets.keep(ledger.whole(packets, 3, "ATM CLIP header"))
     is_llc = u16(packets.data, packets.at) == 0xAAAA
     return packets, np.where(is_llc, LLC, RAW_IP)

@@ -55,12 +55,12 @@ Key = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Open:
-    """A datagram whose fragments have not all arrived yet."""
+    """A fragmented datagram that is not complete yet."""
 
     first: int | None = None
     """Number of the packet that brought the first fragment."""
     first_end: int = 0
-    """Bytes that the first fragment carries."""
+    """Number of bytes in the first fragment."""
     total: int | None = None
     """Length of the datagram, by its last fragment; None before it arrives."""
     later: Counter[int] = field(default_factory=Counter)
@@ -89,7 +89,7 @@ class Fragments:
         """Fragments without a first fragment (never seen or discarded), by file."""
 
     def add(self, datagrams: Datagrams, records_before: int, file: int) -> None:
-        """Take in fragments of a file, in capture order; `records_before` makes record numbers unique."""
+        """Add fragments of a file, in capture order; `records_before` makes record numbers unique."""
         for key, record, begin, end, more in _rows(datagrams):
             datagram = self._open.setdefault(key, _Open())
             if begin == 0:
@@ -199,9 +199,9 @@ def endpoints_that_sort(flows: Table, side: str) -> NDArray[np.bytes_]:
 _SHARE = 0.9
 """Share of one flow that must recur in the other; the capture may have dropped the rest."""
 _FEWEST = 3
-"""Packets, as of a handshake: fewer prove nothing."""
+"""Minimum number of packets in common: a handshake has three, and fewer prove nothing."""
 _USUAL_NS = 200_000_000
-"""Round trip where no handshake shows it: the minimum RTO of Linux; a retransmission comes later."""
+"""Round trip if no handshake shows it, ns: the minimum RTO of Linux; a retransmission comes later."""
 _KEY = ("ip_id", "seq", "ack", "flags", "payload_bytes")
 
 
@@ -216,7 +216,7 @@ class _Flow(NamedTuple):
 def joined_on_trunk(
     flows: Table, segments: Table, ends: NDArray[np.bytes_]
 ) -> tuple[Table, Numbers, Numbers]:
-    """Return the flows, the directed flow of each segment, and for each flow joined to another its first row.
+    """Return the flows, each segment's directed flow, and the first row of each flow that was joined.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def joined_on_trunk(
     segments : Table
         SEGMENTS of these flows.
     ends : ndarray of bytes, shape (n_flows, 2)
-        What sorts by the endpoints of each flow, a and b.
+        Sort keys of the endpoints a and b of each flow, from `endpoints_that_sort`.
 
     Returns
     -------
@@ -304,7 +304,7 @@ _TCP = IpProtocol.TCP.value
 _MOST_TUNNELS = 4
 _PROBED_RECORDS, _PROBED_SEGMENTS = 4000, 1000
 _MOST_UNCLEAR = 20_000
-"""Packets after which no more TCP is waited for."""
+"""Maximum number of packets that are examined for TCP lengths."""
 _FEWEST_SEGMENTS = 10
 """Minimum segments to recognise that all lengths of a file are overwritten."""
 _NEARLY_ALL = 0.9
@@ -332,7 +332,9 @@ class Decoder:
         self._fragments = Fragments()
         self._records = 0
         self._overwritten: tuple[SourceFile, bool] | None = None
-        """A file, and whether the original lengths in it were overwritten."""
+        """The last examined file, and whether the original lengths in it were overwritten; None at the
+        start.
+        """
 
     def _empty_tables(self) -> None:
         self._segments = GrowingTable(SEGMENTS)
@@ -443,7 +445,7 @@ class Decoder:
             self._segments.append(columns, share=share)
 
     def _credit_fragments(self, table: Table) -> None:
-        """Add what later fragments carry to the payload of their segments."""
+        """Add the payload of later fragments to their segments."""
         if not self._fragments.extra_bytes:
             return
         first_record = np.cumsum([0, *(f.packets for f in self.files)])
@@ -463,7 +465,7 @@ class Decoder:
             ledger.moved("ip fragment", "IP fragment without its first", count)
 
     def _without_trunk(self, flows: Table, segments_table: Table) -> Table:
-        """Join the flows that two VLANs of a trunk show twice, and note it."""
+        """Join the flows that a trunk port shows twice, in two VLANs, and note it."""
         if not len(flows) or (flows["vlan"] == UNTAGGED).all():
             return flows
         ends = np.stack([endpoints_that_sort(flows, side) for side in "ab"], axis=1)
@@ -498,7 +500,7 @@ class Decoder:
         return CaptureTables(self.files, segments_table, self._flows.table(), *sides)
 
     def keep_flows(self, kept: Numbers) -> tuple[Table, Numbers]:
-        """Forget all flows but these (int64, ascending); return those left, and the new number of each."""
+        """Remove all flows except these (int64, ascending); return those left, and the new number of each."""
         self._flows, number = self._flows.without_others(kept)
         return self._flows.table(), number.astype(np.int64)
 
@@ -561,7 +563,7 @@ def _opened(datagrams: Datagrams, ledger: PacketCounts) -> tuple[Datagrams, list
 
 
 def _share_cut(records: PacketRecords) -> float | None:
-    """Return the share of TCP packets that are longer by IP than by both lengths of the record, if known."""
+    """Return the share of TCP packets longer by IP than by both lengths of the record; None if unknown."""
     if len(records) < _FEWEST_SEGMENTS:
         return None
     cut, lengths, ledger = [np.empty(0, np.bool_)], [np.empty(0, np.int64)], PacketCounts({}, {})

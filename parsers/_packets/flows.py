@@ -155,7 +155,7 @@ def _first_of_each(words: Sequence[Words]) -> Numbers:
 
 
 class PacketEndpoints(NamedTuple):
-    """One end of each of n packets: shape (n,) each."""
+    """One endpoint (source or destination) of each of n packets: shape (n,) each."""
 
     high: Words
     """IPv4 address, or the first half of an IPv6 address."""
@@ -198,7 +198,7 @@ class FlowTable:
     ) -> Flow:
         """Return the directed flow of each packet: 2 x flow, + 1 if the flow's endpoint b sent it.
 
-        `seen` grows with each packet of the capture: new flows are ordered by it in the end.
+        `seen` is the number of each packet in the capture; at the end, flows are sorted by it.
         """
         if ip_version == 4:
             one, two = (end.high << np.uint64(16) | end.port for end in (source, destination))
@@ -219,7 +219,7 @@ class FlowTable:
         return directed
 
     def _remember(self, a: PacketEndpoints, b: PacketEndpoints, vlan: Numbers, ip_version: int) -> None:
-        """Note new flows; their first packet was sent by a."""
+        """Add new flows; endpoint a sent their first packet."""
         columns = {
             "ip_version": np.full(len(vlan), ip_version, np.uint8),
             "address_a": a.addresses(ip_version),

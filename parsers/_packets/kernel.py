@@ -24,13 +24,13 @@ class DecodedBlock(NamedTuple):
     segments: dict[int, int]
     """Number of segments by IP version."""
     udp: int = 0
-    """Datagrams of UDP, which are only counted."""
+    """Number of UDP datagrams, which are only counted."""
 
 
 def decoded(records: PacketRecords) -> DecodedBlock | None:
-    """Return the segments that the kernel decodes of a block.
+    """Return the segments that the kernel decodes in a block.
 
-    None without a kernel, or if it decodes none.
+    The result is None without a kernel, or if the kernel cannot decode the block.
     """
     native = kernel()
     if native is None or not len(records):

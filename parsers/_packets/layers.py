@@ -1,8 +1,8 @@
 """The types that decoders of one layer pass to the next: many packets at once, as arrays of positions.
 
-A block is a part of the capture in memory, with `PAD_BYTES` of slack after its last packet, so that a
-header can be gathered first and found to be cut short afterwards. Gathering rows of bytes as `void` and
-viewing them as header fields is many times faster than gathering with the structured dtype itself.
+A block is a part of the capture in memory, with `PAD_BYTES` of padding after its last packet, so a header can
+be read before its length is checked. Gathering rows of bytes as `void` and viewing them as header fields is
+many times faster than gathering with the structured dtype itself.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class PacketRecords:
     """Packet records of one block; arrays of shape (n,), in capture order."""
 
     data: Bytes
-    """The block, with slack after the last packet (see `layers.PAD_BYTES`)."""
+    """The block, with padding after the last packet (see `layers.PAD_BYTES`)."""
     start: Numbers
-    """First captured byte of the packet."""
+    """Position of the first captured byte of each packet."""
     captured: Numbers
-    """Bytes captured."""
+    """Number of captured bytes of each packet."""
     original: Numbers
-    """Bytes on the wire."""
+    """Length of each packet on the wire, bytes."""
     time_ns: Numbers
     link_type: Numbers | int
-    """One for all, or one each."""
+    """Link type: one value for all packets, or one for each."""
     offset: int | None = None
     """Position of the block in the file; None if the format does not show it."""
 
@@ -59,7 +59,7 @@ class PacketRecords:
 
 
 PAD_BYTES = 256
-"""Slack after a block: no header is read farther than this beyond the end of a packet."""
+"""Padding after a block, bytes: no header is read farther than this beyond the end of a packet."""
 
 UNTAGGED = -1
 """`vlan` of a packet without a VLAN tag."""
@@ -186,7 +186,7 @@ class LayerPackets:
 
 
 def members(numbers: Iterable[int]) -> Mask:
-    """Return which of the numbers of a byte are among some: bool, shape (256,)."""
+    """Return a table of the 256 byte values: True for those in `numbers`; bool, shape (256,)."""
     mask: Mask = np.zeros(256, np.bool_)
     mask[list(numbers)] = True
     return mask
@@ -228,7 +228,7 @@ class PacketCounts:
     def count_each(self, numbers: Numbers, names: dict[int, str], other: str) -> None:
         """Count a packet for each of `numbers` (int64, shape (n,)) by its name; without one, by `other`.
 
-        `other` is a format with a place for the number.
+        `other` is a format string with a placeholder for the number.
         """
         if len(numbers):
             distinct, counts = np.unique(numbers, return_counts=True)

@@ -1,7 +1,7 @@
 """The segments of one block in parts: those that Python decoded, by IP version, and the kernel's.
 
 A part is rows of the tables whose flows have no number yet. `numbered` numbers the flows in the order of the
-block, whoever decoded a packet; `in_order` merges interleaved parts.
+block, independent of the decoder; `in_order` merges interleaved parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AddressColumns(NamedTuple):
-    """The ends of packets of one IP version, in the order of the block; arrays of shape (n,)."""
+    """The endpoints of packets of one IP version, in the order of the block; arrays of shape (n,)."""
 
     ip_version: int
     source: PacketEndpoints
@@ -40,7 +40,7 @@ class BlockSegments:
     record: Numbers
     """Index of each segment's record in the block: shape (n,), ascending."""
     columns: Columns
-    """The columns of SEGMENTS that the packet alone decides."""
+    """The columns of SEGMENTS that depend only on the packet."""
     sack_blocks: Columns
     syn_options: Columns
     """SYN_OPTIONS; in this and the other side tables `row` counts within the part."""
@@ -51,7 +51,7 @@ class BlockSegments:
 
 
 def of_segments(segments: TcpSegments) -> BlockSegments:
-    """Return what Python decoded as a part."""
+    """Return the segments that Python decoded, as a part."""
     packets, datagrams = segments.datagrams.packets, segments.datagrams
     source = PacketEndpoints(*datagrams.source, segments.source_port)
     destination = PacketEndpoints(*datagrams.destination, segments.destination_port)
@@ -98,7 +98,7 @@ def _of_flows(version: int, flows: Columns) -> AddressColumns:
 def numbered(parts: list[BlockSegments], flows: FlowTable, *, records_before: int) -> None:
     """Give the segments of all parts of a block the directed flows of the capture, as the column `flow`.
 
-    `records_before` is how many records the capture had before the block.
+    `records_before` is the number of records of the capture before the block.
     """
     directed: dict[int, list[Flow]] = {}
     for version in (4, 6):
@@ -161,7 +161,10 @@ def in_order(parts: list[BlockSegments]) -> list[BlockSegments]:
 
 
 def _placed(columns: Columns, rows: Numbers) -> Columns:
-    """Return rows of a rare option with the new row of their segment: int64, shape (n_segments,)."""
+    """Return the rows of a rare option, with the row numbers of their segments replaced by new ones.
+
+    `rows` has the new number of each segment: int64, shape (n_segments,).
+    """
     return {**columns, "row": rows[columns["row"]]}
 
 
