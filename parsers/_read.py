@@ -43,14 +43,14 @@ def _format(path: Path, stream: InputStream) -> Format:
 
 
 def read(path: Path) -> tuple[Format, Parsed]:
-    """Return the format of a log and what it holds.
+    """Return the format of a log and its parsed content.
 
     Raises
     ------
     InputError, UnknownFormatError
         As `detect`.
     FormatError
-        If nothing in it can be read.
+        If it has no readable record.
     """
     with open_stream(path) as stream:
         fmt = _format(path, stream)
@@ -88,14 +88,14 @@ def format_of_capture(stream: InputStream) -> Format:
 
 
 def of_plug_in(fmt: Format, stream: InputStream, *, alone: bool) -> CaptureTables:
-    """Return the capture that a format of another package finds.
+    """Return the capture that the format of a plug-in reads.
 
     Raises
     ------
     InputError
         If it is not a capture, or is one of several files.
     PluginError
-        If the plug-in does not work as it must.
+        If the plug-in violates the contract of formats.
     """
     if fmt.layer != "packet":
         raise InputError(f"{stream.path}: this is {fmt.name} ({fmt.description}), not a packet capture")

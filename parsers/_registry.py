@@ -1,8 +1,8 @@
 """Finds formats: every public module of `parsers`, then the entry points `multitracer.formats`.
 
-A module of ours that does not load is a bug and raises what it raises. A plug-in that does not load,
-that binds no FORMAT, or that repeats a name is left out, and `installed().broken` states why: one bad package
-must not make all session folders unreadable.
+An exception in one of our own modules is a bug and is not caught. A plug-in is left out if it does not load,
+has no FORMAT, or repeats a name, and `installed().broken` states why. So one broken package does not make all
+session folders unreadable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ENTRY_POINTS = "multitracer.formats"
 
 
 def entry_points() -> list[EntryPoint]:
-    """Return where formats of other packages lie, by name."""
+    """Return the entry points of formats in other packages, sorted by name."""
     import importlib.metadata  # noqa: PLC0415  it costs 10 ms, and reading a capture does not need it
 
     return sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda p: (p.name, p.value))
@@ -44,7 +44,7 @@ def entry_points() -> list[EntryPoint]:
 
 @functools.cache
 def has_plug_ins() -> bool:
-    """Return whether other packages bring formats."""
+    """Return whether other packages provide formats."""
     return bool(entry_points())
 
 
@@ -104,7 +104,7 @@ _CONTROL = bytes({*range(32)} - {9, 10, 12, 13, 27})
 
 
 def named(head: bytes, *, path: str) -> str | None:
-    """Return what an unreadable file is, and what to do with it; None if it is unknown."""
+    """Return a description of an unreadable file and advice for it; None if its format is unknown."""
     for magic, name, advice in _MAGICS:
         if head.startswith(magic):
             return _message(name, advice, path)
@@ -199,12 +199,12 @@ _LONGEST_SHOWN = 60
 
 
 class InstalledFormats(NamedTuple):
-    """The formats that can be used, and why others cannot."""
+    """The formats that can be used, and the reasons why others cannot."""
 
     formats: dict[str, Format]
     """Formats by name."""
     broken: list[PluginError]
-    """One for each plug-in that was left out."""
+    """One error for each plug-in that was left out."""
 
 
 @functools.cache
@@ -242,7 +242,7 @@ def _bound(module: object, name: str, *, taken: Container[str]) -> Format:
 
 
 def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
-    """Return a plug-in's format that contains its faults: it then claims nothing, or its log is damaged."""
+    """Return a plug-in's format with errors caught: `sniff` then answers no, `parse` raises FormatError."""
 
     def sniff(head: bytes, /) -> Match:
         try:
@@ -296,7 +296,7 @@ def formats() -> list[Format]:
 
 
 def left_out() -> list[PluginError]:
-    """Return why plug-ins cannot be used; without any plug-in no format is loaded to know that."""
+    """Return the errors of plug-ins that cannot be used; without plug-ins no format is loaded for this."""
     return installed().broken if entry_points() else []
 
 

@@ -32,18 +32,22 @@ if TYPE_CHECKING:
 
 _SECTION_HEADER = b"\n\r\r\n"
 _BLOCK_BYTES = 2 * 1024 * 1024
-"""So much the kernel reads at a time: what one thread hands to the next is still near both cores. Measured: a
-packed capture takes 0.58 s, as with 1 MiB, and 0.67 s with 4 MiB. With 1 MiB, `--parquet` takes 22 MB
-more: the windows of a second reading cannot use what such blocks leave of the memory."""
+"""Number of bytes that the kernel reads at a time: a block that one thread passes to the next is still in
+a cache of both cores.
+
+Measured: a compressed capture takes 0.58 s, as with 1 MiB, and 0.67 s with 4 MiB. With 1 MiB, `--parquet`
+needs 22 MB more memory.
+"""
 _FIRST_BLOCKS, _BLOCKS = 8, 64
-"""So many blocks of the kernel are read before the first look at what was found, and before each other one:
-16 and 128 MiB. Where there is much that only Python knows, it looks sooner."""
+"""Number of kernel blocks before the first check of the results, and between later checks: 16 and 128 MiB.
+With many packets for Python, checks are more frequent.
+"""
 _PIECE_BYTES = 256 * 1024
-"""So much is unpacked at a time: a core has it near when the kernel copies it."""
+"""Number of bytes that are unpacked at a time: they stay in the core's cache until the kernel copies them."""
 
 
 def is_capture(path: str) -> bool:
-    """Return whether a path is that of a pcap or pcapng file, perhaps compressed: as `detect` finds it."""
+    """Return whether a path is a pcap or pcapng file, perhaps compressed, as `detect` decides."""
     try:
         if not Path(path).is_file() or has_map(path):
             return False
@@ -63,25 +67,25 @@ def _is_pcapng(head: bytes) -> bool:
 
 
 class _Opened(NamedTuple):
-    """How a capture file begins."""
+    """The begin of a capture file."""
 
     source: SourceFile
     first_record: int
     form: Form
-    """How the records lie in it."""
+    """Layout of the records, for the kernel."""
     sections: Sections | None
-    """Of a pcapng file."""
+    """The sections of a pcapng file; None for pcap."""
     dialect: Dialect | None = None
-    """Of a pcap file."""
+    """The dialect of a pcap file; None for pcapng."""
 
 
 def _opened(stream: InputStream) -> _Opened | None:
-    """Return how a capture file begins; None if it is none, or Python has to read it.
+    """Return the begin of a capture file; None if it is not a capture, or Python must read it.
 
     Raises
     ------
     FormatError
-        If nothing in it can be read.
+        If no packet in it can be read.
     """
     head = stream.peek_head(PROBE_BYTES)
     if is_magic(head):
@@ -152,11 +156,11 @@ class Whole:
         self._rest: RestDecoder | None = None
 
     def _unpacked(self, most: int) -> memoryview:
-        """Return the next bytes of a compressed file, so many at most; none at its end."""
+        """Return the next bytes of a compressed file, at most `most`; none at its end."""
         return self._piece[: self._stream.readinto(self._piece[:most])]
 
     def read(self, look: Callable[[Whole], None]) -> bool:
-        """Read and count the file; return False if something in it is strange, so that Python has to."""
+        """Read and count the file; return False if it has something unexpected that Python must read."""
 
         def note(rests: list[Rest], taken_bytes: int, connections: int) -> bool:
             self.stored_bytes = self._stream.stored_bytes if self._is_unpacked else taken_bytes
@@ -168,11 +172,11 @@ class Whole:
         return is_whole and self._finish()
 
     def _has_others(self) -> bool:
-        """Return whether there is a segment that only Python knows: then it reads the whole file."""
+        """Return whether the file has a segment that only Python decodes; Python then reads all of it."""
         return self._rest is not None and len(self._rest) > 0
 
     def _take_in(self, rests: list[Rest]) -> bool:
-        """Look at what is left of some blocks; return False if something is strange."""
+        """Process the packets that the kernel left over; return False if one is unexpected."""
         for known, packets, others in rests:
             self._note(known, packets)
             if not self._are_taken_in(others):
@@ -199,7 +203,7 @@ class Whole:
             self.source.protocols[protocol] = self.source.protocols.get(protocol, 0) + packets
 
     def _are_taken_in(self, others: list[bytes]) -> bool:
-        """Take in blocks of pcapng that are no packets; return False if one of them is strange."""
+        """Process pcapng blocks that are not packets; return False if one is unexpected."""
         if self._sections is None or not others:
             return True
         from parsers._pcapng.blocks import note_other  # noqa: PLC0415  # as above
@@ -228,14 +232,14 @@ class Whole:
         return True
 
     def _may_be_cut(self, tail: bytes) -> bool:
-        """Return whether nothing is strange about a last record but its end, as `RecordBatches` judges it."""
+        """Return whether only the end of the last record is missing, by the rules of `RecordBatches`."""
         if self._dialect is None or len(tail) < RECORD_HEADER_BYTES:
             return self._dialect is not None
         captured, original = self._dialect.lengths(tail, 0)
         return captured in (original, self._dialect.snap_length)
 
     def flows(self) -> tuple[Table, Numbers]:
-        """Return FLOWS in order of first sight, and the row in it of each flow of the kernel."""
+        """Return FLOWS by first packet, and the row in it of each flow of the kernel."""
         from parsers._packets.parts import flows_of  # noqa: PLC0415  # needs NumPy
 
         return flows_of(self.file.flows())
@@ -249,19 +253,20 @@ def whole_file(
     look: Callable[[Whole], None],
     only: FlowEnds | None = None,
 ) -> Whole | None:
-    """Return a capture file that the kernel read by itself; None if it is none, or Python has to read it.
+    """Return a capture file read by the kernel alone; None if it is no capture, or Python must read it.
 
     Parameters
     ----------
     native : Kernel
     path : str
     limits : tuple of int, optional
-        How many connections may be of any size, how many segments others have at least on average, how many
-        segments may be kept, and one in how many. Without, nothing is counted, and all segments are kept.
+        The number of connections of any size, the minimum mean number of segments of further ones, the
+        maximum number of stored segments, and their maximum share (one in so many). Without limits, nothing
+        is counted, and all segments are stored.
     look : callable
-        Called now and then with what is known so far, while there is more.
+        Called from time to time with the results so far, before the end of the file.
     only : FlowEnds, optional
-        Without limits: the one flow whose segments are kept.
+        Without limits: the only flow whose segments are stored.
     """
     if not Path(path).is_file() or has_map(path):
         return None

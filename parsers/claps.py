@@ -1,6 +1,6 @@
-"""claps.jsonl, the clapperboard's own log: one JSON record for each clap, with its tag and the clocks.
+"""claps.jsonl, the log of sync probes: one JSON record for each probe, with its tag and the clocks.
 
-Each is a reading of the host's clocks too. Source: multitracer/recorder/supervisor.py.
+Each record is also a reading of the host's clocks. Source: multitracer/recorder/supervisor.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _row(record: Document, line: int) -> tuple[object, ...]:
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" for a log whose first record is a clap."""
+    """Return "yes" for a log whose first record is a sync probe."""
     return "yes" if _SNIFFED.match(head) else "no"
 
 
@@ -48,7 +48,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     Raises
     ------
     FormatError
-        If no line is a clap.
+        If no line is a sync probe.
     """
     lines, rows, tags = LogLines(stream), Rows(CLOCK_READINGS, _COLUMNS), {}
     for text in lines:

@@ -34,9 +34,11 @@ _COLUMNS = (
 )  # fmt: skip
 _TAG = re.compile(r"[0-9a-f]{1,32}")
 _CHRONY_FIELDS = 14
-"""Of `chronyc -c tracking`: 4 the offset, 10 the root delay, 11 the root dispersion, in s; 13 the status."""
+"""Number of fields of `chronyc -c tracking`; field 4 is the offset, 10 the root delay, 11 the root
+dispersion, in s, and 13 the status.
+"""
 _PTP_OFFSET = re.compile(r"TIME_STATUS_NP master_offset (-?\d{1,18}) .*\bgmPresent true\b")
-"""Of `pmc`'s answer: how far a port that hears a grandmaster is from its master, in ns."""
+"""Pattern of `pmc`'s answer: the offset of a port from its master in ns, if a grandmaster is present."""
 _SNIFFED = re.compile(rb'\{"host": ?"[^"\\\n]{0,64}", ?"monotonic_before_ns": ?\d')
 _MOST_PPM = 1_000.0
 _LONGEST_HOST = 64
@@ -59,7 +61,7 @@ def _row(record: Document, line: int, ptp_off_ns: int = 0) -> tuple[Any, ...]:
 
 
 def _vouched_for_by_chrony(record: Document) -> Document:
-    """Return a record with chrony's error bound where the kernel states none."""
+    """Return a record with chrony's error bound if the kernel reports none."""
     tracking = record.get("chrony")
     fields = tracking.split(",") if isinstance(tracking, str) else []
     if record.get("synchronized") == 1 or len(fields) < _CHRONY_FIELDS or fields[13] != "Normal":

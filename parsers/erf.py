@@ -33,19 +33,19 @@ _LENGTHS = struct.Struct(">HHH")
 _CHAIN, _FEWEST = 5, 2
 _DAY = 86_400 << 32
 _EARLIEST, _LATEST = 631_152_000 << 32, 4_102_444_800 << 32
-"""1990 and 2100: there were no DAG cards before."""
+"""Range of plausible times, 1990 to 2100: there were no DAG cards before."""
 _MORE_HEADERS = 0x80
 _MOST_HEADERS = 16
 _IS_ETHERNET, _IS_HDLC = members((2, 11, 16, 20)), members((1, 10, 15, 17, 19))
 _IS_RAW_IP = members((22, 23))
 _NO_PACKETS = (27, 48)
-"""What a card says of itself, and padding."""
+"""Types of records that are not packets: information about the card, and padding."""
 _IS_NO_PACKET = members(_NO_PACKETS)
 _KNOWN = frozenset(range(1, 28)) | {48}
 _PPP, _CISCO, _RAW, _OTHER = 9, 104, 101, 197
 """LINKTYPEs; the last one is ERF's own, for records that are not taken apart."""
 _LINK_TYPE = np.where(_IS_ETHERNET, 1, np.where(_IS_RAW_IP, _RAW, _OTHER))
-"""By the kind of a record, except HDLC."""
+"""Link type of each record type, except HDLC."""
 
 
 def sniff(head: bytes) -> Match:

@@ -1,9 +1,8 @@
-"""Results of flent (`.flent`, `.flent.gz`): the rate of each stream, its sender's window and RTT, and pings.
+"""Results of flent (`.flent`, `.flent.gz`): rates of streams, senders' windows and RTTs, and pings.
 
-The raw values are read, each with the time at which flent's tools stamped it; not what flent interpolates
-and adds up of them. A result without raw values, as early versions wrote it, gives its interpolated ones, and
-a warning says so. Source: flent's resultset.py, and of runners.py NetperfDemoRunner, IperfCsvRunner,
-PingRunner, SsRunner.
+The raw values are read, each with the time given by flent's tools; interpolated values and sums are not read.
+A result without raw values, as early versions wrote it, gives its interpolated ones, and a warning says so.
+Source: flent's resultset.py, and of runners.py NetperfDemoRunner, IperfCsvRunner, PingRunner, SsRunner.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _MEGA = 1e6
 _MS_PER_S = 1e3
 _LATEST_S = 1 << 33
 _LONGEST_S = 86_400.0
-"""Of one sample; flent's are 0.05 to 1 s."""
+"""Maximum length of a sample, s; those of flent are 0.05 to 1 s."""
 
 
 class _Result:
@@ -106,7 +105,7 @@ _OF_SS = {
     "tcp_pacing_rate": ("pacing_bps", _MEGA),
     "tcp_delivery_rate": ("delivery_bps", _MEGA),
 }
-"""Field of a sample -> column and factor."""
+"""Column and factor for each field of a sample."""
 
 
 def _unit_of(series: str) -> str:

@@ -29,10 +29,10 @@ _PLACE = ("timestamp", "longitude", "latitude")
 _MODES = ("networkmode", "networktech")
 _LEVELS = ("rsrp", "level")
 Wanted = dict[str, "tuple[str | Document, ...]"]
-"""Column of ours -> those of the file that may hold it, the first choice first."""
+"""For each column of ours the columns of the file that may contain it, in order of preference."""
 _SECOND_GENERATION, _THIRD_GENERATION = ("GSM", "EDGE"), ("UMTS", "HSPA")
 _RNC_BITS, _ENODEB_BITS = 16, 8
-"""Of CellID below Node (TS 25.413, 9.2.1.28; TS 36.413, 9.2.1.38)."""
+"""Number of bits of CellID below Node for an RNC and an eNodeB (TS 25.413, 9.2.1.28; TS 36.413, 9.2.1.38)."""
 _MOST_LTE = (1 << 28) - 1
 """An identity of LTE has 28 bits. How many a cell has below a gNB, which has 22 to 32, is not in the log."""
 _SERVING: Wanted = {
@@ -85,7 +85,7 @@ _POSITION: Wanted = {
 _FORMS = ("%Y.%m.%d_%H.%M.%S", "%Y.%m.%d_%H.%M.%S.%f", "iso", "%Y/%m/%d %H:%M:%S", "%Y.%m.%d %H:%M:%S")
 _EPOCHS = {10: "epoch_s", 13: "epoch_ms"}
 _MISSING = ["", "-", "--", "N/A", "NA", "null", "nan", "2147483647"]
-"""The last is Android's word for a value that it does not know (CellInfo.UNAVAILABLE)."""
+"""Texts for a missing value; the last one is Android's value for unknown (CellInfo.UNAVAILABLE)."""
 
 
 def sniff(head: bytes) -> Match:

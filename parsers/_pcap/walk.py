@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from parsers._pcap.dialect import Dialect
 
 _SAMPLE = 64
-"""Records that are walked over one by one before lanes are tried."""
+"""Number of records that are read one by one before lanes are tried."""
 _ALL = 1 << 60
 
 
@@ -52,16 +52,16 @@ class RecordBatches:
         self.offset = 0
         """Position of the last batch in the file."""
         self.without_time = 0
-        """How many packets of the last batch have none."""
+        """Number of packets of the last batch without a time."""
         self._reason: str | None = None
         """Why reading ended before the stream did."""
         self._near_s: int | None = None
-        """Time of the last record that was believed."""
+        """Time of the last accepted record, s."""
         self._lost: tuple[int, str] | None = None
         """Position from which no record has been found yet, and the damage there."""
 
     def batch(self) -> PacketRecords:
-        """Return the next records, those of the window."""
+        """Return the records of the current window."""
         self.offset, self.without_time = self._window.offset, 0
         if not self._lost:
             return self._next()
@@ -131,7 +131,7 @@ class RecordBatches:
         return mask
 
     def _judge(self, seen: _Seen) -> int:
-        """Return how many of the records to believe; move the window to where reading continues."""
+        """Return the number of records to accept; move the window to the place where reading continues."""
         window = self._window
         too_long = self._too_long(seen)
         ends_well = window.ended and not len(window)
@@ -155,7 +155,7 @@ class RecordBatches:
         return seen.whole
 
     def _swallows(self, seen: _Seen) -> Mask:
-        """Return which records hold more bytes than their packet, and other records after its end."""
+        """Return which records are longer than their packet and contain other records after its end."""
         fields, dialect = seen.fields, self._dialect
         swallows: Mask = (fields.captured > fields.original) & (fields.original > 0)
         if swallows.any():
@@ -165,7 +165,7 @@ class RecordBatches:
         return swallows
 
     def _wait(self, seen: _Seen, fault: int) -> int:
-        """Leave a record with too few followers for the next window, together with the one before it."""
+        """Leave a record with too few following ones, and the record before it, for the next window."""
         if fault < 2:
             return seen.whole  # nothing would change
         self._window.begin = int(seen.at[fault - 1])
@@ -183,16 +183,16 @@ class RecordBatches:
 
     @staticmethod
     def _arrival(seen: _Seen, fault: int, position: int) -> int:
-        """Return the index of the record at `position` if the lengths lead there (nothing is lost), else 0.
+        """Return the index of the record at `position` if the lengths lead there without a loss, else 0.
 
-        Zeros lead on in steps of a header, so they lead nowhere.
+        Headers of zeros lead on in steps of one header, so they prove nothing.
         """
         index = int(np.searchsorted(seen.at, position))
         there = index < len(seen.at) and int(seen.at[index]) == position and index > fault
         return index if there and not seen.fields.hollow()[fault:index].any() else 0
 
     def _resume(self, seen: _Seen, fault: int, position: int) -> int:
-        """Continue at `position`; return how many records before it to believe."""
+        """Continue at `position`; return the number of records before it to accept."""
         kept = fault
         if fault and not (position >= seen.at[fault] and self._is_complete(seen, fault - 1)):
             kept = fault - 1
@@ -211,7 +211,7 @@ class RecordBatches:
         return bool(as_expected[index])
 
     def _nothing_behind(self, seen: _Seen, fault: int, too_long: Mask) -> int:
-        """Return how many records to believe if no chain follows a fault in the window."""
+        """Return the number of records to accept if no chain follows a fault in the window."""
         if self._only_zeros(seen, fault):
             too_long[fault] = True
         if not too_long[fault:].any():
@@ -224,7 +224,7 @@ class RecordBatches:
 
     @staticmethod
     def _only_zeros(seen: _Seen, fault: int) -> bool:
-        """Return whether only zeros follow, maybe from inside a header: an interrupted write leaves them."""
+        """Return whether only zeros follow, also from inside a header; an interrupted write leaves zeros."""
         blank = seen.fields.blank()[fault:]
         return bool(blank[1:].all()) and (bool(blank[0]) or len(blank) > CHAIN)
 

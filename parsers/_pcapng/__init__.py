@@ -1,12 +1,12 @@
 """The blocks of a pcapng file, a window of it at a time; `parsers/pcapng.py` calls it.
 
-In comes a window of bytes that may end in the middle of a block. `walk.py` finds the blocks in it by the
+The input is a window of bytes that may end in the middle of a block. `walk.py` finds the blocks in it by the
 lengths that they state, those of packets in many lanes at once; `blocks.py` reads the ones that describe
 others (sections, interfaces and their clock resolutions, statistics); `packets.py` makes records of the
-packets, with `times.py` for their times and `comments.py` for their comments. Out come records for the
-decoder, in the order of the file, and what is damaged.
+packets, with `times.py` for their times and `comments.py` for their comments. The output is records for the
+decoder, in the order of the file, and the damage.
 
-What must hold: byte order and interfaces are the section's and end with it; an interface counts for packets
-behind it only. Where a block states two different lengths, the blocks around it decide what is wrong. Times
-are ns since 1970, rounded down; one that int64 cannot hold is NOT_A_TIME. Unknown blocks are stepped over.
+Rules: byte order and interfaces are valid only within their section; an interface is valid only for packets
+after it. If the two lengths of a block differ, the neighbouring blocks decide which one is wrong. Times are
+ns since 1970, rounded down; a time beyond int64 is NOT_A_TIME. Unknown blocks are skipped.
 """

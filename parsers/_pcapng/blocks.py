@@ -3,7 +3,7 @@
 Source: draft-ietf-opsawg-pcapng, section 4. Text of a file is stored unchanged, and escaped where it is
 shown.
 
-Where the native kernel reads the packets by itself, only these blocks come to Python.
+If the native kernel reads the packets by itself, Python reads only these blocks.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _LARGEST_OFFSET_S = 1 << 32
 def first_packet(head: bytes, sections: Sections) -> int | None:
     """Read the section and its interfaces; return the position of the first packet.
 
-    None if there is no packet, or anything unexpected before it.
+    The result is None if there is no packet, or an unexpected block before it.
 
     Parameters
     ----------
     head : bytes
         The file's first bytes.
     sections : Sections
-        Holds the section afterwards.
+        Contains the section afterwards.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def form_of(sections: Sections) -> dict[str, bool | int | list[int]] | None:
 
 SECTION_HEADER = b"\n\r\r\n"
 SECTION_BYTES = 28
-"""The smallest section header block."""
+"""Minimum length of a section header block, bytes."""
 SMALLEST_BLOCK = 12
 SMALLEST: dict[int, int] = {
     BlockType.OBSOLETE_PACKET: 32,
@@ -152,12 +152,12 @@ class Resolution:
 
     @property
     def ns(self) -> float:
-        """Length of a tick."""
+        """Length of a tick, ns."""
         return 1e9 * (2.0 if self.binary else 10.0) ** -self.exponent
 
     @property
     def key(self) -> tuple[bool, int, int]:
-        """A value that is equal for equal resolutions."""
+        """A key for comparison: equal resolutions have equal keys."""
         return self.binary, self.exponent, self.offset_s
 
 
@@ -199,7 +199,7 @@ class Sections:
         self.base, self.order = base, order
 
     def begin_section(self, block: bytes, order: str) -> str | None:
-        """Read a section header block; return what is wrong with it."""
+        """Read a section header block; return a description of an error in it, or None."""
         major, minor = struct.unpack_from(order + "HH", block, 12)
         if (major, minor) not in ((1, 0), (1, 2)):
             return f"version {major}.{minor} of pcapng is not known"
@@ -221,7 +221,7 @@ class Sections:
         return None
 
     def other(self, kind: int, block: bytes, *, packets_before: int) -> str | None:
-        """Read any other block that is not a packet; return what is wrong with it."""
+        """Read any other block that is not a packet; return a description of an error in it, or None."""
         if kind == BlockType.INTERFACE:
             return self._interface(block, packets_before)
         if kind == BlockType.STATISTICS and len(block) >= 24:
@@ -291,7 +291,7 @@ class Sections:
         return len(self.source.comments) > _MOST_COMMENTS
 
     def comment(self, packet: int | None, value: bytes) -> None:
-        """Keep a comment."""
+        """Store a comment."""
         comments = self.source.comments
         if len(comments) < _MOST_COMMENTS:
             comments.append((packet, text(value)))

@@ -126,7 +126,7 @@ class _Blocks:
 
     start: Numbers
     length: Numbers
-    """Padded to a multiple of four."""
+    """Block length, padded to a multiple of four."""
     packet: Numbers
     """Position of the packet."""
     interface: Numbers
@@ -138,9 +138,9 @@ class _Blocks:
     simple: Mask
     """Whether it is a simple packet block, which has no time."""
     described: Mask
-    """The interface was described before the packet."""
+    """Whether the interface was described before the packet."""
     closed: Mask
-    """The lengths at both ends agree."""
+    """Whether the lengths at both ends of the block agree."""
     fits: Mask
     """Whether the packet fits in its block and is not larger than any packet can be."""
 
@@ -148,7 +148,7 @@ class _Blocks:
 def packet_records(
     window: StreamWindow, walked: WalkedBlocks, sections: Sections, packets_before: int
 ) -> tuple[PacketRecords, str | None]:
-    """Return the packets of a walk, and why they are fewer than the walk found.
+    """Return the packets of a walk, and the reason if they are fewer than the walk found.
 
     A packet in a block whose closing length is wrong is returned if none of its bytes are missing; packets
     after it are not.
@@ -209,7 +209,7 @@ def _plain(window: StreamWindow, walked: WalkedBlocks, sections: Sections) -> Pa
 
 
 def _first_false(mask: Mask) -> int:
-    """Return the index of the first cell that is not set, or the length."""
+    """Return the index of the first False in the mask, or its length."""
     return len(mask) if mask.all() else int(np.argmin(mask))
 
 

@@ -41,7 +41,7 @@ _FOUND_AGAIN = (*_PACKET_BLOCKS, BlockType.INTERFACE)
 _ENHANCED = BlockType.ENHANCED_PACKET.value
 """A plain int: NumPy compares a column with it some ten times faster than with a member."""
 _LARGEST_METADATA = 1 << 20
-"""The options of interface and section blocks are read up to here."""
+"""Maximum number of bytes that are read of an interface or section block with its options."""
 _LARGEST_SPECULATED = 65_600
 _LARGEST_BLOCK = 128 * 1024 * 1024
 """Maximum block size: that of the largest packet (USB); larger blocks are damage."""
@@ -66,15 +66,15 @@ class WalkedBlocks:
     def __init__(self, sections: Sections) -> None:
         self.sections: list[Section] = []
         self.count = 0
-        """Packet blocks so far."""
+        """Number of packet blocks so far."""
         self.damage: str | None = None
-        """Why the walk cannot go on."""
+        """Why the walk cannot continue; None if it can."""
         self.damaged_at = 0
         """Position of the block at which the walk ended."""
         self.only_a_section = False
         """Whether the following blocks cannot be read until a section begins."""
         self.odd: list[tuple[int, int, int]] = []
-        """Begin, end and type of blocks that are laid out as packets, but do not say that they are."""
+        """Begin, end and type of blocks with the layout of packets but another type."""
         self._pieces: list[Numbers] = []
         self.begin_section(sections)
 
@@ -110,7 +110,7 @@ class _EnhancedPackets:
     def following(self, data: Bytes) -> Following:
         """Return a function that maps positions of blocks to those of the next ones.
 
-        Far away for other blocks.
+        For other blocks the position is far behind the data.
         """
         kinds = np.ndarray((len(data) - 3,), self.order + "u4", data, strides=(1,))
         lengths = np.ndarray((len(data) - 7,), self.order + "u4", data, offset=4, strides=(1,))
@@ -123,7 +123,7 @@ class _EnhancedPackets:
         return following
 
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
-        """Return where a block with the same sane length at both ends may begin."""
+        """Return where a block with the same plausible length at both ends may begin."""
         following = self.following(data)(at)
         inside = (following - at <= _LARGEST_SPECULATED) & (following <= len(data))
         end = np.where(inside, following, at + 8)
@@ -246,7 +246,7 @@ def _step_by_step(window: StreamWindow, sections: Sections, walked: WalkedBlocks
 
 
 def _other_block(window: StreamWindow, sections: Sections, walked: WalkedBlocks) -> bool:
-    """Read the block at the window's begin; return whether the walk can continue after it."""
+    """Read the block at the begin of the window; return whether the walk can continue after it."""
     if len(window) < SMALLEST_BLOCK:
         return False
     at = walked.damaged_at = window.begin
@@ -282,7 +282,7 @@ def _block_head(window: StreamWindow, order: str) -> tuple[int, int, str]:
 def _take_in(
     kind: int, block: memoryview, order: str, sections: Sections, walked: WalkedBlocks
 ) -> str | None:
-    """Read a block that is not a packet; return what is wrong with it."""
+    """Read a block that is not a packet; return a description of an error in it, or None."""
     if block[-4:] != block[4:8]:
         return "the lengths at its two ends differ"
     head = bytes(block[:_LARGEST_METADATA])
@@ -296,7 +296,7 @@ def _take_in(
 
 
 def skip_giant(window: StreamWindow, sections: Sections) -> str | None:
-    """Skip a block that is larger than the window; return what is wrong with it."""
+    """Skip a block that is larger than the window; return a description of an error in it, or None."""
     offset = window.offset
     kind, length, order = _block_head(window, sections.order)
     if not order or kind in SMALLEST:

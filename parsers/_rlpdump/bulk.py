@@ -56,14 +56,14 @@ _LONGEST_COMMENT = 64
 _MOST_DIGITS = len(str(MOST))
 _NANOSECONDS = (False, 9, 0)
 _FULL, _NONE = Address.FULL.value, [each.value for each in (Address.EMPTY, Address.BREAK, Address.BREAK_ACK)]
-"""The field is full of characters, or has none."""
+"""Address values for a field full of characters, and for one without characters."""
 
 
 class RlpPackets(NamedTuple):
     """Packets with the usual layout; all arrays have the same length."""
 
     data: Bytes
-    """The window that holds them."""
+    """The window that contains the packets."""
     number: Numbers
     time_ns: Numbers
     kind: Numbers
@@ -73,9 +73,9 @@ class RlpPackets(NamedTuple):
     at: Numbers
     """Position of the frame or line."""
     kept: Numbers
-    """Octets of the frame that are in the log."""
+    """Number of octets of the frame that are in the log."""
     length: Numbers
-    """Octets of the complete frame."""
+    """Number of octets of the complete frame."""
     comment: Numbers
     """Position of the comment."""
     comment_bytes: Numbers
@@ -87,13 +87,13 @@ class RlpPackets(NamedTuple):
 
 
 def take(log: RlpTotals, data: Bytes, starts: list[int], first: int) -> None:
-    """Take packet blocks: those with the usual layout at once, the others one by one.
+    """Add packet blocks to the log: those with the usual layout together, the others one by one.
 
     Parameters
     ----------
     log : RlpTotals
     data : ndarray of uint8
-        With `PAD_BYTES` of slack behind the last block.
+        Followed by `PAD_BYTES` of padding after the last block.
     starts : list of int
         Positions of the blocks in it; each is complete and long enough for a packet.
     first : int
@@ -110,7 +110,7 @@ def take(log: RlpTotals, data: Bytes, starts: list[int], first: int) -> None:
 
 
 def _taken(log: RlpTotals, packets: RlpPackets) -> Mask:
-    """Take the frames and lines among packets; return which were taken."""
+    """Add the frames and lines among packets to the log; return which packets were added."""
     is_line = packets.kind == GsmtapType.LOG
     for line in zip(*(column[is_line].tolist() for column in _of_lines(packets)), strict=True):
         time_ns, tick, place, uplink, at, kept = line
@@ -248,7 +248,7 @@ def _is_intact(data: Bytes, at: Numbers, length: int) -> Mask:
 
 
 def _facts(packets: RlpPackets, length: int) -> tuple[dict[str, Array], Mask]:
-    """Return the fields of the frames' own octets, and whether they are valid; as in `read_header`."""
+    """Return the fields in the frames' octets, and whether they are valid, as `read_header` does."""
     header = _little(packets.data, "<u2")[packets.at].astype(np.int64)
     n_s, n_r = header >> 3 & 0x3F, header >> 10
     is_u, is_s = n_s == U_FRAME >> 3, n_s == S_FRAME >> 3

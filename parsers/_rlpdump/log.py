@@ -1,7 +1,7 @@
 """The totals of an rlpdump log, and its records one at a time.
 
 Records in the layout of rlpdump are read many at once (`bulk.py`); this module reads those with another
-layout and the lines of events, and holds what both readers share.
+layout and the lines of events, and has the code that both readers share.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_GSMTAP, NO_FRAME, CUT_LINE = "no GSMTAP packet", "no RLP frame", "log line th
 MOST = 1 << 53
 MOST_ATTEMPTS = 0x7FFF
 _TIME_RESOLUTION = 9
-"""Option of an interface block: in what its stamps count."""
+"""Code of the interface option with the resolution of time stamps (if_tsresol)."""
 _WORD = re.compile(r"(\w+)=(\S+)")
 _EVENT = re.compile(r"[a-z0-9_]+")
 _TEXT_COLUMNS = ("event", "cause")
@@ -134,7 +134,7 @@ class RlpTotals:
 
     @property
     def is_mobile(self) -> bool:
-        """Whether the log is the mobile's."""
+        """Whether the log was written at the mobile side."""
         return self.header.get("side") == "mobile"
 
     @property
@@ -160,12 +160,12 @@ class RlpTotals:
                 self.header = words_in(comment)
 
     def interface(self, body: bytes) -> None:
-        """Take the description of the section's next interface."""
+        """Read the description of the section's next interface."""
         codes = {code: value for code, value in options(body[8:], self.order) if value}
         self.resolutions.append(Resolution(codes.get(_TIME_RESOLUTION, b"\x06")[0]))
 
     def packet(self, place: int, body: bytes) -> None:
-        """Take the packet with this number in the file."""
+        """Read the packet with this number in the file."""
         interface, high, low, kept, _ = struct.unpack_from(self.order + "IIIII", body)
         packet = body[20 : 20 + kept]
         header = (packet[0] & 0x0F) * 4 if packet else 0
@@ -201,7 +201,7 @@ class RlpTotals:
     # --- records ---
 
     def frame(self, record: RlpRecord, octets: bytes, length: int) -> None:
-        """Take a frame of `length` octets, of which `octets` are present."""
+        """Add a frame of `length` octets, of which `octets` are present."""
         whole = len(octets) == length in FRAME_OCTETS
         lost = record.words.get("fate") == "lost" or (whole and not is_intact(octets))
         try:
@@ -233,7 +233,7 @@ class RlpTotals:
         )
 
     def line(self, record: RlpRecord, payload: bytes) -> None:
-        """Take a line of a log: an event and its words."""
+        """Add a line of a log: an event and its words."""
         try:
             line = log_text(payload)
         except GsmtapError:

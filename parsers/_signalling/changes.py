@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KnownCell:
-    """A cell as far as it is known; NA where it is not."""
+    """The known identity of a cell; NA for unknown parts."""
 
     rat: str = ""
     physical_cell_id: int = NA
@@ -38,19 +38,19 @@ class KnownCell:
         return {f"{which}_{name}": getattr(self, name) for name in KnownCell.__slots__}
 
     def may_be(self, other: KnownCell) -> bool:
-        """Return whether nothing that is known of both contradicts that they are one cell."""
+        """Return whether two cells may be the same: no part that is known of both differs."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in KnownCell.__slots__)
         return all(a == b for a, b in pairs if a not in ("", NA) and b not in ("", NA))
 
     def completed(self, other: KnownCell) -> KnownCell:
-        """Return this cell with what only the other knows of it."""
+        """Return this cell with its unknown parts taken from the other one."""
         known = {name: getattr(self, name) for name in KnownCell.__slots__}
         return KnownCell(**{n: getattr(other, n) if v in ("", NA) else v for n, v in known.items()})
 
 
 @dataclass(slots=True)
 class CellChange:
-    """A change of a serving cell that is under way, or done."""
+    """A change of a serving cell, in progress or complete."""
 
     kind: HandoverKind
     time_ns: int
@@ -66,7 +66,7 @@ class CellChange:
     evidence: str = "signalling"
 
     def end(self, at: SeenMessage, result: Result, cause: str = "") -> None:
-        """Take note of its end."""
+        """Record the end of the change."""
         self.result, self.complete_ns, self.complete_line = result, at.time_ns, at.frame
         self.cause = cause or self.cause
 
@@ -93,7 +93,7 @@ class CellChange:
 
 @dataclass(frozen=True, slots=True)
 class SeenMessage:
-    """A message, when and where it was seen."""
+    """A message, with its time and the cell it was exchanged with."""
 
     time_ns: int
     frame: int
@@ -102,12 +102,12 @@ class SeenMessage:
 
     @property
     def channel(self) -> int:
-        """Channel of the cell with which the message was exchanged; NA if not known."""
+        """Channel of the cell with which the message was exchanged; NA if unknown."""
         return self.dissected.numbered.message.channel
 
     @property
     def cell(self) -> int:
-        """Physical identity of that cell; NA if not known."""
+        """Physical identity of that cell; NA if unknown."""
         return self.dissected.numbered.message.physical_cell_id
 
     def first(self, name: str) -> int:
@@ -122,7 +122,7 @@ _OF_LEG = (
     HandoverKind.SECONDARY_RELEASED,
     HandoverKind.ACTIVE_SET,
 )
-"""Changes that leave the serving cell as it is."""
+"""Changes that do not change the serving cell."""
 _LONGEST_NS = 12 * NS_PER_S
 """Maximum time from a command to its reply: T304 of NR is at most 10 s (TS 38.331, 6.3.2)."""
 _REDIRECTED_NS = 60 * NS_PER_S
@@ -170,7 +170,7 @@ class Tracker:
             yield change.row(self.modem)
 
     def take_reading(self, reading: Reading, time_ns: int, frame: int) -> None:
-        """Take a reading of the phone about its serving cell."""
+        """Process a reading of the phone about its serving cell."""
         if reading.get("role") != "serving" or "cell_id" not in reading:
             return
         cell = KnownCell(*(reading.get(name, NA) for name in KnownCell.__slots__))  # type: ignore[arg-type]
@@ -200,7 +200,7 @@ class Tracker:
         self._pending = None
 
     def take(self, seen: SeenMessage) -> None:
-        """Take a message of RRC, or of radio resources of GSM."""
+        """Process a message of RRC, or of radio resources of GSM."""
         self._expire(seen)
         name = seen.named.name
         if name in ("MeasurementReport", "Measurement Report"):
@@ -222,7 +222,7 @@ class Tracker:
                 setattr(self, slot, None)
 
     def _locate(self, seen: SeenMessage) -> None:
-        """Take the serving cell from a message, as far as the message shows it."""
+        """Update the serving cell from a message, as far as the message shows it."""
         message = seen.dissected.numbered.message
         is_gsm = seen.named.rat == "GSM" and message.uplink is True
         if seen.named.contained or not (is_gsm or message.logical_channel.endswith(("DCCH", "CCCH"))):
@@ -249,7 +249,7 @@ class Tracker:
     # --- commands ---
 
     def _order(self, seen: SeenMessage, kind: HandoverKind, target: KnownCell, cause: str = "") -> CellChange:
-        """Take note of a command to change the serving cell."""
+        """Record a command to change the serving cell."""
         transaction = seen.named.transaction
         change = CellChange(kind, seen.time_ns, seen.frame, self.serving, target, cause, transaction)
         change.trigger, self._trigger = self._trigger, NA
@@ -268,7 +268,7 @@ class Tracker:
         return change
 
     def _complete(self, seen: SeenMessage) -> None:
-        """Take note of a reply that all was done."""
+        """Record a reply that the change is complete."""
         change = self._pending
         if change is not None and _is_reply(seen.named.transaction, change.transaction):
             change.end(seen, Result.COMPLETE)
@@ -280,13 +280,13 @@ class Tracker:
             self._leg = None if leg.kind is HandoverKind.SECONDARY_RELEASED else leg.target
 
     def _refuse(self, seen: SeenMessage) -> None:
-        """Note a reply that the command failed: the phone stays in its cell."""
+        """Record a reply that the command failed: the phone stays in its cell."""
         if self._pending is not None:
             self._pending.end(seen, Result.FAILED, seen.named.cause)
             self._pending = None
 
     def _release(self, seen: SeenMessage) -> None:
-        """Take note of the end of a connection."""
+        """Record the end of a connection."""
         if self._leg is not None:
             self._order_leg(
                 seen, HandoverKind.SECONDARY_RELEASED, self._leg, KnownCell(), "release of the connection"
@@ -297,7 +297,7 @@ class Tracker:
     # --- LTE ---
 
     def lte_reconfiguration(self, seen: SeenMessage) -> None:
-        """Take RRCConnectionReconfiguration (TS 36.331, 5.3.5)."""
+        """Process RRCConnectionReconfiguration (TS 36.331, 5.3.5)."""
         if seen.first("mobility_control") != NA:
             extended, plain = seen.first("target_channel_extended"), seen.first("target_channel")
             channel = extended if extended != NA else plain
@@ -311,7 +311,7 @@ class Tracker:
             self._order_leg(seen, kind, self._leg or KnownCell(), target)
 
     def lte_release(self, seen: SeenMessage) -> None:
-        """Take RRCConnectionRelease (TS 36.331, 5.3.8), which may redirect."""
+        """Process RRCConnectionRelease (TS 36.331, 5.3.8), which may redirect."""
         self._release(seen)
         choice = seen.first("redirected")
         if choice == NA:
@@ -322,12 +322,12 @@ class Tracker:
         self._order(seen, HandoverKind.REDIRECTION, KnownCell(rat, NA, channel), seen.named.cause)
 
     def lte_mobility(self, seen: SeenMessage) -> None:
-        """Take MobilityFromEUTRACommand (TS 36.331, 5.4.3)."""
+        """Process MobilityFromEUTRACommand (TS 36.331, 5.4.3)."""
         rat = _TARGETS.get(seen.first("target_rat"), "")
         self._order(seen, HandoverKind.INTER_RAT, self._other(seen, rat))
 
     def nr_failure(self, seen: SeenMessage) -> None:
-        """Take SCGFailureInformationNR (TS 36.331, 5.6.13a): the leg is lost until the network mends it."""
+        """Process SCGFailureInformationNR (TS 36.331, 5.6.13a): the leg is lost until it is restored."""
         if self._leg_pending is not None and self._leg_pending.kind is not HandoverKind.SECONDARY_RELEASED:
             self._leg_pending.end(seen, Result.FAILED, seen.named.cause)
         elif self._leg is not None:
@@ -340,7 +340,7 @@ class Tracker:
     # --- re-establishment ---
 
     def re_establish(self, seen: SeenMessage) -> None:
-        """Take a request to go on with a connection (TS 36.331, 5.3.7; TS 38.331, 5.3.7)."""
+        """Process a request to re-establish a connection (TS 36.331, 5.3.7; TS 38.331, 5.3.7)."""
         rat = seen.named.rat
         lost = KnownCell(rat, seen.first("lte_cell" if rat == "LTE" else "nr_cell"))
         before = self._pending
@@ -355,13 +355,13 @@ class Tracker:
         self._order(seen, HandoverKind.RE_ESTABLISHMENT, target, seen.named.cause).transaction = NA
 
     def reestablished(self, seen: SeenMessage) -> None:
-        """Take its end."""
+        """Process the completion of a re-establishment."""
         if self._pending is not None and self._pending.kind is HandoverKind.RE_ESTABLISHMENT:
             self._pending.end(seen, Result.COMPLETE)
             self.serving, self._pending = self._pending.target, None
 
     def rejected(self, seen: SeenMessage) -> None:
-        """Take a refusal of it, or a new connection instead."""
+        """Process the rejection of a re-establishment, or a new connection instead."""
         if self._pending is not None and self._pending.kind is HandoverKind.RE_ESTABLISHMENT:
             self._pending.end(seen, Result.FAILED)
             self.serving, self._pending = self._pending.target, None
@@ -369,33 +369,33 @@ class Tracker:
     # --- NR ---
 
     def nr_reconfiguration(self, seen: SeenMessage) -> None:
-        """Take RRCReconfiguration (TS 38.331, 5.3.5); one that LTE carries was taken with that."""
+        """Process RRCReconfiguration (TS 38.331, 5.3.5), except one inside an LTE message."""
         if not seen.named.contained and seen.first("with_sync") != NA:
             channel = seen.first("nr_channel")
             channel = self.serving.channel if channel == NA else channel
             self._order(seen, HandoverKind.HANDOVER, KnownCell("NR", seen.first("nr_cell"), channel))
 
     def nr_complete(self, seen: SeenMessage) -> None:
-        """Take RRCReconfigurationComplete."""
+        """Process RRCReconfigurationComplete."""
         if not seen.named.contained:
             self._complete(seen)
 
     def nr_release(self, seen: SeenMessage) -> None:
-        """Take RRCRelease (TS 38.331, 5.3.8)."""
+        """Process RRCRelease (TS 38.331, 5.3.8)."""
         self._release(seen)
         if (choice := seen.first("nr_redirected")) != NA:
             rat = {0: "NR", 1: "LTE"}.get(choice, "")
             self._order(seen, HandoverKind.REDIRECTION, KnownCell(rat), seen.named.cause)
 
     def nr_mobility(self, seen: SeenMessage) -> None:
-        """Take MobilityFromNRCommand (TS 38.331, 5.4.3)."""
+        """Process MobilityFromNRCommand (TS 38.331, 5.4.3)."""
         rat = _TARGETS_OF_NR.get(seen.first("nr_target_rat"), "")
         self._order(seen, HandoverKind.INTER_RAT, self._other(seen, rat))
 
     # --- UMTS and GSM ---
 
     def umts_reconfiguration(self, seen: SeenMessage) -> None:
-        """Take a message that is a hard handover if it names another frequency (TS 25.331, 8.3.5)."""
+        """Process a message that is a hard handover if it names another frequency (TS 25.331, 8.3.5)."""
         channel = seen.first("umts_channel")
         if channel != NA and self.serving.channel not in (NA, channel):
             self._order(
@@ -403,18 +403,18 @@ class Tracker:
             )
 
     def umts_active_set(self, seen: SeenMessage) -> None:
-        """Take ActiveSetUpdate (TS 25.331, 8.3.4)."""
+        """Process ActiveSetUpdate (TS 25.331, 8.3.4)."""
         added = seen.first("umts_scrambling") if seen.first("umts_added") > 0 else NA
         self._order(seen, HandoverKind.ACTIVE_SET, KnownCell("UMTS", added, self.serving.channel))
 
     def umts_active_set_done(self, seen: SeenMessage) -> None:
-        """Take ActiveSetUpdateComplete; the serving cell stays."""
+        """Process ActiveSetUpdateComplete; the serving cell stays."""
         if self._pending is not None and self._pending.kind is HandoverKind.ACTIVE_SET:
             self._pending.end(seen, Result.COMPLETE)
             self._pending = None
 
     def umts_cell_update(self, seen: SeenMessage) -> None:
-        """Take CellUpdate (TS 25.331, 8.3.1), after a radio link failure or a reselection."""
+        """Process CellUpdate (TS 25.331, 8.3.1), after a radio link failure or a reselection."""
         causes = {
             "radiolinkFailure": HandoverKind.RE_ESTABLISHMENT,
             "cellReselection": HandoverKind.RESELECTION,
@@ -423,12 +423,12 @@ class Tracker:
             self._order(seen, kind, KnownCell("UMTS", seen.cell, seen.channel), seen.named.cause)
 
     def leave_umts(self, seen: SeenMessage) -> None:
-        """Take a command to another technology (TS 25.331, 8.3.7 and 8.3.11)."""
+        """Process a command to another technology (TS 25.331, 8.3.7 and 8.3.11)."""
         rat = "LTE" if seen.named.name.endswith("EUTRA") else "GSM"
         self._order(seen, HandoverKind.INTER_RAT, self._other(seen, rat))
 
     def gsm_handover(self, seen: SeenMessage) -> None:
-        """Take HANDOVER COMMAND (TS 44.018, 9.1.15)."""
+        """Process HANDOVER COMMAND (TS 44.018, 9.1.15)."""
         ncc, bcc = seen.first("gsm_ncc"), seen.first("gsm_bcc")
         color = NA if NA in (ncc, bcc) else ncc * 8 + bcc
         target = KnownCell("GSM", color, seen.first("gsm_target_channel"))
@@ -437,7 +437,7 @@ class Tracker:
 
     @staticmethod
     def _other(seen: SeenMessage, rat: str) -> KnownCell:
-        """Return the target in another technology, as the command that is carried names it."""
+        """Return the target in another technology, from the command that the message carries."""
         if rat == "UMTS":
             return KnownCell(rat, seen.first("umts_scrambling"), seen.first("umts_channel"))
         if rat == "LTE":
@@ -447,7 +447,7 @@ class Tracker:
         return KnownCell(rat, NA, seen.first("gsm_target_channel") if rat == "GSM" else NA)
 
     def enter(self, seen: SeenMessage) -> None:
-        """Take a reply in the new technology."""
+        """Process a reply in the new technology."""
         if self._pending is not None and self._pending.kind is HandoverKind.INTER_RAT:
             self._pending.end(seen, Result.COMPLETE)
             self.serving, self._pending = self._pending.target, None

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from multitracer.tables import Numbers, Times
 
 _BACK_NS = 5 * NS_PER_S
-"""Step backwards from which on the clock was set: a log holds messages of several tasks, and in our
-recordings the packets of SCAT are up to 1 s out of order."""
+"""Minimum backward step of a clock that was set, ns: a log contains messages of several tasks, and in our
+recordings the packets of SCAT are up to 1 s out of order.
+"""
 _FORWARD_NS = 86_400 * NS_PER_S
-"""Step forward from which on the clock was set: a phone with a network logs a message every few hours."""
+"""Minimum forward step of a clock that was set, ns: a phone with a network logs a message every few hours."""
 _FIRST_NETWORK_NS = 631_152_000 * NS_PER_S
 """1990-01-01, before GSM (1991): earlier times mean that the modem has not received the time yet."""
 _SAME_NS = 3 * NS_PER_S // 2
@@ -80,7 +81,7 @@ def without_network(time_ns: Times, clock: Numbers) -> Times:
 
 
 def sentences(time_ns: Times, clock: Numbers) -> list[str]:
-    """Return what there is to say of the clocks; nothing if there is one that is right."""
+    """Return sentences about the clocks of the log; none if there is only one clock and it is right."""
     if not len(clock):
         return []
     count = int(clock[-1]) + 1

@@ -1,4 +1,4 @@
-"""A diagnostic log through the program `scat` to tables: what both vendors' formats share."""
+"""The common part of the two vendors' diagnostic logs: from a log through the program `scat` to tables."""
 
 from __future__ import annotations
 
@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 
 
 LEAST_S, BYTES_PER_S = 60.0, 50_000
-"""SCAT reads 340 kB/s on one core of 2020: a machine seven times slower may finish."""
+"""Timeout of SCAT: a minimum in s, and a rate. SCAT reads 340 kB/s on one core of 2020; a machine seven
+times slower may finish.
+"""
 LEAST_OUTPUT_BYTES, EXPANSION = 64 << 20, 8
-"""A record of 30 octets becomes a packet of 110, and a second one with the line of its cell."""
+"""Maximum output of SCAT: a minimum size, and a factor. A record of 30 octets becomes a packet of 110, and
+a second one with the line of its cell.
+"""
 MOST_BYTES = 2 << 30
 """Maximum size of the frames given to SCAT: a day of a busy phone. Later frames are only counted."""
 _PIECE_BYTES = 256 << 10
@@ -48,7 +52,7 @@ class LogChunk:
 
     path: Path
     lengths: list[int]
-    """Octets of each frame."""
+    """Number of octets of each frame."""
 
 
 class Conversion:
@@ -168,7 +172,7 @@ _UNHEARD = "127.77.47.29"
 
 
 class LogFrames(Protocol):
-    """The frames of a log, and what was counted of them."""
+    """The frames of a log, and their counts."""
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield each complete frame."""
@@ -179,7 +183,7 @@ class LogFrames(Protocol):
 
     @property
     def damaged(self) -> int:
-        """How many were not."""
+        """Number of damaged frames."""
 
 
 def tables_of_log(
@@ -232,7 +236,7 @@ def tables_of_log(
 
 
 def _warnings(conversion: Conversion) -> list[str]:
-    """Return what SCAT did not read, a sentence each."""
+    """Return a sentence for each part of the log that SCAT did not read."""
     stopped, failed, refused = conversion.stopped, conversion.failed, conversion.refused
     warnings = [f"scat {stopped}; what it had read until then is used"] if stopped else []
     warnings += [

@@ -1,4 +1,4 @@
-"""Has tshark dissect messages, all in one process, and yields the few fields that the tables need.
+"""Dissection of messages by one tshark process, limited to the few fields that the tables need.
 
 Columns give the names of messages and causes in tshark's own words, fields the numbers. None of them is an
 identity of a subscriber or of a phone, or the text of a short message: fields not named here are never read.
@@ -147,7 +147,9 @@ def _failure(returncode: int, words: Path) -> str:
 _RAW, _UPPER_PDU = 101, 252
 """LINKTYPE_RAW, and LINKTYPE_WIRESHARK_UPPER_PDU for what no link carries (IANA link types)."""
 _MOST_MESSAGES = 1_000_000
-"""Maximum messages of one capture; a drive of eight hours has half (15 a second). The rest is counted."""
+"""Maximum number of messages of one capture; a drive of eight hours has half as many (15 a second).
+Further messages are only counted.
+"""
 _LONGEST_BYTES = 1 << 16  # of a UDP packet
 _LEAST_S, _MESSAGES_PER_S = 60.0, 500
 """tshark dissects 8,000 messages a second on one core of 2020: a machine 16 times slower may finish."""
@@ -268,7 +270,7 @@ class DissectedMessage(NamedTuple):
         return values[0] if values else None
 
     def bits(self, name: str, bits: int) -> int | None:
-        """Return the first value of a field that is a string of bits, shown in hexadecimal."""
+        """Return the first value of a bit-string field, shown in hexadecimal, as a number, or None."""
         text = self.values.get(name, "").split(",")[0].replace(":", "")
         if not text or not re.fullmatch("[0-9a-fA-F]{1,16}", text):
             return None
@@ -292,7 +294,7 @@ class Dissection:
         self.left_out = 0
 
     def __iter__(self) -> Iterator[DissectedMessage]:
-        """Yield the messages in order, those that tshark did not get to without any value.
+        """Yield the messages in order; a message that tshark did not reach has no values.
 
         Raises
         ------

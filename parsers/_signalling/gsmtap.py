@@ -1,4 +1,4 @@
-"""GSMTAP packets of versions 2 and 3 as messages, whatever carried them.
+"""GSMTAP packets of versions 2 and 3 as messages, independent of the transport.
 
 Sources: libosmocore `gsmtap.h` for version 2. Version 3 is a draft of osmocom, as SCAT writes it (its
 util.py): a header of 8 octets, then tags, each a number and a length of 16 bits. SCAT uses it for NR, and for
@@ -147,14 +147,14 @@ class Message(NamedTuple):
     """Type of the packet, a key of `TYPE_NAMES`."""
     version: int
     uplink: bool | None
-    """None if the packet does not say."""
+    """Whether the message was sent by the phone; None if the packet does not show it."""
     logical_channel: str
     channel: int
-    """NA if it does not say."""
+    """Channel number (ARFCN); NA if the packet does not have it."""
     physical_cell_id: int
-    """NA if it does not say."""
+    """Physical cell identity; NA if the packet does not have it."""
     exported: str
-    """The name under which tshark dissects the payload; "" if as the payload of `packet`."""
+    """The name of the tshark dissector for the payload; "" if the payload is dissected as `packet`."""
     header: bytes
     """Header of version 2, for tshark; empty for an exported PDU."""
     payload: bytes
@@ -180,7 +180,7 @@ class Message(NamedTuple):
 
 
 def message(datagram: bytes) -> Message:
-    """Return what a GSMTAP datagram holds.
+    """Return the message in a GSMTAP datagram.
 
     Raises
     ------
@@ -295,19 +295,19 @@ class Numbered(NamedTuple):
     frame: int
     """Frame number in the capture, from 1."""
     time_ns: int
-    """NOT_A_TIME without one."""
+    """Capture time, ns since 1970; NOT_A_TIME without one."""
     modem: int
-    """Which radio of the phone, from 0, by SCAT's address; NA if another program captured it."""
+    """Number of the phone's radio, from 0, from SCAT's address; NA if another program captured it."""
     message: Message
 
 
 class Messages:
-    """The GSMTAP packets of a capture file, in its order; of several files numbered through.
+    """The GSMTAP packets of one or several capture files, in their order, numbered consecutively.
 
     Attributes
     ----------
     skipped : Counter of str
-        Why packets to GSMTAP's port were not used.
+        Number of packets to GSMTAP's port that were not used, by reason.
     """
 
     def __init__(self, *paths: str | os.PathLike[str]) -> None:
@@ -366,7 +366,7 @@ def gsmtap_datagram(packet: IpPacket) -> bytes | None:
 
 
 def _modem(data: bytes) -> int:
-    """Return the radio that SCAT means by the address it sends to, 127.0.0.1 and those after it."""
+    """Return the number of the radio from SCAT's destination address, 127.0.0.1 and following."""
     if data[0] >> 4 != 4 or data[12] != 127:
         return NA
     number = int.from_bytes(data[16:20], "big") - _LOOPBACK
