@@ -198,7 +198,7 @@ def inherited(
 
     - A second in which TCP recovers, or an outage without a known cause, takes the cause of the bad second
       before it.
-    - An outage at the begin of a segment, and a recovery in which no data arrive, take the cause of the
+    - An outage at the begin of a route segment, and a recovery in which no data arrive, take the cause of the
       second after it, if that is a radio cause or a handover: the old link failed before the new cell served.
     - A recovery at about the rate of a loaded second after it has the cause load: the data were lost when the
       load began.
@@ -208,7 +208,7 @@ def inherited(
     Parameters
     ----------
     cause : ndarray of int64, shape (n_seconds,)
-        Cause of each second of one segment, from `causes_of`.
+        Cause of each second of one route segment, from `causes_of`.
     limit : ndarray of str, shape (n_seconds,)
         As in Seconds.
     undecided : ndarray of bool, shape (n_seconds,)
@@ -359,7 +359,7 @@ def _efficiency(seconds: Seconds) -> tuple[Array, Array]:
 
 
 _AROUND_NS = 3 * NS_PER_S
-"""A cell change this close (ns) to a segment is part of its evidence, as in `seconds.py`."""
+"""A cell change this close (ns) to a route segment is part of its evidence, as in `seconds.py`."""
 
 
 def evidence_of(
@@ -373,7 +373,7 @@ def evidence_of(
     seconds : Seconds
     radio : RadioMasks
     rows : ndarray of int64, shape (n_rows,)
-        The seconds of the segment.
+        The seconds of the route segment.
     handovers : Table
         JUDGED_HANDOVERS.
     """

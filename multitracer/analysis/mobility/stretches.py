@@ -2,7 +2,7 @@
 
 A second is bad if data were wanted and the rate was far below the drive's typical rate. Where no rate can be
 judged, it is bad if the radio was bad and the phone's logger saw no good rate. Consecutive bad seconds form a
-segment, which is split where the cause changes.
+route segment, which is split where the cause changes.
 
 The begin and end of a segment are then determined more finely than by seconds, and so are those of its cause,
 which may begin or end at other times. The rate shows when the transfer suffered. Radio readings, cell changes
@@ -78,7 +78,7 @@ _LEAST_SLOW_S = 10
 measured.
 """
 _BRIDGE_S = 2
-"""Maximum number of good seconds within a bad segment. Not measured."""
+"""Maximum number of good seconds within a bad route segment. Not measured."""
 _PLACES = ("lat_deg", "lon_deg", "begin_m", "end_m", "cause_begin_m", "cause_end_m")
 _LEAST_CAUSE_S = 3
 """Minimum duration of a cause, s: a shorter one is merged with its neighbour, because levels vary around a
@@ -91,15 +91,15 @@ Bounds = tuple[int | None, int | None]
 
 
 class _Part(NamedTuple):
-    """Consecutive seconds with one cause: a part of a bad segment."""
+    """Consecutive seconds with one cause: a part of a bad route segment."""
 
     first: int
     last: int
     cause: SecondCause
     opens: bool
-    """Whether it is the first part of its segment."""
+    """Whether it is the first part of its route segment."""
     closes: bool
-    """Whether it is the last part of its segment."""
+    """Whether it is the last part of its route segment."""
     is_whole: bool = True
     """Whether no second of it is outside the shown range."""
 
@@ -284,7 +284,7 @@ def _good_bps(rate_bps: Array) -> float:
 
 
 def _runs(bad: Mask) -> tuple[list[int], list[int]]:
-    """Return the first and the last second of each bad segment."""
+    """Return the first and the last second of each bad route segment."""
     rows = np.flatnonzero(bad)
     if not len(rows):
         return [], []
@@ -297,7 +297,7 @@ def _runs(bad: Mask) -> tuple[list[int], list[int]]:
 
 
 def _parts(first: int, cause: Numbers) -> list[_Part]:
-    """Return the parts of a segment, which is split where its cause changes."""
+    """Return the parts of a route segment, which is split where its cause changes."""
     cause = _filled(cause)
     for least in range(2, _LEAST_CAUSE_S + 1):  # the shortest first
         while _give_away(cause, least):
@@ -445,7 +445,7 @@ _LOWER = 0.5
 _NEAR_NS = NS_PER_S
 """Maximum distance of evidence from a segment, ns: a reading is as old as its interval. Not measured."""
 _JOIN_NS = 2 * NS_PER_S
-"""Limits at most this far apart (ns) are merged, as are the seconds of a segment."""
+"""Limits at most this far apart (ns) are merged, as are the seconds of a route segment."""
 _LEVELS = (("rsrp_dbm", WEAK_RSRP_DBM), ("rscp_dbm", WEAK_RSCP_DBM), ("rssi_dbm", WEAK_RSSI_DBM))
 _QUALITIES = (("sinr_db", POOR_SINR_DB), ("rsrq_db", POOR_RSRQ_DB), ("ecio_db", POOR_ECIO_DB))
 _REGISTERED = (1, 5)
@@ -494,7 +494,7 @@ def _step(fine: Steps, edge_ns: int, reach: int, *, falls: bool) -> int:
 
 
 def cause_span(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: int) -> CauseSpan | None:
-    """Return the time span of the cause of a segment; None if no recorded data show it.
+    """Return the time span of the cause of a route segment; None if no recorded data show it.
 
     The spans of coverage, interference and technology come from radio readings, that of load from the cell
     load that the modem reports. Their edges are the middle between two readings. A handover lasts from the
@@ -507,7 +507,7 @@ def cause_span(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: in
     drive : DriveSeries
     cause : SecondCause
     begin_ns, end_ns : int
-        Begin and end of the segment.
+        Begin and end of the route segment.
     """
     if cause in (SecondCause.COVERAGE, SecondCause.INTERFERENCE, SecondCause.LOAD, SecondCause.TECHNOLOGY):
         time_ns, state = _states(drive, cause, begin_ns, end_ns)
@@ -554,7 +554,7 @@ _HELD_NS = round(HOLD_S * NS_PER_S)
 
 
 def _runs_over(time_ns: Times, state: Mask, begin_ns: int, end_ns: int) -> CauseSpan | None:
-    """Return the span of the runs of readings with the cause that overlap a segment."""
+    """Return the span of the runs of readings with the cause that overlap a route segment."""
     if not len(time_ns):
         return None
     changes = np.flatnonzero(np.diff(state.astype(np.int8)) != 0) + 1

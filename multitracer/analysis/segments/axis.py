@@ -154,7 +154,7 @@ def partners(items: Array, bounds: Array) -> tuple[Array, Array]:
 def _anchor(value: Array, group: SegmentGroup, pieces: Pieces, position: Array, bounds: Array) -> Array:
     """Convert ACK numbers, in place, to the axis of the direction they acknowledge; return its reference.
 
-    The first ACK lies within 2 GiB of the segment before it, else of the first segment, else of the first
+    The first ACK lies within 2 GiB of the piece before it, else of the first piece, else of the first
     segment. A direction that was not captured at all has its first ACK as reference.
     """
     reference = np.zeros(group.directions, dtype=np.uint32)

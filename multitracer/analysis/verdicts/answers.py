@@ -39,7 +39,7 @@ ACK, but the ACK of a duplicate is immediate.
 
 
 def early(copies: Retransmissions) -> Array:
-    """Return which retransmissions were acknowledged sooner after them than the minimum RTT.
+    """Return the retransmissions that were acknowledged sooner than the minimum RTT.
 
     Retransmissions that were acknowledged before they were sent are included.
 
@@ -53,10 +53,11 @@ def early(copies: Retransmissions) -> Array:
 
 
 def ignored(copies: Retransmissions) -> Array:
-    """Return which had been acknowledged so long before that the sender must have discarded the ACK.
+    """Return which retransmissions had an early ACK that the sender must have discarded.
 
-    An ACK that crosses a retransmission within the host is more recent. With header compression, a damaged
-    ACK appears in the capture, but TCP discards it with its SACK blocks because of its checksum.
+    Such an ACK was captured long before the retransmission. An ACK that crosses a retransmission within the
+    host is more recent. With header compression, a damaged ACK appears in the capture, but TCP discards it
+    with its SACK blocks because of its checksum.
 
     Returns
     -------
@@ -129,13 +130,13 @@ def _in_order_before(copies: Retransmissions, edge: Array, echo: Array) -> Array
 def f_rto(
     copies: Retransmissions, proved: Array, in_vain: tuple[Array, Array], *, within_ns: Array | int = 0
 ) -> Array:
-    """Return which were covered by an ACK that lacks earlier data whose first transmission came later.
+    """Return which retransmissions an ACK covers that lacks earlier data, which arrived later.
 
-    Such an ACK left the receiver before these data arrived, and so before the retransmission that was sent
-    after them. The arrival is known to be that of the first transmission in three cases: the data were sent
-    once; they were acknowledged before a second transmission could be; or the second transmission is proved
-    to be unneeded (not if the receiver discards reported data). The rule generalises the second ACK of RFC
-    5682.
+    The arrival must be that of the first transmission of these data. Such an ACK left the receiver before
+    these data arrived, and so before the retransmission that was sent after them. The arrival is known to be
+    that of the first transmission in three cases: the data were sent once; they were acknowledged before a
+    second transmission could be; or the second transmission is proved to be unneeded (not if the receiver
+    discards reported data). The rule generalises the second ACK of RFC 5682.
 
     Parameters
     ----------
@@ -193,7 +194,7 @@ def sooner_than_answers_ns(copies: Retransmissions) -> Array:
 
 
 def held(copies: Retransmissions) -> Array:
-    """Return which data the receiver already had when an earlier retransmission filled the hole below.
+    """Return the retransmissions whose data the receiver had before, above a hole that was then filled.
 
     The ACK that moves the left edge also covers data that were sent only once. So the receiver had these
     data, acknowledged the filled hole immediately (RFC 5681, section 4.2), and everything sent after the
@@ -217,7 +218,7 @@ def held(copies: Retransmissions) -> Array:
 
 
 def before_any_answer(copies: Retransmissions) -> Array:
-    """Return which were sent after an earlier transmission had arrived, but before its ACK arrived.
+    """Return the retransmissions sent after an earlier transmission arrived, but before its ACK came.
 
     Each unneeded transmission that arrives is acknowledged immediately. Assume that all data were
     acknowledged, and that fewer ACKs repeat that number than there were transmissions to cause them. Then one
@@ -253,7 +254,7 @@ def _repetitions(copies: Retransmissions, answer: Array) -> Array:
 
 
 def hole(copies: Retransmissions) -> Array:
-    """Return whose earlier transmission was overtaken: data sent after it were reported before it.
+    """Return the retransmissions whose earlier transmission was overtaken by later data.
 
     Returns
     -------
@@ -267,7 +268,7 @@ def hole(copies: Retransmissions) -> Array:
 
 
 def lost_behind(copies: Retransmissions) -> Array:
-    """Return behind which, at the left edge, all data were lost: the next data were also resent.
+    """Return the retransmissions at the left edge behind which all data were lost and resent.
 
     The next data must have been acknowledged a round trip after their retransmission. If only ACKs were late,
     the ACKs of the next data would follow immediately.
@@ -293,7 +294,7 @@ def lost_behind(copies: Retransmissions) -> Array:
 
 
 def behind_proved(copies: Retransmissions, proved: Array) -> Array:
-    """Return which continue a run of adjacent retransmissions of which an earlier one was not needed.
+    """Return which retransmissions continue a run of adjacent ones of which one was not needed.
 
     In such a run the ACKs of the first transmissions are arriving at the rate of the link. On a narrow link,
     their spacing equals that of ACKs of the retransmissions.
@@ -444,7 +445,7 @@ def tick_ns(stamped: Stamped) -> Array:
 
 
 def left_before(copies: Retransmissions, least_ns: Array | int) -> Array:
-    """Return which were covered by an ACK that left the receiver before they could have arrived.
+    """Return the retransmissions whose ACK left the receiver before they could have arrived.
 
     The ACK's own timestamp shows this. The fastest ACK gives the relation between the receiver's clock and
     the capture's.
@@ -553,9 +554,10 @@ def peers_send_sack(copies: Retransmissions) -> Array:
 
 
 def undisputed(copies: Retransmissions, reported: Array) -> Array:
-    """Return which were acknowledged, late enough, without a D-SACK by a receiver that sends D-SACKs.
+    """Return the retransmissions acknowledged without a D-SACK by a receiver that sends D-SACKs.
 
-    A SYN or a FIN alone is never reported, because a D-SACK block reports data.
+    The ACK must be late enough to be an answer. A SYN or a FIN alone is never reported, because a D-SACK
+    block reports data.
 
     Parameters
     ----------
@@ -576,7 +578,7 @@ def undisputed(copies: Retransmissions, reported: Array) -> Array:
 
 
 def answered_in_vain(copies: Retransmissions, reported: Array) -> Array:
-    """Return for which the first ACK answers an unneeded transmission: this one, or a later one.
+    """Return the retransmissions whose first ACK answers an unneeded transmission of the same data.
 
     Parameters
     ----------
@@ -660,7 +662,7 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
 
 
 def acknowledged_in_time(copies: Retransmissions, came: Array, back: Array, there: int) -> Array:
-    """Return for which an ACK that reached the sender had left the receiver before they arrived.
+    """Return the retransmissions that arrived after an ACK of their data left and reached the sender.
 
     A retransmission that never arrived counts as arriving with the next transmission of its first byte that
     did.

@@ -135,7 +135,7 @@ def trigger_of(copies: Retransmissions) -> Trigger:
 
 
 def _is_once_more(copies: Retransmissions, una: Array) -> Array:
-    """Return which repeat the oldest segment after it was already resent."""
+    """Return which retransmissions repeat the oldest segment after it was already resent."""
     resent = np.isin(copies.earlier, copies.row) & (copies.earlier < copies.nowhere)
     once_more: Array = resent & (copies.begin == una)
     return once_more
@@ -381,7 +381,7 @@ def _far_round_trip_ns(talks: Talks) -> Array:
 
 
 def _away_silent(copies: Retransmissions, una: Array, far_ns: Array) -> Array:
-    """Return which follow an idle gap in both directions that is longer than the path's round trip.
+    """Return the retransmissions after an idle gap in both directions longer than the path's RTT.
 
     The sender's timestamps can show the same: it sent nothing for this time, and echoes nothing newer. If it
     echoes a newer segment that acknowledges more data, that ACK was late, and no timer expired.
@@ -413,7 +413,7 @@ def _pause(copies: Retransmissions) -> tuple[Array, Array, Array]:
 
 
 def passed_before(copies: Retransmissions) -> Array:
-    """Return which had been acknowledged, or reported by a SACK, when they passed the capture point.
+    """Return the retransmissions whose data were acknowledged or SACKed when they passed the capture.
 
     Returns
     -------
@@ -424,7 +424,7 @@ def passed_before(copies: Retransmissions) -> Array:
 
 
 def unacknowledged_at_sender(copies: Retransmissions) -> tuple[Array, Array]:
-    """Return for which no earlier ACK seems to have reached the sender, and for which this is unknown.
+    """Return the retransmissions whose earlier ACKs did not reach the sender, and the unclear ones.
 
     Only retransmissions that were acknowledged when they passed are judged. The next timestamp that the
     sender echoes decides. Without timestamps, the time of its next new data decides: if it is too soon for an
