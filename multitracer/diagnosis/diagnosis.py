@@ -39,7 +39,7 @@ from multitracer.diagnosis.sentence import (
     headline_of_group,
     rows_in_words,
 )
-from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps, own_time_ns
+from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps
 from multitracer.recording.surroundings import ZONE_DOUBT, names_no_zone
 from multitracer.schemas.findings import FINDINGS
 from multitracer.tables import NA, Table
@@ -202,12 +202,14 @@ class Diagnosis:
         }
 
     def _kind_time_and_cost(self, each: Incident | Finding) -> Document:
+        """Return the common keys; seconds are link time since the data sender's SYN."""
+        begin_ns = self.transfer.begin_ns
         return {
             "kind": each.kind,
             "begin_ns": each.begin_ns,
             "end_ns": each.end_ns,
-            "begin_s": round(self.since_own_syn_s(each.begin_ns), _DIGITS),
-            "end_s": round(self.since_own_syn_s(each.end_ns), _DIGITS),
+            "begin_s": round(self.link_s(begin_ns, each.begin_ns), _DIGITS),
+            "end_s": round(self.link_s(begin_ns, each.end_ns), _DIGITS),
             "cost_s": round(each.cost_s, _DIGITS),
         }
 
@@ -261,7 +263,7 @@ class Diagnosis:
     @cached_property
     def own_time_ns(self) -> float:
         """The link's own time for a full segment; 0 where nothing shows it."""
-        return 0.0 if self.arrival_gaps is None else own_time_ns(self.arrival_gaps)
+        return 0.0 if self.arrival_gaps is None else self.arrival_gaps.own_time_ns
 
     @cached_property
     def policing(self) -> Policing:
@@ -335,10 +337,6 @@ class Diagnosis:
     def at_s(self, time_ns: int) -> float:
         """Return a stamp as link seconds since the connection's first SYN, as T begins."""
         return self.link_s(self._begin_ns, time_ns)
-
-    def since_own_syn_s(self, time_ns: int) -> float:
-        """Return a stamp as link seconds since the data sender's SYN, as documents count."""
-        return self.link_s(self.transfer.begin_ns, time_ns)
 
     @property
     def _begin_ns(self) -> int:

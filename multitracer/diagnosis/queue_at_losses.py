@@ -34,7 +34,7 @@ from multitracer.diagnosis.packets.packet_delays import (
     most_ahead,
     packets_ahead,
 )
-from multitracer.diagnosis.service_times import busy_pieces, is_busy
+from multitracer.diagnosis.service_times import busy_pieces
 from multitracer.diagnosis.work_of_others import waits_beyond_ours
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -91,36 +91,48 @@ _LEAST_SHARE = 0.02
 
 def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
     """Return the losses that no queue explains; None if they are too few, or only one end was captured."""
-    lost, delays = diagnosis.lost, None if diagnosis.is_link_logged else _delays(diagnosis)
+    delays, segments, lost = diagnosis.delays, diagnosis.segments, diagnosis.lost
+    if diagnosis.is_link_logged or delays is None or not delays.is_one_way or len(lost) < _LEAST_RUNS:
+        return None
+    least_bytes = int(segments.payload_bytes[delays.place].min())
+    if 2 * np.count_nonzero(segments.payload_bytes[lost] >= least_bytes) < len(lost):
+        delays = all_delays(diagnosis.transfer, segments)  # it is not full segments that were lost
+    lost = repaired_losses(diagnosis)
     if delays is None or len(lost) < _LEAST_RUNS:
         return None
-    lost = repaired_losses(diagnosis)
-    if len(lost) < _LEAST_RUNS:
-        return None
     run = np.cumsum(np.append(0, np.diff(lost) > 1))
-    first, last = np.searchsorted(run, [np.arange(run[-1] + 1), np.arange(1, run[-1] + 2)])
-    waited = _waited_ns(delays, lost[first], lost[last - 1])
-    one_ns = _AHEAD * _service_ns(diagnosis)
+    begin, end = np.searchsorted(run, [np.arange(run[-1] + 1), np.arange(1, run[-1] + 2)])
+    first, last, many = lost[begin], lost[end - 1], end - begin
+
+    # the longer delay of the packets before and after each run; endless if one is missing
+    before, after = np.searchsorted(delays.place, first) - 1, np.searchsorted(delays.place, last)
+    known = (before >= 0) & (after < len(delays.place))
+    queue_ns = delays.queue_ns.astype(np.float64)
+    longer = np.maximum(queue_ns[np.maximum(before, 0)], queue_ns[np.minimum(after, len(queue_ns) - 1)])
+    waited = np.where(known, longer, np.inf)
+
+    # how long the link takes for a full segment, by its fastest trains
+    rate, full_bytes = diagnosis.carried.train_rate, diagnosis.full_bytes + HEADERS_BYTES
+    service_ns = full_bytes / rate * NS_PER_S / diagnosis.transfer.speed if rate else 0.0
+    one_ns = _AHEAD * service_ns
     limit_ns = max(_EMPTY_NS, one_ns)
     longest_ns = float(np.quantile(delays.queue_ns, _LONGEST))
     is_deep = longest_ns >= _DEEPER * limit_ns
     is_steady = not len(delays.changes) and _is_steady(diagnosis)
     few = _unless_longest(delays, waited, limit_ns, one_ns)
     if not is_deep:
-        fewer = (
-            is_steady & (longest_ns - waited >= _APART_NS) & _has_fewer_ahead(diagnosis, delays, lost[first])
-        )
-        few &= _is_small_flight(diagnosis, lost[first]) | fewer
-    in_a_row = last - first >= _LEAST_RUN
-    longer_ns = longest_ns if is_steady else _longer_ns(diagnosis, delays, lost[first])
-    few |= _unless_alike(waited, in_a_row & _is_below(delays, waited, longer_ns))
+        fewer = is_steady & (longest_ns - waited >= _APART_NS) & _has_fewer_ahead(diagnosis, delays, first)
+        few &= _is_small_flight(diagnosis, first) | fewer
+    longer_ns = longest_ns if is_steady else _longer_ns(diagnosis, delays, first)
+    far = (waited <= _HALF * longer_ns) & (longer_ns - waited >= _JITTER_NS)
+    far &= (place_among(delays, waited) <= _BELOW_RANK) & (many >= _LEAST_RUN)
+    few |= _unless_alike(waited, far)
     if is_steady and np.count_nonzero(waited >= _FULL * longest_ns) >= _LEAST_RUNS:
-        few |= _far(delays, waited, longest_ns)
-        if np.mean(waited >= _FULL * longest_ns) >= _MOSTLY:
-            most_ns = _most_ns(diagnosis, delays, lost[first], lost[last - 1])
-            few |= _unless_alike(waited, most_ns <= _NOT_FULL * longest_ns)
-    few &= ~may_be_full(delays, lost[first], diagnosis.carried.sent_ns[lost[first]])
-    least = _least_runs((last - first)[few & (waited <= limit_ns)]) if is_deep else _LEAST_RUNS_OF_FEW
+        few |= _below_full(diagnosis, delays, first, last, waited)
+    few &= ~may_be_full(delays, first, diagnosis.carried.sent_ns[first])
+    least = _LEAST_RUNS_OF_FEW
+    if is_deep:
+        least = _LEAST_ROWS if many[few & (waited <= limit_ns)].sum() >= _LEAST_PACKETS else _LEAST_RUNS
     if few.sum() < max(least, _LEAST_SHARE * len(few)):
         return None
     return Losses(lost[few[run]], waited[few], place_among(delays, waited[few]), longest_ns)
@@ -144,11 +156,25 @@ def place_among(delays: PacketDelays, waited: Array) -> Array:
     return np.searchsorted(delays.ordered_ns, waited) / len(delays.queue_ns)
 
 
-def _far(delays: PacketDelays, waited: Array, longest_ns: float) -> Array:
-    """Return which waits are far from the longest; none if they are alike, as at another full queue."""
+def _below_full(
+    diagnosis: Diagnosis, delays: PacketDelays, first: Array, last: Array, waited: Array
+) -> Array:
+    """Return which runs of losses were at a queue that was not full, on a link whose full queue is known.
+
+    Their waits are far from the longest. Or, where most losses were at a full queue, no packet could have
+    waited long when the run began: a queue drains by no more than the time that passes, so what came next and
+    waited less shows how long it was. None if they are alike, as at another full queue.
+    """
+    longest_ns = float(np.quantile(delays.queue_ns, _LONGEST))
     far = (waited <= _FAR * longest_ns) & (longest_ns - waited >= _JITTER_NS)
-    far &= place_among(delays, waited) <= _CHANCE_RANK
-    return _unless_alike(waited, far)
+    few = _unless_alike(waited, far & (place_among(delays, waited) <= _CHANCE_RANK))
+    if np.mean(waited >= _FULL * longest_ns) < _MOSTLY:
+        return few
+    after = np.searchsorted(delays.place, last)
+    at = np.minimum(after, len(delays.place) - 1)
+    gone_ns = delays.time_ns[at] - diagnosis.carried.sent_ns[first]
+    most_ns = np.where(after < len(delays.place), delays.queue_ns[at] + gone_ns, np.inf)
+    return few | _unless_alike(waited, most_ns <= _NOT_FULL * longest_ns)
 
 
 def _unless_alike(waited: Array, chosen: Array) -> Array:
@@ -162,7 +188,7 @@ def _unless_alike(waited: Array, chosen: Array) -> Array:
 def _is_steady(diagnosis: Diagnosis) -> bool:
     """Return whether the link took as long for a segment all the time, so that a full queue did, too."""
     gaps = diagnosis.arrival_gaps
-    pieces = None if gaps is None else busy_pieces(gaps, is_busy(diagnosis.limited, gaps))
+    pieces = None if gaps is None else busy_pieces(diagnosis.limited, gaps)
     if pieces is None or len(pieces.service_ns) < _LEAST_PIECES:
         return False
     middle = np.median(np.lib.stride_tricks.sliding_window_view(pieces.service_ns, _AROUND), axis=1)
@@ -170,62 +196,17 @@ def _is_steady(diagnosis: Diagnosis) -> bool:
 
 
 def repaired_losses(diagnosis: Diagnosis) -> Array:
-    """Return the places in `diagnosis.segments` of what was lost, sent again, and not too large: int64."""
-    lost = diagnosis.lost
-    return np.asarray(lost[_is_repaired(diagnosis, lost) & ~_is_too_large(diagnosis, lost)])
+    """Return the places in `diagnosis.segments` of what was lost, sent again, and not too large: int64.
 
-
-def _is_repaired(diagnosis: Diagnosis, place: Array) -> Array:
-    """Return which were sent again: of others nobody knows whether the capture missed them."""
-    verdicts = diagnosis.transfer.verdicts
-    needed = verdicts["earlier_row"][verdicts["necessity"] != Necessity.SPURIOUS]
-    return np.isin(diagnosis.segments.row[place], needed)
-
-
-def _is_too_large(diagnosis: Diagnosis, place: Array) -> Array:
-    """Return which were larger than all that arrived of what was sent after them: lost for their size."""
-    segments = diagnosis.segments
-    arrived = np.where(segments.closes, segments.payload_bytes, 0)
-    later = np.maximum.accumulate(arrived[::-1])[::-1]
-    return np.asarray(segments.payload_bytes[place] > later[place])
-
-
-def _delays(diagnosis: Diagnosis) -> PacketDelays | None:
-    """Return the delays one way, of full segments if it is these that were lost."""
-    payload, full = diagnosis.segments.payload_bytes[diagnosis.lost], diagnosis.delays
-    if full is None or not full.is_one_way:
-        return None
-    least = int(diagnosis.segments.payload_bytes[full.place].min())
-    if np.count_nonzero(payload >= least) * 2 >= len(payload):
-        return full
-    return all_delays(diagnosis.transfer, diagnosis.segments)
-
-
-def _waited_ns(delays: PacketDelays, first: Array, last: Array) -> Array:
-    """Return the longer delay of the packets before and after each run; endless if one is missing."""
-    before, after = np.searchsorted(delays.place, first) - 1, np.searchsorted(delays.place, last)
-    known = (before >= 0) & (after < len(delays.place))
-    queue_ns = delays.queue_ns.astype(np.float64)
-    longer = np.maximum(queue_ns[np.maximum(before, 0)], queue_ns[np.minimum(after, len(queue_ns) - 1)])
-    return np.where(known, longer, np.inf)
-
-
-def _most_ns(diagnosis: Diagnosis, delays: PacketDelays, first: Array, last: Array) -> Array:
-    """Return the most that a packet could have waited when each run began; endless if that is not known.
-
-    A queue drains by no more than the time that passes: what came next and waited less shows how long it was.
+    Of what was not sent again nobody knows whether the capture missed it. What was larger than all that
+    arrived of what was sent after it was lost for its size.
     """
-    after = np.searchsorted(delays.place, last)
-    at = np.minimum(after, len(delays.place) - 1)
-    gone_ns = delays.time_ns[at] - diagnosis.carried.sent_ns[first]
-    return np.where(after < len(delays.place), delays.queue_ns[at] + gone_ns, np.inf)
-
-
-def _service_ns(diagnosis: Diagnosis) -> float:
-    """Return how long the link takes for a full segment, by its fastest trains."""
-    rate = diagnosis.carried.train_rate
-    full = diagnosis.full_bytes + HEADERS_BYTES
-    return full / rate * NS_PER_S / diagnosis.transfer.speed if rate else 0.0
+    lost, segments, verdicts = diagnosis.lost, diagnosis.segments, diagnosis.transfer.verdicts
+    needed = verdicts["earlier_row"][verdicts["necessity"] != Necessity.SPURIOUS]
+    arrived = np.where(segments.closes, segments.payload_bytes, 0)
+    largest_later = np.maximum.accumulate(arrived[::-1])[::-1]
+    is_too_large = segments.payload_bytes[lost] > largest_later[lost]
+    return np.asarray(lost[np.isin(segments.row[lost], needed) & ~is_too_large])
 
 
 def _longer_ns(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Array:
@@ -237,21 +218,10 @@ def _longer_ns(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Arra
     return np.asarray(-span_minimum(-delays.queue_ns, first, np.maximum(last, first + 1)))
 
 
-def _is_below(delays: PacketDelays, waited: Array, longer_ns: Array | float) -> Array:
-    """Return which waits are far shorter than a longer one that came through."""
-    far = (waited <= _HALF * longer_ns) & (longer_ns - waited >= _JITTER_NS)
-    return np.asarray(far & (place_among(delays, waited) <= _BELOW_RANK))
-
-
 def _has_fewer_ahead(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Array:
     """Return which had far fewer of ours ahead of them than others that came through."""
     ahead = packets_ahead(delays, place, diagnosis.carried.sent_ns[place])
     return np.asarray(ahead <= _AHEAD_OF_MOST * most_ahead(delays))
-
-
-def _least_runs(many: Array) -> int:
-    """Return how many rows of so many lost packets are enough."""
-    return _LEAST_ROWS if many.sum() >= _LEAST_PACKETS else _LEAST_RUNS
 
 
 def _is_small_flight(diagnosis: Diagnosis, place: Array) -> Array:
@@ -308,7 +278,8 @@ def lost_behind_queue(diagnosis: Diagnosis) -> Losses | None:
         return None
     own_ns = diagnosis.own_time_ns
     waits, lost = waits_beyond_ours(delays, own_ns), repaired_losses(diagnosis)
-    if not _is_ours_alone(waits) or not len(lost):
+    beyond = waits.beyond[waits.known]
+    if not len(beyond) or np.mean(np.abs(beyond) >= _LARGE) > _MOST_BEYOND or not len(lost):
         return None
     runs = _runs(diagnosis, delays, lost)
     if not len(runs.first):
@@ -323,11 +294,6 @@ def lost_behind_queue(diagnosis: Diagnosis) -> Losses | None:
     chosen = runs.each[np.repeat(is_served, runs.many)]
     waited_ns = delays.queue_ns[runs.before[is_served]]
     return Losses(lost[chosen], waited_ns, place_among(delays, waited_ns), longest_ns)
-
-
-def _is_ours_alone(waits: Waits) -> bool:
-    beyond = waits.beyond[waits.known]
-    return bool(len(beyond) and np.mean(np.abs(beyond) >= _LARGE) <= _MOST_BEYOND)
 
 
 def _runs(diagnosis: Diagnosis, delays: PacketDelays, lost: Array) -> _Runs:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.diagnosis.packets.losses import Carried
-    from multitracer.diagnosis.packets.packet_delays import PacketDelays
     from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
@@ -70,15 +69,23 @@ class ArrivalGaps(NamedTuple):
     mean_ns: float = 0.0
     """The link's own time for a segment by the means over some that all waited; 0 if not known."""
 
+    @property
+    def own_time_ns(self) -> float:
+        """The link's own time for a segment: of those known to have waited, if they are enough."""
+        queued = self.gap_ns[self.queued]
+        return float(np.quantile(queued if len(queued) >= _LEAST_QUEUED else self.gap_ns, _SHORTER))
+
 
 class BusyPieces(NamedTuple):
-    """Gaps in pieces of as many each, in order."""
+    """The gaps at which the link was busy in pieces of as many each, in order."""
 
     time_ns: Array
     """When the middle one was sent."""
     service_ns: Array
     """The link's own time for a segment."""
     row: Array
+    is_busy: Array
+    """At which gaps the link was the limit, or the segment had waited: bool, shape (n_gaps,)."""
 
 
 def arrival_gaps(limited: Limited, carried: Carried, full_bytes: int) -> ArrivalGaps | None:
@@ -96,7 +103,14 @@ def arrival_gaps(limited: Limited, carried: Carried, full_bytes: int) -> Arrival
         came = _at_both_points(carried, full_bytes)
     if came is None or len(came.row) < 2:
         return None
-    waited_ns = _waited_ns(carried.delays, int(came.last[-1]) + 1)
+
+    # how long each segment waited; 0 where that is not known
+    delays, waited_ns = carried.delays, np.zeros(int(came.last[-1]) + 1, dtype=np.int64)
+    if delays is not None and delays.is_one_way:
+        waited_ns = np.zeros(max(len(waited_ns), int(delays.place[-1]) + 1), dtype=np.int64)
+        around = [places(delays.time_ns, delays.time_ns - _AROUND_NS)]
+        around.append(places(delays.time_ns, delays.time_ns + _AROUND_NS, "right"))
+        waited_ns[delays.place] = delays.queue_ns - span_minimum(delays.queue_ns, *around)
     means = queued_means(came, waited_ns[came.last])
     came = joined(came, means)
     gap = np.diff(came.came_ns)
@@ -155,37 +169,15 @@ def _at_both_points(carried: Carried, full_bytes: int) -> AggregatedArrivals | N
     return AggregatedArrivals(first, last, row, transfer.sender["time_ns"][row], came_ns, whole)
 
 
-def _waited_ns(delays: PacketDelays | None, count: int) -> Array:
-    """Return how long each of at least so many segments waited; 0 where that is not known."""
-    if delays is None or not delays.is_one_way:
-        return np.zeros(count, dtype=np.int64)
-    time, queue_ns = delays.time_ns, delays.queue_ns
-    first = places(time, time - _AROUND_NS)
-    last = places(time, time + _AROUND_NS, "right")
-    waited = np.zeros(max(count, int(delays.place[-1]) + 1), dtype=np.int64)
-    waited[delays.place] = queue_ns - span_minimum(queue_ns, first, last)
-    return waited
-
-
-def own_time_ns(gaps: ArrivalGaps) -> float:
-    """Return the link's own time for a segment: of those known to have waited, if they are enough."""
-    queued = gaps.gap_ns[gaps.queued]
-    return float(np.quantile(queued if len(queued) >= _LEAST_QUEUED else gaps.gap_ns, _SHORTER))
-
-
-def is_busy(limited: Limited, gaps: ArrivalGaps) -> Array:
-    """Return at which gaps the link was the limit, or the segment had waited: bool, shape (n_gaps,)."""
-    return Spans.of(*stretches(limited, Limit.LINK)).holds(gaps.time_ns) | gaps.queued
-
-
-def busy_pieces(gaps: ArrivalGaps, busy: Array) -> BusyPieces:
+def busy_pieces(limited: Limited, gaps: ArrivalGaps) -> BusyPieces:
     """Return the link's time for a segment, piece by piece, of the gaps at which it was busy."""
+    busy = Spans.of(*stretches(limited, Limit.LINK)).holds(gaps.time_ns) | gaps.queued
     time, gap, row = gaps.time_ns[busy], gaps.gap_ns[busy], gaps.row[busy]
     width = int(np.clip(len(gap) // _PIECES, _LEAST_PIECE, max(_PIECE, len(gap) // _MOST_PIECES)))
     count = len(gap) // width
     service = np.quantile(in_pieces(gap, width), _SHORTER, axis=1) if count else np.empty(0)
     middle = in_pieces(np.arange(len(gap)), width)[:, width // 2]
-    return BusyPieces(time[middle], service, row[middle])
+    return BusyPieces(time[middle], service, row[middle], busy)
 
 
 def in_pieces(values: Array, width: int) -> Array:
@@ -264,26 +256,21 @@ def joined(came: AggregatedArrivals, means: Array) -> AggregatedArrivals:
     gap = np.diff(came.came_ns)
     if not np.isfinite(means).any():
         return came
-    short = came.follows & (gap >= 0) & (gap < _SHORT * _usual(means, len(gap)) * came.many[1:])
+
+    # the link's own time for a segment at each gap: of the means around, or of all; 0 without. The least of
+    # all would be that of a burst that was kept back as a whole
+    padded = np.append(means, np.full(-len(means) % _BLOCK, np.inf))
+    of_block = np.quantile(padded.reshape(-1, _BLOCK), _SHORTER, axis=1, method="lower")
+    block = np.minimum(np.arange(len(gap)) // _BLOCK, len(of_block) - 1)
+    near = [of_block[np.clip(block + step, 0, len(of_block) - 1)] for step in (-1, 0, 1)]
+    least = np.min(near, axis=0)
+    usual = np.where(np.isfinite(least), np.minimum(least, own_ns(means)), 0)
+    short = came.follows & (gap >= 0) & (gap < _SHORT * usual * came.many[1:])
     begin = np.flatnonzero(np.append(True, ~short))
     last = np.append(begin[1:], len(came.row)) - 1
     many = np.add.reduceat(came.many, begin)
     row, sent_ns, came_ns = (each[last] for each in (came.row, came.sent_ns, came.came_ns))
     return AggregatedArrivals(came.first[begin], came.last[last], row, sent_ns, came_ns, many)
-
-
-def _usual(means: Array, count: int) -> Array:
-    """Return the link's own time for a segment at each gap: of the means around, or of all; 0 without.
-
-    The least of all would be that of a burst that was kept back as a whole.
-    """
-    padded = np.append(means, np.full(-len(means) % _BLOCK, np.inf))
-    of_block = np.quantile(padded.reshape(-1, _BLOCK), _SHORTER, axis=1, method="lower")
-    block = np.minimum(np.arange(count) // _BLOCK, len(of_block) - 1)
-    last = len(of_block) - 1
-    near = np.stack([of_block[np.clip(block + step, 0, last)] for step in (-1, 0, 1)])
-    least = near.min(axis=0)
-    return np.where(np.isfinite(least), np.minimum(least, own_ns(means)), 0)
 
 
 _LEAST_PIECES = 3
@@ -313,21 +300,8 @@ class RateStep(NamedTuple):
 
 
 def rate_step(limited: Limited, gaps: ArrivalGaps) -> RateStep | None:
-    """Return the step of the link's rate; None if there is none, or another picture."""
-    busy = is_busy(limited, gaps)
-    pieces = busy_pieces(gaps, busy)
-    step = _step(pieces, least_ns=_LEAST_S * NS_PER_S / limited.transfer.speed)
-    return step if step is not None and _was_busy(gaps.time_ns, busy, step.time_ns) else None
-
-
-def _was_busy(time_ns: Array, busy: Array, at_ns: int) -> bool:
-    """Return whether the link delayed enough of the segments before and after a time to show its rate."""
-    after = time_ns >= at_ns
-    return bool(min(busy[after].mean(), busy[~after].mean()) >= _LEAST_BUSY)
-
-
-def _step(pieces: BusyPieces, *, least_ns: float) -> RateStep | None:
     """Return the step of the link's time for a segment; None if there is none, or another picture."""
+    pieces, least_ns = busy_pieces(limited, gaps), _LEAST_S * NS_PER_S / limited.transfer.speed
     time, size = pieces.time_ns, np.log(np.maximum(pieces.service_ns, 1))
     places = range(_LEAST_PIECES, len(size) - _LEAST_PIECES + 1)
     lasting = [at for at in places if min(time[at] - time[0], time[-1] - time[at]) >= least_ns]
@@ -339,6 +313,11 @@ def _step(pieces: BusyPieces, *, least_ns: float) -> RateStep | None:
     consistent = min(np.mean(~above[:at]), np.mean(above[at:])) >= _CONSISTENT
     left = (_varies(size[:at]) + _varies(size[at:])) / max(_varies(size), 1e-9)
     if abs(after - before) < np.log(_FACTOR) or not consistent or left > 1 - _EXPLAINED:
+        return None
+
+    # the link must have delayed enough of the segments before and after to show its rate
+    is_after = gaps.time_ns >= time[at]
+    if min(pieces.is_busy[is_after].mean(), pieces.is_busy[~is_after].mean()) < _LEAST_BUSY:
         return None
     around = pieces.row[at - 1 : at + 1]
     return RateStep(int(time[at]), around, float(np.exp(before)), float(np.exp(after)))

@@ -80,20 +80,18 @@ def work_of_others(diagnosis: Diagnosis) -> WorkOfOthers | None:
     delays, gaps = diagnosis.delays, diagnosis.arrival_gaps
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
-    joined, served = _joined(diagnosis, delays), np.cumsum(~diagnosis.segments.lost)[delays.place]
+
+    # how many segments each delay speaks of: devices show several of them as one packet
+    segments, place = diagnosis.segments, delays.place
+    missing = np.cumsum(segments.arrived == NA)[place]
+    many = np.where(np.diff(missing) == 0, np.diff(place), 0)
+    joined = Joined(many, diagnosis.transfer.sender["time_ns"][segments.row[place[:-1] + 1]])
+    served = np.cumsum(~segments.lost)[place]
     for own_ns in (gaps.mean_ns, diagnosis.own_time_ns):
         work = beside_ours(not_kept_back(delays, own_ns, served), own_ns, joined) if own_ns else None
         if work is not None:
             return work
     return None
-
-
-def _joined(diagnosis: Diagnosis, delays: PacketDelays) -> Joined:
-    """Return how many segments each delay speaks of: devices show several of them as one packet."""
-    segments, place = diagnosis.segments, delays.place
-    missing = np.cumsum(segments.arrived == NA)[place]
-    many = np.where(np.diff(missing) == 0, np.diff(place), 0)
-    return Joined(many, diagnosis.transfer.sender["time_ns"][segments.row[place[:-1] + 1]])
 
 
 def not_kept_back(delays: PacketDelays, own_ns: float, served: Array) -> PacketDelays:
@@ -158,19 +156,17 @@ def _shared_pieces(waits: Waits) -> Array | None:
     known = in_pieces(waits.known, _PIECE)
     beyond = in_pieces(waits.beyond, _PIECE)
     many = np.maximum(1, known.sum(axis=1))
-    part = ((beyond >= _LARGE) & known).sum(axis=1) / many
+    large = (beyond >= _LARGE) & known
+    part = large.sum(axis=1) / many
     clean = ((np.abs(beyond) <= _SMALL) | ~known).mean(axis=1) >= _CLEAN
-    shared, whole = part >= _SOME, (part > _WHOLE) & _alike(beyond, known)
+    shared = part >= _SOME
     if clean.mean() < _CLEAN_PIECES or shared.mean() < _SHARED_PIECES:
         return None
-    return shared if whole[shared].mean() <= _WHOLE_PIECES else None
 
-
-def _alike(beyond: Array, known: Array) -> Array:
-    """Return in which pieces all that waited did so for about the same time, as behind a slower link."""
-    large = (beyond >= _LARGE) & known
+    # in which pieces all that waited did so for about the same time, as behind a slower link
     low, high = (np.where(large, beyond, without) for without in (np.inf, -np.inf))
-    return np.asarray(high.max(axis=1) - low.min(axis=1) <= _LARGE)
+    whole = (part > _WHOLE) & (high.max(axis=1) - low.min(axis=1) <= _LARGE)
+    return shared if whole[shared].mean() <= _WHOLE_PIECES else None
 
 
 def _is_of_packets(waits: Waits) -> bool:
