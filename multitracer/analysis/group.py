@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.connections import Partition
+    from multitracer.analysis.kind import SegmentKind
     from multitracer.capture import CaptureTables
     from multitracer.captured import CaptureMark
     from multitracer.tables import Array
@@ -169,20 +170,20 @@ class Timeline:
         return np.where(last >= self.bounds[direction], last, -1)
 
 
-def has(flags: Array, flag: Flag | CaptureMark) -> Array:
-    """Return which flags (or marks) contain the bit.
+def has(flags: Array, flag: Flag | CaptureMark | SegmentKind) -> Array:
+    """Return which flags, marks or kinds have the bit, or one of the bits.
 
     Parameters
     ----------
-    flags : ndarray of uint16, any shape
-        Bits of `Flag` or `CaptureMark`; never NA.
-    flag : Flag or CaptureMark
+    flags : ndarray of uint16 or uint32, any shape
+        Bits of `Flag`, `CaptureMark` or `SegmentKind`; never NA.
+    flag : Flag, CaptureMark or SegmentKind
 
     Returns
     -------
     ndarray of bool, shape of `flags`
     """
-    present: Array = (flags & np.uint16(flag)) != 0
+    present: Array = (flags & flags.dtype.type(flag)) != 0
     return present
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,7 @@ from multitracer.cli._reading import InputChoice, reads_captures
 from multitracer.words import ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from multitracer.cli._output import Page
     from multitracer.diagnosis.diagnosis import Diagnosis
@@ -93,6 +94,7 @@ def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:
 
 
 def _show(sheet: Page, diagnosis: Diagnosis) -> None:
+    from multitracer.diagnosis.diagnose import channel_use
     from multitracer.diagnosis.sentence import LIMIT_COLUMNS, rows_in_words
 
     document = _document(diagnosis)
@@ -105,7 +107,17 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     shown = len(LIMIT_COLUMNS) if any(numbers for *_, numbers in limits) else -1
     sheet.table(LIMIT_COLUMNS[:shown], [row[:shown] for row in limits], right=(1, 2))
     sheet.line()
-    _show_channel(sheet, diagnosis)
+    if used := channel_use(diagnosis):  # the link was logged
+        account = diagnosis.account
+        uses = sorted(account.seconds.items(), key=lambda item: -item[1])
+        shares = [
+            (use.label, f"{seconds:.2f}", f"{seconds / account.total_s:.1%}")
+            for use, seconds in uses
+            if seconds > 0
+        ]
+        sheet.line(used)
+        sheet.table((_ACCOUNT, "seconds", "share"), shares, right=(1, 2))
+        sheet.line()
     if not diagnosis.listed:
         sheet.line(diagnosis.no_fault)
     for known, incident in zip(diagnosis.incidents, document["incidents"], strict=True):
@@ -128,17 +140,6 @@ _SEEN_FROM = {
 _ACCOUNT = "the link's account"
 
 
-def _show_channel(sheet: Page, diagnosis: Diagnosis) -> None:
-    """Show how well the channel was used, if the link was logged."""
-    from multitracer.diagnosis.diagnose import channel_use
-
-    sentence = channel_use(diagnosis)
-    if sentence:
-        sheet.line(sentence)
-        sheet.table((_ACCOUNT, "seconds", "share"), list(_account_rows(diagnosis)), right=(1, 2))
-        sheet.line()
-
-
 def _show_incident(sheet: Page, incident: Document, document: Document, lasts: str) -> None:
     """Show an incident as its first cause, with what else belongs to it."""
     parts = [document["findings"][part] for part in incident["parts"]]
@@ -150,18 +151,7 @@ def _show_incident(sheet: Page, incident: Document, document: Document, lasts: s
         sheet.line(f"  with it: {', '.join(others)}")
     if incident["help"]:
         sheet.line(f"  what would help: {incident['help']}")
-    evidence = ", ".join(_named(place, document["view"]) for place in parts[0]["evidence"])
-    sheet.line(f"  evidence: {evidence or _ACCOUNT}")
-
-
-def _named(place: str, view: str) -> str:
-    """Return a row with the name of the end where it was captured: the one capture may be the receiver's."""
-    table, _, row = place.partition(":")
-    return f"receiver:{row}" if (table, view) == ("sender", "receiver") else place
-
-
-def _account_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
-    account = diagnosis.account
-    for use, seconds in sorted(account.seconds.items(), key=lambda item: -item[1]):
-        if seconds > 0:
-            yield use.label, f"{seconds:.2f}", f"{seconds / account.total_s:.1%}"
+    evidence = parts[0]["evidence"]
+    if document["view"] == "receiver":  # the one capture is the receiver's
+        evidence = [re.sub("^sender:", "receiver:", place) for place in evidence]
+    sheet.line(f"  evidence: {', '.join(evidence) or _ACCOUNT}")

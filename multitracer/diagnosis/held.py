@@ -86,31 +86,28 @@ def held(
     return Held(int(begin[0]), int(end[-1]), total, total / limited.total_s, lengths, tuple(rows.tolist()))
 
 
-def link_rate_in_words(limited: Limited) -> str:
-    """Return the rate of a link with its range: "1.93 Mbit/s of payload (1.85 to 1.95)"; "" if none is shown.
+def link_in_words(limited: Limited) -> tuple[str, str]:
+    """Return the rate of a link with its range, and by what it is shown that the link was the limit.
 
-    What a policer lets pass in bunches is not the link's rate.
+    As "1.93 Mbit/s of payload (1.85 to 1.95)" and "a queue for 3.1 s, by the rate for the rest". Both are
+    empty where the log of the link shows it; the rate also if none is shown: what a policer lets pass in
+    bunches is not the link's rate.
     """
-    link = None if limited.shown is None else limited.shown.link
-    if link is None or link.rate is None:
-        return ""
-    if shown_s(limited, Limit.LINK, link.by_bucket) > shown_s(limited, Limit.LINK, link.by_queue):
-        return ""
+    if limited.shown is None:
+        return "", ""
+    link = limited.shown.link
+    by_queue_s, by_bucket_s = (
+        shown_s(limited, Limit.LINK, spans) for spans in (link.by_queue, link.by_bucket)
+    )
+    shown = (("a queue", by_queue_s), ("the empty bucket of a policer", by_bucket_s))
+    words = [f"{what} for {seconds:.1f} s" for what, seconds in shown if seconds]
+    shown_by = ", by ".join([*words, "the rate for the rest" if words else "the rate"])
+    if link.rate is None or by_bucket_s > by_queue_s:
+        return "", shown_by
     low, middle, high = (each * BITS_PER_BYTE for each in (link.rate.low, link.rate.median, link.rate.high))
     number, _, unit = rate(middle).partition(" ")
     around = ends(*(rate(each).removesuffix(f" {unit}") for each in (low, high)))
-    return f"{number} {unit} of payload" + (f" ({around})" if around != number else "")
-
-
-def link_shown_by(limited: Limited) -> str:
-    """Return by what it is shown that the link was the limit, and for how long; "" where its log shows it."""
-    if limited.shown is None:
-        return ""
-    link = limited.shown.link
-    by = (("a queue", link.by_queue), ("the empty bucket of a policer", link.by_bucket))
-    shown = [(what, shown_s(limited, Limit.LINK, spans)) for what, spans in by]
-    words = [f"{what} for {seconds:.1f} s" for what, seconds in shown if seconds]
-    return ", by ".join([*words, "the rate for the rest" if words else "the rate"])
+    return f"{number} {unit} of payload" + (f" ({around})" if around != number else ""), shown_by
 
 
 _ROUND_TRIPS = 1.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.held import link_rate_in_words, link_shown_by, pauses_s
+from multitracer.diagnosis.held import link_in_words, pauses_s
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint, by_limit
@@ -159,7 +159,11 @@ def headline_of_group(group: ConnectionGroup) -> Headline:
     parts = {part: seconds / total for (each, part), (seconds, _) in group.seconds.items()
              if each is Limit.APPLICATION}  # fmt: skip
     ends = _by_end(group.longest, parts) if limit is Limit.APPLICATION else {}
-    noun = next(iter(ends), _noun(group.longest, limit, part) + group.shared_by(limit))
+    noun = next(iter(ends), _noun(group.longest, limit, part))
+    if limit is Limit.LINK:
+        together_s = group.together.total_ns * group.longest.transfer.speed / NS_PER_S
+        link_s, _ = group.seconds.get((limit, LimitSubtype.NONE), (np.inf, None))
+        noun += ", which they filled together" if 2 * together_s >= link_s else ""
     if sum(end >= WORTH_SAYING for end in ends.values()) > 1:
         part = LimitSubtype.NONE
         noun = f"{_of_all(ends)}, {' and '.join(f'{end} for {ours:.0%}' for end, ours in ends.items())}"
@@ -275,8 +279,8 @@ def numbers_of(limited: Limited, limit: Limit) -> str:
     """Return the numbers that stand in the row of a limit: of the link its rate, and by what it is shown."""
     if limit is not Limit.LINK or limited.shown is None:
         return ""
-    rate = link_rate_in_words(limited)
-    return f"{rate}, shown by {link_shown_by(limited)}".removeprefix(", ")
+    rate, shown_by = link_in_words(limited)
+    return f"{rate}, shown by {shown_by}".removeprefix(", ")
 
 
 _BITS = 8  # in a byte

@@ -13,7 +13,6 @@ from parsers._packets.decode import GSMTAP_LINKTYPES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from multitracer.captured import SourceFile
     from multitracer.recording.capture import Capture
 
 
@@ -23,7 +22,9 @@ def signalling_of_captures(captures: Iterable[Capture], warn: Callable[[str], No
     A file whose packets cannot be dissected is a warning, for its packets of TCP are there all the same.
     """
     for capture in captures:
-        for file in filter(holds_gsmtap, capture.tables.files):
+        for file in capture.tables.files:
+            if GSMTAP not in file.protocols and GSMTAP_LINKTYPES.isdisjoint(file.link_types):
+                continue  # no packets of it by their port or by their link type
             from parsers._signalling.signalling import read_signalling  # noqa: PLC0415  # few captures hold any
 
             if file.path == STANDARD_INPUT:
@@ -35,8 +36,3 @@ def signalling_of_captures(captures: Iterable[Capture], warn: Callable[[str], No
                 warn(f"{file.path}: the signalling in it is not read: {error}")
                 continue
             yield ParsedLog(HostLog(capture.point.name, file.path, GSMTAP, "radio"), tables)
-
-
-def holds_gsmtap(file: SourceFile) -> bool:
-    """Return whether packets of a capture file are GSMTAP's, by its port or by its link type."""
-    return GSMTAP in file.protocols or not GSMTAP_LINKTYPES.isdisjoint(file.link_types)

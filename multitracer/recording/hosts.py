@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from multitracer.logs import LogSource, ParsedLog
     from multitracer.recording.capture import Capture
-    from multitracer.tables import Array, Schema
+    from multitracer.tables import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,13 @@ class HostLogs:
         for log, tables in logs:
             if TCP_STATE.name in tables and not stated.get(log.host):
                 addresses.setdefault(log.host, set()).update(_polled(tables[TCP_STATE.name]))
+        state, events = (
+            Table.concatenate(schema, [tables[schema.name] for _, tables in logs if schema.name in tables])
+            for schema in (TCP_STATE, TCP_EVENTS)
+        )
         return cls(
-            _together(TCP_STATE.name, logs, TCP_STATE),
-            _together(TCP_EVENTS.name, logs, TCP_EVENTS),
+            state,
+            events,
             _link_sides(source.logs("link")),
             {host: frozenset(own) for host, own in addresses.items()},
         )
@@ -108,27 +112,19 @@ class HostLogs:
         """
         if not len(self.state):
             return Table.empty(JOINED_STATE), Table.empty(JOINED_EVENTS)
-        state, events = (
-            table.take((table["connection"] == connection) & (table["reverse"] == reverse))
-            for table in self._of_connections(capture)
-        )
-        state = in_bytes(state, directions=capture.analysis.directions)
-        traced = bool(np.any((events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA)))
-        return (with_ca_state(state, events) if traced else state), events
-
-    def _of_connections(self, capture: Capture) -> tuple[Table, Table]:
-        """Return both tables with the connection of each row in a capture, found once for all."""
-        if id(capture) not in self._joined:
+        if id(capture) not in self._joined:  # both tables with the connection of each row, found once for all
             flows, connections = capture.tables.flows, capture.analysis.connections
             self._joined[id(capture)] = (
                 join(self.state, flows=flows, connections=connections),
                 join_events(self.events, flows=flows, connections=connections),
             )
-        return self._joined[id(capture)]
-
-
-def _together(name: str, logs: Sequence[ParsedLog], schema: Schema) -> Table:
-    return Table.concatenate(schema, [tables[name] for _, tables in logs if name in tables])
+        state, events = (
+            table.take((table["connection"] == connection) & (table["reverse"] == reverse))
+            for table in self._joined[id(capture)]
+        )
+        state = in_bytes(state, directions=capture.analysis.directions)
+        traced = bool(np.any((events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA)))
+        return (with_ca_state(state, events) if traced else state), events
 
 
 def _polled(state: Table) -> set[str]:
@@ -139,16 +135,18 @@ def _polled(state: Table) -> set[str]:
 
 
 def _link_sides(logs: Sequence[ParsedLog]) -> dict[str, LinkSide]:
-    """Return each host's side of the link, its logs together."""
-    sides: dict[str, list[dict[str, Table]]] = {}
+    """Return each host's side of the link, its logs together.
+
+    With several logs it has no facts, because they need not hold for all.
+    """
+    by_host: dict[str, list[dict[str, Table]]] = {}
     for log, tables in logs:
-        sides.setdefault(log.host, []).append(tables)
-    return {host: _link_side(host, each) for host, each in sides.items()}
-
-
-def _link_side(host: str, logs: list[dict[str, Table]]) -> LinkSide:
-    """Return one host's side; with several logs no facts, because they need not hold for all."""
-    frames, events = ([tables[schema.name] for tables in logs] for schema in (LINK_FRAMES, LINK_EVENTS))
-    if len(logs) == 1:
-        return LinkSide(host, frames[0], events[0], dict(frames[0].provenance.get("header", {})))
-    return LinkSide(host, Table.concatenate(LINK_FRAMES, frames), Table.concatenate(LINK_EVENTS, events))
+        by_host.setdefault(log.host, []).append(tables)
+    sides = {}
+    for host, each in by_host.items():
+        frames, events = ([tables[schema.name] for tables in each] for schema in (LINK_FRAMES, LINK_EVENTS))
+        sides[host] = LinkSide(host, frames[0], events[0], dict(frames[0].provenance.get("header", {})))
+        if len(each) > 1:
+            whole = Table.concatenate(LINK_FRAMES, frames), Table.concatenate(LINK_EVENTS, events)
+            sides[host] = LinkSide(host, *whole)
+    return sides

@@ -252,8 +252,14 @@ def _of_folder(folder: Path) -> Inputs:
         manifest = None
         warnings.append(f"{error}; the folder is read without it")
     search = _Search(folder, manifest)
+
+    # the folder itself and its subfolders, each of which is a host; those of the manifest come first
+    first = list(manifest.hosts) if manifest else []
+    hosts = [entry.name for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)]
+    hosts = [host for host in hosts if host not in _COMPANION_FOLDERS]
+    hosts.sort(key=lambda host: first.index(host) if host in first else len(first))
     points, logs = [], []
-    for host, place in _places(folder, first=list(manifest.hosts) if manifest else []):
+    for host, place in [(str(folder), folder), *((host, folder / host) for host in hosts)]:
         known = list(search.logs_in(place, is_host=place != folder))
         captures = tuple(path for path, fmt in known if fmt.layer == "packet")
         points += [Point(host, captures)] if captures else []
@@ -265,14 +271,6 @@ def _of_folder(folder: Path) -> Inputs:
         raise InputError(f"{folder}: holds no capture and no log{why}; name a capture or a session folder")
     name = manifest.name if manifest else folder.resolve().name
     return Inputs(name, points, logs, folder, manifest, warnings)
-
-
-def _places(folder: Path, *, first: list[str]) -> list[tuple[str, Path]]:
-    """Return the folder itself and its subfolders, each of which is a host; those in `first` come first."""
-    hosts = [entry.name for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)]
-    hosts = [host for host in hosts if host not in _COMPANION_FOLDERS]
-    hosts.sort(key=lambda host: first.index(host) if host in first else len(first))
-    return [(str(folder), folder), *((host, folder / host) for host in hosts)]
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -309,7 +307,8 @@ class _Search:
                 continue
             relative = path.relative_to(self._folder).as_posix()
             self._seen.add(re.sub(_COMPRESSED, "", relative))
-            if _says_nothing(entry):
+            is_file = entry.is_file(follow_symlinks=False)
+            if entry.name in _MAY_BE_EMPTY and is_file and not entry.stat().st_size:
                 continue
             if not path.is_file():
                 if is_host or not entry.is_dir(follow_symlinks=False):
@@ -338,26 +337,17 @@ class _Search:
     def warnings(self) -> Iterator[str]:
         """Yield a sentence for each log that cannot be used or is missing, and one for all unknown files."""
         yield from (f"{sentence}; skipped" for sentence in self._unusable)
-        yield from self._gone()
-        if self._unknown:
-            names = ", ".join(self._unknown[:_NAMED])
-            rest = len(self._unknown) - _NAMED
-            more = f" and {rest:,} more" if rest > 0 else ""
-            yield f"{self._folder}: no installed format knows {names}{more}; not read"
-
-    def _gone(self) -> Iterator[str]:
-        """Yield a sentence for each log that the manifest lists and that does not exist, packed or plain."""
-        for relative in sorted(self._listed):
+        for relative in sorted(self._listed):  # logs that the manifest lists and that do not exist
             parts = PurePosixPath(relative).parts or ("",)
             if parts[0] in _COMPANION_FOLDERS or self._is_companion(parts[-1]):
                 continue
             if re.sub(_COMPRESSED, "", "/".join(parts[:2])) not in self._seen:  # of a deeper one, its folder
                 yield f"{self._folder}/{printable(relative)}: listed in the manifest, but missing"
-
-
-def _says_nothing(entry: os.DirEntry[str]) -> bool:
-    """Return whether this is a log that is empty if no event happened."""
-    return entry.name in _MAY_BE_EMPTY and entry.is_file(follow_symlinks=False) and not entry.stat().st_size
+        if self._unknown:
+            names = ", ".join(self._unknown[:_NAMED])
+            rest = len(self._unknown) - _NAMED
+            more = f" and {rest:,} more" if rest > 0 else ""
+            yield f"{self._folder}: no installed format knows {names}{more}; not read"
 
 
 def _kind(entry: os.DirEntry[str]) -> str:

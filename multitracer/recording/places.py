@@ -94,26 +94,19 @@ def places_of(
         Whose data: False the initiator's, True the responder's; by default of whoever sent more bytes.
     """
     reverse = capture.analysis.bulk_direction(connection) if reverse is None else reverse
-    places = _places(recording, capture, connection, reverse=reverse)
-    sender = next((place for place in places if place.vantage is Vantage.NEAR_SENDER), places[0])
-    others = [
-        replace(place, is_turned=place.reverse != sender.reverse) for place in places if place is not sender
-    ]
-    return sender, _receiver(sender, others)
-
-
-def _places(
-    recording: Recording, capture: Capture, connection: int, *, reverse: bool
-) -> list[ConnectionAtPoint]:
-    """Return the connection at every capture that holds it; the requested capture is the first."""
-    views = [(capture, connection, reverse)]
+    views = [(capture, connection, reverse)]  # the connection at every capture that holds it
     for other in recording.captures:
         if other is capture or not len(other):
             continue
         there = recording.counterparts(capture, other).of(connection)
         if there is not None:
             views.append((other, there.connection, reverse != there.is_turned))
-    return [ConnectionAtPoint(*view, vantage_of(recording, *view[:2], reverse=view[2])) for view in views]
+    places = [ConnectionAtPoint(*view, vantage_of(recording, *view[:2], reverse=view[2])) for view in views]
+    sender = next((place for place in places if place.vantage is Vantage.NEAR_SENDER), places[0])
+    others = [
+        replace(place, is_turned=place.reverse != sender.reverse) for place in places if place is not sender
+    ]
+    return sender, _receiver(sender, others)
 
 
 def vantage_of(recording: Recording, capture: Capture, connection: int, *, reverse: bool) -> Vantage:

@@ -162,7 +162,18 @@ def _kept(  # as `read`
             shown.phase = "reading"
     if not alone and need is not Need.PACKETS:
         shown.phase = "analysing"
-        _analyse_all(recording)
+        captures = recording.captures
+        if len(captures) >= 2 and kernel() is not None:
+            from multitracer.analysis import analyse  # noqa: PLC0415  # numbers the kernel counted need none
+            from multitracer.analysis.parallel import in_parallel  # noqa: PLC0415  # as above
+
+            rows = min(len(capture.tables.segments) for capture in captures)
+            analyses = in_parallel([partial(analyse, capture.tables) for capture in captures], rows=rows)
+            recording.captures = []
+            for capture, analysis in zip(captures, analyses, strict=True):
+                recording.add(capture.point, capture.tables, analysis)
+        for capture in recording.captures:
+            capture.analysis  # noqa: B018  # it is kept there
         shown.phase = "reading"
     return recording
 
@@ -234,7 +245,10 @@ def _readers(
     """
     each = list(zip(points, counts_of_each(progress, len(points)), strict=True))
     is_one = len(points) < 2 and meanwhile is None
-    if is_one or not all(map(_is_large, points)) or kernel() is None:
+    files = [Path(point.paths[0]) for point in points if len(point.paths) == 1]
+    sizes = [file.stat().st_size for file in files if file.is_file()]
+    is_large = len(sizes) == len(points) and all(_LEAST_BYTES <= size <= _MOST_BYTES for size in sizes)
+    if is_one or not is_large or kernel() is None:
         return [partial(read, point, count) for point, count in each]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # most recordings need none
 
@@ -244,28 +258,6 @@ def _readers(
     if meanwhile is not None:
         meanwhile()
     return [begun.result for begun in reading]
-
-
-def _analyse_all(recording: Recording) -> None:
-    """Analyse all captures; large ones two at a time."""
-    captures = recording.captures
-    if len(captures) < 2 or kernel() is None:
-        for capture in captures:
-            capture.analysis  # noqa: B018  # it is kept there
-        return
-    from multitracer.analysis import analyse  # noqa: PLC0415  # numbers that the kernel counted need none
-    from multitracer.analysis.parallel import in_parallel  # noqa: PLC0415  # as above
-
-    rows = min(len(capture.tables.segments) for capture in captures)
-    analyses = in_parallel([partial(analyse, capture.tables) for capture in captures], rows=rows)
-    recording.captures = []
-    for capture, analysis in zip(captures, analyses, strict=True):
-        recording.add(capture.point, capture.tables, analysis)
-
-
-def _is_large(point: Point) -> bool:
-    path = Path(point.paths[0])
-    return len(point.paths) == 1 and path.is_file() and _LEAST_BYTES <= path.stat().st_size <= _MOST_BYTES
 
 
 # --- the native kernel counts while it reads ---

@@ -135,9 +135,26 @@ class Recording:
     def logs(self, layer: str) -> list[ParsedLog]:
         """Return the logs of a layer, parsed at the first call; one that cannot be used is a warning."""
         if layer not in self._logs:
-            before = len(self.notes)
-            self._logs[layer] = list(self._parsed(layer))
-            self._losses[layer] = self.notes[before:]
+            before, logs = len(self.notes), list[ParsedLog]()
+            for log in self.inputs.listed:
+                if log.layer != layer:
+                    continue
+                try:
+                    with self.watched([log.path]):
+                        _, parsed = parsers.read(log.path)
+                except (*UNREADABLE, PreflightError) as error:
+                    self.pass_over(error)
+                    continue
+                if isinstance(parsed, dict):
+                    self.notes += _losses(log, parsed)
+                    logs.append(ParsedLog(log, parsed))
+            if layer == "radio":
+                from multitracer.recording.gsmtap import signalling_of_captures  # noqa: PLC0415  # few ask
+
+                for each in signalling_of_captures(self.captures, self.warn_once):
+                    self.notes += _losses(*each)
+                    logs.append(each)
+            self._logs[layer], self._losses[layer] = logs, self.notes[before:]
         for sentence in self._losses.get(layer, ()):  # a recording cut out of this one may have parsed it
             self.warn_once(sentence)
         return self._logs[layer]
@@ -147,26 +164,6 @@ class Recording:
         for log, tables in self.logs(layer):
             if name in tables:
                 yield log, tables[name]
-
-    def _parsed(self, layer: str) -> Iterator[ParsedLog]:
-        for log in self.inputs.listed:
-            if log.layer != layer:
-                continue
-            try:
-                with self.watched([log.path]):
-                    _, parsed = parsers.read(log.path)
-            except (*UNREADABLE, PreflightError) as error:
-                self.pass_over(error)
-                continue
-            if isinstance(parsed, dict):
-                self.notes += _losses(log, parsed)
-                yield ParsedLog(log, parsed)
-        if layer == "radio":
-            from multitracer.recording.gsmtap import signalling_of_captures  # noqa: PLC0415  # few ask
-
-            for each in signalling_of_captures(self.captures, self.warn_once):
-                self.notes += _losses(*each)
-                yield each
 
     @contextlib.contextmanager
     def watched(self, paths: Iterable[str], notes: list[str] | None = None) -> Iterator[None]:

@@ -11,7 +11,7 @@ None or an empty table, never a guess.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,8 +50,6 @@ from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from multitracer.analysis import Analysis
     from multitracer.logs import HostLog
     from multitracer.recording.hosts import LinkSide
@@ -394,26 +392,23 @@ class Transfer:
         receiver = None if by_link else self.receiver
         logs = OtherLogs(
             receiver=receiver,
-            came=self._came,
-            came_back=self._came_back,
+            came=partial(self._row_at_receiver, of_acks=False),
+            came_back=partial(self._row_at_receiver, of_acks=True),
             arrived=joined.arrived if joined is not None and by_link else None,
             state=self.state if len(self.state) else None,
             events=self.events if len(self.events) else None,
         )
         return judge(self.sender, self.sacks, reverse=self.reverse, vantage=self.vantage, logs=logs)
 
-    def _came(self) -> Array | None:
-        """Return per row of `sender` its row in `receiver`, NA for none; None if not compared."""
-        return (
-            None if self.data_pairs is None else self._paired(self.data_pairs.sent, self.data_pairs.arrived)
-        )
+    def _row_at_receiver(self, *, of_acks: bool) -> Array | None:
+        """Return per row of `sender` in one direction its row in `receiver`; None if not compared.
 
-    def _came_back(self) -> Array | None:
-        """Return the same of what the receiver sent."""
-        return None if self.ack_pairs is None else self._paired(self.ack_pairs.arrived, self.ack_pairs.sent)
-
-    def _paired(self, own: Array, theirs: Array) -> Array:
-        """Return per row of `sender` its row in `receiver`, of pairs of which one may be NA; NA for none."""
+        NA for a row that the receiver's capture does not have, and for the other direction.
+        """
+        pairs = self.ack_pairs if of_acks else self.data_pairs
+        if pairs is None:
+            return None
+        own, theirs = (pairs.arrived, pairs.sent) if of_acks else (pairs.sent, pairs.arrived)
         rows = np.full(len(self.sender), NA, dtype=np.int64)
         both = np.flatnonzero((own != NA) & (theirs != NA))
         rows[own[both]] = theirs[both]
@@ -513,9 +508,7 @@ class Transfer:
         with most readings: two cards change no cell of each other. A log that the packets contradict is left
         out: whatever it tells was at another time, or of another modem.
         """
-        return tuple(self._radio())
-
-    def _radio(self) -> Iterator[tuple[str, Table]]:
+        radios: list[tuple[str, Table]] = []
         for log, table in self.recording.tables("radio", RADIO.name):
             placed, reason = self._on_senders_clock(log.host, table)
             if contradiction(placed, self.at_sender.capture.tables) is not None:
@@ -535,7 +528,8 @@ class Transfer:
             radio = each_radio(placed)[0][0]
             if reason or not self._is_linked(log, table):
                 radio = Table(radio.schema, radio.columns, radio.provenance | {LINK: STAMPS})
-            yield log.host, radio
+            radios.append((log.host, radio))
+        return tuple(radios)
 
     def _is_linked(self, log: HostLog, table: Table) -> bool:
         """Return whether more than its stamps links a log to the clock of a host.

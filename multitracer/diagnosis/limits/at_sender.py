@@ -35,7 +35,7 @@ from multitracer.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
     from multitracer.recording.transfer import Transfer
-    from multitracer.tables import Array, Table
+    from multitracer.tables import Array
 
 _REACTION_NS = 500 * NS_PER_US
 """A TCP sends what an ACK allows within this time (limits.md, measured on some ninety recordings)."""
@@ -108,13 +108,13 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
     `time` has a stamp for each row of `sender`, made to never fall: int64, ns.
     """
     table, rows = transfer.sender, transfer.data
-    rows = rows[~_is(table, rows, SegmentKind.KEEP_ALIVE | SegmentKind.CAPTURE_DUPLICATE)]
+    rows = rows[~has(table["kind"][rows], SegmentKind.KEEP_ALIVE | SegmentKind.CAPTURE_DUPLICATE)]
     verdicts = transfer.verdicts
     spurious = verdicts["row"][verdicts["necessity"] == Necessity.SPURIOUS]
     timed = verdicts["row"][
         np.isin(verdicts["cause"], (RetransmissionCause.TIMEOUT, RetransmissionCause.TAIL_LOSS_PROBE))
     ]
-    again = _is(table, rows, SegmentKind.RETRANSMISSION)
+    again = has(table["kind"][rows], SegmentKind.RETRANSMISSION)
     lost, pairs = np.full(len(table), NA, dtype=np.int8), transfer.data_pairs
     if pairs is not None:  # as the other capture shows
         known = pairs.sent != NA
@@ -128,25 +128,13 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
         begin=end - table["payload_bytes"][rows],
         end=end,
         again=again,
-        needed=again & ~_among(len(table), spurious)[rows],
-        by_timer=_among(len(table), timed)[rows],
+        needed=again & ~np.isin(rows, spurious),
+        by_timer=np.isin(rows, timed),
         lost=lost[rows],
         row=rows,
         pushed=has(flags, Flag.PSH | Flag.FIN),
         missing=np.full(len(rows), NA, dtype=np.int64),
     )
-
-
-def _among(count: int, rows: Array) -> Array:
-    """Return of each row of a table of so many whether it is among `rows`."""
-    mask = np.zeros(count, dtype=bool)
-    mask[rows] = True
-    return mask
-
-
-def _is(table: Table, rows: Array, kind: int) -> Array:
-    mask: Array = (table["kind"][rows] & np.uint32(kind)) != 0
-    return mask
 
 
 def answers_of(transfer: Transfer, time: Array) -> Answers:
@@ -297,7 +285,8 @@ def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> A
     at = np.searchsorted(acks, answer)
     before = np.where(at > 0, covered[np.maximum(at - 1, 0)], 0)
     covers = np.append(covered, 0)[at] - before
-    lone = (table["seq_bytes"][row] <= before) & (covers <= full) & ~_is(table, answer, SegmentKind.SACK)
+    is_sack = has(table["kind"][answer], SegmentKind.SACK)
+    lone = (table["seq_bytes"][row] <= before) & (covers <= full) & ~is_sack
     following = np.minimum(np.searchsorted(transfer.data, row, side="right"), len(transfer.data) - 1)
     apart_ns = table["time_ns"][transfer.data[following]] - table["time_ns"][row]
     apart_ns[(transfer.data[following] <= row) | (covers < full)] = _DELAYED_ACK_NS
@@ -311,7 +300,7 @@ def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) ->
         return None
     time = transfer.time_ns
     came = transfer.came_ns
-    known = np.flatnonzero(segments.closes & _among(len(time), sends.row)[segments.row])
+    known = np.flatnonzero(segments.closes & np.isin(segments.row, sends.row))
     if not len(known):
         return None
     row = segments.row[known]

@@ -86,15 +86,7 @@ def pauses(seen: Observed, still: Quiet) -> SenderIdleGaps:
         return SenderIdleGaps(empty, empty, empty)
     small = (seen.sends.end - seen.sends.begin)[each.ended_by] < seen.mss_bytes
     empty_pipe = seen.outstanding(each.end, side="left") == 0
-
-    # no pacer leaves so long a gap; on a slow link it sends less than twice a round trip
-    spacing = np.diff(seen.sends.time_ns)
-    ordered = np.sort(spacing[spacing > 0])  # np.median is slow where many are equal
-    middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1] if len(ordered) else 0.0
-    long = each.end - each.begin > max(_LONG_GAP * seen.floor_ns, _SERVICES * float(np.mean(middle)))
     unqueued = ~each.woken | writes_alone(seen)
-    idle = unqueued & (empty_pipe | long | _small_before(seen, each))
-    silent = idle & _may_be_silent(seen, each, empty_pipe)
 
     # the peer's last request within each gap
     request = np.full(len(each.end), NA, dtype=np.int64)
@@ -108,6 +100,7 @@ def pauses(seen: Observed, still: Quiet) -> SenderIdleGaps:
     nagle = each.woken & small & np.concatenate([[False], small[:-1]])
     nagle &= (each.outstanding > 0) & (each.outstanding < seen.mss_bytes)
     is_polled, unsent = _unsent(seen, each)
+    silent = unqueued & _is_silent(seen, each, empty_pipe)
     shown = np.where(is_polled, unsent & (unqueued | empty_pipe), silent) | answering | nagle
     in_silence = np.isin(each.ended_by, still.idle)
     last = seen.sends.time_ns[np.maximum(each.ended_by - 1, 0)]  # sent again, where a gap holds more
@@ -128,9 +121,24 @@ def writes_alone(seen: Observed) -> bool:
     return bool(len(fresh)) and float((small & sends.pushed[fresh]).mean()) >= _ALONE
 
 
-def _may_be_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
-    """Return which gaps may be the application's: a write had ended, nothing was lost or late meanwhile."""
+def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
+    """Return which gaps are the application's by their packets, if their end was not queued.
+
+    They are long, or nothing was under way at their end, or a segment that was not full had been sent a short
+    time before. And a write had ended before them, and nothing was lost or late meanwhile.
+    """
     sends = seen.sends
+
+    # no pacer leaves so long a gap; on a slow link it sends less than twice a round trip
+    spacing = np.diff(sends.time_ns)
+    ordered = np.sort(spacing[spacing > 0])  # np.median is slow where many are equal
+    middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1] if len(ordered) else 0.0
+    long = each.end - each.begin > max(_LONG_GAP * seen.floor_ns, _SERVICES * float(np.mean(middle)))
+    small_ns = sends.time_ns[(sends.end - sends.begin < seen.mss_bytes) & ~sends.again]
+    at = np.searchsorted(small_ns, each.end, side="left") - 1
+    since_ns = each.end - np.append(small_ns, 0)[np.maximum(at, 0)]
+    small_before = (at >= 0) & (since_ns <= _RECENT * max(seen.floor_ns, 1))
+    idle = empty_pipe | long | small_before
     wrote = np.concatenate([[True], sends.pushed[each.ended_by[:-1]]])
     wrote &= np.diff(each.ended_by, prepend=-1) == 1  # who sends again meanwhile is not idle
     if seen.view is not Viewpoint.RECEIVER:
@@ -139,18 +147,7 @@ def _may_be_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
     late = (
         np.zeros(len(each.end), dtype=bool) if seen.late_answer is None else seen.late_answer[each.ended_by]
     )
-    return np.asarray(wrote & ~lost & ~late)
-
-
-def _small_before(seen: Observed, each: IdleGaps) -> Array:
-    """Return before which ends a segment that was not full had been sent a short time ago."""
-    small = np.flatnonzero((seen.sends.end - seen.sends.begin < seen.mss_bytes) & ~seen.sends.again)
-    if not len(small):
-        return np.zeros(len(each.end), dtype=bool)
-    time = seen.sends.time_ns[small]
-    at = np.searchsorted(time, each.end, side="left") - 1
-    recent: Array = each.end - time[np.maximum(at, 0)] <= _RECENT * max(seen.floor_ns, 1)
-    return np.asarray(recent & (at >= 0))
+    return np.asarray(idle & wrote & ~lost & ~late)
 
 
 def _unsent(seen: Observed, each: IdleGaps) -> tuple[Array, Array]:
@@ -174,7 +171,12 @@ ROUND = 1.3
 
 
 def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Array) -> SenderIdleGaps:
-    """Return the chosen gaps; where the peer asks they are cut into what each of the two did."""
+    """Return the chosen gaps; where the peer asks they are cut into what each of the two did.
+
+    The wait for a request is the peer's own time, the repair of what was lost, and a round trip, at least the
+    shortest. Where only the sender's capture is there, all above one is the peer's. A wait without a request
+    is not cut.
+    """
     begin, end, what, request = each.begin[chosen], each.end[chosen], part[chosen], request[chosen]
     cut = np.flatnonzero(request != NA)
     turn = end.copy()
@@ -183,7 +185,18 @@ def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Ar
         turn[cut] = np.where(end[cut] - came > seen.reaction_ns, np.maximum(came, begin[cut]), end[cut])
         what = what.copy()
         what[cut] = int(LimitSubtype.PEER)
-    own_ns, repair_ns = _of_the_peer(seen, request, turn - begin, is_first=chosen == 0)
+    wait_ns = own_ns = turn - begin
+    repair_ns = np.zeros(len(wait_ns), dtype=np.int64)
+    if seen.requests is not None and len(seen.requests.time_ns):
+        trip_ns = np.where((chosen == 0) & seen.peer_begins, 0, seen.floor_ns)
+        above_ns = np.where(wait_ns > ROUND * trip_ns, wait_ns - trip_ns, 0)
+        waited_ns, repair_ns = seen.requests.waited_ns[request], seen.requests.repair_ns[request]
+        most_ns = np.where(waited_ns == NA, above_ns, np.maximum(wait_ns - trip_ns, 0))
+        repair_ns = np.minimum(repair_ns, most_ns)
+        seen_ns = np.clip(waited_ns - repair_ns, 0, np.maximum(wait_ns - trip_ns - repair_ns, 0))
+        own_ns = np.where(waited_ns == NA, above_ns - repair_ns, seen_ns)
+        own_ns = np.where(request != NA, own_ns, wait_ns)
+        repair_ns = np.where(request != NA, repair_ns, 0)
     repaired = turn - repair_ns
     own = repaired - own_ns
     waits = np.full(len(end), int(LimitSubtype.LATENCY))
@@ -195,26 +208,6 @@ def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Ar
     some = np.flatnonzero(ends > begins)
     order = some[np.argsort(begins[some], kind="stable")]
     return SenderIdleGaps(begins[order], ends[order], parts[order])
-
-
-def _of_the_peer(seen: Observed, request: Array, wait_ns: Array, *, is_first: Array) -> tuple[Array, Array]:
-    """Return how much of each wait for a request the peer let pass, and how much a repair took.
-
-    The rest is a round trip, at least the shortest. Where only the sender's capture is there, all above one
-    is the peer's. A wait without a request is not cut: all of it is returned as the first.
-    """
-    trip_ns = np.where(is_first & seen.peer_begins, 0, seen.floor_ns)
-    above_ns = np.where(wait_ns > ROUND * trip_ns, wait_ns - trip_ns, 0)
-    repair_ns = np.zeros(len(wait_ns), dtype=np.int64)
-    if seen.requests is None or not len(seen.requests.time_ns):
-        return wait_ns, repair_ns
-    waited_ns, repair_ns = seen.requests.waited_ns[request], seen.requests.repair_ns[request]
-    most_ns = np.where(waited_ns == NA, above_ns, np.maximum(wait_ns - trip_ns, 0))
-    repair_ns = np.minimum(repair_ns, most_ns)
-    seen_ns = np.clip(waited_ns - repair_ns, 0, np.maximum(wait_ns - trip_ns - repair_ns, 0))
-    own_ns = np.where(waited_ns == NA, above_ns - repair_ns, seen_ns)
-    cut = request != NA
-    return np.where(cut, own_ns, wait_ns), np.where(cut, repair_ns, 0)
 
 
 UNTOLD = "all that had arrived was acknowledged, and a capture at the receiver does not show why nothing came"
@@ -338,22 +331,15 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
     over = np.where(is_ended & (in_time > 0), time[first + np.maximum(in_time - 1, 0)], end)
     holes = []
     for at in np.flatnonzero(failed > 0).tolist():
-        group = tries[first[at] : first[at] + failed[at]]
-        part = _part(seen, group, (int(begin[at]), int(end[at])))
+        group, part = tries[first[at] : first[at] + failed[at]], LimitSubtype.NONE
+        lost, lost_acks_ns = seen.sends.lost[group], seen.lost_answers_ns  # as the other capture shows
+        if (lost == 0).any():
+            part = LimitSubtype.ACKS
+        elif (lost == 1).any() and lost_acks_ns is not None:
+            both = ((lost_acks_ns >= begin[at]) & (lost_acks_ns < end[at])).any()
+            part = LimitSubtype.BOTH if both else LimitSubtype.DATA
         holes.append((int(begin[at]), int(over[at]), int(seen.sends.time_ns[group[-1]]), int(part)))
     return holes
-
-
-def _part(seen: Observed, tries: Array, silence: tuple[int, int]) -> LimitSubtype:
-    """Return what failed, as far as the other capture shows."""
-    lost = seen.sends.lost[tries]
-    if (lost == 0).any():
-        return LimitSubtype.ACKS
-    lost_acks_ns = seen.lost_answers_ns
-    if (lost == 1).any() and lost_acks_ns is not None:
-        both = ((lost_acks_ns >= silence[0]) & (lost_acks_ns < silence[1])).any()
-        return LimitSubtype.BOTH if both else LimitSubtype.DATA
-    return LimitSubtype.NONE
 
 
 def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:

@@ -164,12 +164,6 @@ class ConnectionGroup:
             for each in ordered
         }
 
-    def shared_by(self, limit: Limit) -> str:
-        """Return that these connections filled the link together, if they did for most of it; else ""."""
-        together_s = self.together.total_ns * self.longest.transfer.speed / NS_PER_S
-        link_s, _ = self.seconds.get((Limit.LINK, LimitSubtype.NONE), (np.inf, None))
-        return ", which they filled together" if limit is Limit.LINK and 2 * together_s >= link_s else ""
-
     @property
     def total_s(self) -> float:
         """Wall time with at least one unfinished transfer, in link time."""
@@ -216,11 +210,11 @@ def alone(limited: Limited) -> ConnectionGroup:
     return ConnectionGroup([number], [GroupConnection(number, limited.begin_ns, limited)])
 
 
-def longest_group(recording: Recording) -> list[tuple[int, int]]:
-    """Return number and begin of each connection of the group that took longest, the longest one first.
+def group_of(recording: Recording) -> ConnectionGroup | None:
+    """Return the group that took longest, its transfers explained; None where no connection has times.
 
     Connections are those of the capture that holds the one with the most data. Those whose packets carry no
-    time are left out; where all are so, or there is none, the answer is empty.
+    time are left out.
     """
     capture, _ = recording.chosen(None)
     connections, directions = capture.analysis.connections, capture.analysis.directions
@@ -250,19 +244,14 @@ def longest_group(recording: Recording) -> list[tuple[int, int]]:
             if wall > longest:
                 best, longest = group.tolist(), wall
     ordered = sorted(best, key=lambda row: (begin[row] - end[row], row))
-    return [(capture.offset + row + 1, int(begin[row])) for row in ordered]
-
-
-def group_of(recording: Recording) -> ConnectionGroup | None:
-    """Return the group that took longest, its transfers explained; None where no connection has times."""
-    numbers = longest_group(recording)
     members = []
-    for number, begin_ns in numbers[:MOST]:
+    for row in ordered[:MOST]:
+        number = capture.offset + row + 1
         transfer = Transfer.of(recording, number)
         if not transfer.without_time:
-            members.append(GroupConnection(number, begin_ns, limited(transfer)))
+            members.append(GroupConnection(number, int(begin[row]), limited(transfer)))
     members.sort(key=lambda each: -each.limited.total_s)
-    return ConnectionGroup(sorted(number for number, _ in numbers), members) if members else None
+    return ConnectionGroup(sorted(capture.offset + row + 1 for row in best), members) if members else None
 
 
 _OWN = 0.25
@@ -351,16 +340,10 @@ def _stretches(time: Array, size: Array, owner: Array, floor_ns: int) -> Spans:
     work = np.append(0, np.cumsum(size)) * own
     took_ns = time[last] - time[first]
     full = (last - first >= _LEAST) & (took_ns >= floor_ns) & (work[last] - work[first] >= _FULL * took_ns)
-    shared = [
-        (a, b)
-        for a, b in zip(first[full].tolist(), last[full].tolist(), strict=True)
-        if _is_shared(owner[a + 1 : b + 1], size[a:b])
-    ]
+    shared = []
+    for a, b in zip(first[full].tolist(), last[full].tolist(), strict=True):
+        of_each = np.bincount(owner[a + 1 : b + 1], size[a:b])  # bytes of each owner
+        if of_each.max() <= (1 - _OTHERS) * of_each.sum():
+            shared.append((a, b))
     first, last = np.array(shared, dtype=np.int64).reshape(-1, 2).T
     return Spans.of(time[first], time[last])
-
-
-def _is_shared(owner: Array, size: Array) -> bool:
-    """Return whether more than one of the owners had a good part of the bytes."""
-    many = np.bincount(owner, size)
-    return bool(many.max() <= (1 - _OTHERS) * many.sum())

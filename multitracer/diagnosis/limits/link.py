@@ -32,8 +32,6 @@ from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES, path_chan
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from multitracer.diagnosis.limits.observed import DelaySamples, Observed
     from multitracer.tables import Array
 
@@ -264,14 +262,23 @@ def _delivery(
 
 def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     """Return the stretches in which samples of delay show a queue."""
-    if _is_withheld(seen):
-        return Spans.none()
+    if not seen.one_way and samples_in_full_window(seen) > _WITHHELD:
+        steps = np.diff(seen.answers.ack)
+        steps = steps[steps > 0]
+        if len(steps) and float(np.median(steps)) > _WITHHELD_SEGMENTS * seen.mss_bytes:
+            return Spans.none()  # a receiver that reads slowly kept its ACKs back: round trips prove nothing
     sent, way = seen.delays.time_ns, seen.delays.way_ns
     floor = seen.floor_ns + paths.above_first(sent)
-    queue = _standing(sent, paths.queue(sent, way), floor)
-    part = (
-        0.0 if seen.view is Viewpoint.BOTH_ENDS else _QUEUE_OF_FLOOR
-    )  # one way, by two clocks: no noise of ACKs
+
+    # the part of each delay that lasts: the least of all samples of a round trip after, or before it. A radio
+    # that sends packets in bunches delays each by another time; the last of a bunch waited for none
+    queue, here, width = paths.queue(sent, way), np.arange(len(sent)), np.maximum(floor, _LASTING_NS)
+    after = np.maximum(places(sent, sent + width, "right"), here + 1)
+    before = np.minimum(places(sent, sent - width), here)
+    queue = np.maximum(span_minimum(queue, here, after), span_minimum(queue, before, here + 1))
+
+    # one way, by two clocks: no noise of ACKs
+    part = 0.0 if seen.view is Viewpoint.BOTH_ENDS else _QUEUE_OF_FLOOR
     # most delays differ from the one before by what a segment takes, and next to nothing
     is_calm = len(way) > 1 and float(np.median(np.abs(np.diff(way)))) <= service_ns + _CALM_NS
     noise = np.maximum(_QUEUE_NS, part * floor) * (_CALM if is_calm else 1.0)
@@ -283,27 +290,6 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     samples = np.bincount(inside[inside >= 0], minlength=len(queued.begin))
     long = queued.length_ns >= seen.floor_ns + paths.above_first(queued.begin)
     return _clipped(queued.where(long & (samples >= _FEWEST_SAMPLES)), seen)
-
-
-def _standing(sent: Array, queue: Array, floor_ns: Array) -> Array:
-    """Return the part of each delay that lasts: the least of all samples of a round trip after, or before it.
-
-    A radio that sends packets in bunches delays each by another time; the last of a bunch waited for none.
-    """
-    width = np.maximum(floor_ns, _LASTING_NS)
-    here = np.arange(len(sent))
-    after = np.maximum(places(sent, sent + width, "right"), here + 1)
-    before = np.minimum(places(sent, sent - width), here)
-    return np.asarray(np.maximum(span_minimum(queue, here, after), span_minimum(queue, before, here + 1)))
-
-
-def _is_withheld(seen: Observed) -> bool:
-    """Return whether a receiver that reads slowly kept its ACKs back: then round trips prove no queue."""
-    if seen.one_way or samples_in_full_window(seen) <= _WITHHELD:
-        return False
-    steps = np.diff(seen.answers.ack)
-    steps = steps[steps > 0]
-    return bool(len(steps)) and float(np.median(steps)) > _WITHHELD_SEGMENTS * seen.mss_bytes
 
 
 _LARGER, _SMALLER = 1.4, 0.6
@@ -380,12 +366,33 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
     steady = Steady(Spans.none(), Spans.none())
     if not service_ns or not seen.floor_ns or not len(seen.delays.time_ns):
         return steady
-    rounds, unseen = _rounds(seen), not_captured(seen)
+    over = places(seen.answers.ack, seen.sends.end[seen.fresh])
+    known = over < len(seen.answers)
+    time = seen.sends.time_ns[seen.fresh][known]
+    if not len(time):
+        return steady
+
+    # of each round trip the segment whose answer came soonest
+    took = seen.answers.time_ns[over[known]] - time
+    number = (time - time[0]) // max(seen.floor_ns, int(np.median(took)), 1)
+    if (number[1:] < number[:-1]).any():
+        order = np.lexsort((took, number))
+        first = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
+    else:  # the same, but faster
+        begins = np.flatnonzero(np.diff(number, prepend=-1))
+        least = np.repeat(np.minimum.reduceat(took, begins), np.diff(begins, append=len(number)))
+        soonest = np.flatnonzero(took == least)
+        first = soonest[np.searchsorted(soonest, begins)]
+    time, took = time[first], took[first]
+    done = np.append(seen.answers.delivered, 1)[seen.last_answer(time)]
+    flight = np.maximum(seen.sent_by(time) - np.maximum(done, 1), 0)
+    rounds = _Rounds(time, took, np.minimum(flight, np.append(flight[1:], flight[-1:])))
+
     # what a repair waits for, and what was acknowledged unseen, would count as under way
-    again_ns = seen.sends.time_ns[seen.sends.again]
+    again_ns, unseen = seen.sends.time_ns[seen.sends.again], not_captured(seen)
     unclear_ns = np.sort(np.concatenate([again_ns, unseen.begin, unseen.end]))
     many = _FEWEST_ROUNDS
-    while many <= len(rounds.time_ns):
+    while many <= len(time):
         longer = _over(rounds, many, seen, service_ns, unclear_ns)
         steady = Steady(*(each.union(more) for each, more in zip(steady, longer, strict=True)))
         many *= 2
@@ -403,34 +410,14 @@ class _Rounds(NamedTuple):
     """Bytes under way then and in the next round: a probe of one round has no queue yet."""
 
 
-def _rounds(seen: Observed) -> _Rounds:
-    over = places(seen.answers.ack, seen.sends.end[seen.fresh])
-    known = over < len(seen.answers)
-    time = seen.sends.time_ns[seen.fresh][known]
-    if not len(time):
-        return _Rounds(time, time, time)
-    took = seen.answers.time_ns[over[known]] - time
-    number = (time - time[0]) // max(seen.floor_ns, int(np.median(took)), 1)
-    if (number[1:] < number[:-1]).any():
-        order = np.lexsort((took, number))
-        first = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
-    else:  # the same, but faster
-        begins = np.flatnonzero(np.diff(number, prepend=-1))
-        least = np.repeat(np.minimum.reduceat(took, begins), np.diff(begins, append=len(number)))
-        soonest = np.flatnonzero(took == least)
-        first = soonest[np.searchsorted(soonest, begins)]
-    flight = seen.undelivered(time[first])
-    return _Rounds(time[first], took[first], np.minimum(flight, np.append(flight[1:], flight[-1:])))
-
-
 def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear_ns: Array) -> Steady:
     """Return what stretches of so many rounds show."""
     time, took, flight = rounds
     first = np.arange(len(time) - many + 1)
     last = first + many
-    most, same_ns = _greatest(flight, first, last), max(_SAME_NS, _SAME_SERVICES * service_ns)
+    most, same_ns = -span_minimum(-flight, first, last), max(_SAME_NS, _SAME_SERVICES * service_ns)
     same_bytes = same_ns * seen.mss_bytes / service_ns
-    is_steady = _greatest(took, first, last) - span_minimum(took, first, last) <= same_ns
+    is_steady = -span_minimum(-took, first, last) - span_minimum(took, first, last) <= same_ns
     is_steady &= most - span_minimum(flight, first, last) >= _MUCH * same_bytes
     begin, end = time[first] - 2 * took[first], time[last - 1] + 2 * seen.floor_ns
     is_steady &= np.searchsorted(unclear_ns, begin) == np.searchsorted(unclear_ns, end)
@@ -440,13 +427,9 @@ def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear
     # when no more was under way than any stretch around shows room for
     at = np.arange(len(time))
     low, high = np.maximum(at - many + 1, 0), np.minimum(at + 1, len(roomy))
-    within = np.flatnonzero(flight <= _greatest(roomy, np.minimum(low, high - 1), high))
+    within = np.flatnonzero(flight <= -span_minimum(-roomy, np.minimum(low, high - 1), high))
     within = within[within + 1 < len(time)]
     return Steady(spans, Spans.of(time[within], time[within + 1]))
-
-
-def _greatest(values: Array, low: Array, high: Array) -> Array:
-    return np.asarray(-span_minimum(-values, low, high))
 
 
 _SHORT = 0.25
@@ -598,12 +581,17 @@ class Paths(NamedTuple):
             When no queue stood, however long the way (`steady_delays`).
         """
         way_ns = delays.way_ns
-        changes = path_changes(delays.time_ns, way_ns).tolist()
-        begins = {
-            *_path_steps(delays, service_ns),
-            *changes,
-            *_around(delays, service_ns, steady or Spans.none()),
-        }
+        begins = {*_path_steps(delays, service_ns), *path_changes(delays.time_ns, way_ns).tolist()}
+
+        # the indexes between which the way is never shorter than in a steady stretch among them
+        noise_ns = max(_NOISE_NS, _NOISE_SERVICES * service_ns)
+        for begin, end in zip(*np.searchsorted(delays.time_ns, steady or Spans.none()), strict=True):
+            if begin == end:
+                continue
+            shorter = np.flatnonzero(way_ns < way_ns[begin:end].min() - noise_ns)
+            at = int(np.searchsorted(shorter, begin))
+            begins.add(int(shorter[at - 1]) + 1 if at else 0)
+            begins.add(int(shorter[at]) if at < len(shorter) else len(way_ns))
         bounds = [0, *sorted(begins - {0, len(way_ns)}), len(way_ns)]
         floors = [way_ns[a:b].min() for a, b in pairwise(bounds)]
         if delays.unloaded_ns is not None:  # data may meet their own queue from the first window on
@@ -651,15 +639,3 @@ def _path_steps(delays: DelaySamples, service_ns: float) -> list[int]:
     longer = stays & (moved >= _LASTS_PART * size) & (moved <= _GROWS_PART * size)
     lasts = np.where(size > 0, longer, -moved >= _LASTS_PART * -size)
     return [int(each) for each in at[lasts]]
-
-
-def _around(delays: DelaySamples, service_ns: float, steady: Spans) -> Iterator[int]:
-    """Yield the indexes between which the way is never shorter than in a steady stretch among them."""
-    for begin, end in zip(*np.searchsorted(delays.time_ns, steady), strict=True):
-        if begin == end:
-            continue
-        least = delays.way_ns[begin:end].min() - max(_NOISE_NS, _NOISE_SERVICES * service_ns)
-        shorter = np.flatnonzero(delays.way_ns < least)
-        at = int(np.searchsorted(shorter, begin))
-        yield int(shorter[at - 1]) + 1 if at else 0
-        yield int(shorter[at]) if at < len(shorter) else len(delays.way_ns)

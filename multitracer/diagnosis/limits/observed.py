@@ -234,7 +234,12 @@ class Observed:
     @cached_property
     def moments_acknowledged(self) -> Array:
         """What `acknowledged` returns of `moments_ns`."""
-        return _picked(self.answers.ack, self.moments_answer, 1)
+        return np.append(self.answers.ack, 1)[self.moments_answer]
+
+    @cached_property
+    def moments_edge(self) -> Array:
+        """What `window_edge` returns of `moments_ns`."""
+        return np.append(self.answers.edge, -1)[self.moments_answer]
 
     @cached_property
     def highest(self) -> Array:
@@ -266,45 +271,23 @@ class Observed:
 
     def acknowledged(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte acknowledged by each time; 1 (the first byte) before any."""
-        return _picked(self.answers.ack, self.last_answer(times_ns, side=side), 1)
+        return np.append(self.answers.ack, 1)[self.last_answer(times_ns, side=side)]
 
     def window_edge(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the right edge of the window offered at each time; -1 before the first answer.
 
         NA where the scale of the window is not known.
         """
-        return self.edge_of(self.last_answer(times_ns, side=side))
-
-    def edge_of(self, answer: Array) -> Array:
-        """Return the right edge of the window that answers offered; -1 for -1, NA as in `window_edge`.
-
-        They are indexes in `answers`, or -1: int64, shape (n,).
-        """
-        return _picked(self.answers.edge, answer, -1)
+        return np.append(self.answers.edge, -1)[self.last_answer(times_ns, side=side)]
 
     def sent_by(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte sent by each time; 1 before any."""
-        at = places(self.sends.time_ns, times_ns, side) - 1
-        return _picked(self.highest, at, 1)
+        return np.append(self.highest, 1)[places(self.sends.time_ns, times_ns, side) - 1]
 
     def outstanding(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the bytes sent and not acknowledged at each time."""
         sent, acked = self.sent_by(times_ns, side=side), self.acknowledged(times_ns, side=side)
         return np.asarray(np.maximum(sent - np.maximum(acked, 1), 0))
-
-    def undelivered(self, times_ns: Array) -> Array:
-        """Return the bytes sent that were neither acknowledged nor SACKed by each time."""
-        done = _picked(self.answers.delivered, self.last_answer(times_ns), 1)
-        return np.asarray(np.maximum(self.sent_by(times_ns) - np.maximum(done, 1), 0))
-
-
-def _picked(column: Array, at: Array, empty: int) -> Array:
-    """Return the values of a column at indexes; `empty` where they are -1."""
-    if not len(column):
-        return np.full(len(at), empty, dtype=np.int64)
-    values: Array = column[at]
-    values[at < 0] = empty
-    return values
 
 
 ALL_BUT_HANDSHAKE = frozenset(limit for limit in Limit if limit is not Limit.HANDSHAKE)
@@ -383,22 +366,17 @@ def sent_by_stamps(table: Table, rows: Array) -> tuple[Array, int] | None:
         return None
     tick = int(_TICKS_NS[best])
     sent = ticks * tick
-    return sent + _drift(sent, time - sent), tick
 
-
-def _drift(sent: Array, way: Array) -> Array:
-    """Return by how much the clock of the stamps lags at each time, by the shortest ways of both ends."""
-    span = int(sent[-1] - sent[0])
-    if span < _LONG_NS:
-        return np.zeros(len(sent), dtype=np.int64)
+    # by how much the clock of the stamps lags at each time, by the shortest ways at the begin and at the end
+    way, span = time - sent, int(sent[-1] - sent[0])
     early, late = sent < sent[0] + span // 3, sent > sent[0] + 2 * span // 3
-    if not early.any() or not late.any():
-        return np.zeros(len(sent), dtype=np.int64)
+    if span < _LONG_NS or not early.any() or not late.any():
+        return sent, tick
     first, last = np.argmin(np.where(early, way, way.max())), np.argmin(np.where(late, way, way.max()))
     slope = float(way[last] - way[first]) / float(max(sent[last] - sent[first], 1))
     if abs(slope) > _FASTEST_DRIFT:
-        return np.zeros(len(sent), dtype=np.int64)
-    return np.asarray(np.rint((sent - sent[0]) * slope).astype(np.int64))
+        return sent, tick
+    return sent + np.rint((sent - sent[0]) * slope).astype(np.int64), tick
 
 
 def stamp_lag_ns(table: Table, rows: Array, chosen: Array) -> Array:

@@ -43,13 +43,11 @@ def full_buffer(seen: Observed) -> Spans:
     """
     if seen.state is None or writes_alone(seen):
         return Spans.none()
-    read = _readings(seen.state)
-    if len(read) < 2:
+    readings = _readings(seen.state, seen.mss_bytes)
+    time, counted = readings.time_ns, readings.limited_ns
+    if len(time) < 2:
         return Spans.none()
-    time, unsent, counted = (
-        seen.state[name][read] for name in ("time_ns", "notsent_bytes", "sndbuf_limited_ns")
-    )
-    little = (unsent < seen.mss_bytes) & _has_room(seen, read)
+    little = (readings.unsent_bytes < seen.mss_bytes) & readings.has_room
     grew = (counted[:-1] != NA) & (np.diff(counted) > 0) & (little[:-1] | little[1:])
 
     # between which readings ACKs set free all new data, with others on their way
@@ -67,25 +65,30 @@ def full_congestion_window(seen: Observed) -> Spans:
     """Return when the kernel's variables show more unsent than the congestion window had room for."""
     if seen.state is None:
         return Spans.none()
-    read = _readings(seen.state)
-    time, unsent = seen.state["time_ns"][read], seen.state["notsent_bytes"][read]
-    full = (unsent >= seen.mss_bytes) & ~_has_room(seen, read)
-    return Spans.of(time[:-1][full[:-1] & full[1:]], time[1:][full[:-1] & full[1:]])
+    readings = _readings(seen.state, seen.mss_bytes)
+    full = (readings.unsent_bytes >= seen.mss_bytes) & ~readings.has_room
+    both = full[:-1] & full[1:]
+    return Spans.of(readings.time_ns[:-1][both], readings.time_ns[1:][both])
 
 
-def _readings(state: Table) -> Array:
-    """Return the rows that tell what was unsent, in order of time."""
+class _Readings(NamedTuple):
+    """The readings of the sender's variables that tell what was unsent, in order of time; shape (n,)."""
+
+    time_ns: Array
+    unsent_bytes: Array
+    limited_ns: Array
+    """How long the send buffer had kept the application back, as the kernel counts it; NA if not known."""
+    has_room: Array
+    """Whether the congestion window had room for one more segment, as far as is known."""
+
+
+def _readings(state: Table, mss_bytes: int) -> _Readings:
     read = np.flatnonzero(state["notsent_bytes"] != NA)
-    return read[np.argsort(state["time_ns"][read], kind="stable")]
-
-
-def _has_room(seen: Observed, read: Array) -> Array:
-    """Return at which readings the congestion window had room for one more segment, as far as is known."""
-    assert seen.state is not None
-    cwnd, queue, unsent = (
-        seen.state[name][read] for name in ("cwnd_bytes", "send_queue_bytes", "notsent_bytes")
-    )
-    return np.asarray((cwnd == NA) | (queue == NA) | (queue - unsent + seen.mss_bytes <= cwnd))
+    read = read[np.argsort(state["time_ns"][read], kind="stable")]
+    names = ("time_ns", "notsent_bytes", "sndbuf_limited_ns", "cwnd_bytes", "send_queue_bytes")
+    time, unsent, limited, cwnd, queue = (state[name][read] for name in names)
+    has_room = (cwnd == NA) | (queue == NA) | (queue - unsent + mss_bytes <= cwnd)
+    return _Readings(time, unsent, limited, has_room)
 
 
 def _refilled(seen: Observed, time: Array, little: Array) -> Spans:
@@ -185,28 +188,23 @@ def slow_start(seen: Observed, filled: Spans, idle: Spans) -> Spans:
         [[seen.opened_ns], long.end[(long.end > seen.opened_ns) & (long.end < seen.end_ns)]]
     )
     losses = seen.sends.time_ns[seen.sends.needed]
-    stops = np.sort(np.concatenate([filled.begin, losses, _standing(seen), [seen.end_ns]]))
+
+    # when rounds had ceased to grow for three in a row
+    fresh, standing = seen.fresh, np.empty(0, dtype=np.int64)
+    if len(fresh) and seen.floor_ns:
+        time, size = seen.sends.time_ns[fresh], (seen.sends.end - seen.sends.begin)[fresh]
+        number, first = np.unique((time - time[0]) // seen.floor_ns, return_index=True)
+        sums = np.add.reduceat(size, first)
+        number, sums = number[sums > 0], sums[sums > 0]
+        grows = sums[1:] >= GROWS * sums[:-1]
+        if len(grows) >= _STALE_ROUNDS:
+            still = np.convolve(~grows, np.ones(_STALE_ROUNDS), mode="valid") == _STALE_ROUNDS
+            standing = time[0] + number[1:][: len(still)][still] * seen.floor_ns
+    stops = np.sort(np.concatenate([filled.begin, losses, standing, [seen.end_ns]]))
     ends = stops[np.minimum(np.searchsorted(stops, begins, side="left"), len(stops) - 1)]
     had_loss = np.searchsorted(np.sort(losses), begins) > 0
     keep = ~had_loss | (begins == seen.opened_ns)
     return Spans.of(begins[keep], ends[keep])
-
-
-def _standing(seen: Observed) -> Array:
-    """Return when rounds had ceased to grow for three in a row."""
-    fresh = seen.fresh
-    if not len(fresh) or not seen.floor_ns:
-        return np.empty(0, dtype=np.int64)
-    time = seen.sends.time_ns[fresh]
-    size = (seen.sends.end - seen.sends.begin)[fresh]
-    filled, first = np.unique((time - time[0]) // seen.floor_ns, return_index=True)
-    sums = np.add.reduceat(size, first)
-    filled, sums = filled[sums > 0], sums[sums > 0]
-    grows = sums[1:] >= GROWS * sums[:-1]
-    if len(grows) < _STALE_ROUNDS:
-        return np.empty(0, dtype=np.int64)
-    still = np.convolve(~grows, np.ones(_STALE_ROUNDS), mode="valid") == _STALE_ROUNDS
-    return np.asarray(time[0] + filled[1:][: len(still)][still] * seen.floor_ns, dtype=np.int64)
 
 
 class FullWindow(NamedTuple):
@@ -232,7 +230,7 @@ def full_window(seen: Observed) -> FullWindow:
         return FullWindow(Spans.none(), Spans.none())
     until = np.append(times[1:], seen.end_ns)
     last = seen.sends.time_ns[fresh[-1]]
-    edge, sent = seen.edge_of(seen.moments_answer[chosen]), seen.moments_sent[chosen]
+    edge, sent = seen.moments_edge[chosen], seen.moments_sent[chosen]
     acked = seen.moments_acknowledged[chosen]
     is_idle = seen.moments_acknowledged[chosen] >= sent
     following = np.searchsorted(seen.sends.time_ns[fresh], times, side="right")

@@ -120,10 +120,6 @@ class _Tries(NamedTuple):
     following: Array
     """Index in `transfer.acks` of the arrival after each run, not 0."""
 
-    def counted(self, mask: Array) -> Array:
-        """Return how many of each run a mask of `row` has: int64, shape (n_runs,)."""
-        return np.asarray(np.add.reduceat(mask, self.begin, dtype=np.int64))
-
 
 class _Watch:
     """The sender's packets and, if they are there, the receiver's: what they tell of runs of tries.
@@ -222,11 +218,12 @@ class _Watch:
         """Return how many tries got no answer; -1 if what was answered is older than the first of them."""
         table, tries = self._table, self._tries
         of_answer = answer[tries.of]
-        unstamped = ~has(table["marks"][tries.row], CaptureMark.HAS_TIMESTAMPS)
-        stamped = (tries.counted(unstamped) == 0) & has(table["marks"][answer], CaptureMark.HAS_TIMESTAMPS)
-        since = (table["tsecr"][of_answer] - table["tsval"][tries.row]).view(np.int32)
-        echoed = tries.counted(since >= 0)
-        older = tries.counted(self._time[tries.row] <= self._time[of_answer] - self._soonest_ns)
+        is_unstamped = ~has(table["marks"][tries.row], CaptureMark.HAS_TIMESTAMPS)
+        is_echoed = (table["tsecr"][of_answer] - table["tsval"][tries.row]).view(np.int32) >= 0
+        is_older = self._time[tries.row] <= self._time[of_answer] - self._soonest_ns
+        masks = np.stack([is_unstamped, is_echoed, is_older])
+        unstamped, echoed, older = np.add.reduceat(masks, tries.begin, axis=1, dtype=np.int64)  # of each run
+        stamped = (unstamped == 0) & has(table["marks"][answer], CaptureMark.HAS_TIMESTAMPS)
         return np.where(stamped & (echoed > 0), echoed, older) - 1
 
     def _proves_acks(self, answer: Array) -> Array:

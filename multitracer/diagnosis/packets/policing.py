@@ -90,7 +90,7 @@ class Policing:
     @cached_property
     def _mine(self) -> Carried | None:
         """The data with what was lost without delay; None if a queue lost them."""
-        causes = self._carried.losses
+        causes = self._carried.losses if len(self._carried.lost) >= _LEAST_SUSPECTED else None
         if causes is None or causes.is_congestion or not _is_without_delay(self._carried, causes):
             return None
         return replace(self._carried, lost=self._carried.lost[~_at_full_queue(self._carried)])
@@ -103,17 +103,14 @@ class Policing:
     def _bucket(self) -> TokenBucket | None:
         return None if self._stream is None else bucket(self._stream)
 
-    def _without_delay(self, least_losses: int) -> Carried | None:
-        """Return the data with what was lost without delay; None if that is little."""
-        mine = self._mine if len(self._carried.lost) >= least_losses else None
-        return mine if mine is not None and len(mine.lost) >= least_losses else None
-
     @cached_property
     def policer(self) -> Policer | None:
         """The policer; None if nothing shows one."""
-        mine = self._without_delay(LEAST_LOSSES)
-        stream, of = (None, None) if mine is None else (self._stream, self._bucket)
-        if mine is None or stream is None or of is None or of.explained < _EXPLAINED:
+        mine = self._mine
+        if mine is None or len(mine.lost) < LEAST_LOSSES:
+            return None
+        stream, of = self._stream, self._bucket
+        if stream is None or of is None or of.explained < _EXPLAINED:
             return None
         fits = of.stretches >= _LEAST_STRETCHES and of.too_many <= _TOO_MANY
         fits &= rounds(mine, mine.lost) >= _LEAST_ROUNDS
@@ -128,9 +125,11 @@ class Policing:
     @cached_property
     def is_suspected(self) -> bool:
         """Whether a policer may have lost the packets: fewer losses, and the tokens left are uncertain."""
-        mine = self._without_delay(_LEAST_SUSPECTED)
-        stream, of = (None, None) if mine is None else (self._stream, self._bucket)
-        if mine is None or stream is None:
+        mine = self._mine
+        if mine is None or len(mine.lost) < _LEAST_SUSPECTED:
+            return False
+        stream, of = self._stream, self._bucket
+        if stream is None:
             return False
         is_likely = of is not None and of.stretches >= _LEAST_STRETCHES and of.explained >= _LIKELY
         if is_likely or is_even(stream):

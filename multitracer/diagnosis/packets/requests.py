@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 
+_TIMEOUT_NS = 200 * NS_PER_MS
+"""Above a round trip: Linux's shortest retransmission timeout (TCP_RTO_MIN)."""
+_ABOVE = 1.3
+"""A timeout by what a round trip varies. Not measured."""
+_MOST_COPIES = 6  # lost in a row, of which each waits twice as long: more than 12 s. Not measured
+
+
 class Requests(NamedTuple):
     """Segments of the peer with payload as they reached the sender, in order; int64, ns, shape (n,)."""
 
@@ -50,15 +57,26 @@ def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns
     Of several copies the first that came counts. `rows` are the peer's segments with payload, `time_ns` is
     when each came, `floor_ns` the shortest round trip.
     """
-    new = transfer.sender["new_bytes"][rows] > 0
+    table = transfer.sender
+    new = table["new_bytes"][rows] > 0
     rows, time_ns = rows[new], time_ns[new]
-    timers_ns = _timers_ns(transfer, rows, floor_ns)
+
+    # for how long at most the peer's timers waited before each request, by numbers that are missing: where
+    # the packet before had acknowledged all data, what is missing behind it was a copy of the request, as the
+    # peer had nothing else to send
+    numbered = transfer.acks[~has(table["flags"][transfer.acks], Flag.SYN)]
+    at = places(numbered, rows)
+    before = np.append(numbered, 0)[at - 1]
+    ends = np.maximum.accumulate(np.append(0, table["end_bytes"][transfer.data]))
+    is_all = (at > 0) & (table["ack_bytes"][before] >= ends[places(transfer.data, rows)])
+    copies = np.where(is_all, np.clip(missing_before(table, transfer.acks)[rows], 0, _MOST_COPIES), 0)
+    timers_ns = np.asarray((2**copies - 1) * int(_ABOVE * (floor_ns + _TIMEOUT_NS)), dtype=np.int64)
     unknown = Requests(time_ns, np.full(len(rows), NA, dtype=np.int64), timers_ns)
     asks, data = transfer.ack_pairs, transfer.data_pairs
     if asks is None or data is None or transfer.receiver is None or not len(rows):
         return unknown
     both = np.flatnonzero((asks.sent != NA) & (asks.arrived != NA))
-    left = np.full(len(transfer.sender), NA, dtype=np.int64)
+    left = np.full(len(table), NA, dtype=np.int64)
     left[asks.arrived[both]] = asks.sent[both]
     sent, came = (distinct(each[each != NA]) for each in (asks.sent, data.arrived))
     came = came[transfer.receiver["payload_bytes"][came] > 0]
@@ -69,35 +87,12 @@ def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns
     return unknown
 
 
-_TIMEOUT_NS = 200 * NS_PER_MS
-"""Above a round trip: Linux's shortest retransmission timeout (TCP_RTO_MIN)."""
-_ABOVE = 1.3
-"""A timeout by what a round trip varies. Not measured."""
-_MOST_COPIES = 6  # lost in a row, of which each waits twice as long: more than 12 s. Not measured
-
-
-def _timers_ns(transfer: Transfer, rows: Array, floor_ns: int) -> Array:
-    """Return for how long at most the peer's timers waited before each request, by numbers that are missing.
-
-    Where the packet before had acknowledged all data, what is missing behind it was a copy of the request:
-    the peer had nothing else to send.
-    """
-    table = transfer.sender
-    numbered = transfer.acks[~has(table["flags"][transfer.acks], Flag.SYN)]
-    before = np.append(numbered, 0)[places(numbered, rows) - 1]
-    ends = np.maximum.accumulate(np.append(0, table["end_bytes"][transfer.data]))
-    sent = ends[places(transfer.data, rows)]
-    is_all = (places(numbered, rows) > 0) & (table["ack_bytes"][before] >= sent)
-    copies = np.where(is_all, np.clip(missing_before(table, transfer.acks)[rows], 0, _MOST_COPIES), 0)
-    return np.asarray((2**copies - 1) * int(_ABOVE * (floor_ns + _TIMEOUT_NS)), dtype=np.int64)
-
-
 def requests_at_receiver(transfer: Transfer, rows: Array, time_ns: Array) -> Requests:
     """Return what the peer asked, by a capture at the peer: of several copies all, for the last was heard.
 
     `rows` and `time_ns` as in `requests_at_sender`.
     """
-    real = ~_is(transfer.sender, rows, SegmentKind.KEEP_ALIVE)
+    real = ~has(transfer.sender["kind"][rows], SegmentKind.KEEP_ALIVE)
     peer = _Peer(transfer.sender, transfer.time_ns, transfer.acks, transfer.data)
     return Requests(time_ns[real], *_at_the_peer(peer, rows[real]))
 
@@ -106,29 +101,18 @@ def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
     """Return how long the peer had waited when it sent `rows`, and how much of this was for a repair."""
     table, time = peer.table, peer.time_ns
     own = peer.sent[table["payload_bytes"][peer.sent] > 0]
-    fresh, again = (
-        own[~_is(table, own, SegmentKind.RETRANSMISSION)],
-        _is(table, rows, SegmentKind.RETRANSMISSION),
-    )
+    fresh = own[~has(table["kind"][own], SegmentKind.RETRANSMISSION)]
+    again = has(table["kind"][rows], SegmentKind.RETRANSMISSION)
     at = np.searchsorted(np.maximum.accumulate(table["end_bytes"][fresh]), table["seq_bytes"][rows], "right")
     first = np.where(again & (at < len(fresh)), np.append(fresh, 0)[at], rows)
     first = np.minimum(first, rows)
-    came = _arrivals(peer)
+
+    # since new data came to the peer, or what ended the handshake
+    opened = np.flatnonzero(~has(table["flags"], Flag.SYN) & ~table["reverse"].astype(bool))[:1]
+    came = distinct(np.concatenate([opened, peer.came[table["new_bytes"][peer.came] > 0]]))
     before = places(came, first)
     since_ns = np.where(before > 0, np.append(time[came], 0)[before - 1], time[first])
     return time[rows] - since_ns, time[rows] - time[first]
-
-
-def _is(table: Table, rows: Array, kind: int) -> Array:
-    mask: Array = (table["kind"][rows] & np.uint32(kind)) != 0
-    return mask
-
-
-def _arrivals(peer: _Peer) -> Array:
-    """Return the rows of new data that came to the peer, after the one that ended the handshake."""
-    table = peer.table
-    opened = np.flatnonzero(~has(table["flags"], Flag.SYN) & ~table["reverse"].astype(bool))[:1]
-    return distinct(np.concatenate([opened, peer.came[table["new_bytes"][peer.came] > 0]]))
 
 
 _MOST_MISSING = 1 << 12

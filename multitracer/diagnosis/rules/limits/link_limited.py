@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.held import held, link_rate_in_words, link_shown_by
+from multitracer.diagnosis.held import held, link_in_words
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.units import BITS_PER_BYTE
 
@@ -25,14 +25,14 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     limit = None if diagnosis.is_link_logged else held(diagnosis.limited, Limit.LINK)
     if limit is None or shown is None:
         return
-    numbers, rate = limit.numbers, link_rate_in_words(diagnosis.limited)
+    numbers, (rate, shown_by) = limit.numbers, link_in_words(diagnosis.limited)
     if rate and shown.link.rate is not None:
         low, middle, high = (value * BITS_PER_BYTE for value in shown.link.rate)
         numbers |= {"rate_bps": middle, "rate_low_bps": low, "rate_high_bps": high}
     how = f", at {rate}" if rate else ""
     sentence = (
         f"The link was the limit for {limit.seconds:.1f} s, {limit.share:.0%} of the time{how}; "
-        f"it is shown by {link_shown_by(diagnosis.limited)}."
+        f"it is shown by {shown_by}."
     )
     finding = limit.finding(KIND, sentence, numbers, cost_s=0.0)
     yield finding._replace(help=_RADIO_HELP) if diagnosis.transfer.has_radio else finding

@@ -143,28 +143,23 @@ def _shared(watched: _Watched) -> tuple[Array, Array] | None:
     even &= watched.spread_ns <= _ALIKE * watched.service_ns
     if not even.any():
         return None
-    own_ns = _own_ns(watched.service_ns, even)
+
+    # the link's own time for a segment at each piece: that of the next even ones before or behind it, the
+    # longer of both, so that a link that became faster or slower is not taken for a shared one
+    known = watched.service_ns[np.flatnonzero(even)]
+    width = min(_NEXT, len(known))
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(known, width), axis=1)
+    many, last = np.cumsum(even), len(middle) - 1
+    before, behind = many - width, many - even
+    lower = np.where(before >= 0, middle[np.clip(before, 0, last)], 0)
+    upper = np.where(behind <= last, middle[np.clip(behind, 0, last)], 0)
+    without = np.where((before < 0) & (behind > last), middle.max(), 0)
+    own_ns = np.maximum(np.maximum(lower, upper), without)
     alone = even & (np.abs(watched.service_ns / own_ns - 1) <= _SAME)
     shared = ~even & (watched.mean_ns >= _SHARED * own_ns)
     of_shared, of_alone = (watched.took_ns[each].sum() / watched.took_ns.sum() for each in (shared, alone))
     enough = shared.sum() >= _LEAST_PIECES and watched.many[shared].sum() >= _LEAST_GAPS
     return (shared, own_ns) if enough and of_shared >= _LEAST_SHARED and of_alone >= _LEAST_ALONE else None
-
-
-def _own_ns(service_ns: Array, even: Array) -> Array:
-    """Return the link's own time for a segment at each piece: that of the next even ones before or behind it.
-
-    The longer of both, so that a link that became faster or slower is not taken for a shared one.
-    """
-    known = service_ns[np.flatnonzero(even)]
-    width = min(_NEXT, len(known))
-    middle = np.median(np.lib.stride_tricks.sliding_window_view(known, width), axis=1)
-    many = np.cumsum(even)
-    before, behind = many - width, many - even
-    last = len(middle) - 1
-    lower = np.where(before >= 0, middle[np.clip(before, 0, last)], 0)
-    upper = np.where(behind <= last, middle[np.clip(behind, 0, last)], 0)
-    return np.maximum(np.maximum(lower, upper), np.where((before < 0) & (behind > last), middle.max(), 0))
 
 
 def _watched(gaps: ArrivalGaps) -> _Watched | None:
