@@ -52,12 +52,21 @@ def command(
     the log of the link it also shows how well the channel was used.
     """
     from multitracer.cli._output import page, text_output
-    from multitracer.cli._reading import keep_memory
+    from multitracer.cli._reading import keep_memory, load, one
 
     if intervals and not as_json:
         raise click.UsageError("--intervals is for --json")
     keep_memory()
-    diagnosis = _diagnosis(reading, direction, output)
+    recording = load(reading, output=output, needs=_needs)
+    from multitracer.diagnosis.diagnose import diagnose, explain
+    from multitracer.recording.transfer import Transfer
+
+    if reading.connection is None and direction is None and len(recording) > 1:
+        diagnosis = explain(recording)
+    else:
+        capture, number = one(recording, reading.connection)
+        reverse = None if direction is None else direction == "reverse"
+        diagnosis = diagnose(Transfer.of(recording, capture.offset + number, reverse=reverse))
     with text_output(output) as stream:
         if as_json:
             stream.write(
@@ -65,20 +74,6 @@ def command(
             )
         else:
             _show(page(stream), diagnosis)
-
-
-def _diagnosis(reading: InputChoice, direction: str | None, output: str | None) -> Diagnosis:
-    from multitracer.cli._reading import load, one
-
-    recording = load(reading, output=output, needs=_needs)
-    from multitracer.diagnosis.diagnose import diagnose, explain
-    from multitracer.recording.transfer import Transfer
-
-    if reading.connection is None and direction is None and len(recording) > 1:
-        return explain(recording)
-    capture, number = one(recording, reading.connection)
-    reverse = None if direction is None else direction == "reverse"
-    return diagnose(Transfer.of(recording, capture.offset + number, reverse=reverse))
 
 
 def _needs(inputs: Inputs) -> Sequence[str]:

@@ -30,7 +30,7 @@ from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.packets.losses import Carried, carried
 from multitracer.diagnosis.packets.mtu_holes import mtu_holes
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
-from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, all_delays, wire_segments
+from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, data_delays, wire_segments
 from multitracer.diagnosis.packets.policing import Policing
 from multitracer.diagnosis.sentence import (
     LIMIT_COLUMNS,
@@ -168,13 +168,31 @@ class Diagnosis:
 
     def document(self, *, intervals: bool = False) -> Document:
         """Return what `multitracer diagnose --json` writes (docs/diagnose.schema.json)."""
-        listed = {"intervals": self.limited.intervals()} if intervals else {}
+        headline, listed = self.headline, {"intervals": self.limited.intervals()} if intervals else {}
         return {
             "schema": SCHEMA,
-            "headline": self.headline.document(),
+            "headline": {
+                "limit": headline.limit.label,
+                "part": headline.part.label if headline.part else None,
+                "share": round(headline.share, _DIGITS),
+                "confidence": headline.confidence.label,
+                "sentence": headline.sentence,
+                "help": headline.help,
+            },
             "view": self.limited.view.label,
             "limits_total_s": round(self.limited.total_s, _DIGITS),
-            "limits": [each.document() for each in self.limited.shares],
+            "limits": [
+                {
+                    "limit": each.limit.label,
+                    "part": each.part.label if each.part else None,
+                    "seconds": round(each.seconds, _DIGITS),
+                    "share": round(each.share, _DIGITS),
+                    "share_low": round(each.share_low, _DIGITS),
+                    "share_high": round(each.share_high, _DIGITS),
+                    "confidence": each.confidence.label,
+                }
+                for each in self.limited.shares
+            ],
             **listed,
             "group": self.group.document(),
             "incidents": [
@@ -283,7 +301,7 @@ class Diagnosis:
         full = self.delays
         if full is None or not full.is_one_way or 2 * len(full.row) >= len(self.segments):
             return full
-        return all_delays(self.transfer, self.segments)
+        return data_delays(self.transfer, self.segments, of_any_size=True)
 
     @cached_property
     def segments(self) -> WireSegments:
@@ -477,10 +495,10 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
             cost_s = min(cost_s, max(stopped_s, *(each.cost_s for each in own)))
         words = first.sentence, first.help
         single.append(Incident(first.kind, begin_ns, end_ns, cost_s, 1, tuple(parts), *words))
-    kinds = dict.fromkeys(each.kind for each in single)
-    folded = [
-        each for kind in kinds for each in _folded(diagnosis, [one for one in single if one.kind == kind])
-    ]
+    by_kind: dict[str, list[Incident]] = {}
+    for each in single:
+        by_kind.setdefault(each.kind, []).append(each)
+    folded = [each for alike in by_kind.values() for each in _folded(diagnosis, alike)]
     return sorted(
         folded, key=lambda each: (-round(each.cost_s, ORDER_DIGITS), rank(each.kind), each.begin_ns)
     )

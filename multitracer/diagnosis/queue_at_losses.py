@@ -29,7 +29,7 @@ from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.losses import Losses
 from multitracer.diagnosis.packets.packet_delays import (
     HEADERS_BYTES,
-    all_delays,
+    data_delays,
     may_be_full,
     most_ahead,
     packets_ahead,
@@ -96,7 +96,9 @@ def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
         return None
     least_bytes = int(segments.payload_bytes[delays.place].min())
     if 2 * np.count_nonzero(segments.payload_bytes[lost] >= least_bytes) < len(lost):
-        delays = all_delays(diagnosis.transfer, segments)  # it is not full segments that were lost
+        delays = data_delays(
+            diagnosis.transfer, segments, of_any_size=True
+        )  # it is small ones that were lost
     lost = repaired_losses(diagnosis)
     if delays is None or len(lost) < _LEAST_RUNS:
         return None

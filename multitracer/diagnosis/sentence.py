@@ -88,17 +88,6 @@ class Headline(NamedTuple):
     sentence: str
     help: str
 
-    def document(self) -> dict[str, object]:
-        """Return it as `diagnose --json` writes it."""
-        return {
-            "limit": self.limit.label,
-            "part": self.part.label if self.part else None,
-            "share": round(self.share, 6),
-            "confidence": self.confidence.label,
-            "sentence": self.sentence,
-            "help": self.help,
-        }
-
 
 def headline_of(limited: Limited) -> Headline:
     """Return the first sentence of one transfer."""

@@ -50,7 +50,6 @@ from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis import Analysis
     from multitracer.logs import HostLog
     from multitracer.recording.hosts import LinkSide
     from multitracer.recording.places import ConnectionAtPoint
@@ -364,14 +363,26 @@ class Transfer:
     def _pairs(self, *, reverse: bool) -> Pairs | None:
         if self.at_receiver is None:
             return None
-        places = [self.at_sender, self.at_receiver]
+        captured = [self.at_sender, self.at_receiver]
         if reverse != self.reverse:
-            places.reverse()
-        near, far = ((place.capture.analysis, place.connection) for place in places)
-        own_reverse = reverse != places[0].is_turned
+            captured.reverse()
+        near, far = ((place.capture.analysis, place.connection) for place in captured)
+        own_reverse = reverse != captured[0].is_turned
         is_turned = self.at_receiver.is_turned
         matched = compare(*near, *far, reverse=own_reverse, is_turned=is_turned).pairs
-        return Pairs(matched, _renumbered(matched["near_row"], *near), _renumbered(matched["far_row"], *far))
+        rows = []
+        for name, (analysis, number) in (("near_row", near), ("far_row", far)):
+            # rows of the capture as rows of the connection's table; NA stays NA
+            bounds, of_capture = analysis.partition.bounds, matched[name]
+            own = analysis.partition.order[bounds[2 * number - 2] : bounds[2 * number]]
+            begin = int(own.min(initial=len(analysis.partition.direction)))
+            if int(own.max(initial=-1)) - begin + 1 != len(own):
+                # two directions, each in order, which a stable sort makes use of
+                of_capture = np.where(of_capture == NA, NA, places(np.sort(own, kind="stable"), of_capture))
+            elif begin:  # they follow each other, as rows of the table do
+                of_capture = np.where(of_capture == NA, NA, of_capture - begin)
+            rows.append(of_capture)
+        return Pairs(matched, *rows)
 
     # --- concluded ---
 
@@ -580,18 +591,6 @@ class Pairs(NamedTuple):
         """Which packets left and did not arrive: bool, a value for each row of `table`."""
         mask: Array = self.table["outcome"] == PacketOutcome.LOST
         return mask
-
-
-def _renumbered(rows: Array, analysis: Analysis, number: int) -> Array:
-    """Return rows of the capture as rows of a connection's table; NA stays NA."""
-    bounds = analysis.partition.bounds
-    first = 2 * (number - 1)
-    own = analysis.partition.order[bounds[first] : bounds[first + 2]]
-    begin = int(own.min(initial=len(analysis.partition.direction)))
-    if int(own.max(initial=-1)) - begin + 1 == len(own):  # they follow each other, as rows of the table do
-        return rows if begin == 0 else np.where(rows == NA, NA, rows - begin)
-    # two directions, each in order, which a stable sort makes use of
-    return np.where(rows == NA, NA, places(np.sort(own, kind="stable"), rows))
 
 
 def _positive(value: object) -> float | None:

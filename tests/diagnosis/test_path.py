@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.limits.partition import Cells
 from multitracer.diagnosis.packets.packet_delays import path_changes
 from multitracer.diagnosis.rules.link.competing_traffic import _shared, _watched
 from multitracer.diagnosis.rules.link.rate_change import _has_company
-from multitracer.diagnosis.service_times import ArrivalGaps, _was_busy
+from multitracer.diagnosis.service_times import ArrivalGaps, rate_step
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.diagnosis.path import ROAD, diagnosed
 from tests.diagnosis.talk import Talk, kinds, of
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.limited import Limited
 
 FAULTS = {
     "ack-loss",
@@ -314,10 +319,17 @@ def test_nothing_waited_for_an_ack_at_once_or_for_the_program(
     assert "nagle-delayed-ack" not in kinds(found)
 
 
-def test_few_waits_on_a_link_with_room_show_no_rate() -> None:
-    time_ns = np.arange(1000)
-    assert _was_busy(time_ns, time_ns % 5 == 0, 500)
-    assert not _was_busy(time_ns, (time_ns % 100 == 0) | (time_ns < 500), 500)
+@pytest.mark.parametrize(("every", "is_known"), [(20, True), (100, False)])
+def test_few_waits_on_a_link_with_room_show_no_rate(every: int, is_known: bool) -> None:
+    """Of the segments after the step one in `every` waited, of those before one in twenty."""
+    place, none = np.arange(12_800), np.empty(0, dtype=np.int64)
+    is_after = place >= 6400
+    gap_ns, waited = np.where(is_after, 2e6, 1e6), place % np.where(is_after, every, 20) == 0
+    gaps = ArrivalGaps(place * NS_PER_MS, gap_ns, place, np.ones(len(place)), waited)
+    cells = Cells(none, none, none, none, none)
+    limited = SimpleNamespace(cells=cells, shown=None, transfer=SimpleNamespace(speed=1.0))
+    step = rate_step(cast("Limited", limited), gaps)
+    assert (step is not None) == is_known
 
 
 def test_one_piece_of_gaps_of_two_rates_is_a_step_at_the_end() -> None:

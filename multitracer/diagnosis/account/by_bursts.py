@@ -45,11 +45,6 @@ _FAILED = ("collision", "undecoded")
 _KEY_BITS = 32  # a sequence number fits
 
 
-def has_bursts(side: LinkSide | None) -> bool:
-    """Return whether a log is that of a link with bursts."""
-    return side is not None and len(side.rows("burst_sent")) > 0
-
-
 class _Spans(NamedTuple):
     """Intervals of recorded time since the transfer began, disjoint, in order; the row that tells of each.
 

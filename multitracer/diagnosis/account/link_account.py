@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.account.by_bursts import by_bursts, has_bursts
+from multitracer.diagnosis.account.by_bursts import by_bursts
 from multitracer.diagnosis.account.by_slots import measured
 from multitracer.diagnosis.account.uses import LOST, SAYS, WASTED_SAYS, Use, UseCause
 from multitracer.schemas.findings import LINK_USE
@@ -128,6 +128,7 @@ def link_account(transfer: Transfer) -> LinkAccount:
     joined = transfer.joined
     if joined is not None:
         return LinkAccount(transfer, measured(transfer, joined), is_logged=True, joined=joined)
-    if has_bursts(transfer.near) and len(transfer.sent):
+    near = transfer.near
+    if near is not None and len(near.rows("burst_sent")) and len(transfer.sent):
         return LinkAccount(transfer, by_bursts(transfer), is_logged=True)
     return LinkAccount(transfer, Table.empty(LINK_USE), is_logged=False)

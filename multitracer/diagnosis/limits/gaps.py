@@ -99,9 +99,16 @@ def pauses(seen: Observed, still: Quiet) -> SenderIdleGaps:
     # a small segment waited for the ACK of nothing but a small one (RFC 896)
     nagle = each.woken & small & np.concatenate([[False], small[:-1]])
     nagle &= (each.outstanding > 0) & (each.outstanding < seen.mss_bytes)
-    is_polled, unsent = _unsent(seen, each)
-    silent = unqueued & _is_silent(seen, each, empty_pipe)
-    shown = np.where(is_polled, unsent & (unqueued | empty_pipe), silent) | answering | nagle
+    shown = unqueued & _is_silent(seen, each, empty_pipe)
+    if seen.state is not None:  # in which gaps the kernel was read, and in which it then had nothing unsent
+        read = np.flatnonzero(seen.state["notsent_bytes"] != NA)
+        read = read[np.argsort(seen.state["time_ns"][read], kind="stable")]
+        time_ns, zeros = seen.state["time_ns"][read], seen.state["notsent_bytes"][read] == 0
+        first, behind = np.searchsorted(time_ns, each.begin, "right"), np.searchsorted(time_ns, each.end)
+        many = np.append(0, np.cumsum(zeros))
+        is_unsent = (many[behind] > many[first]) & (unqueued | empty_pipe)
+        shown = np.where(behind > first, is_unsent, shown)
+    shown = shown | answering | nagle
     in_silence = np.isin(each.ended_by, still.idle)
     last = seen.sends.time_ns[np.maximum(each.ended_by - 1, 0)]  # sent again, where a gap holds more
     each = each._replace(begin=np.where(in_silence & ~shown, np.maximum(each.begin, last), each.begin))
@@ -148,22 +155,6 @@ def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
         np.zeros(len(each.end), dtype=bool) if seen.late_answer is None else seen.late_answer[each.ended_by]
     )
     return np.asarray(idle & wrote & ~lost & ~late)
-
-
-def _unsent(seen: Observed, each: IdleGaps) -> tuple[Array, Array]:
-    """Return in which gaps the kernel was read, and in which it then had nothing unsent."""
-    nothing = np.zeros(len(each.end), dtype=bool)
-    if seen.state is None:
-        return nothing, nothing
-    value = seen.state["notsent_bytes"]
-    read = np.flatnonzero(value != NA)
-    time = seen.state["time_ns"][read]
-    order = np.argsort(time, kind="stable")
-    time, value = time[order], value[read][order]
-    first, last = np.searchsorted(time, each.begin, side="right"), np.searchsorted(time, each.end)
-    is_polled = last > first
-    zeros = np.concatenate([[0], np.cumsum(value == 0)])
-    return is_polled, is_polled & (zeros[last] > zeros[first])
 
 
 ROUND = 1.3

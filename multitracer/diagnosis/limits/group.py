@@ -127,9 +127,23 @@ class ConnectionGroup:
 
     @cached_property
     def together(self) -> Spans:
-        """When they filled the link together, by the clock of the capture that the group was found in."""
-        later = ((each.limited, each.begin_ns - each.limited.begin_ns) for each in self.members)
-        return filled_together(list(later))
+        """When they filled the link together, by the clock of the capture that the group was found in.
+
+        That is when the packets of two at least followed each other as from a queue; empty unless it is known
+        of all that carried data when these arrived.
+        """
+        members = [each for each in self.members if each.limited.seen is not None]
+        if len(members) < 2:
+            return Spans.none()
+        came = [_arrivals(each.limited, each.begin_ns - each.limited.begin_ns) for each in members]
+        known = [each for each in came if each is not None]
+        if len(known) < len(came):
+            return Spans.none()
+        owner = np.repeat(np.arange(len(known)), [len(each.time_ns) for each in known])
+        time, size = (np.concatenate(column) for column in zip(*known, strict=True))
+        order = np.argsort(time, kind="stable")
+        floor_ns = max(each.limited.seen.floor_ns for each in members if each.limited.seen is not None)
+        return _stretches(time[order], size[order], owner[order], floor_ns)
 
     @cached_property
     def seconds(self) -> dict[tuple[Limit, LimitSubtype], tuple[float, Confidence]]:
@@ -270,33 +284,6 @@ class _Arrivals(NamedTuple):
 
     time_ns: Array
     wire_bytes: Array
-
-
-def filled_together(members: list[tuple[Limited, int]]) -> Spans:
-    """Return when the packets of some transfers, of two at least, followed each other as from a queue.
-
-    Parameters
-    ----------
-    members : list of (Limited, int)
-        With what is to be added to its times, ns.
-
-    Returns
-    -------
-    Spans
-        Empty unless it is known of all when they arrived.
-    """
-    with_data = [(limited, later_ns) for limited, later_ns in members if limited.seen is not None]
-    if len(with_data) < 2:
-        return Spans.none()
-    came = [_arrivals(limited, later_ns) for limited, later_ns in with_data]
-    known = [each for each in came if each is not None]
-    if len(known) < len(came):
-        return Spans.none()
-    owner = np.repeat(np.arange(len(known)), [len(each.time_ns) for each in known])
-    time, size = (np.concatenate(column) for column in zip(*known, strict=True))
-    order = np.argsort(time, kind="stable")
-    floor_ns = max(limited.seen.floor_ns for limited, _ in with_data if limited.seen is not None)
-    return _stretches(time[order], size[order], owner[order], floor_ns)
 
 
 def _arrivals(limited: Limited, later_ns: int) -> _Arrivals | None:

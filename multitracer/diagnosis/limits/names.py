@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from multitracer.tables import Document
+from typing import NamedTuple
 
 
 class _Named(IntEnum):
@@ -114,18 +111,6 @@ class LimitShare(NamedTuple):
     """With what is weak elsewhere and may have been this."""
     confidence: Confidence
     """Of most of its time."""
-
-    def document(self) -> Document:
-        """Return it as `diagnose --json` writes it."""
-        return {
-            "limit": self.limit.label,
-            "part": self.part.label if self.part else None,
-            "seconds": round(self.seconds, _DIGITS),
-            "share": round(self.share, _DIGITS),
-            "share_low": round(self.share_low, _DIGITS),
-            "share_high": round(self.share_high, _DIGITS),
-            "confidence": self.confidence.label,
-        }
 
 
 def by_limit(rows: list[LimitShare]) -> dict[Limit, float]:

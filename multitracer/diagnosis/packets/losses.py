@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.packets.packet_delays import data_delays, is_full, train_rate
+from multitracer.diagnosis.packets.packet_delays import (
+    data_delays,
+    is_full,
+    train_rate,
+)
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -69,7 +73,24 @@ class Carried:
     @cached_property
     def losses(self) -> Losses | None:
         """What is known of its losses; None without any, or without delays."""
-        return losses(self)
+        lost, delays = self.lost, self.delays
+        if delays is None or not len(lost):
+            return None
+
+        # the delay of the packet before each run of losses, and its rank among all delays
+        first = lost[np.append(True, np.diff(lost) > 1)]
+        at = np.searchsorted(delays.place, first) - 1
+        before = np.maximum(at, 0)
+        age_ns = self.sent_ns[first] - delays.time_ns[before]
+        known = (at >= 0) & (age_ns <= _FRESH * (self.round_trip_ns + delays.queue_ns[before]))
+        queue_ns = delays.queue_ns[at[known]]
+        below, up_to = (np.searchsorted(delays.ordered_ns, queue_ns, side=side) for side in ("left", "right"))
+        rank = (below + up_to) / (2 * len(delays.ordered_ns))
+        if delays.is_one_way and 2 * len(queue_ns) < len(first):
+            return None  # nothing is known of most losses
+        held = delays.is_one_way and is_full(delays, first, self.sent_ns[first])
+        longest_ns = float(np.quantile(delays.queue_ns[_in_order(delays)], _LONGEST))
+        return Losses(lost, queue_ns, rank, longest_ns, held)
 
     @cached_property
     def train_rate(self) -> float:
@@ -132,28 +153,6 @@ class Losses(NamedTuple):
         low_ns, waited_ns = np.quantile(self.queue_ns, (_QUARTILE, 0.5))
         far = low_ns <= _CHANCE_NS and waited_ns <= _CHANCE_SHARE * self.longest_ns
         return bool((waited_ns <= _CHANCE_NS or far) and np.quantile(self.rank, _QUARTILE) <= _CHANCE_RANK)
-
-
-def losses(of: Carried) -> Losses | None:
-    """Return what is known of a transfer's losses; None without any, or without delays."""
-    lost, delays = of.lost, of.delays
-    if delays is None or not len(lost):
-        return None
-
-    # the delay of the packet before each run of losses, and its rank among all delays
-    first = lost[np.append(True, np.diff(lost) > 1)]
-    at = np.searchsorted(delays.place, first) - 1
-    before = np.maximum(at, 0)
-    age_ns = of.sent_ns[first] - delays.time_ns[before]
-    known = (at >= 0) & (age_ns <= _FRESH * (of.round_trip_ns + delays.queue_ns[before]))
-    queue_ns = delays.queue_ns[at[known]]
-    below, up_to = (np.searchsorted(delays.ordered_ns, queue_ns, side=side) for side in ("left", "right"))
-    rank = (below + up_to) / (2 * len(delays.ordered_ns))
-    if delays.is_one_way and 2 * len(queue_ns) < len(first):
-        return None  # nothing is known of most losses
-    held = delays.is_one_way and is_full(delays, first, of.sent_ns[first])
-    longest_ns = float(np.quantile(delays.queue_ns[_in_order(delays)], _LONGEST))
-    return Losses(lost, queue_ns, rank, longest_ns, held)
 
 
 def _in_order(delays: PacketDelays) -> Array:

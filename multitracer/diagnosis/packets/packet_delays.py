@@ -244,28 +244,27 @@ class PacketDelays:
         return packets_ahead(self, self.place, self.time_ns)
 
 
-def data_delays(transfer: Transfer, segments: WireSegments) -> PacketDelays | None:
-    """Return the delays of full segments; None if no capture shows them."""
+def data_delays(
+    transfer: Transfer, segments: WireSegments, *, of_any_size: bool = False
+) -> PacketDelays | None:
+    """Return the delays of full segments; None if no capture shows them.
+
+    Of segments of any size only a capture at both ends shows them. A small one before a large one makes this
+    look as if it had waited for up to the time of one segment.
+    """
     if transfer.data_pairs is not None and transfer.receiver is not None:
-        full = segments.payload_bytes >= _FULL * segments.payload_bytes.max(initial=0)
-        return _of_segments(transfer, segments, full)
-    if transfer.vantage is Vantage.NEAR_RECEIVER:
+        least = 1 if of_any_size else _FULL * segments.payload_bytes.max(initial=0)
+        place = np.flatnonzero(segments.closes & (segments.payload_bytes >= least))
+        rows, left_ns = segments.row[place], transfer.sender["time_ns"][segments.row[place]]
+        came_ns = transfer.came_ns[segments.arrived[place]]
+        return _delays(rows, place, left_ns, came_ns - left_ns, is_one_way=True)
+    if of_any_size or transfer.vantage is Vantage.NEAR_RECEIVER:
         return None
     table, own = transfer.sender, transfer.data
     payload = table["payload_bytes"][own]
     place = np.flatnonzero((payload >= _FULL * payload.max(initial=0)) & (table["rtt_ns"][own] > 0))
     rows = own[place]
     return _delays(rows, place, table["time_ns"][rows], table["rtt_ns"][rows], is_one_way=False)
-
-
-def all_delays(transfer: Transfer, segments: WireSegments) -> PacketDelays | None:
-    """Return the delays of data of any size; None without a capture at both ends.
-
-    A small one before a large one makes this look as if it had waited for up to the time of one segment.
-    """
-    if transfer.data_pairs is None or transfer.receiver is None:
-        return None
-    return _of_segments(transfer, segments, segments.payload_bytes > 0)
 
 
 def ack_delays(transfer: Transfer) -> PacketDelays | None:
@@ -279,16 +278,6 @@ def ack_delays(transfer: Transfer) -> PacketDelays | None:
     left_ns = transfer.came_ns[sent]
     came_ns = transfer.sender["time_ns"][arrived]
     return _delays(sent, sent, left_ns, came_ns - left_ns, is_one_way=True)
-
-
-def _of_segments(transfer: Transfer, segments: WireSegments, chosen: Array) -> PacketDelays | None:
-    """Return the delays one way of the chosen segments whose arrival is known."""
-    assert transfer.receiver is not None
-    place = np.flatnonzero(segments.closes & chosen)
-    rows, arrived = segments.row[place], segments.arrived[place]
-    left_ns = transfer.sender["time_ns"][rows]
-    came_ns = transfer.came_ns[arrived]
-    return _delays(rows, place, left_ns, came_ns - left_ns, is_one_way=True)
 
 
 def _delays(

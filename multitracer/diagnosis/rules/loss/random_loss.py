@@ -37,9 +37,14 @@ _HIGH, _DEEPER, _NOISE_NS = 0.9, 5, 1.7 * NS_PER_MS
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer: all losses if chance tells, else those it must be."""
-    lost, served = (
-        _unless_probes(diagnosis, each) for each in (_by_chance(diagnosis), lost_behind_queue(diagnosis))
-    )
+    lost = None if diagnosis.is_link_logged else diagnosis.carried.losses
+    if lost is None or not lost.is_chance:  # not all: those with next to nothing ahead
+        lost = lost_at_empty_queue(diagnosis)
+    if lost is not None:
+        high_ns = float(np.quantile(lost.queue_ns, _HIGH))
+        is_deep = lost.longest_ns >= _DEEP_NS or lost.longest_ns >= max(_NOISE_NS, _DEEPER * high_ns)
+        lost = lost if is_deep or rounds(diagnosis.carried, lost.place) >= _LEAST_ROUNDS else None
+    lost, served = (_unless_probes(diagnosis, each) for each in (lost, lost_behind_queue(diagnosis)))
     seen = diagnosis.limited.seen
     is_policed = seen is not None and seen.policer is not None
     if (lost is None and served is None) or is_policed or diagnosis.policing.is_suspected:
@@ -50,17 +55,6 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         yield loss_finding(diagnosis, KIND, lost, what + why)
     elif served is not None:
         yield loss_finding(diagnosis, KIND, served, _SERVED)
-
-
-def _by_chance(diagnosis: Diagnosis) -> Losses | None:
-    """Return all losses if their waits show chance, else those with next to nothing ahead."""
-    lost = None if diagnosis.is_link_logged else diagnosis.carried.losses
-    lost = lost if lost is not None and lost.is_chance else lost_at_empty_queue(diagnosis)
-    if lost is None:
-        return None
-    high_ns = float(np.quantile(lost.queue_ns, _HIGH))
-    is_deep = lost.longest_ns >= _DEEP_NS or lost.longest_ns >= max(_NOISE_NS, _DEEPER * high_ns)
-    return lost if is_deep or rounds(diagnosis.carried, lost.place) >= _LEAST_ROUNDS else None
 
 
 def _unless_probes(diagnosis: Diagnosis, lost: Losses | None) -> Losses | None:
