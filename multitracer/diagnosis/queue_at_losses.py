@@ -127,17 +127,18 @@ def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
         few &= _is_small_flight(diagnosis, first) | fewer
     longer_ns = longest_ns if is_steady else _longer_ns(diagnosis, delays, first)
     far = (waited <= _HALF * longer_ns) & (longer_ns - waited >= _JITTER_NS)
-    far &= (place_among(delays, waited) <= _BELOW_RANK) & (many >= _LEAST_RUN)
+    place = np.searchsorted(delays.ordered_ns, waited) / len(delays.queue_ns)  # among all waits, 0 to 1
+    far &= (place <= _BELOW_RANK) & (many >= _LEAST_RUN)
     few |= _unless_alike(waited, far)
     if is_steady and np.count_nonzero(waited >= _FULL * longest_ns) >= _LEAST_RUNS:
-        few |= _below_full(diagnosis, delays, first, last, waited)
+        few |= _below_full(diagnosis, delays, (first, last), waited, place)
     few &= ~may_be_full(delays, first, diagnosis.carried.sent_ns[first])
     least = _LEAST_RUNS_OF_FEW
     if is_deep:
         least = _LEAST_ROWS if many[few & (waited <= limit_ns)].sum() >= _LEAST_PACKETS else _LEAST_RUNS
     if few.sum() < max(least, _LEAST_SHARE * len(few)):
         return None
-    return Losses(lost[few[run]], waited[few], place_among(delays, waited[few]), longest_ns)
+    return Losses(lost[few[run]], waited[few], place[few], longest_ns)
 
 
 def _unless_longest(delays: PacketDelays, waited: Array, limit_ns: float, one_ns: float) -> Array:
@@ -153,25 +154,29 @@ def _unless_longest(delays: PacketDelays, waited: Array, limit_ns: float, one_ns
     return few & (np.quantile(place, _QUARTILE) <= _CHANCE_RANK)
 
 
-def place_among(delays: PacketDelays, waited: Array) -> Array:
-    """Return the place of waits (ns) among all of `delays`: float64, 0 to 1, shape (n,)."""
-    return np.searchsorted(delays.ordered_ns, waited) / len(delays.queue_ns)
-
-
 def _below_full(
-    diagnosis: Diagnosis, delays: PacketDelays, first: Array, last: Array, waited: Array
+    diagnosis: Diagnosis, delays: PacketDelays, runs: tuple[Array, Array], waited: Array, place: Array
 ) -> Array:
     """Return which runs of losses were at a queue that was not full, on a link whose full queue is known.
 
     Their waits are far from the longest. Or, where most losses were at a full queue, no packet could have
     waited long when the run began: a queue drains by no more than the time that passes, so what came next and
     waited less shows how long it was. None if they are alike, as at another full queue.
+
+    Parameters
+    ----------
+    diagnosis, delays
+    runs : (ndarray, ndarray) of int64, shape (n,)
+        First and last place of each run in `diagnosis.segments`.
+    waited, place : ndarray of float64, shape (n,)
+        Its wait, ns, and the place of that among all waits, 0 to 1.
     """
     longest_ns = float(np.quantile(delays.queue_ns, _LONGEST))
     far = (waited <= _FAR * longest_ns) & (longest_ns - waited >= _JITTER_NS)
-    few = _unless_alike(waited, far & (place_among(delays, waited) <= _CHANCE_RANK))
+    few = _unless_alike(waited, far & (place <= _CHANCE_RANK))
     if np.mean(waited >= _FULL * longest_ns) < _MOSTLY:
         return few
+    first, last = runs
     after = np.searchsorted(delays.place, last)
     at = np.minimum(after, len(delays.place) - 1)
     gone_ns = delays.time_ns[at] - diagnosis.carried.sent_ns[first]
@@ -295,7 +300,8 @@ def lost_behind_queue(diagnosis: Diagnosis) -> Losses | None:
         return None
     chosen = runs.each[np.repeat(is_served, runs.many)]
     waited_ns = delays.queue_ns[runs.before[is_served]]
-    return Losses(lost[chosen], waited_ns, place_among(delays, waited_ns), longest_ns)
+    place = np.searchsorted(delays.ordered_ns, waited_ns) / len(delays.queue_ns)  # among all waits, 0 to 1
+    return Losses(lost[chosen], waited_ns, place, longest_ns)
 
 
 def _runs(diagnosis: Diagnosis, delays: PacketDelays, lost: Array) -> _Runs:

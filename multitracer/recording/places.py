@@ -106,7 +106,17 @@ def places_of(
     others = [
         replace(place, is_turned=place.reverse != sender.reverse) for place in places if place is not sender
     ]
-    return sender, _receiver(sender, others)
+    if sender.vantage is Vantage.NEAR_RECEIVER:
+        return sender, None
+    for suits in (
+        lambda place: place.vantage is Vantage.NEAR_RECEIVER,
+        lambda place: place.vantage is Vantage.UNKNOWN,
+        _is_at_receiver,
+    ):
+        for place in others:
+            if suits(place):
+                return sender, place
+    return sender, None
 
 
 def vantage_of(recording: Recording, capture: Capture, connection: int, *, reverse: bool) -> Vantage:
@@ -132,21 +142,6 @@ def vantage_of(recording: Recording, capture: Capture, connection: int, *, rever
         return by_packets
     known = {sender: Vantage.NEAR_SENDER, receiver: Vantage.NEAR_RECEIVER}
     return known.get(capture.point.name, by_packets)
-
-
-def _receiver(sender: ConnectionAtPoint, others: list[ConnectionAtPoint]) -> ConnectionAtPoint | None:
-    """Return the place at the receiver, None if there is none."""
-    if sender.vantage is Vantage.NEAR_RECEIVER:
-        return None
-    for suits in (
-        lambda place: place.vantage is Vantage.NEAR_RECEIVER,
-        lambda place: place.vantage is Vantage.UNKNOWN,
-        _is_at_receiver,
-    ):
-        for place in others:
-            if suits(place):
-                return place
-    return None
 
 
 def _is_at_receiver(place: ConnectionAtPoint) -> bool:

@@ -244,11 +244,24 @@ def offered_bytes(transfer: Transfer) -> int | None:
 def _delays(
     transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None, full: int
 ) -> tuple[DelaySamples, int | None]:
-    """Return the samples of delay, and the shortest round trip seen in them."""
+    """Return the samples of delay, and the shortest round trip seen in them.
+
+    By both captures the delay is the way of each segment; where no clock relates them, the round trip.
+    """
     analysis, connection = transfer.at_sender.capture.analysis, transfer.at_sender.connection
-    one_way = _one_way(transfer, sends, segments)
-    if one_way is not None:
-        return one_way, analysis.shortest_rtt_ns(connection, reverse=bool(transfer.reverse))
+    pairs, receiver, time = transfer.data_pairs, transfer.receiver, transfer.time_ns
+    if pairs is not None and receiver is not None and segments is not None:
+        known = np.flatnonzero(segments.closes & np.isin(segments.row, sends.row))
+        row, came = segments.row[known], transfer.came_ns
+        if len(known):
+            # the least way of what came through before the first data
+            both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA)
+            both &= (pairs.arrived != NA) & (pairs.sent < sends.row[0])
+            early = came[pairs.arrived[both]] - time[pairs.sent[both]]
+            unloaded_ns = int(early.min()) if len(early) else None
+            way = came[segments.arrived[known]] - time[row]
+            one_way = DelaySamples(time[row], way, places(sends.row, row), unloaded_ns)
+            return one_way, analysis.shortest_rtt_ns(connection, reverse=bool(transfer.reverse))
     samples = analysis.rtt_samples(connection)
     mine = np.flatnonzero((samples["reverse"] == transfer.reverse) & (samples["rtt_ns"] > 0))
     rtt = samples["rtt_ns"][mine]
@@ -264,7 +277,7 @@ def _delays(
     return_ns = stamp_lag_ns(transfer.sender, transfer.acks, answer) if len(answer) else rtt
     forward = rtt - return_ns
     way = np.maximum(forward - held_ns, forward.min() if len(forward) else 0)
-    sent = transfer.time_ns[row]
+    sent = time[row]
     in_order = np.argsort(sent, kind="stable")
     place = np.searchsorted(sends.row, row[in_order])
     return DelaySamples(sent[in_order], way[in_order], place, handshake_ns), shortest
@@ -291,24 +304,3 @@ def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> A
     apart_ns = table["time_ns"][transfer.data[following]] - table["time_ns"][row]
     apart_ns[(transfer.data[following] <= row) | (covers < full)] = _DELAYED_ACK_NS
     return np.where(lone, np.clip(apart_ns, 0, _DELAYED_ACK_NS), 0)
-
-
-def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) -> DelaySamples | None:
-    """Return the way of each segment, by both captures; None where no clock relates them."""
-    pairs, receiver = transfer.data_pairs, transfer.receiver
-    if pairs is None or receiver is None or segments is None:
-        return None
-    time = transfer.time_ns
-    came = transfer.came_ns
-    known = np.flatnonzero(segments.closes & np.isin(segments.row, sends.row))
-    if not len(known):
-        return None
-    row = segments.row[known]
-    way = came[segments.arrived[known]] - time[row]
-
-    # the least way of what came through before the first data
-    both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
-    both &= pairs.sent < sends.row[0]
-    early = came[pairs.arrived[both]] - time[pairs.sent[both]]
-    unloaded_ns = int(early.min()) if len(early) else None
-    return DelaySamples(time[row], way, places(sends.row, row), unloaded_ns)

@@ -272,7 +272,8 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
 
     # the part of each delay that lasts: the least of all samples of a round trip after, or before it. A radio
     # that sends packets in bunches delays each by another time; the last of a bunch waited for none
-    queue, here, width = paths.queue(sent, way), np.arange(len(sent)), np.maximum(floor, _LASTING_NS)
+    queue = way - paths.floor_ns.min() - paths.above_first(sent)
+    here, width = np.arange(len(sent)), np.maximum(floor, _LASTING_NS)
     after = np.maximum(places(sent, sent + width, "right"), here + 1)
     before = np.minimum(places(sent, sent - width), here)
     queue = np.maximum(span_minimum(queue, here, after), span_minimum(queue, before, here + 1))
@@ -607,10 +608,6 @@ class Paths(NamedTuple):
         """Return by how much the path's shortest way exceeds that of all: int64, ns, shape (n,)."""
         at = np.maximum(np.searchsorted(self.begin_ns, times_ns, side="right") - 1, 0)
         return np.asarray((self.floor_ns - self.floor_ns.min())[at])
-
-    def queue(self, sent_ns: Array, way_ns: Array) -> Array:
-        """Return by how much each way exceeds the shortest of its path: int64, ns, shape of `way_ns`."""
-        return np.asarray(way_ns - self.floor_ns.min() - self.above_first(sent_ns))
 
 
 def _path_steps(delays: DelaySamples, service_ns: float) -> list[int]:

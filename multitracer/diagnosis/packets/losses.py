@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.packets.packet_delays import (
+    LEAST_HELD,
     data_delays,
-    is_full,
+    most_ahead,
+    packets_ahead,
     train_rate,
 )
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -45,6 +47,8 @@ _LEAST_CHANCE = 5
 _LEAST_CLEAR_CHANCE = 3
 """... unless none of the packets before them had waited."""
 _LONGEST = 0.99  # quantile of the delays that is the longest: single ones are noise
+_NEXT_TO_ALL, _AHEAD_RANK = 0.9, 0.89
+"""Of the most packets ahead, and among all, what three in four lost ones must reach, as for waits."""
 _FRESH = 1.5
 """Round trips after which a delay no longer shows the state of the queue."""
 
@@ -88,7 +92,15 @@ class Carried:
         rank = (below + up_to) / (2 * len(delays.ordered_ns))
         if delays.is_one_way and 2 * len(queue_ns) < len(first):
             return None  # nothing is known of most losses
-        held = delays.is_one_way and is_full(delays, first, self.sent_ns[first])
+
+        # whether most had as many packets ahead of them as few others had
+        held = False
+        if delays.is_one_way:
+            everywhere = np.sort(delays.ahead)
+            ahead = float(np.quantile(packets_ahead(delays, first, self.sent_ns[first]), _QUARTILE))
+            fewer, no_more = (np.searchsorted(everywhere, ahead, side=side) for side in ("left", "right"))
+            among = (fewer + no_more) / (2 * len(everywhere))
+            held = bool(ahead >= max(LEAST_HELD, _NEXT_TO_ALL * most_ahead(delays)) and among >= _AHEAD_RANK)
         longest_ns = float(np.quantile(delays.queue_ns[_in_order(delays)], _LONGEST))
         return Losses(lost, queue_ns, rank, longest_ns, held)
 

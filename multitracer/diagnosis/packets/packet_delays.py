@@ -149,9 +149,7 @@ def _by_bytes(transfer: Transfer, pieces: _Pieces, pairs: Pairs) -> Array:
 _MOST = 0.995  # quantile of what was ahead that is the most: single ones are noise. Not measured
 _AS_MANY = 0.8
 """Part of the most that were ever ahead from which on the queue may have been full."""
-_NEXT_TO_ALL, _RANK, _QUARTILE = 0.9, 0.89, 0.25
-"""Of the most, and among all, what three in four lost ones must reach, as for waits in `losses`."""
-_LEAST = 4
+LEAST_HELD = 4
 """Packets that a queue holds at the least, where fewer ahead of a lost one may be chance. Not measured"""
 
 
@@ -179,21 +177,12 @@ def packets_ahead(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
 def may_be_full(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
     """Return whether about as many were ahead of each segment as ever: bool, shape (n,)."""
     ahead = packets_ahead(delays, place, sent_ns)
-    return np.asarray((ahead >= _AS_MANY * most_ahead(delays)) & (ahead >= _LEAST))
+    return np.asarray((ahead >= _AS_MANY * most_ahead(delays)) & (ahead >= LEAST_HELD))
 
 
 def most_ahead(delays: PacketDelays) -> float:
     """Return how many were ahead of next to no segment that came through, at the most: 0 or more."""
     return float(np.quantile(delays.ahead, _MOST))
-
-
-def is_full(delays: PacketDelays, place: Array, sent_ns: Array) -> bool:
-    """Return whether most segments had as many ahead of them as few others had."""
-    everywhere = np.sort(delays.ahead)
-    ahead = float(np.quantile(packets_ahead(delays, place, sent_ns), _QUARTILE))
-    below, up_to = (np.searchsorted(everywhere, ahead, side=side) for side in ("left", "right"))
-    rank = (below + up_to) / (2 * len(everywhere))
-    return bool(ahead >= max(_LEAST, _NEXT_TO_ALL * most_ahead(delays)) and rank >= _RANK)
 
 
 _FULL = 0.9

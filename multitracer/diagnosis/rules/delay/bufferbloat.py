@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.tables import Array
 
 KIND = "bufferbloat"
 HELP = "A shorter queue or an AQM (fq_codel, CAKE, PIE) before the slowest link; BBR at the sender."
@@ -51,10 +52,8 @@ _WAYS = {"data": " on the way of the data", "acks": " on the way back", "": ""}
 
 class _Queue(NamedTuple):
     delays: PacketDelays
-    added_s: float
-    """At the median."""
-    longest_s: float
-    """At the 95th percentile."""
+    queue_ns: Array
+    """Those of its delays that tell of it."""
     unloaded_s: float
     """Least round trip."""
     way: str
@@ -62,29 +61,31 @@ class _Queue(NamedTuple):
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding for each way whose queue is too long."""
+    speed = diagnosis.transfer.speed / NS_PER_S
     for queue in _queues(diagnosis):
-        often = queue.added_s >= max(_LEAST_ADDED_S, _ROUND_TRIPS * queue.unloaded_s)
-        full = queue.longest_s >= _ROUND_TRIPS_FULL * queue.unloaded_s
-        always = queue.added_s >= max(_MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS * queue.unloaded_s)
+        added_s, longest_s = (float(each) * speed for each in np.quantile(queue.queue_ns, (0.5, 0.95)))
+        often = added_s >= max(_LEAST_ADDED_S, _ROUND_TRIPS * queue.unloaded_s)
+        full = longest_s >= _ROUND_TRIPS_FULL * queue.unloaded_s
+        always = added_s >= max(_MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS * queue.unloaded_s)
         if not often or not (full or always):
             continue
         stamps = queue.delays.time_ns[[0, -1]]
         if queue.way == "acks":
             stamps = np.clip(stamps, diagnosis.transfer.begin_ns, diagnosis.transfer.end_ns)
         began_ns, ended_ns = (int(stamp) for stamp in stamps)
-        a_minute = _SECONDS_A_MINUTE / (queue.unloaded_s + queue.added_s)
+        a_minute = _SECONDS_A_MINUTE / (queue.unloaded_s + added_s)
         lost = diagnosis.transfer.verdicts["row"]
         hidden = " (losses hide the longest)" if not queue.delays.is_one_way and len(lost) else ""
         of_data = "" if diagnosis.limited.view is Viewpoint.RECEIVER else " of a data segment"
         sentence = (
-            f"A queue{_WAYS[queue.way]} adds {queue.added_s:.3f} s, 95 % of the time at most "
-            f"{queue.longest_s:.3f} s{hidden}, to the least round trip{of_data}, {queue.unloaded_s:.3f} s: "
-            f"grade {grade(queue.added_s)}, "
+            f"A queue{_WAYS[queue.way]} adds {added_s:.3f} s, 95 % of the time at most "
+            f"{longest_s:.3f} s{hidden}, to the least round trip{of_data}, {queue.unloaded_s:.3f} s: "
+            f"grade {grade(added_s)}, "
             f"{a_minute:.0f} round trips a minute, for everybody who uses it."
         )
         numbers = {
-            "added_delay_s": queue.added_s,
-            "added_delay_p95_s": queue.longest_s,
+            "added_delay_s": added_s,
+            "added_delay_p95_s": longest_s,
             "unloaded_rtt_s": queue.unloaded_s,
             "round_trips_per_minute": a_minute,
         }
@@ -107,13 +108,13 @@ def _queues(diagnosis: Diagnosis) -> Iterator[_Queue]:
     full = diagnosis.full_bytes
     chosen = flight >= _LEAST_FLIGHT * full
     if chosen.sum() >= _LEAST_SAMPLES and (data.is_one_way or not _is_held(diagnosis, data, full)):
-        queue = _queue(diagnosis, data, data.queue_ns[chosen], unloaded_s, "data" if data.is_one_way else "")
-        waiting = float(np.median(flight[chosen])) / full * queue.added_s / (queue.added_s + unloaded_s)
+        added_s = float(np.quantile(data.queue_ns[chosen], 0.5)) * (diagnosis.transfer.speed / NS_PER_S)
+        waiting = float(np.median(flight[chosen])) / full * added_s / (added_s + unloaded_s)
         if waiting >= _LEAST_PACKETS:
-            yield queue
+            yield _Queue(data, data.queue_ns[chosen], unloaded_s, "data" if data.is_one_way else "")
     acks = ack_delays(diagnosis.transfer)
     if acks is not None and len(acks.row) >= _LEAST_SAMPLES:
-        yield _queue(diagnosis, acks, acks.queue_ns, unloaded_s, "acks")
+        yield _Queue(acks, acks.queue_ns, unloaded_s, "acks")
 
 
 def _at_receiver(diagnosis: Diagnosis) -> Iterator[_Queue]:
@@ -126,21 +127,14 @@ def _at_receiver(diagnosis: Diagnosis) -> Iterator[_Queue]:
         return
     sampled = seen.delays.where(full)
     service_ns = seen.mss_bytes * NS_PER_S / shown.link.rate.median
-    queue_ns = Paths.of(sampled, service_ns).queue(sampled.time_ns, sampled.way_ns)
+    paths = Paths.of(sampled, service_ns)
+    queue_ns = sampled.way_ns - paths.floor_ns.min() - paths.above_first(sampled.time_ns)
     if float(np.median(queue_ns)) < _LEAST_PACKETS * service_ns:
         return
     nothing = np.empty(0, dtype=np.int64)
     rows, least_ns = seen.sends.row[sampled.place], int(sampled.way_ns.min())
     delays = PacketDelays(rows, rows, sampled.time_ns, queue_ns, least_ns, nothing, nothing, is_one_way=True)
-    yield _queue(diagnosis, delays, queue_ns, diagnosis.link_s(0, seen.floor_ns), "data")
-
-
-def _queue(
-    diagnosis: Diagnosis, delays: PacketDelays, queue_ns: np.ndarray, unloaded_s: float, way: str
-) -> _Queue:
-    middle, longest = map(float, np.quantile(queue_ns, (0.5, 0.95)))
-    speed = diagnosis.transfer.speed / NS_PER_S
-    return _Queue(delays, middle * speed, longest * speed, unloaded_s, way)
+    yield _Queue(delays, queue_ns, diagnosis.link_s(0, seen.floor_ns), "data")
 
 
 def _is_held(diagnosis: Diagnosis, delays: PacketDelays, full: int) -> bool:

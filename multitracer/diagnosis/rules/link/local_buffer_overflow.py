@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.tables import Array
 
 KIND = "local-buffer-overflow"
 HELP = "A queue at the interface that holds the window, a smaller window, or an AQM that marks."
@@ -28,9 +27,24 @@ _LEAST_S = 0.05
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each run of drops that one recovery repaired."""
     transfer, table = diagnosis.transfer, diagnosis.transfer.sender
-    dropped, places = _dropped(diagnosis)
+    joined, verdicts = transfer.joined, transfer.verdicts
+
+    # the rows of `sender` that the host dropped, in order, and the row that tells so of each. Or refused:
+    # where the link was logged, such a copy never came to its queue; else the kernel must have said so
+    local = (verdicts["cause"] == RetransmissionCause.LOCAL_DROP) & (verdicts["earlier_row"] != NA)
+    if joined is None:
+        local &= (verdicts["evidence"] & np.uint32(VerdictEvidence.KERNEL_EVENT)) != 0
+    else:
+        never_came = joined.carriage_of[verdicts["earlier_row"]] == NA
+        local &= never_came & ~np.isin(verdicts["earlier_row"], joined.dropped)
+    dropped, places = verdicts["earlier_row"][local], [f"sender:{row}" for row in verdicts["row"][local]]
+    if joined is not None:
+        dropped = np.concatenate([joined.dropped, dropped])
+        places = [f"near.events:{row}" for row in joined.dropped_rows] + places
     if not len(dropped):
         return
+    order = np.argsort(dropped, kind="stable")
+    dropped, places = dropped[order], [places[at] for at in order]
     covered = np.maximum.accumulate(table["ack_bytes"][transfer.acks])
     place = np.searchsorted(covered, table["end_bytes"][dropped])
     place = np.maximum(place, np.searchsorted(transfer.acks, dropped))
@@ -49,24 +63,3 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
             f"dropped {what} of ours; until the repair the link {idle}."
         )
         yield Finding(KIND, begin_ns, end_ns, cost_s, payload, few(places[first:last]), sentence)
-
-
-def _dropped(diagnosis: Diagnosis) -> tuple[Array, list[str]]:
-    """Return the rows of `sender` that the host dropped, in order, and the row that tells so of each.
-
-    Or refused: where the link was logged, such a copy never came to its queue; else the kernel must have said
-    so.
-    """
-    joined, verdicts = diagnosis.transfer.joined, diagnosis.transfer.verdicts
-    local = (verdicts["cause"] == RetransmissionCause.LOCAL_DROP) & (verdicts["earlier_row"] != NA)
-    if joined is None:
-        local &= (verdicts["evidence"] & np.uint32(VerdictEvidence.KERNEL_EVENT)) != 0
-    else:
-        never_came = joined.carriage_of[verdicts["earlier_row"]] == NA
-        local &= never_came & ~np.isin(verdicts["earlier_row"], joined.dropped)
-    rows, places = verdicts["earlier_row"][local], [f"sender:{row}" for row in verdicts["row"][local]]
-    if joined is not None:
-        rows = np.concatenate([joined.dropped, rows])
-        places = [f"near.events:{row}" for row in joined.dropped_rows] + places
-    order = np.argsort(rows, kind="stable")
-    return rows[order], [places[at] for at in order]

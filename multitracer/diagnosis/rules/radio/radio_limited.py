@@ -34,10 +34,23 @@ _FRAME_ERRORS = 0.05
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each way in which the radio was the limit."""
-    by_readings, transfer = list(_by_readings(diagnosis)), diagnosis.transfer
-    if by_readings or transfer.near is None:
-        yield from by_readings
+    transfer, is_found = diagnosis.transfer, False
+    for host, radio in transfer.radio:
+        times = radio["time_ns"]
+        inside = (times >= transfer.begin_ns) & (times <= transfer.end_ns)
+        for is_bad, is_known, words in _complaints(radio):
+            known, bad = np.flatnonzero(inside & is_known), np.flatnonzero(inside & is_known & is_bad)
+            if len(known) < _LEAST_READINGS or len(bad) / len(known) < _SHARE:
+                continue
+            began_ns, ended_ns = (int(times[bad[i]]) for i in (0, -1))
+            cost_s = diagnosis.limited_s(*_RADIO, Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+            share, is_found = len(bad) / len(known), True
+            sentence = f"The radio was the limit: in {share:.0%} of the readings {words} ({host})."
+            yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", bad), sentence)
+    if is_found or transfer.near is None:
         return
+
+    # else by the frames that had to be sent again
     frames, times = transfer.near.frames, transfer.near.frames["time_ns"]
     inside = (times >= transfer.begin_ns) & (times <= transfer.end_ns)
     carried = frames["sent"] & (frames["payload_bytes"] > 0) & inside
@@ -52,21 +65,6 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         f"{diagnosis.link_s(began_ns, ended_ns):.0f} s."
     )
     yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("near.frames", again), sentence)
-
-
-def _by_readings(diagnosis: Diagnosis) -> Iterator[Finding]:
-    for host, radio in diagnosis.transfer.radio:
-        times = radio["time_ns"]
-        inside = (times >= diagnosis.transfer.begin_ns) & (times <= diagnosis.transfer.end_ns)
-        for is_bad, is_known, words in _complaints(radio):
-            known, bad = np.flatnonzero(inside & is_known), np.flatnonzero(inside & is_known & is_bad)
-            if len(known) < _LEAST_READINGS or len(bad) / len(known) < _SHARE:
-                continue
-            began_ns, ended_ns = (int(times[bad[i]]) for i in (0, -1))
-            cost_s = diagnosis.limited_s(*_RADIO, Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
-            share = len(bad) / len(known)
-            sentence = f"The radio was the limit: in {share:.0%} of the readings {words} ({host})."
-            yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", bad), sentence)
 
 
 def _complaints(radio: Table) -> Iterator[tuple[Array, Array, str]]:
