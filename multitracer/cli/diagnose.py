@@ -118,8 +118,22 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     for known, incident in zip(diagnosis.incidents, document["incidents"], strict=True):
         if not known.is_listed:
             continue
+
+        # as its first cause, with what else belongs to it
         lasts = ends(*(f"{diagnosis.at_s(incident[name]):.1f} s" for name in ("begin_ns", "end_ns")))
-        _show_incident(sheet, incident, document, lasts)
+        parts = [document["findings"][part] for part in incident["parts"]]
+        times = f"{incident['count']} times, " if incident["count"] > 1 else ""
+        sheet.line(f"{incident['kind']}, {times}{lasts}, cost {incident['cost_s']:.1f} s")
+        sheet.line(f"  {incident['sentence']}")
+        others = dict.fromkeys(part["kind"] for part in parts if part["kind"] != incident["kind"])
+        if others:
+            sheet.line(f"  with it: {', '.join(others)}")
+        if incident["help"]:
+            sheet.line(f"  what would help: {incident['help']}")
+        evidence = parts[0]["evidence"]
+        if document["view"] == "receiver":  # the one capture is the receiver's
+            evidence = [re.sub("^sender:", "receiver:", place) for place in evidence]
+        sheet.line(f"  evidence: {', '.join(evidence) or _ACCOUNT}")
 
 
 _SEEN_FROM = {
@@ -130,23 +144,4 @@ _SEEN_FROM = {
     "receiver": "the receiver's packets",
     "nowhere": "nowhere that tells",
 }
-
-
 _ACCOUNT = "the link's account"
-
-
-def _show_incident(sheet: Page, incident: Document, document: Document, lasts: str) -> None:
-    """Show an incident as its first cause, with what else belongs to it."""
-    parts = [document["findings"][part] for part in incident["parts"]]
-    times = f"{incident['count']} times, " if incident["count"] > 1 else ""
-    sheet.line(f"{incident['kind']}, {times}{lasts}, cost {incident['cost_s']:.1f} s")
-    sheet.line(f"  {incident['sentence']}")
-    others = dict.fromkeys(part["kind"] for part in parts if part["kind"] != incident["kind"])
-    if others:
-        sheet.line(f"  with it: {', '.join(others)}")
-    if incident["help"]:
-        sheet.line(f"  what would help: {incident['help']}")
-    evidence = parts[0]["evidence"]
-    if document["view"] == "receiver":  # the one capture is the receiver's
-        evidence = [re.sub("^sender:", "receiver:", place) for place in evidence]
-    sheet.line(f"  evidence: {', '.join(evidence) or _ACCOUNT}")

@@ -496,9 +496,28 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
         words = first.sentence, first.help
         single.append(Incident(first.kind, begin_ns, end_ns, cost_s, 1, tuple(parts), *words))
     by_kind: dict[str, list[Incident]] = {}
-    for each in single:
-        by_kind.setdefault(each.kind, []).append(each)
-    folded = [each for alike in by_kind.values() for each in _folded(diagnosis, alike)]
+    for incident in single:
+        by_kind.setdefault(incident.kind, []).append(incident)
+    folded = []
+    for alike in by_kind.values():  # those of one kind that cost much the same are one entry
+        costs = sorted(each.cost_s for each in alike)
+        most_s = max(_ALIKE * costs[len(costs) // 2], _LEAST_ALIKE_SHARE * diagnosis.limited.total_s)
+        near = [each for each in alike if each.cost_s <= most_s]
+        if len(near) < _REPEATED:
+            folded += alike
+            continue
+        dearest = max(near, key=lambda each: round(each.cost_s, ORDER_DIGITS))  # of equal costs the first
+        begin_ns, end_ns = min(each.begin_ns for each in near), max(each.end_ns for each in near)
+        cost_s = min(sum(each.cost_s for each in near), diagnosis.link_s(begin_ns, end_ns))
+        near.sort(key=lambda each: each.begin_ns)
+        ordered = [dearest, *(each for each in near if each is not dearest)]
+        sentence = (
+            f"{dearest.sentence} This happened {len(near)} times from {diagnosis.at_s(begin_ns):.1f} s to "
+            f"{diagnosis.at_s(end_ns):.1f} s and cost {cost_s:.1f} s in all."
+        )
+        own = tuple(part for each in ordered for part in each.parts)
+        one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), own, sentence, dearest.help)
+        folded += [*(each for each in alike if each.cost_s > most_s), one]
     return sorted(
         folded, key=lambda each: (-round(each.cost_s, ORDER_DIGITS), rank(each.kind), each.begin_ns)
     )
@@ -521,23 +540,3 @@ def _groups(findings: Sequence[Finding]) -> list[list[int]]:
     grouped = {place for group in (*holes, *same) for place in group}
     alone = [[place] for place in places if place not in grouped]
     return [*holes, *filter(None, same), *alone]
-
-
-def _folded(diagnosis: Diagnosis, alike: list[Incident]) -> list[Incident]:
-    """Return incidents of one kind, those that cost much the same as one entry."""
-    costs = sorted(each.cost_s for each in alike)
-    most_s = max(_ALIKE * costs[len(costs) // 2], _LEAST_ALIKE_SHARE * diagnosis.limited.total_s)
-    near = [each for each in alike if each.cost_s <= most_s]
-    if len(near) < _REPEATED:
-        return alike
-    dearest = max(near, key=lambda each: round(each.cost_s, ORDER_DIGITS))  # of equal costs the first
-    begin_ns, end_ns = min(each.begin_ns for each in near), max(each.end_ns for each in near)
-    cost_s = min(sum(each.cost_s for each in near), diagnosis.link_s(begin_ns, end_ns))
-    order = sorted(near, key=lambda each: (each is not dearest, each.begin_ns))
-    sentence = (
-        f"{dearest.sentence} This happened {len(near)} times from {diagnosis.at_s(begin_ns):.1f} s to "
-        f"{diagnosis.at_s(end_ns):.1f} s and cost {cost_s:.1f} s in all."
-    )
-    parts = tuple(part for each in order for part in each.parts)
-    one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), parts, sentence, dearest.help)
-    return [*(each for each in alike if each.cost_s > most_s), one]

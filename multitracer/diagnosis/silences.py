@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.tables import Array
 
 BLACKOUT_S = 10.0
@@ -67,8 +66,28 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
         in_a_row = dead.unanswered
         if NA not in (dead.lost_data, dead.answer):
             in_a_row = min(dead.unanswered, dead.lost_data + dead.lost_acks) or dead.unanswered
-        if in_a_row >= _LEAST_UNANSWERED and share**in_a_row <= _CHANCE:
-            yield _finding(diagnosis, kind, dead)
+        if in_a_row < _LEAST_UNANSWERED or share**in_a_row > _CHANCE:
+            continue
+        lasted_s, certain_s = (
+            diagnosis.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns)
+        )
+        tries = "a try" if dead.failed == 1 else f"{dead.failed} tries"
+        until = "and it never came back in this recording" if dead.answer == NA else "the next was answered"
+        lasted = ends(f"{certain_s:.1f}", f"{lasted_s:.1f}")
+        sentence = (
+            f"{_WAYS[dead.way]} for {lasted} s, {diagnosis.at_s(dead.begin_ns):.1f} s into the transfer: "
+            f"{dead.unanswered} packets got no answer, {tries} to repair it among them; {until}."
+        )
+        numbers = {"outage_s": lasted_s, "outage_certain_s": certain_s, "unanswered_packets": dead.unanswered}
+        if dead.answer != NA:
+            numbers["last_wait_s"] = lasted_s - certain_s
+        if dead.lost_data != NA:
+            numbers |= {"lost_packets": dead.lost_data, "lost_acks": dead.lost_acks}
+        payload = int(diagnosis.transfer.sender["payload_bytes"][dead.tries].sum())
+        evidence = rows("sender", [*dead.tries.tolist(), *([] if dead.answer == NA else [dead.answer])])
+        times_ns = dead.begin_ns, dead.end_ns
+        helps = RADIO_HELP if diagnosis.transfer.has_radio else ""  # or the rule's own words
+        yield Finding(kind, *times_ns, lasted_s, payload, evidence, sentence, helps, numbers)
 
 
 def _at_receiver(diagnosis: Diagnosis, kind: str, silence: ReceiverSilence) -> Finding:
@@ -86,30 +105,6 @@ def _at_receiver(diagnosis: Diagnosis, kind: str, silence: ReceiverSilence) -> F
     begin_ns, end_ns = silence.begin_ns, silence.end_ns
     helps = RADIO_HELP if diagnosis.transfer.has_radio else ""  # or the rule's own words
     return Finding(kind, begin_ns, end_ns, lasted_s, None, evidence, sentence, helps, numbers)
-
-
-def _finding(diagnosis: Diagnosis, kind: str, dead: DeadTime) -> Finding:
-    lasted_s, certain_s = (
-        diagnosis.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns)
-    )
-    tries = "a try" if dead.failed == 1 else f"{dead.failed} tries"
-    until = "and it never came back in this recording" if dead.answer == NA else "the next was answered"
-    lasted = ends(f"{certain_s:.1f}", f"{lasted_s:.1f}")
-    sentence = (
-        f"{_WAYS[dead.way]} for {lasted} s, {diagnosis.at_s(dead.begin_ns):.1f} s into "
-        f"the transfer: {dead.unanswered} packets got no answer, {tries} to repair it among them; {until}."
-    )
-    numbers = {"outage_s": lasted_s, "outage_certain_s": certain_s, "unanswered_packets": dead.unanswered}
-    if dead.answer != NA:
-        numbers["last_wait_s"] = lasted_s - certain_s
-    if dead.lost_data != NA:
-        numbers |= {"lost_packets": dead.lost_data, "lost_acks": dead.lost_acks}
-    payload = int(diagnosis.transfer.sender["payload_bytes"][dead.tries].sum())
-    answer = [] if dead.answer == NA else [dead.answer]
-    evidence = rows("sender", [*dead.tries.tolist(), *answer])
-    begin_ns, end_ns = dead.begin_ns, dead.end_ns
-    helps = RADIO_HELP if diagnosis.transfer.has_radio else ""  # or the rule's own words
-    return Finding(kind, begin_ns, end_ns, lasted_s, payload, evidence, sentence, helps, numbers)
 
 
 _SHORTEST_TIMEOUT_NS = NS_PER_S // 5

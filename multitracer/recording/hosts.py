@@ -19,9 +19,9 @@ from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE, TCP_EVENTS, 
 from multitracer.tables import NA, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from multitracer.logs import LogSource, ParsedLog
+    from multitracer.logs import LogSource
     from multitracer.recording.capture import Capture
     from multitracer.tables import Array
 
@@ -88,12 +88,17 @@ class HostLogs:
             Table.concatenate(schema, [tables[schema.name] for _, tables in logs if schema.name in tables])
             for schema in (TCP_STATE, TCP_EVENTS)
         )
-        return cls(
-            state,
-            events,
-            _link_sides(source.logs("link")),
-            {host: frozenset(own) for host, own in addresses.items()},
-        )
+        by_host: dict[str, list[dict[str, Table]]] = {}
+        for log, tables in source.logs("link"):
+            by_host.setdefault(log.host, []).append(tables)
+        sides = {}
+        for host, each in by_host.items():
+            frames, of_link = ([one[schema.name] for one in each] for schema in (LINK_FRAMES, LINK_EVENTS))
+            sides[host] = LinkSide(host, frames[0], of_link[0], dict(frames[0].provenance.get("header", {})))
+            if len(each) > 1:  # no facts, because they need not hold for all of its logs
+                whole = Table.concatenate(LINK_FRAMES, frames), Table.concatenate(LINK_EVENTS, of_link)
+                sides[host] = LinkSide(host, *whole)
+        return cls(state, events, sides, {host: frozenset(own) for host, own in addresses.items()})
 
     def owner(self, address: str) -> str | None:
         """Return the host that alone has an address, None if that is not known."""
@@ -132,21 +137,3 @@ def _polled(state: Table) -> set[str]:
     own = (state["method"] != ReadBy.TCP_PROBE) & (state["ip_version"] != 0)
     ends = zip(state["ip_version"][own].tolist(), state["address_local"][own].tolist(), strict=True)
     return {host_text(version, address) for version, address in set(ends)}
-
-
-def _link_sides(logs: Sequence[ParsedLog]) -> dict[str, LinkSide]:
-    """Return each host's side of the link, its logs together.
-
-    With several logs it has no facts, because they need not hold for all.
-    """
-    by_host: dict[str, list[dict[str, Table]]] = {}
-    for log, tables in logs:
-        by_host.setdefault(log.host, []).append(tables)
-    sides = {}
-    for host, each in by_host.items():
-        frames, events = ([tables[schema.name] for tables in each] for schema in (LINK_FRAMES, LINK_EVENTS))
-        sides[host] = LinkSide(host, frames[0], events[0], dict(frames[0].provenance.get("header", {})))
-        if len(each) > 1:
-            whole = Table.concatenate(LINK_FRAMES, frames), Table.concatenate(LINK_EVENTS, events)
-            sides[host] = LinkSide(host, *whole)
-    return sides

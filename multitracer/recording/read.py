@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from multitracer.logs import Point
     from multitracer.native import Kernel
     from multitracer.recording.capture import Capture
-    from multitracer.recording.points import Count, ReadingProgress
+    from multitracer.recording.points import ReadingProgress
     from parsers._whole import Whole
 
     Read = TypeVar("Read")
@@ -200,7 +200,10 @@ def _captures(
     progress: ReadingProgress | None,
     meanwhile: Callable[[], None] | None,
 ) -> Iterator[tuple[Point, CaptureTables]]:
-    """Read the capture points, and yield them in order; one that cannot be read is skipped in a folder."""
+    """Read the capture points, and yield them in order; one that cannot be read is skipped in a folder.
+
+    Large files are read two at a time, and `meanwhile` is called.
+    """
 
     def watched(point: Point, progress: Callable[[int], None] | None) -> tuple[CaptureTables, list[str]]:
         notes: list[str] = []
@@ -209,9 +212,26 @@ def _captures(
             capture = parsers.read_capture(paths, max_packets=max_packets, progress=progress, alone=alone)
             return capture, notes
 
+    points = recording.inputs.points
+    counts = counts_of_each(progress, len(points))
+    results: list[Callable[[], tuple[CaptureTables, list[str]]]] = [
+        partial(watched, point, count) for point, count in zip(points, counts, strict=True)
+    ]
+    files = [Path(point.paths[0]) for point in points if len(point.paths) == 1]
+    sizes = [file.stat().st_size for file in files if file.is_file()]
+    is_large = len(sizes) == len(points) and all(_LEAST_BYTES <= size <= _MOST_BYTES for size in sizes)
+    if is_large and (len(points) > 1 or meanwhile is not None) and kernel() is not None:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # most recordings need none
+
+        executor = ThreadPoolExecutor(2)
+        begun = [executor.submit(result) for result in results]
+        executor.shutdown(wait=False)
+        if meanwhile is not None:
+            meanwhile()
+        results = [each.result for each in begun]
     failure: MultiTracerError | None = None
-    read, points = False, recording.inputs.points
-    for point, result in zip(points, _readers(points, watched, progress, meanwhile), strict=True):
+    read = False
+    for point, result in zip(points, results, strict=True):
         try:
             capture, notes = result()
             recording.notes += notes
@@ -223,41 +243,6 @@ def _captures(
         yield from apart(point, capture) if len(capture.files) > 1 else [(point, capture)]
     if failure is not None and not read:
         raise failure
-
-
-def _readers(
-    points: Sequence[Point],
-    read: Callable[[Point, Count | None], Read],
-    progress: Count | None,
-    meanwhile: Callable[[], None] | None,
-) -> list[Callable[[], Read]]:
-    """Return what reads each capture point; of large files that was begun, two at a time.
-
-    Parameters
-    ----------
-    points : sequence of Point
-    read : callable
-        Reads one of them.
-    progress : callable, optional
-        Takes how many bytes of all were read.
-    meanwhile : callable, optional
-        What else is to be done while large files are read.
-    """
-    each = list(zip(points, counts_of_each(progress, len(points)), strict=True))
-    is_one = len(points) < 2 and meanwhile is None
-    files = [Path(point.paths[0]) for point in points if len(point.paths) == 1]
-    sizes = [file.stat().st_size for file in files if file.is_file()]
-    is_large = len(sizes) == len(points) and all(_LEAST_BYTES <= size <= _MOST_BYTES for size in sizes)
-    if is_one or not is_large or kernel() is None:
-        return [partial(read, point, count) for point, count in each]
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # most recordings need none
-
-    executor = ThreadPoolExecutor(2)
-    reading = [executor.submit(read, point, count) for point, count in each]
-    executor.shutdown(wait=False)
-    if meanwhile is not None:
-        meanwhile()
-    return [begun.result for begun in reading]
 
 
 # --- the native kernel counts while it reads ---

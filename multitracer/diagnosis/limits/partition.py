@@ -135,17 +135,19 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
         part[where] = np.broadcast_to(its_part, len(begin))[where]
         possible[where] = ~np.broadcast_to(certain, len(begin))[where]
     cells = Cells(begin, end, limit, part, possible).joined()
-    cells = _whole_rounds(cells, seen, shown.cwnd)
-    return _last_flight(cells, seen).joined()
+    return _whole_rounds(cells, seen, shown.cwnd).joined()
 
 
 def _whole_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
-    """Return the cells; a limit reached within a round trip, with no other reached, holds for all of it.
+    """Return the cells with the limits that go on in those that no rule claims.
 
-    What is left to the congestion window for less than a round trip between two stretches of one other limit
-    was that limit's as well: a pacer that spreads a window out, an ACK on its way. Not of the send buffer
-    where the kernel's variables show a full congestion window for most of it. A receiver that reads
-    slowly keeps ACKs back, which makes its round trips longer than the path's.
+    A limit reached within a round trip, with no other reached, holds for all of it. What is left to the
+    congestion window for less than a round trip between two stretches of one other limit was that limit's as
+    well: a pacer that spreads a window out, an ACK on its way. Not of the send buffer where the kernel's
+    variables show a full congestion window for most of it. A receiver that reads slowly keeps ACKs back,
+    which makes its round trips longer than the path's.
+
+    After the last new segment nothing waits: the limit before it goes on.
     """
     limit, part = cells.limit.copy(), cells.part.copy()
     rest = np.isin(limit, _REST)
@@ -160,25 +162,17 @@ def _whole_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
     same &= (before != Limit.SENDER_BUFFER) | ~held_by_cwnd
     chosen = np.flatnonzero(rest & short & same)
     limit[chosen], part[chosen] = limit[chosen - 1], part[chosen - 1]
-    return cells._replace(limit=limit, part=part)
 
-
-def _last_flight(cells: Cells, seen: Observed) -> Cells:
-    """Return the cells; after the last new segment nothing waits: the limit before it goes on."""
-    fresh = seen.fresh
-    if not len(fresh):
-        return cells
-    last = int(seen.sends.time_ns[fresh[-1]])
-    limit, part = cells.limit.copy(), cells.part.copy()
-    behind = (cells.begin >= last) & np.isin(limit, _REST)
-    before = np.flatnonzero(cells.begin < last)
-    if not len(before):
-        return cells
-    kept = int(limit[before[-1]])
-    if kept in (Limit.APPLICATION, Limit.HANDSHAKE):
-        limit[behind], part[behind] = Limit.SLOW_START, LimitSubtype.NONE
-    elif kept in (*_LASTING, *_REST):
-        limit[behind], part[behind] = kept, part[before[-1]]
+    # after the last new segment
+    last_ns = int(seen.sends.time_ns[seen.fresh[-1]]) if len(seen.fresh) else seen.begin_ns
+    earlier = np.flatnonzero(cells.begin < last_ns)
+    if len(earlier):
+        kept, kept_part = int(limit[earlier[-1]]), part[earlier[-1]]
+        behind = (cells.begin >= last_ns) & np.isin(limit, _REST)
+        if kept in (Limit.APPLICATION, Limit.HANDSHAKE):
+            limit[behind], part[behind] = Limit.SLOW_START, LimitSubtype.NONE
+        elif kept in (*_LASTING, *_REST):
+            limit[behind], part[behind] = kept, kept_part
     return cells._replace(limit=limit, part=part)
 
 
