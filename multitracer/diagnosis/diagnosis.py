@@ -515,8 +515,8 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
             f"{dearest.sentence} This happened {len(near)} times from {diagnosis.at_s(begin_ns):.1f} s to "
             f"{diagnosis.at_s(end_ns):.1f} s and cost {cost_s:.1f} s in all."
         )
-        own = tuple(part for each in ordered for part in each.parts)
-        one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), own, sentence, dearest.help)
+        places = tuple(part for each in ordered for part in each.parts)
+        one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), places, sentence, dearest.help)
         folded += [*(each for each in alike if each.cost_s > most_s), one]
     return sorted(
         folded, key=lambda each: (-round(each.cost_s, ORDER_DIGITS), rank(each.kind), each.begin_ns)

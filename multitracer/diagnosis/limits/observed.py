@@ -282,7 +282,7 @@ class Observed:
 
     def sent_by(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte sent by each time; 1 before any."""
-        return np.append(self.highest, 1)[places(self.sends.time_ns, times_ns, side) - 1]
+        return np.asarray(np.append(self.highest, 1)[places(self.sends.time_ns, times_ns, side) - 1])
 
     def outstanding(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the bytes sent and not acknowledged at each time."""

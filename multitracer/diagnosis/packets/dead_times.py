@@ -224,7 +224,7 @@ class _Watch:
         masks = np.stack([is_unstamped, is_echoed, is_older])
         unstamped, echoed, older = np.add.reduceat(masks, tries.begin, axis=1, dtype=np.int64)  # of each run
         stamped = (unstamped == 0) & has(table["marks"][answer], CaptureMark.HAS_TIMESTAMPS)
-        return np.where(stamped & (echoed > 0), echoed, older) - 1
+        return np.asarray(np.where(stamped & (echoed > 0), echoed, older) - 1)
 
     def _proves_acks(self, answer: Array) -> Array:
         """Return whether each answer covers all that was outstanding, and more than was sent again.

@@ -149,8 +149,10 @@ def _shared(watched: _Watched) -> tuple[Array, Array] | None:
     known = watched.service_ns[np.flatnonzero(even)]
     width = min(_NEXT, len(known))
     middle = np.median(np.lib.stride_tricks.sliding_window_view(known, width), axis=1)
-    many, last = np.cumsum(even), len(middle) - 1
-    before, behind = many - width, many - even
+    many: Array = np.cumsum(even)
+    before: Array = many - width
+    behind: Array = many - even
+    last = len(middle) - 1
     lower = np.where(before >= 0, middle[np.clip(before, 0, last)], 0)
     upper = np.where(behind <= last, middle[np.clip(behind, 0, last)], 0)
     without = np.where((before < 0) & (behind > last), middle.max(), 0)
