@@ -134,12 +134,6 @@ def cause(diagnosis: Diagnosis) -> Incident | None:
     )
 
 
-def in_order(diagnosis: Diagnosis) -> list[Incident]:
-    """Return the incidents: what explains the headline, then the others, largest cost first."""
-    first = cause(diagnosis)
-    return [*([first] if first else []), *(each for each in diagnosis.incidents if each is not first)]
-
-
 def confidence_of(first: Incident, view: Viewpoint) -> Confidence:
     """Return how sure a cause is: what both ends or a log show is measured, a pattern is inferred."""
     if first.kind not in _JUDGED and view in (Viewpoint.LINK_LOG, Viewpoint.BOTH_ENDS):
@@ -235,35 +229,30 @@ NOTHING_KNOWN: KnownCause = KnownCause(None, "", [], [])
 
 
 def known_cause(diagnosis: Diagnosis, panel: str) -> KnownCause:
-    """Return what the panel of this key can show of the cause."""
-    seen, cells = diagnosis.limited.seen, diagnosis.limited.cells
-    dead, words = Spans.of(*stretches(diagnosis.limited, Limit.OUTAGE)), NOTHING_KNOWN.dead
+    """Return what the panel of this key can show of the cause.
+
+    The level of the rate is that of the policer, else of the link where it was the limit; a scaled run has
+    none.
+    """
+    limited, limit = diagnosis.limited, diagnosis.headline.limit
+    seen, cells = limited.seen, limited.cells
+    dead, no_data = Spans.of(*stretches(limited, Limit.OUTAGE)), NOTHING_KNOWN.dead
     dead = dead.bridged(float(cells.end.max() - cells.begin.min()) / _MOST_BANDS if len(cells.end) else 0.0)
     bands_ns = list(zip(dead.begin.tolist(), dead.end.tolist(), strict=True))
     run = lost_run(diagnosis)
     if run is not None:
-        bands_ns, words = [(run.begin_ns, run.end_ns)], "no data came through"
+        bands_ns, no_data = [(run.begin_ns, run.end_ns)], "no data came through"
     marks = []
     if seen is not None:
         lost, marked = seen.sends.time_ns[seen.sends.lost == 1], seen.answers.time_ns[seen.answers.marked]
         marks.append(Marks("lost", lost, f"lost: {count(len(lost), 'segment')}"))
         marks.append(Marks("marked", marked, f"ECN mark in {count(len(marked), 'ACK')}"))
-    level, name = _level(diagnosis, panel)
-    return KnownCause(level, name, bands_ns, [each for each in marks if len(each.time_ns)], words)
-
-
-def _level(diagnosis: Diagnosis, panel: str) -> tuple[float | None, str]:
-    """Return what held the panel's quantity, and its name with its number; None where nothing known did.
-
-    The rate is that of the policer, else of the link where it was the limit; none of a scaled run.
-    """
-    limited, limit = diagnosis.limited, diagnosis.headline.limit
     level: float | None = None
     words = ""
     if panel == "throughput" and diagnosis.transfer.speed == 1:
         link = None if limited.shown is None else limited.shown.link.rate
-        if limited.seen is not None and limited.seen.policer is not None:
-            level, words = limited.seen.policer.rate_bytes_per_s * BITS_PER_BYTE, "policer's rate"
+        if seen is not None and seen.policer is not None:
+            level, words = seen.policer.rate_bytes_per_s * BITS_PER_BYTE, "policer's rate"
         elif link is not None and limit is Limit.LINK:
             level, words = link.median * BITS_PER_BYTE, "link's rate"
         words = "" if level is None else f"{words}, {rate(level)}"
@@ -273,7 +262,7 @@ def _level(diagnosis: Diagnosis, panel: str) -> tuple[float | None, str]:
     elif panel == "rtt" and (first := cause(diagnosis)) is not None:
         level = diagnosis.findings[first.parts[0]].numbers.get("unloaded_rtt_s") or None
         words = f"least round trip of a data segment, {duration(level * NS_PER_S)}" if level else ""
-    return level, words
+    return KnownCause(level, words, bands_ns, [each for each in marks if len(each.time_ns)], no_data)
 
 
 def held_bytes(limited: Limited) -> float | None:
@@ -287,16 +276,3 @@ def held_bytes(limited: Limited) -> float | None:
     return float(
         np.median(limited.seen.outstanding(begin[place] + np.rint(evenly - passed[place]).astype(np.int64)))
     )
-
-
-def _rate_bps(diagnosis: Diagnosis) -> tuple[float | None, str]:
-    """Return the rate of the policer, else that of the link if it was the limit; None for a scaled run."""
-    limited = diagnosis.limited
-    if diagnosis.transfer.speed != 1:
-        return None, ""
-    if limited.seen is not None and limited.seen.policer is not None:
-        return limited.seen.policer.rate_bytes_per_s * BITS_PER_BYTE, "policer's rate"
-    link = None if limited.shown is None else limited.shown.link.rate
-    if link is None or diagnosis.headline.limit is not Limit.LINK:
-        return None, ""
-    return link.median * BITS_PER_BYTE, "link's rate"

@@ -25,11 +25,12 @@ from multitracer.units import NS_PER_S
 from multitracer.words import duration, rate, size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.limits.group import Stage
     from multitracer.report.cause import KnownCause
     from multitracer.report.time_axis import TimeAxis
-    from multitracer.tables import Array
 
 _WIDE, _HIGH = 1000, 300
 """Units of the picture: some pixels of a screen, so that numbers need no fraction."""
@@ -47,6 +48,12 @@ _ROOM = 1.05
 """Times its value that the axis reaches above the line of the cause: it is not the frame. Not measured."""
 _MARK = 16
 """Height of the strokes of losses and marks, units of the picture."""
+_WITH_UNIT: dict[str, Callable[[float], str]] = {
+    "s": lambda seconds: duration(seconds * NS_PER_S),
+    "B": size,
+    "bit/s": rate,
+}
+"""Functions that write a value with the unit that fits: 120 ms, 1.2 MB."""
 _FAR = 2.0
 """Factor above the 99th percentile beyond which single samples are cut off at the top. Not measured."""
 
@@ -70,7 +77,11 @@ def still(
         What is known of the cause: a dashed line, shaded times, and strokes at the upper edge.
     """
     chosen = [series for role in roles for series in panel.drawn if series.role == role]
-    low, high = _value_range(panel, chosen)
+    low, high = value_range(replace(panel, series=chosen)) or (0.0, 1.0)
+    if panel.from_zero and all(LOOKS[series.role].mark == "points" for series in chosen):
+        # a few samples far above all others do not squash these
+        near = float(np.quantile(np.concatenate([each.value for each in chosen]), 0.99)) * panel.unit.scale
+        high = 1.25 * near if near > 0 and high > _FAR * near else high
     level = known.level if known.level is not None and 0 < known.level <= _FAR * high else None
     high = high if level is None else max(high, _ROOM * level)
     step = round_step(high - low, _TICKS)
@@ -98,28 +109,11 @@ def still(
         role="img",
         aria_label=label,
     )
-    words = [
-        element("span", _in_words(tick, panel.unit.suffix), style=f"top:{top / _HIGH:.2%}")
-        for tick, top in zip(ticks, tops, strict=True)
-    ]
+    suffix, words = panel.unit.suffix, []
+    for tick, top in zip(ticks, tops, strict=True):
+        fitting = _WITH_UNIT[suffix](tick) if suffix in _WITH_UNIT else f"{tick:.4g} {suffix}".rstrip()
+        words.append(element("span", fitting, style=f"top:{top / _HIGH:.2%}"))
     return element("div", words, class_="levels", aria_hidden="true"), picture
-
-
-def _value_range(panel: Panel, chosen: list[Series]) -> list[float]:
-    """Return the ends of the value axis; a few samples far above all others do not squash these."""
-    ends = value_range(replace(panel, series=chosen)) or [0.0, 1.0]
-    if any(LOOKS[series.role].mark != "points" for series in chosen) or not panel.from_zero:
-        return ends
-    usual = float(np.quantile(np.concatenate([series.value for series in chosen]), 0.99)) * panel.unit.scale
-    return [ends[0], 1.25 * usual] if usual > 0 and ends[1] > _FAR * usual else ends
-
-
-def _in_words(value: float, suffix: str) -> str:
-    """Return a value of a panel with the unit that fits: 120 ms, 1.2 MB."""
-    if suffix == "s":
-        return duration(value * NS_PER_S)
-    known = {"B": size, "bit/s": rate}.get(suffix)
-    return known(value) if known else f"{value:.4g} {suffix}".rstrip()
 
 
 def sparkline(series: Series, axis: TimeAxis) -> Markup:
@@ -164,7 +158,11 @@ def _pen(role: str) -> tuple[str, str, dict[str, object]]:
 
 
 def _path(series: Series, panel: Panel, axis: TimeAxis, low: float, high: float) -> Markup | None:
-    """Return one series as a path; of points and bars that fall onto each other, one is drawn."""
+    """Return one series as a path; of points and bars that fall onto each other, one is drawn.
+
+    A line goes through the first, lowest, highest and last point of each column of one unit. What follows its
+    first point is relative, which takes two thirds of the bytes.
+    """
     begin, end = (axis.origin_ns + round(axis.seconds(at) * NS_PER_S) for at in (axis.begin_ns, axis.end_ns))
     shown = series.between(begin, end)
     shown = shown.take(shown.is_drawn)
@@ -173,57 +171,40 @@ def _path(series: Series, panel: Panel, axis: TimeAxis, low: float, high: float)
     x = np.clip((shown.time_ns - begin) * (_WIDE / max(end - begin, 1)), 0, _WIDE)
     y = _HIGH * (1 - (shown.value * panel.unit.scale - low) / (high - low))
     mark, (shape, colour, stroke) = LOOKS[series.role].mark, _pen(series.role)
+    is_line = shown.until is None and mark != "points"
+    strokes: list[str] = []
     if shown.until is not None:
         until = _HIGH * (1 - (shown.until * panel.unit.scale - low) / (high - low))
-        drawn = "".join(f"M{a} {b}V{c}" for a, b, c in _distinct(x, y, until))
-    elif mark != "points":
-        drawn = _line(x, np.clip(y, -_HIGH, 2 * _HIGH), step=mark == "step")
-    elif series.rare or len(x) <= _WIDE:  # on paper a square of no length is not drawn
-        drawn = "".join(f"M{a} {b}{_DOT[shape]}" for a, b in _distinct(x, np.clip(y, _EDGE, _HIGH - _EDGE)))
+        bars = np.unique(np.round([x, y, until]).astype(np.int64), axis=1)
+        strokes = [f"M{a} {top}V{bottom}" for a, top, bottom in bars.T.tolist()]
+    elif not is_line and (series.rare or len(x) <= _WIDE):
+        dots = np.unique(np.round([x, np.clip(y, _EDGE, _HIGH - _EDGE)]).astype(np.int64), axis=1)
+        # on paper a square of no length is not drawn
+        strokes = [f"M{a} {b}{_DOT[shape]}" for a, b in dots.T.tolist()]
     else:
-        columns, _, least, most, _ = (
-            each.tolist() for each in _extremes(x, np.clip(y, _EDGE, _HIGH - _EDGE))
-        )
-        drawn = "".join(
-            f"M{a} {top:.0f}V{bottom:.0f}" if bottom - top > 1 else f"M{a} {top:.0f}h0"
-            for a, top, bottom in zip(columns, least, most, strict=True)
-        )
-    return element("path", d=drawn, class_=shape, style=colour, **stroke)
-
-
-def _distinct(*columns: Array) -> list[list[int]]:
-    """Return rows of rounded numbers, of equal ones one."""
-    rounded = np.column_stack([np.round(column) for column in columns]).astype(np.int64)
-    rows: list[list[int]] = np.unique(rounded, axis=0).tolist()
-    return rows
-
-
-def _extremes(x: Array, y: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Return columns of one unit with their first, lowest, highest and last value."""
-    column = x.astype(np.int64)
-    first = np.flatnonzero(np.diff(column, prepend=-1))
-    last = np.append(first[1:], len(x)) - 1
-    return column[first], y[first], np.minimum.reduceat(y, first), np.maximum.reduceat(y, first), y[last]
-
-
-def _line(x: Array, y: Array, *, step: bool) -> str:
-    """Return a line through the first, lowest, highest and last point of each column.
-
-    What follows the first point is relative, which takes two thirds of the bytes.
-    """
-    words: list[str] = []
-    before, level = 0, 0
-    for column, *points in zip(*(each.tolist() for each in _extremes(x, y)), strict=True):
-        levels = [each for each, _ in groupby(map(round, points))]
-        if not words:
-            words.append(f"M{column} {levels[0]}")
-        elif step:
-            words.append(f"h{column - before}" + (f"v{levels[0] - level}" if levels[0] != level else ""))
-        else:
-            words.append(f"l{column - before} {levels[0] - level}")
-        words += [f"v{after - ahead}" for ahead, after in pairwise(levels)]
-        before, level = column, levels[-1]
-    return "".join(words)
+        y = np.clip(y, -_HIGH, 2 * _HIGH) if is_line else np.clip(y, _EDGE, _HIGH - _EDGE)
+        column = x.astype(np.int64)
+        first = np.flatnonzero(np.diff(column, prepend=-1))
+        last = np.append(first[1:], len(x)) - 1
+        lowest, highest = np.minimum.reduceat(y, first), np.maximum.reduceat(y, first)
+        before, level = 0, 0
+        for place, *points in zip(
+            *(each.tolist() for each in (column[first], y[first], lowest, highest, y[last])), strict=True
+        ):
+            if not is_line:
+                _, top, bottom, _ = points
+                strokes.append(f"M{place} {top:.0f}" + (f"V{bottom:.0f}" if bottom - top > 1 else "h0"))
+                continue
+            levels = [each for each, _ in groupby(map(round, points))]
+            if not strokes:
+                strokes.append(f"M{place} {levels[0]}")
+            elif mark == "step":
+                strokes.append(f"h{place - before}" + (f"v{levels[0] - level}" if levels[0] != level else ""))
+            else:
+                strokes.append(f"l{place - before} {levels[0] - level}")
+            strokes += [f"v{after - ahead}" for ahead, after in pairwise(levels)]
+            before, level = place, levels[-1]
+    return element("path", d="".join(strokes), class_=shape, style=colour, **stroke)
 
 
 _OF_LIMIT = {

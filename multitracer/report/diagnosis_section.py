@@ -18,11 +18,12 @@ from multitracer.report.limit_words import (
     RECEIVER_ONLY,
     SEEN_FROM,
     percent,
-    rows_of_group,
     says,
+    shares_of,
     surely,
 )
 from multitracer.report.markup import Markup, element, fold
+from multitracer.report.time_axis import TimeAxis
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, ends, printable
 
@@ -36,6 +37,7 @@ _FIRST = 6
 """Incidents that are seen at once; the others unfold."""
 _MOST = 60
 """Maximum incidents, and maximum parts of one."""
+_REST = "and {:,} more; `multitracer diagnose` lists all"
 _AROUND = 0.15
 """Margin on both sides of an incident in the figure, as a share of its length."""
 _LEAST_ROOM_S = 1.0
@@ -87,12 +89,11 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
             kinds = ", ".join(dict.fromkeys(part.kind for part in parts))
             summary = element("summary", f"its {len(parts):,} parts: {kinds}")
             listed = [element("li", occurrence(part)) for part in parts[:_MOST]]
-            entry.append(
-                element("details", summary, element("ul", listed, _rest(len(parts))), class_="parts")
-            )
+            rest = element("li", _REST.format(len(parts) - _MOST)) if len(parts) > _MOST else None
+            entry.append(element("details", summary, element("ul", listed, rest), class_="parts"))
         items.append(element("li", entry))
     many = len(diagnosis.listed)
-    items += _rest(many)
+    items += [element("li", _REST.format(many - _MOST))] if many > _MOST else []
     shown = (
         [element("ol", items[:_FIRST], class_="findings")]
         if many
@@ -111,12 +112,6 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
     )
 
 
-def _rest(number: int) -> list[Markup]:
-    """Return the item that says how many more there are than a list shows."""
-    rest = number - _MOST
-    return [element("li", f"and {rest:,} more; `multitracer diagnose` lists all")] if rest > 0 else []
-
-
 def limits_section(diagnosis: Diagnosis) -> Markup:
     """Return how the time was split: of the work, of the transfer, and of the link's channel."""
     group, limited, at_sender = diagnosis.group, diagnosis.limited, diagnosis.transfer.at_sender
@@ -127,7 +122,7 @@ def limits_section(diagnosis: Diagnosis) -> Markup:
         longest = f" (the {len(group.members):,} longest of them are explained)" if is_part else ""
         work = [
             element("h3", f"{count(len(group.numbers), 'connection')} as one piece of work: {took}{longest}"),
-            *_limits_bar(rows_of_group(group), label="What limited the connections together"),
+            *_limits_bar(shares_of(diagnosis), label="What limited the connections together"),
             *lanes(group),
         ]
     number, (sender, receiver) = group.members[0].number, at_sender.ends
@@ -214,8 +209,29 @@ def lanes(group: ConnectionGroup) -> list[Markup]:
     for stage in group.chain:
         rows.setdefault(stage.connection, []).append(stage)
     begin_ns, end_ns = min(each.begin_ns for each in group.chain), max(each.end_ns for each in group.chain)
-    length_ns, speed = max(end_ns - begin_ns, 1), group.longest.transfer.speed
-    shown = [_lane(*row, begin_ns, length_ns, speed) for row in list(rows.items())[:_MOST_LANES]]
+    axis, speed = TimeAxis(begin_ns, end_ns, begin_ns), group.longest.transfer.speed
+    shown = []
+    for number, stages in list(rows.items())[:_MOST_LANES]:
+        # the transfer as a line, and on it what it waited for; beside it how long each took
+        waits: list[Markup] = []
+        lengths_ns: dict[str, list[int]] = {}
+        for each in stages:
+            took_ns = each.end_ns - each.begin_ns
+            lengths_ns.setdefault(each.stage, []).append(took_ns)
+            if each.stage != "transfer" and took_ns / axis.length_ns >= _LEAST_WIDTH:
+                title = f"{_STAGES[each.stage]}: {duration(took_ns * speed)}"
+                place = axis.style(each.begin_ns, each.end_ns)
+                waits.append(element("i", class_=each.stage, style=place, title=title))
+        sums = ", ".join(
+            f"{name} {duration(sum(each) * speed)}" + (f" in {len(each):,} pieces" if len(each) > 1 else "")
+            for name, each in lengths_ns.items()
+        )
+        after_ns = stages[0].begin_ns - begin_ns
+        label = f"{f'after {duration(after_ns * speed)}: ' if after_ns else ''}{sums}"
+        whole = element("i", class_="transfer", style=axis.style(stages[0].begin_ns, stages[-1].end_ns))
+        drawn = element("div", whole, waits, role="img", aria_label=label)
+        words = element("small", label, class_="muted")
+        shown.append(element("div", element("span", f"connection {number}"), drawn, words))
     took = duration((end_ns - begin_ns) * speed)
     sentence = (
         f"{count(len(rows), 'connection')} one after the other decided when it ended: {took} together."
@@ -230,41 +246,6 @@ def lanes(group: ConnectionGroup) -> list[Markup]:
         element("p", f"and {count(rest, 'more connection')}", class_="muted") if rest > 0 else Markup(),
         element("p", [element("span", *sign) for sign in signs], class_="key muted"),
     ]
-
-
-def _lane(number: int, stages: list[Stage], begin_ns: int, length_ns: int, speed: float) -> Markup:
-    """Return one lane: the transfer as a line, and on it what it waited for; beside it how long each took."""
-
-    def place(stretch_begin_ns: int, stretch_end_ns: int) -> str:
-        left, width = (
-            (stretch_begin_ns - begin_ns) / length_ns,
-            (stretch_end_ns - stretch_begin_ns) / length_ns,
-        )
-        return f"left:{left:.3%};width:{width:.3%}"
-
-    waits: list[Markup] = []
-    lengths_ns: dict[str, list[int]] = {}
-    for each in stages:
-        took_ns = each.end_ns - each.begin_ns
-        lengths_ns.setdefault(each.stage, []).append(took_ns)
-        if each.stage != "transfer" and took_ns / length_ns >= _LEAST_WIDTH:
-            title = f"{_STAGES[each.stage]}: {duration(took_ns * speed)}"
-            waits.append(
-                element("i", class_=each.stage, style=place(each.begin_ns, each.end_ns), title=title)
-            )
-    sums = ", ".join(
-        f"{name} {duration(sum(each) * speed)}" + (f" in {len(each):,} pieces" if len(each) > 1 else "")
-        for name, each in lengths_ns.items()
-    )
-    after_ns = stages[0].begin_ns - begin_ns
-    label = f"{f'after {duration(after_ns * speed)}: ' if after_ns else ''}{sums}"
-    whole = element("i", class_="transfer", style=place(stages[0].begin_ns, stages[-1].end_ns))
-    return element(
-        "div",
-        element("span", f"connection {number}"),
-        element("div", whole, waits, role="img", aria_label=label),
-        element("small", label, class_="muted"),
-    )
 
 
 _USES = (

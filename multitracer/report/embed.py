@@ -72,14 +72,13 @@ def embed(
     dict
         "lines" holds the texts of the columns, which `page.document` writes behind the code.
     """
-    drawn = [(series, panel) for panel in panels for series in panel.drawn]
-    called = [name for panel in panels for name in names(panel.drawn)]
-    first = min((int(s.time_ns[0]) for s, _ in drawn), default=origin_ns)
-    last = max((int(s.time_ns[-1]) for s, _ in drawn), default=origin_ns)
-    begin_s, end_s = _seconds(first, last, origin_ns)
+    drawn = [series for panel in panels for series in panel.drawn]
+    first = min((int(series.time_ns[0]) for series in drawn), default=origin_ns)
+    last = max((int(series.time_ns[-1]) for series in drawn), default=origin_ns)
+    ends = [(first, last), *((each.from_ns, each.to_ns) for each in places)]
+    (begin_s, end_s), *intervals = (seconds_since(np.array(each), origin_ns).tolist() for each in ends)
     room_s = max((end_s - begin_s) * _MARGIN, 1e-6)
-    intervals = [(TITLES[each.key], *_seconds(each.from_ns, each.to_ns, origin_ns)) for each in places]
-    packed, points = _packed(drawn, budget_bytes, origin_ns)
+    described, points = _packed(panels, budget_bytes, origin_ns)
     return {
         "id": identity,
         "unit": x_axis.unit,
@@ -99,23 +98,23 @@ def embed(
             }
             for panel in panels
         ],
-        "places": [{"title": title, "from": begin, "to": end} for title, begin, end in intervals],
-        "series": [
-            _series(series, panel) | {"name": name} | entry
-            for (series, panel), name, entry in zip(drawn, called, packed, strict=True)
+        "places": [
+            {"title": TITLES[each.key], "from": begin, "to": end}
+            for each, (begin, end) in zip(places, intervals, strict=True)
         ],
+        "series": described,
         "reduced": points.reduced,
         "lines": points.lines,
     }
 
 
-def _packed(
-    drawn: Sequence[tuple[Series, Panel]], budget_bytes: int, origin_ns: int
-) -> tuple[list[Document], Fitted]:
-    """Return each series' overview with where its points are, and the points of those that need more.
+def _packed(panels: list[Panel], budget_bytes: int, origin_ns: int) -> tuple[list[Document], Fitted]:
+    """Return each series' description, with its overview and where its points are, and the points themselves.
 
-    In an overview rare events stay, unless there is no room for them.
+    All points are written only of those series whose overview lacks some. In an overview rare events stay,
+    unless there is no room for them.
     """
+    drawn = [(series, panel) for panel in panels for series in panel.drawn]
     bins = OVERVIEW_BINS
     while True:
         most_rare = RARE_LIMIT * bins // OVERVIEW_BINS
@@ -137,33 +136,34 @@ def _packed(
         entry["tick_s"] = tick_ns / NS_PER_S
     for i, stored in zip(more, points.entries, strict=True):
         entries[i]["stored"] = stored | {"tick_s": points.tick_ns / NS_PER_S}
-    return [entry | {"of": len(s)} for entry, (s, _) in zip(entries, drawn, strict=True)], points
-
-
-def _series(series: Series, panel: Panel) -> Document:
-    look = LOOKS[series.role]
-    return {
-        "key": f"{panel.key} {series.label}",
-        "label": series.label,
-        "doc": series.doc,
-        "bound": series.bound,
-        "rare": series.rare,
-        "panel": panel.key,
-        "scale": panel.unit.scale,
-        "look": {
-            "mark": look.mark,
-            "light": look.light,
-            "dark": look.dark,
-            "size": look.size_px,
-            "symbol": look.symbol,
-            "dash": look.dash,
-            "readings": series.role.startswith("radio_"),
-        },
-    }
-
-
-def _seconds(first: int, last: int, origin_ns: int) -> list[float]:
-    return [float(second) for second in seconds_since(np.array([first, last]), origin_ns)]
+    called = [name for panel in panels for name in names(panel.drawn)]
+    described: list[Document] = []
+    for (series, panel), name, entry in zip(drawn, called, entries, strict=True):
+        look = LOOKS[series.role]
+        described.append(
+            {
+                "key": f"{panel.key} {series.label}",
+                "label": series.label,
+                "doc": series.doc,
+                "bound": series.bound,
+                "rare": series.rare,
+                "panel": panel.key,
+                "scale": panel.unit.scale,
+                "look": {
+                    "mark": look.mark,
+                    "light": look.light,
+                    "dark": look.dark,
+                    "size": look.size_px,
+                    "symbol": look.symbol,
+                    "dash": look.dash,
+                    "readings": series.role.startswith("radio_"),
+                },
+                "name": name,
+            }
+            | entry
+            | {"of": len(series)}
+        )
+    return described, points
 
 
 _NAMES = {

@@ -18,7 +18,6 @@ from multitracer.words import rate, time_error
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.tables import Array
 
 _SHARE = 1.2
 """Share of the height, as for the panel of the round trips."""
@@ -41,45 +40,36 @@ def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: in
     origin_ns : int
         The time that does not change when recorded time becomes link time.
     """
+    limited, logged = diagnosis.limited, logged_bps(diagnosis)
+    of_link = None if limited.shown is None else limited.shown.link.rate
+    bits: float | None = None  # the link's rate in bit/s of link time, its name with its range, its source
+    words = doc = ""
+    if logged is not None:
+        bits, words = logged, f"the link can carry {rate(logged)} by its log"
+        doc = "payload of the link's frames that were sent, over the slots that these took"
+    elif diagnosis.transfer.speed == 1 and limited.seen is not None and limited.seen.policer is not None:
+        bits = limited.seen.policer.rate_bytes_per_s * BITS_PER_BYTE
+        words, doc = f"a policer let {rate(bits)} through", "what passed between losses (inferred)"
+    elif diagnosis.transfer.speed == 1 and of_link is not None:
+        low, middle, high = (rate(each * BITS_PER_BYTE) for each in of_link)
+        words = f"the link carried {middle if low == high else f'{low} to {high}, usually {middle}'}"
+        bits = of_link.high * BITS_PER_BYTE
+        doc = "payload delivered while the link was full, its usual range; the line is the upper end"
     delay = in_link_time([_delay_panel(diagnosis)], speed=diagnosis.transfer.speed, origin_ns=origin_ns)
-    known, shown = _capacity(diagnosis), []
+    shown = []
     for panel in panels:
-        if panel.key == "throughput" and panel.drawn and known is None:
+        if panel.key != "throughput" or not panel.drawn:
+            shown.append(panel)
+        elif bits is None:
             title = f"{panel.title}; the link's rate is not known: nothing shows that the link was full"
             shown.append(replace(panel, title=title))
-        elif panel.key == "throughput" and panel.drawn and known is not None:
-            bits, words, doc = known
+        else:
             ends = min(int(s.time_ns[0]) for s in panel.drawn), max(int(s.time_ns[-1]) for s in panel.drawn)
             level = np.full(2, round(bits), dtype=np.int64)
             line = Series(words, "capacity", np.array(ends), level, bound=True, doc=doc)
             shown.append(replace(panel, title=f"{panel.title}; {words}", series=[line, *panel.series]))
-        else:
-            shown.append(panel)
     last_of_tcp = 1 + max((i for i, p in enumerate(panels) if p.key == "rtt"), default=len(panels) - 1)
     return [*shown[:last_of_tcp], *delay, *shown[last_of_tcp:]]
-
-
-def _capacity(diagnosis: Diagnosis) -> tuple[float, str, str] | None:
-    """Return the link's rate in bit/s of link time, its name with its range, and its source."""
-    limited = diagnosis.limited
-    logged = logged_bps(diagnosis)
-    if logged is not None:
-        words = f"the link can carry {rate(logged)} by its log"
-        return logged, words, "payload of the link's frames that were sent, over the slots that these took"
-    if diagnosis.transfer.speed != 1:
-        return None
-    if limited.seen is not None and limited.seen.policer is not None:
-        bits = limited.seen.policer.rate_bytes_per_s * BITS_PER_BYTE
-        return bits, f"a policer let {rate(bits)} through", "what passed between losses (inferred)"
-    shown = None if limited.shown is None else limited.shown.link.rate
-    if shown is None:
-        return None
-    low, middle, high = (rate(each * BITS_PER_BYTE) for each in shown)
-    words = (
-        f"the link carried {middle}" if low == high else f"the link carried {low} to {high}, usually {middle}"
-    )
-    doc = "payload delivered while the link was full, its usual range; the line is the upper end"
-    return shown.high * BITS_PER_BYTE, words, doc
 
 
 def logged_bps(diagnosis: Diagnosis) -> float | None:
@@ -93,11 +83,20 @@ def logged_bps(diagnosis: Diagnosis) -> float | None:
 
 def _delay_panel(diagnosis: Diagnosis) -> Panel:
     """Return the panel of the delay above its minimum, in recorded time; without delays it states why."""
-    known = _ways(diagnosis)
-    if known is None:
+    transfer, seen = diagnosis.transfer, diagnosis.limited.seen
+    pairs, receiver = transfer.data_pairs, transfer.receiver
+    table, clock = transfer.sender, transfer.clock
+    # rows of the sender's table, when these were sent, and their delays up to a constant
+    rows = time_ns = way_ns = np.empty(0, np.int64)
+    if seen is not None and seen.one_way and len(seen.delays.time_ns):
+        rows, time_ns, way_ns = seen.sends.row[seen.delays.place], seen.delays.time_ns, seen.delays.way_ns
+    elif pairs is not None and receiver is not None:
+        both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
+        both[both] = table["payload_bytes"][pairs.sent[both]] > 0
+        rows, time_ns = pairs.sent[both], table["time_ns"][pairs.sent[both]]
+        way_ns = transfer.came_ns[pairs.arrived[both]] - time_ns
+    if not len(rows):
         return Panel("one_way", "One-way delay of the data", SECONDS, _EMPTY_SHARE, [], _NO_WAY)
-    rows, time_ns, way_ns = known
-    table, clock = diagnosis.transfer.sender, diagnosis.transfer.clock
     series = Series(
         "one-way delay", "one_way", time_ns, way_ns - way_ns.min(),
         frame=table["frame"][rows], file=table["file"][rows],
@@ -113,21 +112,3 @@ def _delay_panel(diagnosis: Diagnosis) -> Panel:
         trust = f"clocks ± {time_error(bound)}" if bound else "by one clock"
     title = f"One-way delay of the data, above its least ({trust})"
     return Panel("one_way", title, SECONDS, _SHARE, [in_order(series)])
-
-
-def _ways(diagnosis: Diagnosis) -> tuple[Array, Array, Array] | None:
-    """Return rows of the sender's table, their sending times, and their one-way delays up to a constant."""
-    seen = diagnosis.limited.seen
-    if seen is not None and seen.one_way and len(seen.delays.time_ns):
-        return seen.sends.row[seen.delays.place], seen.delays.time_ns, seen.delays.way_ns
-    transfer = diagnosis.transfer
-    pairs, receiver = transfer.data_pairs, transfer.receiver
-    if pairs is None or receiver is None:
-        return None
-    both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
-    sent, arrived = pairs.sent[both], pairs.arrived[both]
-    own = transfer.sender["payload_bytes"][sent] > 0
-    sent, arrived = sent[own], arrived[own]
-    left_ns = transfer.sender["time_ns"][sent]
-    way_ns = transfer.came_ns[arrived] - left_ns
-    return (sent, left_ns, way_ns) if len(sent) else None

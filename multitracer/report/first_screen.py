@@ -19,7 +19,6 @@ from multitracer.report.cause import (
     cause,
     confidence_of,
     help_of,
-    in_order,
     lost_run,
     lost_segments,
     why,
@@ -27,15 +26,17 @@ from multitracer.report.cause import (
 from multitracer.report.connection_table import origin_ns
 from multitracer.report.culprit import culprit_rows
 from multitracer.report.lead import arithmetic, lead, numbers
-from multitracer.report.limit_words import SEEN_FROM, percent, says, shares_of, short, surely
+from multitracer.report.limit_words import SEEN_FROM, SHORT, percent, says, shares_of, surely
 from multitracer.report.markup import Markup, element
+from multitracer.report.sections import trust_line
 from multitracer.report.time_axis import TimeAxis, row, stretches, times, when
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.figures.stack import Panel
+    from multitracer.recording.recording import Recording
     from multitracer.recording.surroundings import Surroundings
     from multitracer.report.connection_table import Drawn
     from multitracer.tables import Array
@@ -54,7 +55,7 @@ _LEAST_HEIGHT = 0.3
 _ROW = 0.02
 """Share below which a limit has no row of its own: test readers did not notice smaller ones."""
 _WORTH = 0.005
-"""Share below which percent have a fraction."""
+"""Minimum share of a subtype that its row names."""
 
 
 class FirstScreenContent(NamedTuple):
@@ -89,9 +90,10 @@ class FirstScreenContent(NamedTuple):
         return first, last
 
 
-def first_screen(answer: FirstScreenContent, *, trust: Markup) -> Markup:
-    """Return the section; `trust` shows how far the captures can be trusted."""
-    diagnosis, axis = answer.diagnosis, axis_of(answer)
+def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
+    """Return the section: how far to trust the captures, the answer, and the rows over time."""
+    diagnosis, axis, headline = answer.diagnosis, axis_of(answer), answer.diagnosis.headline
+    is_sure = headline.limit is not Limit.UNKNOWN and headline.confidence is not Confidence.WEAK
     kind, sentence = why(diagnosis)
     sums = by_limit(shares_of(diagnosis))
     limits = [limit for place, limit in enumerate(sums) if place == 0 or sums[limit] >= _ROW][:_MOST]
@@ -99,7 +101,7 @@ def first_screen(answer: FirstScreenContent, *, trust: Markup) -> Markup:
     took, seen_from = duration(diagnosis.limited.total_s * NS_PER_S), SEEN_FROM[diagnosis.limited.view]
     return element(
         "section",
-        trust,
+        trust_line(recording, answer=sureness(diagnosis), is_sure=is_sure),
         element("p", note, class_="asked") if (note := _note_of_part(answer, axis)) else None,
         element(
             "div",
@@ -199,22 +201,30 @@ def sureness(diagnosis: Diagnosis) -> str:
 def _limit_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> list[Markup]:
     """Return the rows of the limits, the largest first, and one line that names the others."""
     headline, first, rows = diagnosis.headline, cause(diagnosis), []
+    ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
     for shade, limit in enumerate(limits):
         own = [each for each in shares_of(diagnosis) if each.limit is limit]
         share, took = sum(each.share for each in own), duration(sum(each.seconds for each in own) * NS_PER_S)
         is_unsure = own[0].confidence is Confidence.WEAK or limit is Limit.UNKNOWN
         look = f"limit shade{min(shade, 2)}{' unsure' if is_unsure else ''}"
         meaning = "; ".join(f"{each.part.label}: {says(each)}" if each.part else says(each) for each in own)
+        # the name has the endpoint, as in the headline, and the only subtype
+        main = max(own, key=lambda each: each.share).part
+        is_an_end = limit is Limit.APPLICATION and main not in (LimitSubtype.LATENCY, LimitSubtype.REPAIR)
+        more = [ends[main is LimitSubtype.PEER]] if is_an_end else []
+        more += [SHORT[own[0].part]] if len(own) == 1 and own[0].part else []
+        more += ["policer"] if limit is Limit.LINK and is_policed(diagnosis.limited) else []
+        named = f"{limit.label} ({', '.join(more)})" if more else limit.label
         swatch = element("span", class_=f"swatch {look}", aria_hidden="true")
-        name = [element("span", swatch, _limit_name(diagnosis, limit), title=meaning)]
+        name = [element("span", swatch, named, title=meaning)]
         if limit is headline.limit and limit in AFTER_LOSSES and first is not None:  # a mechanism, no cause
             name.append(element("small", f"made by {first.kind}", class_="muted"))
         sure = surely(own[0]) if len(own) == 1 else own[0].confidence.label
-        value = [element("b", _rounded(share)), f" {took}, {sure}"]
+        value = [element("b", percent(share, is_short=True)), f" {took}, {sure}"]
         parts = [each for each in own if each.part and each.share >= _WORTH] if len(own) > 1 else []
         if parts:
             parts.sort(key=lambda each: each.part is not headline.part)
-            listed = ", ".join(f"{_rounded(each.share)} {short(each.part)}" for each in parts[:2])
+            listed = ", ".join(f"{percent(p.share, is_short=True)} {SHORT[p.part]}" for p in parts[:2])
             value.append(element("small", "of it ", listed))
         label = f"{limit.label}: {percent(share)} of the time, {took}"
         rows += row(name, _area(heights(diagnosis, axis, limit), look, label), value)
@@ -222,22 +232,6 @@ def _limit_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> li
     rest = [f"{each.label} {percent(sums[each])}" for each in sums if each not in limits and sums[each] > 0]
     others = element("small", ", ".join(rest), class_="muted")
     return [*rows, *(row("others", others, "", kind="rest") if rest else [])]
-
-
-def _limit_name(diagnosis: Diagnosis, limit: Limit) -> str:
-    """Return a limit's name with its endpoint, as in the headline, and its only subtype."""
-    own = [each for each in shares_of(diagnosis) if each.limit is limit]
-    ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
-    main = max(own, key=lambda each: each.share).part
-    is_an_end = limit is Limit.APPLICATION and main not in (LimitSubtype.LATENCY, LimitSubtype.REPAIR)
-    more = [ends[main is LimitSubtype.PEER]] if is_an_end else []
-    more += [short(own[0].part)] if len(own) == 1 and own[0].part else []
-    more += ["policer"] if limit is Limit.LINK and is_policed(diagnosis.limited) else []
-    return f"{limit.label} ({', '.join(more)})" if more else limit.label
-
-
-def _rounded(share: float) -> str:
-    return f"{share:.0%}" if _WORTH <= share < 1 - _WORTH or share == 1 else percent(share)
 
 
 def heights(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit) -> Array:
@@ -299,7 +293,9 @@ def _incident_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) ->
     """Return a row for data lost in a row, and for each of the first incidents that matter.
 
     Those matter that say more than the rows of `limits` do; the list below has them all. What repeats a limit
-    has no second row: its bar would run through all that held between.
+    has no second row: its bar would run through all that held between. Every part of an incident is a mark.
+    Beside it stands the time that it cost, or the delay that it adds; a cause of losses has the limit that it
+    made: a loss costs its repair, and then a small window for long, and the limit's row has that number.
     """
     rows, run = [], lost_run(diagnosis)
     if run is not None:
@@ -308,50 +304,41 @@ def _incident_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) ->
         bar = stretches(axis, [span], label=label, kind="incident")
         rows += row("no data came through", bar, f"{run.segments:,} segments lost in a row")
     first, least_s = cause(diagnosis), _WORTH_A_ROW * diagnosis.limited.total_s
+    in_order = [*([first] if first else []), *(each for each in diagnosis.incidents if each is not first)]
     worth = [
         (each, added_s)
-        for each in in_order(diagnosis)
+        for each in in_order
         for added_s in [diagnosis.findings[each.parts[0]].numbers.get("added_delay_s", 0.0)]
         if _REPEAT_ROWS.get(each.kind) not in limits
         if each.cost_s >= least_s or each == first or added_s > 0
     ]
     for incident, added_s in worth[:_MOST_INCIDENTS]:
-        rows += _incident_row(diagnosis, axis, incident, added_s)
+        kind, limit, is_cause = incident.kind, diagnosis.headline.limit, incident == first
+        parts = [diagnosis.findings[place] for place in incident.parts]
+        spans = [(each.kind, each.begin_ns, each.end_ns) for each in parts]
+        if kind == "link-flow-control":  # a mark for each stop
+            begins, ends = stopped(diagnosis.limited, Limit.LINK, LimitSubtype.XOFF)
+            stops = zip(begins.tolist(), ends.tolist(), strict=True)
+            spans = [(kind, *stop) for stop in stops] or spans
+        shown = axis.spread((begin, end, f"{part}, {when(axis, begin, end)}") for part, begin, end in spans)
+        if limit in AFTER_LOSSES and is_cause:
+            cost = f"made {limit.label} the limit"
+        elif incident.cost_s > 0:
+            cost = f"cost {duration(incident.cost_s * NS_PER_S)}"
+        else:
+            cost = f"adds {duration(added_s * NS_PER_S)} of delay" if added_s > 0 else "no time lost"
+        times = f" ×{incident.count:,}" if incident.count > 1 else ""
+        begin_s, end_s = axis.seconds(incident.begin_ns), axis.seconds(incident.end_ns)
+        name = element(
+            "button", kind, times, type="button", class_="marks", data_mark_from=f"{begin_s:.6f}",
+            data_mark_to=f"{end_s:.6f}", data_words=printable(incident.sentence), aria_pressed="false",
+            title=printable(incident.sentence),
+        )  # fmt: skip
+        label = f"{kind}: {when(axis, incident.begin_ns, incident.end_ns)}"
+        look = "incident" if incident.cost_s > 0 or is_cause else "incident free"
+        meaning = element("small", _JARGON[kind]) if kind in _JARGON else None
+        rows += row(name, stretches(axis, shown, label=label, kind=look), [cost, meaning])
     return rows
-
-
-def _incident_row(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident, added_s: float) -> list[Markup]:
-    """Return the row of an incident: every part of it a mark, and what it cost.
-
-    It cost time, or delay that everybody has; a cause of losses has what it stands behind: a loss costs its
-    repair, and then a small window for long, and the limit's row has that number.
-    """
-    parts = [diagnosis.findings[place] for place in incident.parts]
-    spans = [(each.kind, each.begin_ns, each.end_ns) for each in parts]
-    begins, ends = stopped(diagnosis.limited, Limit.LINK, LimitSubtype.XOFF)
-    if incident.kind == "link-flow-control" and len(begins):  # a mark for each stop
-        spans = [(incident.kind, *each) for each in zip(begins.tolist(), ends.tolist(), strict=True)]
-    shown = axis.spread((begin, end, f"{kind}, {when(axis, begin, end)}") for kind, begin, end in spans)
-    limit, is_cause = diagnosis.headline.limit, incident == cause(diagnosis)
-    if limit in AFTER_LOSSES and is_cause:
-        cost = f"made {limit.label} the limit"
-    elif incident.cost_s > 0:
-        cost = f"cost {duration(incident.cost_s * NS_PER_S)}"
-    else:
-        cost = f"adds {duration(added_s * NS_PER_S)} of delay" if added_s > 0 else "no time lost"
-    times = f" ×{incident.count:,}" if incident.count > 1 else ""
-    begin_s, end_s = axis.seconds(incident.begin_ns), axis.seconds(incident.end_ns)
-    name = element(
-        "button", incident.kind, times, type="button", class_="marks", data_mark_from=f"{begin_s:.6f}",
-        data_mark_to=f"{end_s:.6f}", data_words=printable(incident.sentence), aria_pressed="false",
-        title=printable(incident.sentence),
-    )  # fmt: skip
-    label = f"{incident.kind}: {when(axis, incident.begin_ns, incident.end_ns)}"
-    bars = stretches(
-        axis, shown, label=label, kind="incident" if incident.cost_s > 0 or is_cause else "incident free"
-    )
-    meaning = element("small", _JARGON[incident.kind]) if incident.kind in _JARGON else None
-    return row(name, bars, [cost, meaning])
 
 
 def _road_rows(surroundings: Surroundings, axis: TimeAxis) -> list[Markup]:

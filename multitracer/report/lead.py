@@ -22,7 +22,7 @@ from multitracer.report.cause import (
     lost_segments,
 )
 from multitracer.report.explained_panels import logged_bps
-from multitracer.report.limit_words import bounds, shares_of, short
+from multitracer.report.limit_words import SHORT, bounds, shares_of
 from multitracer.report.markup import Markup, element
 from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from multitracer.tables import NA
@@ -376,7 +376,7 @@ def _of_log(logged_bps: float, sent: int, limited: Limited) -> str:
     if named and sum(each.seconds for each in others) <= took_s - least_s:
         sums: dict[str, float] = {}
         for each in named:
-            name = short(each.part) if each.limit is Limit.LINK else each.limit.label
+            name = SHORT[each.part] if each.limit is Limit.LINK else each.limit.label
             sums[name] = sums.get(name, 0.0) + each.seconds
         largest = sorted(sums.items(), key=lambda term: -term[1])
         terms = ", ".join(f"{duration(seconds * NS_PER_S)} {name}" for name, seconds in largest)

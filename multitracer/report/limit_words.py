@@ -8,7 +8,6 @@ from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, Li
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.diagnosis.limits.group import ConnectionGroup
 
 SEEN_FROM = {
     Viewpoint.LINK_LOG: "the link's log",
@@ -27,6 +26,8 @@ COARSE = (
     "The sender's timestamps are missing, or tick too slowly to tell when it sent, "
     "so all but the handshake is weak."
 )
+_LEAST_SHORT = 0.005
+"""Share below which whole percent would read 0 %, or 100 %: there a short text has a fraction, too."""
 _LEAST_SAID = 0.0005
 """Share below which a tenth of a percent would read nothing."""
 _LIMITS = {
@@ -60,7 +61,7 @@ _PARTS = {
     LimitSubtype.REPAIR: "a request, or what it answers, was lost and had to be sent again",
 }
 
-_SHORT = {
+SHORT = {part: part.label for part in LimitSubtype} | {
     LimitSubtype.BOTH: "both ways",
     LimitSubtype.DATA: "of the data",
     LimitSubtype.ACKS: "of the ACKs",
@@ -75,27 +76,20 @@ _SHORT = {
     LimitSubtype.LATENCY: "round trips",
     LimitSubtype.REPAIR: "lost requests",
 }
-"""Names of subtypes on the first screen, where the label is not clear enough."""
+"""Names of subtypes on the first screen: the label, or plainer words where it is not clear enough."""
 
 
 def shares_of(diagnosis: Diagnosis) -> list[LimitShare]:
-    """Return what the headline counts: of the group, or of the transfer if it is alone."""
-    return diagnosis.limited.shares if len(diagnosis.group.members) == 1 else rows_of_group(diagnosis.group)
-
-
-def rows_of_group(group: ConnectionGroup) -> list[LimitShare]:
-    """Return the wall time of a group by limit."""
+    """Return what the headline counts: the wall time of the group, or of the transfer if it is alone."""
+    group = diagnosis.group
+    if len(group.members) == 1:
+        return diagnosis.limited.shares
     total = max(group.total_s, 1e-12)
     return [
         LimitShare(limit, part, seconds, share, share, share, sure)
         for (limit, part), (seconds, sure) in group.seconds.items()
         for share in [seconds / total]
     ]
-
-
-def short(part: LimitSubtype) -> str:
-    """Return the name of a part in words."""
-    return _SHORT.get(part, part.label)
 
 
 def says(row: LimitShare) -> str:
@@ -117,6 +111,8 @@ def surely(row: LimitShare) -> str:
     return f"{row.confidence.label}: {within}" if within else row.confidence.label
 
 
-def percent(share: float) -> str:
-    """Return a share of the time as text; a share above zero never reads 0 %."""
+def percent(share: float, *, is_short: bool = False) -> str:
+    """Return a share of the time as text, in short without a fraction; a share above zero never reads 0 %."""
+    if is_short and (_LEAST_SHORT <= share < 1 - _LEAST_SHORT or share == 1):
+        return f"{share:.0%}"
     return "< 0.1%" if 0 < share < _LEAST_SAID else f"{share:.1%}"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.group import group_of
-from multitracer.diagnosis.limits.names import Confidence, Limit
 from multitracer.diagnosis.road import Road
 from multitracer.figures.link_panels import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.stack import SharedAxis
@@ -33,7 +32,7 @@ from multitracer.report.drive_section import (
 from multitracer.report.embed import embed, packet_facts
 from multitracer.report.explained_panels import explained_panels
 from multitracer.report.figure_section import drive_figure_section, figure_section, still_figure
-from multitracer.report.first_screen import FirstScreenContent, first_screen, sureness
+from multitracer.report.first_screen import FirstScreenContent, first_screen
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
 from multitracer.report.route_map import map_section
@@ -167,7 +166,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
 
     each_shown = (_shown(each, of, speed, request) for each, of in zip(transfers, drawn, strict=True))
     shown = next(each_shown, None)
-    answer = None
+    answer = happened = None
     if diagnosis is not None and explained is not None:
         bounds_ns = request.from_ns, request.to_ns
         answer = FirstScreenContent(diagnosis, explained, [], None, bounds_ns)
@@ -175,8 +174,11 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
             panels = explained_panels(shown.panels, diagnosis, origin_ns=origin_ns(explained.capture))
             shown = shown._replace(panels=cut(panels, *bounds_ns))
             answer = answer._replace(panels=shown.panels, surroundings=surroundings)
+        zero_ns, has_figure = origin_ns(explained.capture), bool(answer.panels)
+        happened = happened_section(diagnosis, origin_ns=zero_ns, speed=speed, figure=has_figure)
     sections = [
-        *([trust_line(recording)] if answer is None else _opening(recording, answer)),
+        trust_line(recording) if answer is None else first_screen(recording, answer),
+        happened,
         stretches_fold(road, origin_ns=first_ns, speed=speed),
         _figures_section(drawn, shown, several=len(captures) > 1),
         None if route is None else fold("Where it was", map_section(route), id="map"),
@@ -269,16 +271,6 @@ def _figures_section(drawn: list[Drawn], first: _Shown | None, *, several: bool)
     at_receiver = any(each.is_at_receiver for each in drawn)
     section = figure_section(titles, at_receiver=at_receiver, picture=picture)
     return fold("Every packet", section, note="all panels, from hours to single packets", id="figure")
-
-
-def _opening(recording: Recording, answer: FirstScreenContent) -> list[Markup | None]:
-    """Return the first screen and what happened."""
-    diagnosis, headline = answer.diagnosis, answer.diagnosis.headline
-    is_sure = headline.limit is not Limit.UNKNOWN and headline.confidence is not Confidence.WEAK
-    trust = trust_line(recording, answer=sureness(diagnosis), is_sure=is_sure)
-    zero_ns, has_figure = origin_ns(answer.drawn.capture), bool(answer.panels)
-    happened = happened_section(diagnosis, origin_ns=zero_ns, speed=recording.speed, figure=has_figure)
-    return [first_screen(answer, trust=trust), happened]
 
 
 def _explained(recording: Recording, connection: int | None) -> Diagnosis | None:
