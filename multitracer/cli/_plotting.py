@@ -12,10 +12,10 @@ from multitracer.cli._reading import axis_bounds_ns
 from multitracer.errors import InputError
 from multitracer.figures.drive_figure import drive_figure, drive_panels, figure_over_distance, over_distance
 from multitracer.figures.marks import FigureMark, Fit
+from multitracer.figures.stack import axis_origin_ns
 from multitracer.figures.stacked import (
     OFFSET_BYTES,
     StackedView,
-    axis_origin_ns,
     missing,
     stacked,
     stacked_panels,
@@ -108,7 +108,7 @@ def plot_stacked(plot: Plot, wish: Wish) -> go.Figure:
     """Return the figure of all logs; the requested slopes become notes of the plot."""
     transfer = plot.transfer
     begin_ns, end_ns = axis_bounds_ns(plot.recording, plot.reading, transfer.at_sender.capture)
-    view = _view(wish, begin_ns, end_ns, origin_ns=axis_origin_ns(transfer))
+    view = _view(wish, begin_ns, end_ns, origin_ns=axis_origin_ns(transfer.at_sender.capture))
     panels = stacked_panels(transfer, view)
     for pattern in missing(panels, wish.patterns):
         why = f": {transfer.without_link}" if transfer.without_link else ""
@@ -124,7 +124,9 @@ def plot_stacked(plot: Plot, wish: Wish) -> go.Figure:
 def _over_distance(plot: Plot, panels: list[Panel]) -> go.Figure:
     transfer = plot.transfer
     route = transfer.surroundings.route if transfer.surroundings else None
-    placed = over_distance(panels, route, speed=transfer.speed, origin_ns=axis_origin_ns(transfer))
+    placed = over_distance(
+        panels, route, speed=transfer.speed, origin_ns=axis_origin_ns(transfer.at_sender.capture)
+    )
     return figure_over_distance(placed, theme=plot.theme)
 
 

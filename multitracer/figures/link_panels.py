@@ -18,14 +18,14 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.words import time_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from multitracer.clock.moved_table import Moved
     from multitracer.figures.stack import Panel
     from multitracer.figures.zooms import NamedInterval
     from multitracer.tables import Table
 
-_ROLES = {
+LINK_ROLES = {
     "RlpRcv_data": "link_received",
     "RlpRcv_lost": "link_lost",
     "RlpRcv_dup": "link_lost",
@@ -41,34 +41,50 @@ _ROLES = {
     "RlpSnd_rst": "link_reset",
 }
 """Role of each label, in the order of drawing: the most important ones come last."""
-_ONLY_IF_ASKED = frozenset({"RlpRcv_dup", "RlpRcv_srej", "RlpRcv_xoff", "RlpRcv_xon", "RlpRcv_rst"})
-"""Labels that are drawn only on request: the sender's side shows the same events."""
-_COMMON = frozenset({"RlpSnd_data", "RlpRcv_data"})
+LINK_UNASKED = frozenset(LINK_ROLES) - {
+    "RlpRcv_dup",
+    "RlpRcv_srej",
+    "RlpRcv_xoff",
+    "RlpRcv_xon",
+    "RlpRcv_rst",
+}
+"""Labels that are drawn without a request: of the others the sender's side shows the same events."""
+LINK_RARE = frozenset(LINK_ROLES) - {"RlpSnd_data", "RlpRcv_data"}
+"""Labels of which each single point matters."""
 
 
-def link_panel_series(link: Mapping[str, Table], *, offset_bytes: int, everything: bool) -> list[Series]:
-    """Return the link's series for the time/sequence panel.
+def recorded_series(
+    tables: Mapping[str, Table],
+    roles: Mapping[str, str],
+    source: str,
+    *,
+    shift_bytes: int = 0,
+    rare: Collection[str] = (),
+) -> list[Series]:
+    """Return the series of these roles that tables hold, in the order of the roles.
 
     Parameters
     ----------
-    link : mapping of str to Table
-        SERIES by label, as `Transfer.link` has them.
-    offset_bytes : int
-        Vertical offset, so that they are separate from the TCP series.
-    everything : bool
-        Also return the receiver's view of events that the sender's side shows.
+    tables : mapping of str to Table
+        SERIES by label.
+    roles : mapping of str to str
+        Role of each label.
+    source : str
+        What recorded them, for their description.
+    shift_bytes : int
+        Vertical offset, so that groups of series are separate.
+    rare : collection of str
+        Labels of the series of which each point matters.
     """
-    lifted = f"; drawn {offset_bytes:,} bytes higher" if offset_bytes else ""
+    way = "higher" if shift_bytes > 0 else "lower"
+    shift = f"; drawn {abs(shift_bytes):,} bytes {way}" if shift_bytes else ""
     drawn = []
-    for label, role in _ROLES.items():
-        if label not in link or (label in _ONLY_IF_ASKED and not everything):
-            continue
-        table = link[label]
-        value = np.rint(table["value"]).astype(np.int64) + offset_bytes
-        doc = f"{table.provenance['doc']} (rlpdump){lifted}"
-        drawn.append(
-            in_order(Series(label, role, table["time_ns"], value, rare=label not in _COMMON, doc=doc))
-        )
+    for label, role in roles.items():
+        if label in tables:
+            table = tables[label]
+            value = np.rint(table["value"]).astype(np.int64) + shift_bytes
+            doc = f"{table.provenance['doc']}{source}{shift}"
+            drawn.append(in_order(Series(label, role, table["time_ns"], value, rare=label in rare, doc=doc)))
     return drawn
 
 

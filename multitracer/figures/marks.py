@@ -112,25 +112,22 @@ class Fit:
     named: bool = False
 
 
-def default_trends(drawn: Iterable[Series]) -> list[Series]:
-    """Return a line through each group's data, where a line is determined."""
-    return [
-        _line(series, f"{series.label} trend")
-        for series in drawn
-        if series.role in _WITH_TREND and len(series) and series.time_ns[0] != series.time_ns[-1]
-    ]
-
-
 def add_trends(
-    panels: list[Panel], fits: Iterable[Fit], *, origin_ns: int, from_ns: int | None, to_ns: int | None
+    panels: list[Panel],
+    fits: Iterable[Fit] | None,
+    *,
+    origin_ns: int,
+    from_ns: int | None,
+    to_ns: int | None,
 ) -> None:
-    """Add the requested lines to the panels of their series.
+    """Add the requested lines to the panels of their series; the label of a line shows its slope.
 
     Parameters
     ----------
     panels : list of Panel
         With all points of their series, also those out of view.
-    fits : iterable of Fit
+    fits : iterable of Fit, optional
+        None adds a line through the data of each group in view, where a line is determined.
     origin_ns : int
         What the time axis calls 0.
     from_ns, to_ns : int or None
@@ -141,36 +138,36 @@ def add_trends(
     InputError
         If no drawn series has that label, or its interval has no two points to put a line through.
     """
-    for fit in fits:
-        series, panel = _drawn(panels, fit.label)
-        within = series.between(fit.from_ns, fit.to_ns)
-        name = f"{fit.label} trend{_interval(fit, origin_ns) if fit.named else ''}"
+    counted = [(panel, series) for panel in panels if panel.unit is BYTES for series in panel.drawn]
+    fitted: list[tuple[Panel, Series, str]] = []
+    if fits is None:
+        of_groups = [each for each in counted if each[0].key == "sequence" and each[1].role in _WITH_TREND]
+        for panel, series in of_groups:
+            within = series.between(from_ns, to_ns)
+            if len(within) and within.time_ns[0] != within.time_ns[-1]:
+                fitted.append((panel, within, f"{series.label} trend"))
+    for fit in fits or ():
+        found = next((each for each in counted if each[1].label == fit.label), None)
+        if found is None:
+            there = ", ".join(series.label for _, series in counted if series.role != "trend") or "none"
+            raise InputError(f"trend: no series {fit.label!r} in bytes is drawn; there are {there}")
+        panel, series = found
+        within, name = series.between(fit.from_ns, fit.to_ns), f"{fit.label} trend"
+        if fit.named:
+            ends = (fit.from_ns, fit.to_ns)
+            first, last = (None if ns is None else f"{(ns - origin_ns) / NS_PER_S:g}" for ns in ends)
+            name += f" {first or 'start'} to {last or 'end'} s"
         if not len(within) or within.time_ns[0] == within.time_ns[-1]:
             raise InputError(f"{name}: fewer than two points give no line; choose a longer interval")
-        panel.series.append(_line(within, name, from_ns=from_ns, to_ns=to_ns))
-
-
-def _drawn(panels: list[Panel], label: str) -> tuple[Series, Panel]:
-    counted = [(series, panel) for panel in panels if panel.unit is BYTES for series in panel.drawn]
-    for series, panel in counted:
-        if series.label == label:
-            return series, panel
-    there = ", ".join(series.label for series, _ in counted if series.role != "trend")
-    raise InputError(f"trend: no series {label!r} in bytes is drawn; there are {there or 'none'}")
-
-
-def _interval(fit: Fit, origin_ns: int) -> str:
-    ends = (None if ns is None else f"{(ns - origin_ns) / NS_PER_S:g}" for ns in (fit.from_ns, fit.to_ns))
-    begin, end = ends
-    return f" {begin or 'start'} to {end or 'end'} s"
-
-
-def _line(series: Series, name: str, *, from_ns: int | None = None, to_ns: int | None = None) -> Series:
-    """Return the line over the whole view; its label shows its slope."""
-    line = trendline(series.time_ns, series.value)
-    begin = line.begin_ns if from_ns is None else max(line.begin_ns, from_ns)
-    end = line.end_ns if to_ns is None else min(line.end_ns, to_ns)
-    ends = np.array([begin, end] if begin < end else [line.begin_ns, line.end_ns])
-    value = np.rint([line.at(int(ns)) for ns in ends]).astype(np.int64)
-    doc = f"least-squares line through {line.points:,} points of {series.label}; its slope is a throughput"
-    return Series(f"{name}: {line.slope_per_s:,.0f} B/s", "trend", ends, value, doc=doc)
+        fitted.append((panel, within, name))
+    for panel, points, name in fitted:  # each over the whole view
+        line = trendline(points.time_ns, points.value)
+        begin = line.begin_ns if from_ns is None else max(line.begin_ns, from_ns)
+        end = line.end_ns if to_ns is None else min(line.end_ns, to_ns)
+        edges = np.array([begin, end] if begin < end else [line.begin_ns, line.end_ns])
+        value = np.rint([line.at(int(ns)) for ns in edges]).astype(np.int64)
+        doc = (
+            f"least-squares line through {line.points:,} points of {points.label}; its slope is a throughput"
+        )
+        label = f"{name}: {line.slope_per_s:,.0f} B/s"
+        panel.series.append(Series(label, "trend", edges, value, doc=doc))

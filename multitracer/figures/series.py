@@ -150,7 +150,14 @@ def thin(series: Series, *, bins: int = BINS) -> Series:
     points = len(series)
     if points <= max(_PER_BIN * bins, RARE_LIMIT * series.rare):
         return series
-    starts = _starts(series.time_ns, bins)
+    since = (series.time_ns - series.time_ns[0]).view(np.uint64)
+    if span := int(since[-1]):
+        shift = max(0, span.bit_length() - _SPAN_BITS)
+        edges = np.arange(bins, dtype=np.int64) * (span >> shift) // bins
+        starts = np.searchsorted(since >> np.uint64(shift), edges.astype(np.uint64))
+        starts = starts[np.append(True, starts[1:] != starts[:-1])]  # of the bins that have points
+    else:  # points of one moment are cut into bins by position
+        starts = np.arange(bins) * points // bins
     ends = np.append(starts[1:], points)
     breaks, value = np.flatnonzero(~series.is_drawn), series.value
     if len(breaks):  # each counts as the point before it
@@ -161,21 +168,6 @@ def thin(series: Series, *, bins: int = BINS) -> Series:
         for extreme in (np.minimum, np.maximum):
             at_extreme = np.flatnonzero(column == np.repeat(extreme.reduceat(column, starts), ends - starts))
             kept.append(at_extreme[np.searchsorted(at_extreme, starts)])  # the first of each bin
-    return series.take(_distinct(np.sort(np.concatenate(kept))))
-
-
-def _starts(time_ns: Array, bins: int) -> Array:
-    """Return where each bin that has points begins; points of one moment are cut into bins by position."""
-    since = (time_ns - time_ns[0]).view(np.uint64)
-    span = int(since[-1])
-    if span == 0:
-        return np.arange(bins) * len(time_ns) // bins
-    shift = max(0, span.bit_length() - _SPAN_BITS)
-    edges = np.arange(bins, dtype=np.int64) * (span >> shift) // bins
-    return _distinct(np.searchsorted(since >> np.uint64(shift), edges.astype(np.uint64)))
-
-
-def _distinct(ordered: Array) -> Array:
-    """Return sorted numbers without repeats; `numpy.unique` hashes, which costs five times as much."""
-    kept: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])]
-    return kept
+    rows = np.sort(np.concatenate(kept))
+    # numpy.unique hashes, which costs five times as much
+    return series.take(rows[np.append(True, rows[1:] != rows[:-1])])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from multitracer.figures.palette import Props
     from multitracer.figures.series import Series
+    from multitracer.recording.capture import Capture
     from multitracer.tables import Array
 
 BOUND_NOTE = "bound"
@@ -56,6 +57,11 @@ class SharedAxis(NamedTuple):
 
 
 TIME_AXIS = SharedAxis()
+
+
+def axis_origin_ns(capture: Capture) -> int:
+    """Return the time of a capture's first packet, which figures and sentences call 0; 0 without a packet."""
+    return capture.tables.first_ns or 0
 
 
 @dataclass(frozen=True, slots=True)

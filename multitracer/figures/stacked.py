@@ -18,16 +18,19 @@ from multitracer.errors import InputError
 from multitracer.figures.direction import FigureDirection
 from multitracer.figures.environment import surroundings_panels
 from multitracer.figures.link_panels import (
+    LINK_RARE,
+    LINK_ROLES,
+    LINK_UNASKED,
     axis_title,
     in_link_time,
-    link_panel_series,
     place_in_link_time,
+    recorded_series,
     time_error_band,
 )
-from multitracer.figures.marks import FigureMark, Fit, add_trends, default_trends, with_marks
+from multitracer.figures.marks import FigureMark, Fit, add_trends, with_marks
 from multitracer.figures.panels import further_panels
-from multitracer.figures.series import Series, in_order, thin
-from multitracer.figures.stack import Panel, Unit, figure
+from multitracer.figures.series import Series, thin
+from multitracer.figures.stack import Panel, Unit, axis_origin_ns, figure
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.zooms import NamedInterval, places, with_presets
 from multitracer.schemas.tcp import Vantage
@@ -39,7 +42,6 @@ if TYPE_CHECKING:
 
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.transfer import Transfer
-    from multitracer.tables import Table
 
 OFFSET_BYTES = 10_000
 """Between the groups of series of the link, the sender and the receiver (paper 004, section 4.5)."""
@@ -123,7 +125,7 @@ def stacked(
         If no series has a requested label, or no line can be fitted.
     """
     if origin_ns is None:
-        origin_ns = axis_origin_ns(transfer)
+        origin_ns = axis_origin_ns(transfer.at_sender.capture)
     if panels is None:
         panels = stacked_panels(transfer, view)
     for panel in panels:
@@ -138,11 +140,6 @@ def stacked(
     return with_presets(drawn, worth, origin_ns=origin_ns, theme=theme)
 
 
-def axis_origin_ns(transfer: Transfer) -> int:
-    """Return what the figure's time axis calls 0: the first packet of the capture at the sender."""
-    return transfer.at_sender.capture.tables.first_ns or 0
-
-
 def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]:
     """Return the panels of the figure with all points of every series of a view, in link time.
 
@@ -151,16 +148,21 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
     InputError
         As `stacked` does.
     """
-    origin_ns, speed = axis_origin_ns(transfer), transfer.speed
+    origin_ns, speed = axis_origin_ns(transfer.at_sender.capture), transfer.speed
     phase, sequence, flight, *others = [
         _phase_panel(transfer, view),
         *time_sequence_panels(_direction(transfer), speed=speed),
     ]
     # the link's series stand below TCP's marks, the receiver's above them
-    link = link_panel_series(transfer.link, offset_bytes=view.offset_bytes, everything=bool(view.labels))
+    offset = view.offset_bytes
+    roles = {label: role for label, role in LINK_ROLES.items() if view.labels or label in LINK_UNASKED}
+    link = recorded_series(transfer.link, roles, " (rlpdump)", shift_bytes=offset, rare=LINK_RARE)
     sequence.series[:0] = link
-    if transfer.vantage is not Vantage.NEAR_RECEIVER:
-        sequence.series.extend(_at_receiver(transfer, view.offset_bytes))
+    if transfer.vantage is not Vantage.NEAR_RECEIVER and transfer.clock:
+        source = f" (receiver's capture; {transfer.clock.sentence})"
+        received = recorded_series(transfer.receiver_series(), _RECEIVER, source, shift_bytes=-offset)
+        band = time_error_band(received[0], transfer.clock) if received else None
+        sequence.series.extend([band, *received] if band else received)
     if transfer.without_link:
         sequence = replace(sequence, title=f"{sequence.title} (no RlpSnd_*: {transfer.without_link})")
     window_title = "Windows and flight"
@@ -170,20 +172,17 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
     for label, table in transfer.state_series().items():  # they take the place of what was reconstructed
         key, role = _VARIABLES[label]
         panel = next(each for each in recorded if each.key == key)
-        doc = f"{table.provenance['doc']}, the sender's own ({table.provenance['source']})"
-        series = replace(_series(label, role, table, doc=doc), bound=role in {"rto", "ssthresh"})
-        panel.series[:] = [*(each for each in panel.series if each.role != role), series]
+        source = f", the sender's own ({table.provenance['source']})"
+        [series] = recorded_series({label: table}, {label: role}, source)
+        bounded = replace(series, bound=role in {"rto", "ssthresh"})
+        panel.series[:] = [*(each for each in panel.series if each.role != role), bounded]
     recorded += surroundings_panels(transfer.surroundings) if transfer.surroundings else []
     recorded += further_panels(transfer)
     in_time = in_link_time(recorded, speed=speed, origin_ns=origin_ns)
     chosen = chosen_panels([phase, *in_time], view.labels)
     # without a request, a line through each group's data; where series were chosen, these would be in the way
-    if view.fits or view.labels:
-        add_trends(chosen, view.fits, origin_ns=origin_ns, from_ns=view.from_ns, to_ns=view.to_ns)
-    else:
-        for panel in chosen:
-            drawn = panel.drawn if panel.key == "sequence" else []
-            panel.series.extend(default_trends(each.between(view.from_ns, view.to_ns) for each in drawn))
+    fits = view.fits if view.fits or view.labels else None
+    add_trends(chosen, fits, origin_ns=origin_ns, from_ns=view.from_ns, to_ns=view.to_ns)
     return [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in chosen]
 
 
@@ -227,7 +226,7 @@ def stacked_places(transfer: Transfer) -> list[NamedInterval]:
         times, at = transfer.sender["time_ns"], int(resets["time_ns"][0])
         room = (int(times.max()) - int(times.min())) // 10
         candidates.append(NamedInterval("link_reset", at - room // 4, at + room))
-    known, origin_ns = places(_direction(transfer)), axis_origin_ns(transfer)
+    known, origin_ns = places(_direction(transfer)), axis_origin_ns(transfer.at_sender.capture)
     return [
         place_in_link_time(place, speed=transfer.speed, origin_ns=origin_ns)
         for place in (*known[:1], *candidates, *known[1:])
@@ -239,23 +238,6 @@ def _direction(transfer: Transfer) -> FigureDirection:
         transfer.at_sender.capture.analysis, transfer.at_sender.connection, reverse=transfer.reverse
     )
     return replace(direction, vantage=transfer.vantage)
-
-
-def _at_receiver(transfer: Transfer, offset_bytes: int) -> list[Series]:
-    """Return the receiver's series, drawn below the sender's by the offset."""
-    lower = f"; drawn {offset_bytes:,} bytes lower" if offset_bytes else ""
-    clock = transfer.clock.sentence if transfer.clock else "on the receiver's own clock"
-    series = []
-    for label, table in transfer.receiver_series().items():
-        doc = f"{table.provenance['doc']} (receiver's capture; {clock}){lower}"
-        series.append(_series(label, _RECEIVER[label], table, doc=doc, shift=-offset_bytes))
-    band = transfer.clock and time_error_band(series[0], transfer.clock) if series else None
-    return [band, *series] if band else series
-
-
-def _series(label: str, role: str, table: Table, *, doc: str, shift: int = 0) -> Series:
-    value = np.rint(table["value"]).astype(np.int64) + shift
-    return in_order(Series(label, role, table["time_ns"], value, doc=doc))
 
 
 _WORDS = {
@@ -272,7 +254,7 @@ _WORDS = {
 def _phase_panel(transfer: Transfer, view: StackedView) -> Panel:
     """Return the panel of the phases: each has a series that is 1 during it and 0 outside, in the view."""
     phases, drawn = transfer.phases, []
-    origin_ns, speed = axis_origin_ns(transfer), transfer.speed
+    origin_ns, speed = axis_origin_ns(transfer.at_sender.capture), transfer.speed
     for phase in TcpPhase:
         own = phases.take(phases["phase"] == phase)
         begin, end = own["begin_ns"], own["end_ns"]

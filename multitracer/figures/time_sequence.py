@@ -113,9 +113,11 @@ def time_sequence_panels(
     kept : callable, optional
         Function that thins each series; by default all points are kept.
     """
-    window_ns = _rate_window_ns(direction)
+    timed = direction.segments["time_ns"] != NOT_A_TIME
+    segments = direction.segments if timed.all() else direction.segments.take(timed)
+    window_ns = _rate_window_ns(segments, reverse=direction.reverse)
     makers: list[Callable[[FigureDirection], list[Series]]] = [
-        partial(_rate_series, window_ns=window_ns),
+        partial(_rate_series, segments=segments, window_ns=window_ns),
         _flight_series,
         _sequence_series,
         _round_trip_series,
@@ -302,12 +304,12 @@ def _round_trip_series(direction: FigureDirection) -> list[Series]:
     return drawn
 
 
-def _rate_series(direction: FigureDirection, *, window_ns: int) -> list[Series]:
+def _rate_series(direction: FigureDirection, *, segments: Table, window_ns: int) -> list[Series]:
     """Return goodput and, where bytes were sent again or none is known, throughput: moving averages, bit/s.
 
-    Goodput is what arrived near the receiver, and what was acknowledged elsewhere.
+    Goodput is what arrived near the receiver, and what was acknowledged elsewhere. `segments` are those of
+    the direction that have a time.
     """
-    segments = _timed(direction.segments)
     drawn: list[Series] = []
     got_through = (delivered, "payload that ACKs and SACK blocks report, each byte once, as they came in")
     if direction.vantage == Vantage.NEAR_RECEIVER:
@@ -327,23 +329,17 @@ def _rate_series(direction: FigureDirection, *, window_ns: int) -> list[Series]:
     return drawn
 
 
-def _rate_window_ns(direction: FigureDirection) -> int:
+def _rate_window_ns(segments: Table, *, reverse: bool) -> int:
     """Return the window of the rates: the time of 16 segments, within what the eye can distinguish.
 
     1, 2 or 5 times a power of ten; docs/figures.md.
     """
-    segments = _timed(direction.segments)
     times = segments["time_ns"]
     span = int(times.max()) - int(times.min()) if len(times) else 0
-    least = max(default_window_ns(segments, reverse=direction.reverse), span // _RATE_WINDOWS)
+    least = max(default_window_ns(segments, reverse=reverse), span // _RATE_WINDOWS)
     least = max(min(least, span // _FEWEST_WINDOWS, _LONGEST_WINDOW_NS), 1)
     power = 10 ** (len(str(least)) - 1)
     return int(next(step * power for step in (1, 2, 5, 10) if step * power >= least))
-
-
-def _timed(segments: Table) -> Table:
-    timed = segments["time_ns"] != NOT_A_TIME
-    return segments if timed.all() else segments.take(timed)
 
 
 def connection_figure(

@@ -11,6 +11,7 @@ import numpy as np
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.errors import InputError
 from multitracer.figures.direction import FigureDirection
+from multitracer.figures.stack import axis_origin_ns
 from multitracer.report.markup import Markup, element, fold
 from multitracer.schemas.tcp import Close, GoodputBy, Vantage
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -99,13 +100,8 @@ class Drawn:
         if not len(samples):
             return None
         row = int(np.argmax(samples["rtt_ns"]))
-        at_ns = int(samples["time_ns"][row]) - origin_ns(self.capture)
+        at_ns = int(samples["time_ns"][row]) - axis_origin_ns(self.capture)
         return Worst(int(samples["rtt_ns"][row]), at_ns / NS_PER_S, Provenance(samples["provenance"][row]))
-
-
-def origin_ns(capture: Capture) -> int:
-    """Return the first packet's time, which figures and sentences call 0."""
-    return capture.tables.first_ns or 0
 
 
 def choose(captures: Sequence[Capture], *, connection: int | None, most: int) -> list[Drawn]:
@@ -210,7 +206,7 @@ def _row(capture: Capture, n: int, figure: int | None, *, where: bool) -> Markup
     row = next(capture.analysis.connections.take(np.array([n - 1])).rows())
     ways = list(capture.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows())
     start, end, ends = row["start_ns"], row["end_ns"], capture.analysis.ends(n)
-    since = None if start is None else (start - origin_ns(capture)) / NS_PER_S
+    since = None if start is None else (start - axis_origin_ns(capture)) / NS_PER_S
     took = None if start is None or end is None else end - start
     again, data = (sum(way[f"{kind}_segments"] for way in ways) for kind in ("retransmitted", "data"))
     bulk = ways[row["bulk_direction"]]  # near the receiver its round trips would be that one's own delay

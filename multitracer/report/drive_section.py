@@ -77,7 +77,7 @@ _OF_ANOTHER_TIME = (
 _OF_A_PART = "Only what lies between --from and --to is listed and counted; it is judged by the whole drive."
 
 
-def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | None:
+def stretches_section(road: Road, *, origin_ns: int, speed: float, is_folded: bool = False) -> Markup | None:
     """Return the ranked list of bad stretches; None where no phone logged its radio.
 
     Parameters
@@ -87,6 +87,8 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
         Origin of the time axis of the page's figure, ns.
     speed : float
         Seconds of the figure in a second of the recording.
+    is_folded : bool
+        Whether the list stands behind its answer in a sentence, which times of two clocks forbid.
     """
     if not road.phones:
         return None
@@ -94,7 +96,8 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
         table = road.stretches
     except InputError as error:  # times of two clocks: the page still shows the rest
         why = f"Nothing can be said: {printable(str(error))}."
-        return element("section", element("h2", _TITLE), element("p", why, class_="lead"))
+        section = element("section", element("h2", _TITLE), element("p", why, class_="lead"))
+        return fold(_TITLE, section, id="stretches") if is_folded else section
     cells = [] if road.phone is None else [cell_name(row) for row in road.cells(road.phone).rows()]
     shown = table.take(slice(_MOST_STRETCHES))
     items = [element("li", _stretch(row, cells, origin_ns, speed)) for row in shown.rows()]
@@ -102,14 +105,15 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
     other_time = "" if road.is_of_the_packets else _OF_ANOTHER_TIME
     of_drive = which_phone(road.part.phones) if len(road.part.phones) > 1 else ""
     of_drive = f"{of_drive[:1].upper()}{of_drive[1:]}." if of_drive else ""
-    lead = " ".join(filter(None, (_answer(road), other_time, road.surroundings.doubts, of_drive)))
+    answer = _answer(road)
+    lead = " ".join(filter(None, (answer, other_time, road.surroundings.doubts, of_drive)))
     rest = element("li", f"and {left:,} more") if left else None
     folded = element(
         "details",
         element("summary", f"{len(items) - _FIRST} more that cost less"),
         element("ol", items[_FIRST:], rest, class_="findings", start=_FIRST + 1),
     )
-    return element(
+    section = element(
         "section",
         element("h2", _TITLE),
         element("p", printable(lead), class_="lead"),
@@ -118,18 +122,7 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
         element("p", _how(road, origin_ns, speed), class_="muted"),
         class_="stretches long",
     )
-
-
-def stretches_fold(road: Road, *, origin_ns: int, speed: float) -> Markup | None:
-    """Return the same list behind its answer in a sentence, which times of two clocks forbid."""
-    section = stretches_section(road, origin_ns=origin_ns, speed=speed)
-    if section is None:
-        return None
-    try:
-        note = _answer(road)
-    except InputError:
-        note = ""
-    return fold(_TITLE, section, note=note, id="stretches")
+    return fold(_TITLE, section, note=answer, id="stretches") if is_folded else section
 
 
 def _answer(road: Road) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from multitracer.diagnosis.limits.limited import stretches as stopped
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, by_limit
 from multitracer.diagnosis.sentence import is_policed
+from multitracer.figures.stack import axis_origin_ns
 from multitracer.report.cause import (
     AFTER_LOSSES,
     cause,
@@ -23,7 +24,6 @@ from multitracer.report.cause import (
     lost_segments,
     why,
 )
-from multitracer.report.connection_table import origin_ns
 from multitracer.report.culprit import culprit_rows
 from multitracer.report.lead import arithmetic, lead, numbers
 from multitracer.report.limit_words import SEEN_FROM, SHORT, percent, says, shares_of, surely
@@ -83,7 +83,7 @@ class FirstScreenContent(NamedTuple):
     @property
     def recorded_bounds_ns(self) -> tuple[int | None, int | None]:
         """What the user asked to see, as recorded; the end is included."""
-        zero_ns, speed = origin_ns(self.drawn.capture), self.diagnosis.transfer.speed
+        zero_ns, speed = axis_origin_ns(self.drawn.capture), self.diagnosis.transfer.speed
         first, last = (
             None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in self.bounds_ns
         )
@@ -147,7 +147,7 @@ def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
 
 def axis_of(answer: FirstScreenContent) -> TimeAxis:
     """Return the time of the work, or of the part that the user requested."""
-    diagnosis, zero_ns = answer.diagnosis, origin_ns(answer.drawn.capture)
+    diagnosis, zero_ns = answer.diagnosis, axis_origin_ns(answer.drawn.capture)
     shift = clock_shift_ns(diagnosis)
     timed = [each for each in diagnosis.group.members if len(each.begin)]
     begin = min(int(each.begin[0]) for each in timed) - shift

@@ -94,13 +94,27 @@ def lead(diagnosis: Diagnosis) -> str:
     if of_link:
         sentence = f"{sentence[: basis.end()]}: {of_link}{sentence[basis.end() :]}"
     root = _root(diagnosis, first)
-    sentence = _in_all(diagnosis, _within(diagnosis, sentence) if root else sentence)
+    sentence = _within(diagnosis, sentence) if root else sentence
+    # of a part of a limit, what all its parts took, as the limit's row shows; parts of the application are of
+    # two ends, and have no sum
+    whole = sum(each.share for each in shares_of(diagnosis) if each.limit is headline.limit)
+    is_much = headline.part and whole - headline.share >= WORTH_SAYING
+    basis = _BASIS.search(sentence)
+    if basis is not None and is_much and headline.limit is not Limit.APPLICATION:
+        sentence = f"{sentence[: basis.end()]}, the limit for {whole:.0%} in all{sentence[basis.end() :]}"
+        sentence = sentence.replace("The largest part was ", "Mostly ", 1) if whole >= MOSTLY else sentence
     is_before = headline.limit in AFTER_LOSSES or "The largest part" in headline.sentence
     if root or (run is not None and headline.limit in AFTER_LOSSES):
         begin = next((each for each in _BEGINS if each in sentence), "")
         sentence = sentence.replace(begin, _BEGINS[begin], 1) if begin else sentence
-    if run is None:
-        return " ".join(filter(None, [root, sentence, _short_outage(diagnosis)]))
+    if run is None:  # an outage that took too little of the time for the headline is a sentence of its own
+        own = [each for each in shares_of(diagnosis) if each.limit is Limit.OUTAGE]
+        taken, after = sum(each.share for each in own), ""
+        if headline.limit is not Limit.OUTAGE and _WORTH_A_SENTENCE <= taken < WORTH_SAYING:
+            faded = any(each.kind == "rlp-retransmission-burst" for each in diagnosis.incidents)
+            why = ": the radio lost frames (a fade, or interference)" if faded else ""
+            after = f"For {duration(sum(each.seconds for each in own) * NS_PER_S)} nothing came through{why}."
+        return " ".join(filter(None, [root, sentence, after]))
     lasted = duration((run.end_ns - run.begin_ns) * diagnosis.transfer.speed)
     many = f"{run.segments:,} segments in a row were lost, {count(run.repairs, 'repair')} among them"
     dead = f"For {lasted} no data came through, as in an outage: {many}."
@@ -117,20 +131,6 @@ def _within(diagnosis: Diagnosis, sentence: str) -> str:
     share, whole = weak.groups()
     says = f"{within} of {whole}" if within.endswith(f" {share}") else f"{share} of {whole}, {within}"
     return f"{sentence[: weak.start()]}({says}){sentence[weak.end() :]}"
-
-
-def _in_all(diagnosis: Diagnosis, sentence: str) -> str:
-    """Return the sentence of a part of a limit with what all its parts took, which the limit's row shows.
-
-    Parts of the application are of two ends, and have no sum.
-    """
-    headline, basis = diagnosis.headline, _BASIS.search(sentence)
-    whole = sum(each.share for each in shares_of(diagnosis) if each.limit is headline.limit)
-    is_little = not headline.part or whole - headline.share < WORTH_SAYING
-    if basis is None or is_little or headline.limit is Limit.APPLICATION:
-        return sentence
-    sentence = f"{sentence[: basis.end()]}, the limit for {whole:.0%} in all{sentence[basis.end() :]}"
-    return sentence.replace("The largest part was ", "Mostly ", 1) if whole >= MOSTLY else sentence
 
 
 def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
@@ -200,18 +200,6 @@ def _dead(diagnosis: Diagnosis, first: Incident, numbers: Mapping[str, float]) -
     if not backed_off or waited_s <= 0:
         return lasted
     return f"{lasted}; the timer had backed off, and tried again only {duration(waited_s * NS_PER_S)} later"
-
-
-def _short_outage(diagnosis: Diagnosis) -> str:
-    """Return the sentence of an outage that took too little of the time for the headline; "" without one."""
-    own = [each for each in shares_of(diagnosis) if each.limit is Limit.OUTAGE]
-    taken = sum(each.share for each in own)
-    if diagnosis.headline.limit is Limit.OUTAGE or not _WORTH_A_SENTENCE <= taken < WORTH_SAYING:
-        return ""
-    lasted = duration(sum(each.seconds for each in own) * NS_PER_S)
-    faded = any(each.kind == "rlp-retransmission-burst" for each in diagnosis.incidents)
-    why = ": the radio lost frames (a fade, or interference)" if faded else ""
-    return f"For {lasted} nothing came through{why}."
 
 
 _NEXT_TO_NOTHING = 0.02

@@ -57,23 +57,6 @@ def zigzag(numbers: Array) -> Array:
     return coded
 
 
-def varints(numbers: Array) -> bytes:
-    """Return numbers as zigzag varints of their differences; the first one is from 0.
-
-    Parameters
-    ----------
-    numbers : ndarray of int64, shape (n,)
-        Any; NA is written as its number.
-    """
-    shifts = np.uint64(7) * np.arange(_MOST_BYTES, dtype=np.uint64)
-    groups = zigzag(numbers)[:, None] >> shifts
-    used = groups != 0
-    used[:, 0] = True
-    low = (groups & np.uint64(0x7F)).astype(np.uint8)
-    low[:, :-1] |= used[:, 1:].astype(np.uint8) << 7
-    return bytes(low[used])
-
-
 def pack_columns(columns: Mapping[str, Array]) -> Document:
     """Return columns of whole numbers as JSON that `Columns.unpack` reads.
 
@@ -83,9 +66,17 @@ def pack_columns(columns: Mapping[str, Array]) -> Document:
         "time" is in ticks, and "value" may hold BREAK; `tick_s` and `scale` beside the columns give the
         units.
     """
-    data = b"".join(varints(column) for column in columns.values())
+    shifts = np.uint64(7) * np.arange(_MOST_BYTES, dtype=np.uint64)
+    data = []
+    for column in columns.values():  # differences as zigzag varints, the first one from 0
+        groups = zigzag(column)[:, None] >> shifts
+        used = groups != 0
+        used[:, 0] = True
+        low = (groups & np.uint64(0x7F)).astype(np.uint8)
+        low[:, :-1] |= used[:, 1:].astype(np.uint8) << 7
+        data.append(bytes(low[used]))
     points = len(next(iter(columns.values())))
-    return {"points": points, "columns": list(columns), "data": base64.b64encode(data).decode()}
+    return {"points": points, "columns": list(columns), "data": base64.b64encode(b"".join(data)).decode()}
 
 
 _GZIP_LEVEL = 6

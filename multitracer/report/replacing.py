@@ -14,6 +14,8 @@ from multitracer.words import portable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_HIDDEN = ".{}.{}.tmp"
+"""Name of a file or folder that is not complete: hidden, in the folder of the target, with the process ID."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -35,7 +37,7 @@ def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
         with named(target or "", final):
             yield final
         return
-    temporary = temporary_path(final)
+    temporary = final.with_name(_HIDDEN.format(final.name, os.getpid()))
     try:
         with named(target or "", temporary):
             yield temporary
@@ -48,7 +50,7 @@ def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
 def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Give the path of a new folder in the parent of `target`; its files move into `target` after success."""
     final = Path(os.path.realpath(os.fspath(target)))
-    temporary = temporary_path(final)
+    temporary = final.with_name(_HIDDEN.format(final.name, os.getpid()))
     try:
         with named(target, temporary):
             temporary.mkdir()
@@ -60,11 +62,6 @@ def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
         import shutil  # noqa: PLC0415  # its packers take 2 ms to import, and a single file needs none
 
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def temporary_path(final: Path) -> Path:
-    """Return where to write what will become `final`: hidden, in the same folder, this process's own."""
-    return final.with_name(f".{final.name}.{os.getpid()}.tmp")
 
 
 @contextlib.contextmanager

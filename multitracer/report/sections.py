@@ -82,9 +82,39 @@ def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", s
     """Return the summary: one sentence, the numbers behind it, how sure the clock is, and its speed."""
     if drawn is None:
         return element("section", element("h2", "Summary"), element("p", NOTHING, class_="lead"))
+    row, worst, rate_bps, by = drawn.direction, drawn.worst_rtt, drawn.goodput_bps, drawn.goodput_by
+    segments, again = row["data_segments"], row["retransmitted_segments"]
+    copies, of_all = ", copies among them" if again else "", f"{share(again, segments)} of them all"
+    over = f", over {duration(row['goodput_ns'])}" if by.is_known else ""
+    absent = RoundTrips(row["rtt_absent"])
+    if absent or worst is None:
+        round_trip = "not here" if absent is RoundTrips.NEAR_RECEIVER else "none", absent.words
+    else:
+        others = {Provenance.TIMESTAMP: " (by timestamp)", Provenance.SACK: " (by SACK)"}
+        longest = f"worst {duration(worst.rtt_ns)}{others.get(worst.provenance, '')}"
+        round_trip = duration(row["rtt_p50_ns"]), f"95 % below {duration(row['rtt_p95_ns'])}, {longest}"
+    offered = f"largest window offered {size(drawn.opposite['max_window_bytes'])}"
+    if drawn.is_at_receiver:  # it does not see what was lost, nor what was in flight
+        verb, filled = "arrived", count(row["out_of_order"], "segment")
+        twice = [
+            ("Arrived twice", count(again, "segment"), of_all),
+            ("Filled holes", filled, "resent after a loss, or overtaken on the way"),
+        ]
+        in_flight = "not here", f"only its sender knows; {offered}"
+    else:
+        verb, of_sent = "sent", of_all if again else "nothing was sent twice"
+        twice = [("Retransmitted", count(again, "segment"), of_sent)]
+        in_flight = size(row["max_flight_bytes"]), offered
+    numbers = [
+        ("Delivered once", size(row["unique_bytes"]), f"{count(segments, 'data segment')} {verb}{copies}"),
+        ("Goodput", "unknown" if rate_bps is None else rate(rate_bps), f"{by.words}{over}"),
+        *twice,
+        ("Median RTT", *round_trip),
+        ("Most in flight", *in_flight),
+    ]
     facts = [
         element("div", element("dt", name), element("dd", value, element("small", more)))
-        for name, value, more in (_facts(drawn) if drawn.direction["unique_bytes"] else [])
+        for name, value, more in (numbers if row["unique_bytes"] else [])
     ]
     which = f"This is connection {drawn.number} of {connections:,}; the table below has all of them."
     return fold(
@@ -129,42 +159,6 @@ def sentence(drawn: Drawn) -> str:
         median = f"median RTT {duration(row['rtt_p50_ns'])}, " if row["rtt_count"] else "RTT "
         delay = f"{median}worst {duration(worst.rtt_ns)} at {worst.at_s:,.1f} s"
     return f"{sender} sent {size(unique)} to {receiver}{took}; {twice}; {delay}."
-
-
-def _facts(drawn: Drawn) -> list[tuple[str, str, str]]:
-    """Return the numbers of a direction: name, value, and what there is to know of it."""
-    row, worst, speed, by = drawn.direction, drawn.worst_rtt, drawn.goodput_bps, drawn.goodput_by
-    segments, again = row["data_segments"], row["retransmitted_segments"]
-    verb, copies = "arrived" if drawn.is_at_receiver else "sent", ", copies among them" if again else ""
-    over = f", over {duration(row['goodput_ns'])}" if by.is_known else ""
-    facts = [
-        ("Delivered once", size(row["unique_bytes"]), f"{count(segments, 'data segment')} {verb}{copies}"),
-        ("Goodput", "unknown" if speed is None else rate(speed), f"{by.words}{over}"),
-    ]
-    of_all = f"{share(again, segments)} of them all"
-    if drawn.is_at_receiver:  # it does not see what was lost
-        filled = count(row["out_of_order"], "segment")
-        facts.append(("Arrived twice", count(again, "segment"), of_all))
-        facts.append(("Filled holes", filled, "resent after a loss, or overtaken on the way"))
-    else:
-        facts.append(
-            ("Retransmitted", count(again, "segment"), of_all if again else "nothing was sent twice")
-        )
-    absent = RoundTrips(row["rtt_absent"])
-    if absent or worst is None:
-        facts.append(
-            ("Median RTT", "not here" if absent is RoundTrips.NEAR_RECEIVER else "none", absent.words)
-        )
-    else:
-        how = {Provenance.TIMESTAMP: " (by timestamp)", Provenance.SACK: " (by SACK)"}.get(
-            worst.provenance, ""
-        )
-        spread = f"95 % below {duration(row['rtt_p95_ns'])}, worst {duration(worst.rtt_ns)}{how}"
-        facts.append(("Median RTT", duration(row["rtt_p50_ns"]), spread))
-    offered = f"largest window offered {size(drawn.opposite['max_window_bytes'])}"
-    if drawn.is_at_receiver:
-        return [*facts, ("Most in flight", "not here", f"only its sender knows; {offered}")]
-    return [*facts, ("Most in flight", size(row["max_flight_bytes"]), offered)]
 
 
 _FILES, _LINES, _LETTERS = 50, 20, 1000

@@ -71,21 +71,6 @@ class TimeAxis(NamedTuple):
                 kept[place] = each
         return list(kept.values())
 
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return positions and labels of the ticks; empty if the axis is too short."""
-        first, last = self.seconds(self.begin_ns), self.seconds(self.begin_ns + self.length_ns)
-        if last <= first:
-            return []
-        span_s, unit_s, unit = last - first, 1, "s"
-        step = round_step(span_s, _TICKS)
-        for longer_s, name in ((_MINUTE_S, "min"), (_HOUR_S, "h")):
-            if span_s >= 5 * longer_s:
-                unit_s, unit = longer_s, name
-                steps = [each * unit_s for each in _TIME_STEPS if each * unit_s * _TICKS >= span_s]
-                step = steps[0] if steps else round_step(span_s / unit_s, _TICKS) * unit_s
-        numbers = range(math.ceil(first / step), math.floor(last / step) + 1)
-        return [((n * step - first) / (last - first), f"{n * step / unit_s:.10g} {unit}") for n in numbers]
-
 
 def round_step(span: float, about: int) -> float:
     """Return a tick distance, 1, 2 or 5 times a power of ten, for about `about` ticks over a span above 0."""
@@ -121,6 +106,19 @@ def when(axis: TimeAxis, begin_ns: int, end_ns: int) -> str:
 
 
 def times(axis: TimeAxis) -> Markup:
-    """Return the round times of an axis, to stand below it."""
-    ticks = [element("span", words, style=f"left:{place:.3%}") for place, words in axis.ticks()]
+    """Return the round times of an axis, to stand below it; none if the axis is too short."""
+    first, last = axis.seconds(axis.begin_ns), axis.seconds(axis.begin_ns + axis.length_ns)
+    ticks = []
+    if last > first:
+        span_s, unit_s, unit = last - first, 1, "s"
+        step = round_step(span_s, _TICKS)
+        for longer_s, name in ((_MINUTE_S, "min"), (_HOUR_S, "h")):
+            if span_s >= 5 * longer_s:
+                unit_s, unit = longer_s, name
+                steps = [each * unit_s for each in _TIME_STEPS if each * unit_s * _TICKS >= span_s]
+                step = steps[0] if steps else round_step(span_s / unit_s, _TICKS) * unit_s
+        for number in range(math.ceil(first / step), math.floor(last / step) + 1):
+            place = (number * step - first) / (last - first)
+            words = f"{number * step / unit_s:.10g} {unit}"
+            ticks.append(element("span", words, style=f"left:{place:.3%}"))
     return element("div", ticks, class_="times", aria_hidden="true")

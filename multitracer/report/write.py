@@ -12,12 +12,12 @@ from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.group import group_of
 from multitracer.diagnosis.road import Road
 from multitracer.figures.link_panels import axis_title, in_link_time, place_in_link_time
-from multitracer.figures.stack import SharedAxis
+from multitracer.figures.stack import SharedAxis, axis_origin_ns
 from multitracer.figures.stacked import StackedView, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.zooms import places
 from multitracer.recording.transfer import Transfer
-from multitracer.report.connection_table import Drawn, choose, connection_section, origin_ns
+from multitracer.report.connection_table import Drawn, choose, connection_section
 from multitracer.report.diagnosis_section import happened_section, limits_section
 from multitracer.report.drive_section import (
     drive_figure_documents,
@@ -25,7 +25,6 @@ from multitracer.report.drive_section import (
     drive_summary,
     phone_sections,
     route_map,
-    stretches_fold,
     stretches_section,
     tcp_on_the_road,
 )
@@ -156,7 +155,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     transfers = [Transfer.of(recording, each.number, reverse=each.reverse) for each in drawn]
     first = transfers[0] if transfers else None
     surroundings = (first and first.surroundings) or recording.surroundings()
-    first_ns = origin_ns(first.at_sender.capture) if first else surroundings.first_ns or 0
+    first_ns = axis_origin_ns(first.at_sender.capture) if first else surroundings.first_ns or 0
 
     is_on_its_clock = first and at_sender and at_sender.capture is first.at_sender.capture  # as the road is
     shown_ns = request.recorded_ns(first_ns, speed)
@@ -171,15 +170,15 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         bounds_ns = request.from_ns, request.to_ns
         answer = FirstScreenContent(diagnosis, explained, [], None, bounds_ns)
         if shown is not None and shown.drawn == explained:
-            panels = explained_panels(shown.panels, diagnosis, origin_ns=origin_ns(explained.capture))
+            panels = explained_panels(shown.panels, diagnosis, origin_ns=axis_origin_ns(explained.capture))
             shown = shown._replace(panels=cut(panels, *bounds_ns))
             answer = answer._replace(panels=shown.panels, surroundings=surroundings)
-        zero_ns, has_figure = origin_ns(explained.capture), bool(answer.panels)
+        zero_ns, has_figure = axis_origin_ns(explained.capture), bool(answer.panels)
         happened = happened_section(diagnosis, origin_ns=zero_ns, speed=speed, figure=has_figure)
     sections = [
         trust_line(recording) if answer is None else first_screen(recording, answer),
         happened,
-        stretches_fold(road, origin_ns=first_ns, speed=speed),
+        stretches_section(road, origin_ns=first_ns, speed=speed, is_folded=True),
         _figures_section(drawn, shown, several=len(captures) > 1),
         None if route is None else fold("Where it was", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
@@ -200,7 +199,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
             each.panels,
             [place for place in each.places if place.meets(request.from_ns, request.to_ns)],
             identity=f"figure {number}",
-            origin_ns=origin_ns(each.drawn.capture),
+            origin_ns=axis_origin_ns(each.drawn.capture),
             budget_bytes=budget,
             x_axis=SharedAxis(axis_title(speed)),
         )
@@ -247,7 +246,7 @@ class _Shown(NamedTuple):
 
 def _shown(transfer: Transfer, drawn: Drawn, speed: float, request: Request) -> _Shown:
     """Return what the figure of a direction shows: of all logs, or of one capture where there is no more."""
-    begin_ns, end_ns, first_ns = request.from_ns, request.to_ns, origin_ns(drawn.capture)
+    begin_ns, end_ns, first_ns = request.from_ns, request.to_ns, axis_origin_ns(drawn.capture)
     if transfer.has_more and transfer.at_sender.capture is drawn.capture:
         return _Shown(
             drawn, stacked_panels(transfer, StackedView(begin_ns, end_ns)), stacked_places(transfer)
@@ -267,7 +266,7 @@ def _figures_section(drawn: list[Drawn], first: _Shown | None, *, several: bool)
         sender, receiver = each.ends
         where = f", captured at {printable(each.capture.point.name)}" if several else ""
         titles.append(f"{each.number}: {sender} → {receiver}, {size(each.direction['unique_bytes'])}{where}")
-    picture = still_figure(first.panels, title=titles[0], origin_ns=origin_ns(first.drawn.capture))
+    picture = still_figure(first.panels, title=titles[0], origin_ns=axis_origin_ns(first.drawn.capture))
     at_receiver = any(each.is_at_receiver for each in drawn)
     section = figure_section(titles, at_receiver=at_receiver, picture=picture)
     return fold("Every packet", section, note="all panels, from hours to single packets", id="figure")

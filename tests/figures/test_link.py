@@ -14,9 +14,9 @@ from multitracer.analysis.series.labelled import receiver_link_series, sender_li
 from multitracer.analysis.series.throughput import trendline
 from multitracer.errors import InputError
 from multitracer.figures.marks import FigureMark, Fit
+from multitracer.figures.stack import axis_origin_ns
 from multitracer.figures.stacked import (
     StackedView,
-    axis_origin_ns,
     missing,
     stacked,
     stacked_panels,
@@ -169,7 +169,7 @@ def test_only_what_is_asked_for_is_drawn(transfer: Transfer) -> None:
 
 
 def test_a_line_is_fitted_to_the_seconds_that_are_named(transfer: Transfer) -> None:
-    origin = axis_origin_ns(transfer)
+    origin = axis_origin_ns(transfer.at_sender.capture)
     fits = [
         Fit("RlpSnd_data", origin + 3 * NS_PER_S, origin + 8 * NS_PER_S, named=True),
         Fit("TcpRcv_data"),
@@ -185,7 +185,7 @@ def test_a_line_is_fitted_to_the_seconds_that_are_named(transfer: Transfer) -> N
 
 
 def test_a_line_of_more_than_the_view_is_drawn_where_it_is_in_view(transfer: Transfer) -> None:
-    origin = axis_origin_ns(transfer)
+    origin = axis_origin_ns(transfer.at_sender.capture)
     fit = Fit("RlpSnd_data", origin, origin + 300 * NS_PER_S, named=True)
     series = drawn(transfer, StackedView(origin + 10 * NS_PER_S, origin + 20 * NS_PER_S, fits=[fit]))
     line = series["RlpSnd_data trend 0 to 300 s: 953 B/s"]
@@ -194,7 +194,7 @@ def test_a_line_of_more_than_the_view_is_drawn_where_it_is_in_view(transfer: Tra
 
 
 def test_rectangles_frame_what_is_drawn_in_their_seconds(transfer: Transfer) -> None:
-    origin = axis_origin_ns(transfer)
+    origin = axis_origin_ns(transfer.at_sender.capture)
     view = StackedView(
         marks=[
             FigureMark(origin, origin + 10 * NS_PER_S, "<b>11"),
@@ -277,7 +277,7 @@ def test_addresses_do_not_overrule_packets(typical: Path) -> None:
 
 def test_a_faster_link_is_shown_in_its_own_time(typical: Path, transfer: Transfer, tmp_path: Path) -> None:
     fast = transfer_of(edited(typical, tmp_path / "fast", speed=20))
-    origin = axis_origin_ns(transfer)
+    origin = axis_origin_ns(transfer.at_sender.capture)
     assert fast.speed == 20
     here, there = drawn(transfer), drawn(fast)
     for label in ("RlpSnd_data", "TcpRcv_data", "TcpSnd_srtt"):

@@ -9,9 +9,8 @@ import pytest
 
 from multitracer.diagnosis.diagnose import explain
 from multitracer.figures.series import Series
-from multitracer.figures.stack import BIT_RATE, Panel
+from multitracer.figures.stack import BIT_RATE, Panel, axis_origin_ns
 from multitracer.recording.read import read
-from multitracer.report.connection_table import origin_ns
 from multitracer.report.explained_panels import explained_panels
 from multitracer.units import NS_PER_S
 from tests.conftest import SAMPLES
@@ -26,7 +25,7 @@ ONE_END = RECORDINGS / "00191-deep-queue" / "session" / "fixed"
 def panels(session: Path) -> dict[str, Panel]:
     """Return the panels of a figure that had nothing but a rate, with what its explanation adds."""
     found = explain(read(session))
-    zero = origin_ns(found.transfer.at_sender.capture)
+    zero = axis_origin_ns(found.transfer.at_sender.capture)
     rates = Series("TcpSnd_goodput", "goodput", np.array([zero, zero + NS_PER_S]), np.array([1_000, 2_000]))
     drawn = [Panel("throughput", "Throughput", BIT_RATE, 1.2, [rates])]
     return {panel.key: panel for panel in explained_panels(drawn, found, origin_ns=zero)}

@@ -17,7 +17,7 @@ from multitracer.report.cause import cause, lost_run
 from multitracer.report.culprit import still
 from multitracer.report.first_screen import heights
 from multitracer.report.limit_words import shares_of
-from multitracer.report.time_axis import TimeAxis
+from multitracer.report.time_axis import TimeAxis, times
 from multitracer.report.write import Request, write_report
 from multitracer.units import NS_PER_S
 from tests.conftest import SAMPLES
@@ -300,9 +300,10 @@ def test_the_sum_of_the_time_names_nothing_twice(name: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("length_s", [1e-9, 1e-6, 0.5, 27.5, 280, 4_000, 90_000, 3.2e8])
 def test_any_length_of_time_has_a_few_ticks(length_s: float) -> None:
-    ticks = TimeAxis(0, max(round(length_s * NS_PER_S), 1), 0).ticks()
-    assert 1 <= len(ticks) <= 12
-    assert all(0 <= place <= 1 for place, _ in ticks)
+    row = times(TimeAxis(0, max(round(length_s * NS_PER_S), 1), 0))
+    places = [float(place) for place in re.findall(r"left:([-\d.]+)%", row)]
+    assert 1 <= len(places) == row.count("<span") <= 12
+    assert all(0 <= place <= 100 for place in places)
 
 
 def test_of_many_marks_some_are_drawn_all_over_the_row() -> None:
