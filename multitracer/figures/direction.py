@@ -57,11 +57,22 @@ class FigureDirection:
     vantage: Vantage = Vantage.UNKNOWN
 
     @classmethod
-    def of(cls, analysis: Analysis, connection: int, *, reverse: bool | None = None) -> FigureDirection:
-        """Return a direction of a connection (from 1); by default the one with more unique bytes."""
+    def of(
+        cls,
+        analysis: Analysis,
+        connection: int,
+        *,
+        reverse: bool | None = None,
+        vantage: Vantage | None = None,
+    ) -> FigureDirection:
+        """Return a direction of a connection (from 1); by default the one with more unique bytes.
+
+        `vantage` is where it was captured, if more is known than its packets show.
+        """
         if reverse is None:
             reverse = bool(analysis.connections["bulk_direction"][connection - 1])
-        vantage = Vantage(analysis.directions["vantage"][2 * (connection - 1) + reverse])
+        if vantage is None:
+            vantage = Vantage(analysis.directions["vantage"][2 * (connection - 1) + reverse])
         sack_blocks = analysis.sack_blocks(connection)  # first: what it examines is kept for the others
         jobs = [partial(table, connection) for table in (analysis.tcp_segments, analysis.rtt_samples)]
         rows = int(analysis.connections["segments"][connection - 1])

@@ -147,11 +147,11 @@ def add_trends(
             if len(within) and within.time_ns[0] != within.time_ns[-1]:
                 fitted.append((panel, within, f"{series.label} trend"))
     for fit in fits or ():
-        found = next((each for each in counted if each[1].label == fit.label), None)
-        if found is None:
+        labelled = next((each for each in counted if each[1].label == fit.label), None)
+        if labelled is None:
             there = ", ".join(series.label for _, series in counted if series.role != "trend") or "none"
             raise InputError(f"trend: no series {fit.label!r} in bytes is drawn; there are {there}")
-        panel, series = found
+        panel, series = labelled
         within, name = series.between(fit.from_ns, fit.to_ns), f"{fit.label} trend"
         if fit.named:
             ends = (fit.from_ns, fit.to_ns)

@@ -149,9 +149,13 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
         As `stacked` does.
     """
     origin_ns, speed = axis_origin_ns(transfer.at_sender.capture), transfer.speed
+    sent, reverse = transfer.at_sender, transfer.reverse
+    direction = FigureDirection.of(
+        sent.capture.analysis, sent.connection, reverse=reverse, vantage=transfer.vantage
+    )
     phase, sequence, flight, *others = [
         _phase_panel(transfer, view),
-        *time_sequence_panels(_direction(transfer), speed=speed),
+        *time_sequence_panels(direction, speed=speed),
     ]
     # the link's series stand below TCP's marks, the receiver's above them
     offset = view.offset_bytes
@@ -226,18 +230,15 @@ def stacked_places(transfer: Transfer) -> list[NamedInterval]:
         times, at = transfer.sender["time_ns"], int(resets["time_ns"][0])
         room = (int(times.max()) - int(times.min())) // 10
         candidates.append(NamedInterval("link_reset", at - room // 4, at + room))
-    known, origin_ns = places(_direction(transfer)), axis_origin_ns(transfer.at_sender.capture)
+    sent, reverse = transfer.at_sender, transfer.reverse
+    direction = FigureDirection.of(
+        sent.capture.analysis, sent.connection, reverse=reverse, vantage=transfer.vantage
+    )
+    known, origin_ns = places(direction), axis_origin_ns(sent.capture)
     return [
         place_in_link_time(place, speed=transfer.speed, origin_ns=origin_ns)
         for place in (*known[:1], *candidates, *known[1:])
     ]
-
-
-def _direction(transfer: Transfer) -> FigureDirection:
-    direction = FigureDirection.of(
-        transfer.at_sender.capture.analysis, transfer.at_sender.connection, reverse=transfer.reverse
-    )
-    return replace(direction, vantage=transfer.vantage)
 
 
 _WORDS = {

@@ -77,26 +77,48 @@ AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
 """Limits that follow the loss of a packet."""
 
 
-def why(diagnosis: Diagnosis) -> tuple[str, str]:
-    """Return name and sentence of the cause of the limit; empty if the headline already states it."""
-    first = cause(diagnosis)
+class Explanation(NamedTuple):
+    """What the first screen says of the limit below its headline.
+
+    Attributes
+    ----------
+    kind, sentence : str
+        Name and sentence of the cause of the limit; empty if the headline already states it.
+    help : str
+        What would help: against what made the limit hold, else against the limit itself.
+    """
+
+    kind: str
+    sentence: str
+    help: str
+
+
+def explanation(diagnosis: Diagnosis) -> Explanation:
+    """Return the cause of the limit and what would help."""
+    first, of_limit = cause(diagnosis), diagnosis.headline.help.rstrip(".")
+    kind = sentence = ""
+    helps = [of_limit]
     if first is None:
         lost, of = lost_segments(diagnosis)
-        many = f"{lost:,} of {count(of, 'data segment')} ({share(lost, of)})"
-        after = "after a loss the sender slows down. Their cause is not shown."
-        return ("losses", f"{many} did not arrive; {after}") if lost else ("", "")
-    if first.kind in _REPEATS:
-        return "", ""
-    if first.kind in QUEUES and not first.cost_s:
-        return f"Side effect, {first.kind}", f"{first.sentence} It cost this transfer no time."
-    other = _other(diagnosis, first)
-    return first.kind, first.sentence + (f" Beside it {_BEFALLS[other][0]} ({other})." if other else "")
-
-
-def _other(diagnosis: Diagnosis, first: Incident) -> str:
-    """Return the kind of the other thing that befell a radio link; "" without one."""
-    kinds = [each.kind for each in diagnosis.incidents if first.kind in _BEFALLS and each.kind in _BEFALLS]
-    return next((kind for kind in kinds if kind != first.kind), "")
+        if lost:
+            many = f"{lost:,} of {count(of, 'data segment')} ({share(lost, of)})"
+            after = "after a loss the sender slows down. Their cause is not shown."
+            kind, sentence = "losses", f"{many} did not arrive; {after}"
+    elif first.kind not in _REPEATS:
+        kind, sentence, known = first.kind, first.sentence, first.help.rstrip(".")
+        helps = [known or of_limit]
+        if first.kind in QUEUES and not first.cost_s:
+            kind, sentence = f"Side effect, {kind}", f"{sentence} It cost this transfer no time."
+        if first.kind in QUEUES and diagnosis.headline.limit is Limit.LINK:
+            queue = f"{known[:1].lower()}{known[1:]}"
+            helps = [of_limit, f"against the delay, which others and interactive use feel: {queue}"]
+        kinds = {each.kind for each in diagnosis.incidents if each.kind in _BEFALLS} - {first.kind}
+        for other in kinds if first.kind in _BEFALLS else ():
+            sentence += f" Beside it {_BEFALLS[other][0]} ({other})."
+            helps.append(_BEFALLS[other][1])
+    if lost_run(diagnosis) is not None:
+        helps.insert(0, "the part of the path that lost all data for a while")
+    return Explanation(kind, sentence, "; ".join(helps))
 
 
 def lost_segments(diagnosis: Diagnosis) -> tuple[int, int]:
@@ -105,21 +127,6 @@ def lost_segments(diagnosis: Diagnosis) -> tuple[int, int]:
     if seen is None or diagnosis.headline.limit not in AFTER_LOSSES:
         return 0, 0
     return int((seen.sends.lost == 1).sum()), len(seen.sends)
-
-
-def help_of(diagnosis: Diagnosis) -> str:
-    """Return what would help: against what made the limit hold, else against the limit itself."""
-    first, of_limit = cause(diagnosis), diagnosis.headline.help.rstrip(".")
-    known = "" if first is None or first.kind in _REPEATS else first.help.rstrip(".")
-    helps = [known or of_limit]
-    if first is not None and first.kind in QUEUES and diagnosis.headline.limit is Limit.LINK:
-        queue = f"{known[:1].lower()}{known[1:]}"
-        helps = [of_limit, f"against the delay, which others and interactive use feel: {queue}"]
-    elif first is not None and (other := _other(diagnosis, first)):
-        helps.append(_BEFALLS[other][1])
-    if lost_run(diagnosis) is not None:
-        helps.insert(0, "the part of the path that lost all data for a while")
-    return "; ".join(helps)
 
 
 def cause(diagnosis: Diagnosis) -> Incident | None:

@@ -272,7 +272,7 @@ _LOOKS = {
 }  # fmt: skip
 
 
-def culprit_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis, *, shift_ns: int) -> list[Markup]:
+def culprit_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis) -> list[Markup]:
     """Return the rows of the panel that shows the largest limit; empty if no panel can be drawn.
 
     Where the application was the limit, the chain of requests stands before it.
@@ -283,11 +283,9 @@ def culprit_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis, *, s
     panels : list of Panel
         In link time.
     axis : TimeAxis
-    shift_ns : int
-        What the clock of the chain shows when the axis's shows 0.
     """
     limit, first = diagnosis.headline.limit, cause(diagnosis)
-    requests = _requests(diagnosis, axis, shift_ns) if limit is Limit.APPLICATION else []
+    requests = _requests(diagnosis, axis) if limit is Limit.APPLICATION else []
     there: dict[str, tuple[Panel, list[str]]] = {}
     for panel in [*panels, *_queue_panel(diagnosis, axis)]:
         # round trips look alike, whichever way they were measured
@@ -324,7 +322,7 @@ def culprit_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis, *, s
     return [*requests, *title, *row(levels, picture, element("ul", legend, class_="words"), kind="culprit")]
 
 
-def _requests(diagnosis: Diagnosis, axis: TimeAxis, shift_ns: int) -> list[Markup]:
+def _requests(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
     """Return the chain of requests as rows: what each connection did, each stage as a bar of its own look."""
     chain: dict[int, list[Stage]] = {}
     for each in diagnosis.group.chain:
@@ -335,7 +333,7 @@ def _requests(diagnosis: Diagnosis, axis: TimeAxis, shift_ns: int) -> list[Marku
             element(
                 "i",
                 class_=each.stage,
-                style=axis.style(each.begin_ns - shift_ns, each.end_ns - shift_ns),
+                style=axis.style(each.begin_ns - axis.shift_ns, each.end_ns - axis.shift_ns),
                 title=f"{each.stage} {duration((each.end_ns - each.begin_ns) * axis.speed)}",
             )
             for each in stages[:_MOST_STAGES]

@@ -112,6 +112,13 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
     )
 
 
+_USES = (
+    Use.USEFUL, Use.ARQ, Use.XOFF, Use.ACCESS, Use.OTHER, Use.IDLE_APP, Use.OUTAGE, Use.HANDSHAKE,
+    Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF, Use.REDUNDANT, Use.WASTED, Use.UNKNOWN,
+)  # fmt: skip
+"""Order of the classes in the bar: use of the link, unavoidable waits, then losses by TCP."""
+
+
 def limits_section(diagnosis: Diagnosis) -> Markup:
     """Return how the time was split: of the work, of the transfer, and of the link's channel."""
     group, limited, at_sender = diagnosis.group, diagnosis.limited, diagnosis.transfer.at_sender
@@ -125,6 +132,26 @@ def limits_section(diagnosis: Diagnosis) -> Markup:
             *_limits_bar(shares_of(diagnosis), label="What limited the connections together"),
             *lanes(group),
         ]
+    # the link's account, where its log measured how the channel was used
+    sentence, account, channel = channel_use(diagnosis), diagnosis.account, []
+    if sentence:
+        pieces, legend, words = [], [], []
+        for use in [each for each in _USES if account.seconds[each] > 0]:
+            seconds, share = account.seconds[use], account.seconds[use] / account.total_s
+            look = f"use {use.label.replace(':', '-')}{' lost' if use in LOST else ''}"
+            title, grow = f"{use.label}: {seconds:.1f} s", f"flex-grow:{share:.6f}"
+            pieces.append(element("span", class_=look, style=grow, title=title))
+            name = element("dt", element("span", class_=look, aria_hidden="true"), use.label)
+            took = element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", account.says(use)))
+            legend.append(element("div", name, took))
+            words.append(f"{use.label} {share:.1%}")
+        label = f"Where the time went: {', '.join(words)}"
+        channel = [
+            element("h3", "How the channel was used"),
+            element("p", printable(sentence)),
+            element("div", pieces, class_="account", role="img", aria_label=label),
+            element("dl", legend, class_="uses"),
+        ]
     number, (sender, receiver) = group.members[0].number, at_sender.ends
     where = "" if number == at_sender.number else f" ({at_sender.number} where it was sent)"
     seen = [f"{duration(limited.total_s * NS_PER_S)}, seen from {SEEN_FROM[limited.view]}."]
@@ -136,7 +163,7 @@ def limits_section(diagnosis: Diagnosis) -> Markup:
         element("h3", printable(f"What limited {which}: connection {number}{where}, {sender} → {receiver}")),
         element("p", " ".join(seen), class_="muted"),
         _limits_bar(limited.shares, numbers_of(limited, Limit.LINK), label="What limited the transfer"),
-        _account_bar(diagnosis),
+        channel,
         note="every limit with its meaning and its certainty",
         id="limits",
         class_="diagnosis long",
@@ -245,38 +272,4 @@ def lanes(group: ConnectionGroup) -> list[Markup]:
         element("div", shown, class_="lanes"),
         element("p", f"and {count(rest, 'more connection')}", class_="muted") if rest > 0 else Markup(),
         element("p", [element("span", *sign) for sign in signs], class_="key muted"),
-    ]
-
-
-_USES = (
-    Use.USEFUL, Use.ARQ, Use.XOFF, Use.ACCESS, Use.OTHER, Use.IDLE_APP, Use.OUTAGE, Use.HANDSHAKE,
-    Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF, Use.REDUNDANT, Use.WASTED, Use.UNKNOWN,
-)  # fmt: skip
-"""Order of the classes in the bar: use of the link, unavoidable waits, then losses by TCP."""
-
-
-def _account_bar(diagnosis: Diagnosis) -> list[Markup]:
-    """Return how the channel was used, the link's account as a bar and its legend; empty without its log."""
-    sentence, account = channel_use(diagnosis), diagnosis.account
-    if not sentence:
-        return []
-    pieces, legend, words = [], [], []
-    for use in _USES:
-        seconds = account.seconds[use]
-        if seconds <= 0:
-            continue
-        share = seconds / account.total_s
-        look = f"use {use.label.replace(':', '-')}{' lost' if use in LOST else ''}"
-        title = f"{use.label}: {seconds:.1f} s"
-        pieces.append(element("span", class_=look, style=f"flex-grow:{share:.6f}", title=title))
-        name = element("dt", element("span", class_=look, aria_hidden="true"), use.label)
-        took = element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", account.says(use)))
-        legend.append(element("div", name, took))
-        words.append(f"{use.label} {share:.1%}")
-    label = f"Where the time went: {', '.join(words)}"
-    return [
-        element("h3", "How the channel was used"),
-        element("p", printable(sentence)),
-        element("div", pieces, class_="account", role="img", aria_label=label),
-        element("dl", legend, class_="uses"),
     ]

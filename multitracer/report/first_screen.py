@@ -19,10 +19,9 @@ from multitracer.report.cause import (
     AFTER_LOSSES,
     cause,
     confidence_of,
-    help_of,
+    explanation,
     lost_run,
     lost_segments,
-    why,
 )
 from multitracer.report.culprit import culprit_rows
 from multitracer.report.lead import arithmetic, lead, numbers
@@ -94,7 +93,7 @@ def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
     """Return the section: how far to trust the captures, the answer, and the rows over time."""
     diagnosis, axis, headline = answer.diagnosis, axis_of(answer), answer.diagnosis.headline
     is_sure = headline.limit is not Limit.UNKNOWN and headline.confidence is not Confidence.WEAK
-    kind, sentence = why(diagnosis)
+    known = explanation(diagnosis)
     sums = by_limit(shares_of(diagnosis))
     limits = [limit for place, limit in enumerate(sums) if place == 0 or sums[limit] >= _ROW][:_MOST]
     sender, receiver = map(printable, diagnosis.transfer.at_sender.ends)
@@ -109,10 +108,10 @@ def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
                 "div",
                 element("h2", "Why was it slow?"),
                 element("p", printable(lead(diagnosis)), class_="lead"),
-                element("p", element("strong", f"{kind}: "), printable(sentence), class_="cause")
-                if kind
+                element("p", element("strong", f"{known.kind}: "), printable(known.sentence), class_="cause")
+                if known.kind
                 else None,
-                element("p", element("em", "What would help: "), f"{help_of(diagnosis)}.", class_="help"),
+                element("p", element("em", "What would help: "), f"{known.help}.", class_="help"),
             ),
             element(
                 "div",
@@ -126,7 +125,7 @@ def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
             _limit_rows(diagnosis, axis, limits),
             _incident_rows(diagnosis, axis, limits),
             [] if answer.surroundings is None else _road_rows(answer.surroundings, axis),
-            culprit_rows(diagnosis, answer.panels, axis, shift_ns=clock_shift_ns(diagnosis)),
+            culprit_rows(diagnosis, answer.panels, axis),
             row("", times(axis), "", kind="clock"),
             element("div", element("div"), class_="over", aria_hidden="true"),
             class_="tracks",
@@ -148,7 +147,8 @@ def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
 def axis_of(answer: FirstScreenContent) -> TimeAxis:
     """Return the time of the work, or of the part that the user requested."""
     diagnosis, zero_ns = answer.diagnosis, axis_origin_ns(answer.drawn.capture)
-    shift = clock_shift_ns(diagnosis)
+    first_member = diagnosis.group.members[0]
+    shift = first_member.begin_ns - first_member.limited.begin_ns
     timed = [each for each in diagnosis.group.members if len(each.begin)]
     begin = min(int(each.begin[0]) for each in timed) - shift
     end = max(int(each.end[-1]) for each in timed) - shift
@@ -157,13 +157,7 @@ def axis_of(answer: FirstScreenContent) -> TimeAxis:
         begin = zero_ns
     shown = max(begin, begin if first is None else first), min(end, end if last is None else last)
     begin, end = shown if shown[0] < shown[1] else (begin, end)
-    return TimeAxis(begin, max(end, begin + 1), zero_ns, diagnosis.transfer.speed)
-
-
-def clock_shift_ns(diagnosis: Diagnosis) -> int:
-    """Return what the group's clock shows when the explained transfer's, which the figure has, shows 0."""
-    first = diagnosis.group.members[0]
-    return first.begin_ns - first.limited.begin_ns
+    return TimeAxis(begin, max(end, begin + 1), zero_ns, diagnosis.transfer.speed, shift)
 
 
 def _note_of_part(answer: FirstScreenContent, axis: TimeAxis) -> str:
@@ -240,7 +234,7 @@ def heights(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit) -> Array:
     Several connections count as in the headline: active ones share each moment equally.
     """
     group, bin_ns = diagnosis.group, axis.length_ns / _BINS
-    edges = axis.begin_ns + np.arange(_BINS + 1) * bin_ns + clock_shift_ns(diagnosis)
+    edges = axis.begin_ns + np.arange(_BINS + 1) * bin_ns + axis.shift_ns
     taken_ns = np.zeros(_BINS)
     for member in group.members:
         own = member.limited.cells.limit == limit

@@ -163,10 +163,11 @@ def sentence(drawn: Drawn) -> str:
 
 _FILES, _LINES, _LETTERS = 50, 20, 1000
 _HASHED_BYTES = 256 << 20
+"""Maximum bytes of the files that are hashed: more would take longer than reading."""
 
 
 def provenance_section(recording: Recording, *, command: str) -> Markup:
-    """Return the section.
+    """Return the section; input files are named by their SHA-256, the first of up to 256 MB together.
 
     Parameters
     ----------
@@ -174,7 +175,15 @@ def provenance_section(recording: Recording, *, command: str) -> Markup:
     command : str
         As the user gave it; "" leaves it out.
     """
-    hashes = digests(recording)
+    hashes: dict[str, str] = {}
+    left = _HASHED_BYTES
+    captured = [file.path for capture in recording.captures for file in capture.tables.files]
+    for path in map(Path, (*captured, *(log.path for log in recording.inputs.listed))):
+        with suppress(OSError):  # gone since it was read
+            if path.is_file() and path.stat().st_size <= left:
+                left -= path.stat().st_size
+                with path.open("rb") as stream:
+                    hashes[str(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
     listed = [
         _file_facts(capture.point.name, f, hashes)
         for capture in recording.captures
@@ -261,20 +270,3 @@ def _file_facts(point: str, file: SourceFile, hashes: dict[str, str]) -> _Facts:
         ("Warning", file.warnings),
         ("SHA-256", hashes.get(str(Path(file.path)), "")),
     ]
-
-
-def digests(recording: Recording) -> dict[str, str]:
-    """Return the SHA-256 by path of the inputs that are files, up to 256 MB of them together.
-
-    Evidence is named by its content; of more, hashing would take longer than reading.
-    """
-    digest_of: dict[str, str] = {}
-    left = _HASHED_BYTES
-    captures = [file.path for capture in recording.captures for file in capture.tables.files]
-    for path in map(Path, (*captures, *(log.path for log in recording.inputs.listed))):
-        with suppress(OSError):  # gone since it was read
-            if path.is_file() and path.stat().st_size <= left:
-                left -= path.stat().st_size
-                with path.open("rb") as stream:
-                    digest_of[str(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return digest_of

@@ -34,12 +34,15 @@ class TimeAxis(NamedTuple):
         What the figure calls 0.
     speed : float
         Seconds of the figure in a recorded second.
+    shift_ns : int
+        What the clock of the explained group shows when the figure's shows 0.
     """
 
     begin_ns: int
     end_ns: int
     origin_ns: int
     speed: float = 1.0
+    shift_ns: int = 0
 
     @property
     def length_ns(self) -> int:

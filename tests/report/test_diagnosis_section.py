@@ -13,7 +13,7 @@ from multitracer.diagnosis.limits.group import ConnectionGroup, Stage
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
-from multitracer.report.cause import help_of
+from multitracer.report.cause import explanation
 from multitracer.report.diagnosis_section import happened_section, lanes, limits_section
 from multitracer.report.limit_words import RECEIVER_ONLY
 from multitracer.report.write import write_report
@@ -73,7 +73,7 @@ def test_the_report_opens_with_the_answer_then_what_would_help_then_the_limits(
     found: Diagnosis, report: Path
 ) -> None:
     text = report.read_text("utf-8")
-    words = ("Why was it slow?", headline(found)[:40], "What would help:", help_of(found),
+    words = ("Why was it slow?", headline(found)[:40], "What would help:", explanation(found).help,
              'class="tracks"', "link-reset</strong>", 'class="limits"', 'class="account"',
              "<h2>Summary")  # fmt: skip
     places = [text.index(word) for word in words]
