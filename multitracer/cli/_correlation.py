@@ -57,7 +57,7 @@ def run(
     result = correlate_sessions(sessions, of, with_, given=given, settings=settings)
     if output.figure is not None:
         title = ", ".join(dict.fromkeys(session.recording.name for session in sessions))
-        _draw(result.table, output, title=f"Which quantity tells of which: {title}")
+        _draw(result.table, output, title=f"Which quantity predicts which: {title}")
     if output.form == "json":
         json.dump(_document(result), standard_output(), allow_nan=False)
         standard_output().write("\n")

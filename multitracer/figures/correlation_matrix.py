@@ -70,7 +70,7 @@ def _matrix_cell(table: Table, xs: list[str], ys: list[str], more: str = "") -> 
     height = max(2, len(xs)) * _ROW_PX
     empty = "" if len(table) else "No pair was compared."
     notes = _notes(table, len(ys))
-    return SheetPanel("Which quantity tells of which", height, across, down, empty, notes, more=words + more)
+    return SheetPanel("Which quantity predicts which", height, across, down, empty, notes, more=words + more)
 
 
 def _names(names: list[str]) -> Props:

@@ -138,7 +138,7 @@ def _rtt_cell(group: Sequence[_Drawn], vary: str, other: int) -> SheetPanel:
     notes = [note for each in group for note in _lost_notes(each)]
     explanation = "Medians, a dropped transaction counts as longer than any; bars hold the middle 90 %."
     if any(np.any(_upper(each.table)[np.isfinite(each.table["median_s"])] > highest) for each in group):
-        explanation += " A bar without an upper end goes on."
+        explanation += " A bar without an upper end extends beyond the figure."
     return SheetPanel(title, _RTT_PX, _x_axis(group, vary), y_axis, notes=notes, more=explanation)
 
 

@@ -94,7 +94,7 @@ def cut(panels: list[Panel], from_ns: int | None, to_ns: int | None) -> list[Pan
         replace(
             panel,
             series=[series.between(from_ns, to_ns) for series in panel.series],
-            empty="Nothing in the chosen interval of time." if panel.drawn else panel.empty,
+            empty="No point lies in the chosen time interval." if panel.drawn else panel.empty,
         )
         for panel in panels
     ]
@@ -174,7 +174,7 @@ def _sequence_series(direction: FigureDirection) -> list[Series]:
     handshake = ((flags & (Flag.SYN | Flag.FIN)) != 0) & ~resets
 
     series, event = direction.series, partial(direction.series, rare=True)
-    window = series("rwnd", "window_edge", acks, edge, doc="how far the sender may send")
+    window = series("rwnd", "window_edge", acks, edge, doc="end of the advertised receive window")
     return [
         replace(window, bound=True),
         series("ack", "ack", acks, next_expected, doc="next byte the receiver expects"),
@@ -246,7 +246,7 @@ def _flight_series(direction: FigureDirection) -> list[Series]:
     window = series("rwnd", "window", acks, columns["window_bytes"], doc="window the receiver advertises")
     return [
         replace(window, bound=True),
-        series("flight_sack", "flight_sack", sacked, less_sacked, doc="outstanding, less what is SACKed"),
+        series("flight_sack", "flight_sack", sacked, less_sacked, doc="outstanding bytes minus SACKed bytes"),
         series("flight", "flight", rows, flight, doc="highest byte sent minus highest ACK"),
     ]
 
@@ -311,13 +311,13 @@ def _rate_series(direction: FigureDirection, *, segments: Table, window_ns: int)
     the direction that have a time.
     """
     drawn: list[Series] = []
-    got_through = (delivered, "payload that ACKs and SACK blocks report, each byte once, as they came in")
+    got_through = (delivered, "payload that ACKs and SACK blocks report, each byte once, when they arrived")
     if direction.vantage == Vantage.NEAR_RECEIVER:
         got_through = (goodput, "payload that arrived, each byte once")
     has_copies = bool(np.any(direction.sent & direction.has(SegmentKind.RETRANSMISSION)))
     for name, (rate_of, doc) in (
         ("goodput", got_through),
-        ("throughput", (throughput, "payload bytes captured, every copy counted")),
+        ("throughput", (throughput, "captured payload bytes, retransmissions included")),
     ):
         if name == "throughput" and not has_copies and len(drawn[0]):
             break

@@ -112,7 +112,7 @@ def _ranges(bins: Array, percent: Array, kbps: Array, theme: ThemeName) -> Props
         "y": (low + high) / 2,
         "yaxis": "y2",
         "mode": "markers",
-        "name": "throughput, least to greatest",
+        "name": "throughput, minimum to maximum",
         "marker": {"color": colour, "symbol": "line-ew-open", "size": 9},
         "error_y": {"array": (high - low) / 2, "color": colour, "thickness": 2, "width": 6},
         "customdata": np.stack([low, high], axis=1),

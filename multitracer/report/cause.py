@@ -63,11 +63,11 @@ QUEUES = {"bufferbloat", "overbuffered-link"}
 _BEFALLS = {
     "link-flow-control": (
         "the far end stopped the link",
-        "against the stops a network that drains it sooner",
+        "to avoid the stops: a network that takes the data faster",
     ),
     "rlp-retransmission-burst": (
         "the radio failed for a while",
-        "against lost frames a better place, antenna or cell",
+        "to avoid lost frames: a better place, antenna or cell",
     ),
 }
 """Simultaneous causes at a radio link, and what would help; where both occur, each names the other."""
@@ -111,10 +111,10 @@ def explanation(diagnosis: Diagnosis) -> Explanation:
             kind, sentence = f"Side effect, {kind}", f"{sentence} It cost this transfer no time."
         if first.kind in QUEUES and diagnosis.headline.limit is Limit.LINK:
             queue = f"{known[:1].lower()}{known[1:]}"
-            helps = [of_limit, f"against the delay, which others and interactive use feel: {queue}"]
+            helps = [of_limit, f"to reduce the delay, which slows other and interactive traffic: {queue}"]
         kinds = {each.kind for each in diagnosis.incidents if each.kind in _BEFALLS} - {first.kind}
         for other in kinds if first.kind in _BEFALLS else ():
-            sentence += f" Beside it {_BEFALLS[other][0]} ({other})."
+            sentence += f" At the same time {_BEFALLS[other][0]} ({other})."
             helps.append(_BEFALLS[other][1])
     if lost_run(diagnosis) is not None:
         helps.insert(0, "the part of the path that lost all data for a while")
@@ -229,7 +229,7 @@ class KnownCause(NamedTuple):
     words: str
     bands_ns: list[tuple[int, int]]
     marks: list[Marks]
-    dead: str = "outage: nothing came through"
+    dead: str = "outage: the path was interrupted"
 
 
 NOTHING_KNOWN: KnownCause = KnownCause(None, "", [], [])
@@ -248,7 +248,7 @@ def known_cause(diagnosis: Diagnosis, panel: str) -> KnownCause:
     bands_ns = list(zip(dead.begin.tolist(), dead.end.tolist(), strict=True))
     run = lost_run(diagnosis)
     if run is not None:
-        bands_ns, no_data = [(run.begin_ns, run.end_ns)], "no data came through"
+        bands_ns, no_data = [(run.begin_ns, run.end_ns)], "no data arrived"
     marks = []
     if seen is not None:
         lost, marked = seen.sends.time_ns[seen.sends.lost == 1], seen.answers.time_ns[seen.answers.marked]
@@ -265,10 +265,10 @@ def known_cause(diagnosis: Diagnosis, panel: str) -> KnownCause:
         words = "" if level is None else f"{words}, {rate(level)}"
     elif panel == "flight" and limit is Limit.SENDER_BUFFER:
         level = held_bytes(limited)
-        words = "" if level is None else f"the send buffer let {size(level)} out"
+        words = "" if level is None else f"the send buffer held {size(level)}"
     elif panel == "rtt" and (first := cause(diagnosis)) is not None:
         level = diagnosis.findings[first.parts[0]].numbers.get("unloaded_rtt_s") or None
-        words = f"least round trip of a data segment, {duration(level * NS_PER_S)}" if level else ""
+        words = f"minimum RTT of a data segment, {duration(level * NS_PER_S)}" if level else ""
     return KnownCause(level, words, bands_ns, [each for each in marks if len(each.time_ns)], no_data)
 
 

@@ -251,17 +251,17 @@ _LOOKS = {
         "Round-trip time: how long until each segment was acknowledged",
         {"rtt": "round trip"},
     ),
-    "delay": _Look("The queue: delay of each segment above the least, when it left", {"rtt": "queue"}),
+    "delay": _Look("Queue: delay of each segment above the minimum, at the time it left", {"rtt": "queue"}),
     "flight": _Look(
-        "What was in flight, below the windows that held it",
-        {"window": "window offered", "cwnd": "congestion window", "flight": "in flight"},
+        "Data in flight, and the windows that limited it",
+        {"window": "advertised window", "cwnd": "congestion window", "flight": "in flight"},
     ),
     "sequence": _Look(
-        "Bytes sent and acknowledged: level where nothing moved",
-        {"data": "sent", "ack": "acknowledged", "retransmission": "sent again",
+        "Bytes sent and acknowledged: a level line shows no progress",
+        {"data": "sent", "ack": "acknowledged", "retransmission": "retransmitted",
          "out_of_order": "filled a hole", "zero_window": "window closed", "reset": "reset"},
     ),
-    "throughput": _Look("The rate that got through", {"throughput": "sent", "goodput": "got through"}),
+    "throughput": _Look("Rate of the delivered data", {"throughput": "sent", "goodput": "delivered"}),
     "radio_power": _Look(
         "Received power",
         {"radio_rsrp": "RSRP", "radio_rscp": "RSCP", "radio_rssi": "RSSI", "zero_level": "no signal"},
@@ -365,5 +365,5 @@ def _queue_panel(diagnosis: Diagnosis, axis: TimeAxis) -> list[Panel]:
     left_ns = delays.time_ns + delays.way_ns - least
     time_ns = axis.origin_ns + np.rint((left_ns - axis.origin_ns) * speed).astype(np.int64)
     queue_ns = np.rint((delays.way_ns - least) * speed).astype(np.int64)
-    series = Series("queue", "rtt", time_ns, queue_ns, doc="delay of a segment above the least")
-    return [Panel("delay", "Delay above the least", SECONDS, 1, [series])]
+    series = Series("queue", "rtt", time_ns, queue_ns, doc="delay of a segment above the minimum")
+    return [Panel("delay", "Delay above the minimum", SECONDS, 1, [series])]

@@ -224,7 +224,7 @@ _STAGES = {
     "handshake": "opening the connection",
     "request": "waiting for the client's request",
     "think": "waiting for the answer to begin",
-    "transfer": "data on their way",
+    "transfer": "transfer of the data",
 }
 
 
@@ -250,7 +250,8 @@ def lanes(group: ConnectionGroup) -> list[Markup]:
                 place = axis.style(each.begin_ns, each.end_ns)
                 waits.append(element("i", class_=each.stage, style=place, title=title))
         sums = ", ".join(
-            f"{name} {duration(sum(each) * speed)}" + (f" in {len(each):,} pieces" if len(each) > 1 else "")
+            f"{name} {duration(sum(each) * speed)}"
+            + (f" in {len(each):,} intervals" if len(each) > 1 else "")
             for name, each in lengths_ns.items()
         )
         after_ns = stages[0].begin_ns - begin_ns
@@ -261,9 +262,9 @@ def lanes(group: ConnectionGroup) -> list[Markup]:
         shown.append(element("div", element("span", f"connection {number}"), drawn, words))
     took = duration((end_ns - begin_ns) * speed)
     sentence = (
-        f"{count(len(rows), 'connection')} one after the other decided when it ended: {took} together."
+        f"{count(len(rows), 'connection')} one after the other determined the end time: {took} together."
         if len(rows) > 1
-        else f"One connection decided when it ended: {took}. The others ran beside it."
+        else f"One connection determined the end time: {took}. The others ran in parallel."
     )
     rest = len(rows) - _MOST_LANES
     signs = [(element("i", class_=name, aria_hidden="true"), f"{name}: {_STAGES[name]}") for name in _STAGES]

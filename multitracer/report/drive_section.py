@@ -71,10 +71,10 @@ _SHORT = {
 
 
 _OF_ANOTHER_TIME = (
-    "No reading of the radio lies in the time of the packets, so this is of the packets alone; "
+    "No radio reading was logged while the packets were captured, so this shows the packets alone; "
     "`multitracer align` compares the clocks."
 )
-_OF_A_PART = "Only what lies between --from and --to is listed and counted; it is judged by the whole drive."
+_OF_A_PART = "Only the part between --from and --to is listed; its thresholds are those of the whole drive."
 
 
 def stretches_section(road: Road, *, origin_ns: int, speed: float, is_folded: bool = False) -> Markup | None:
@@ -172,7 +172,7 @@ def _how(road: Road, origin_ns: int, speed: float) -> str:
     if facts.get("by_logger_s"):
         words.append(
             f"In {count(facts['by_logger_s'], 'second')} with a bad radio the logger saw "
-            f"{rate(facts['good_bps'])} or more all the same, or its usual rate: they were not bad."
+            f"{rate(facts['good_bps'])} or more all the same, or its typical rate: they were not bad."
         )
     if judged.get("not"):
         words.append(f"{count(judged['not'], 'second')} cannot be judged.")
@@ -196,7 +196,7 @@ def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[M
     if _is_known(row["throughput_bps"]) and _is_known(row["typical_bps"]):
         place.append(f"{rate(row['throughput_bps'])} instead of {rate(row['typical_bps'])}")
     evidence = f"Evidence: {row['evidence']}." if row["evidence"] else ""
-    evidence += f" To tell, record: {row['missing']}." if row["missing"] else ""
+    evidence += f" To find out, record: {row['missing']}." if row["missing"] else ""
     return [
         element("strong", _CAUSES[row["cause"]]),
         element("span", f" {duration(row['seconds'] * NS_PER_S)} from {begin_s:.0f} s on ", class_="muted"),
@@ -268,7 +268,7 @@ def route_map(
             events.append(RouteEvent(time_ns, "marker", note or "marked"))
     begins, ends = ([], []) if road.outages is None else (each.tolist() for each in road.outages)
     for begin, end in zip(begins, ends, strict=True):
-        events.append(RouteEvent(begin, "outage", f"nothing came through for {duration(end - begin)}"))
+        events.append(RouteEvent(begin, "outage", f"the path was interrupted for {duration(end - begin)}"))
     handovers = road.phones[0].handovers.take(slice(_MOST_EVENTS)).rows() if road.phones else ()
     for row in handovers:
         change = f"{row['kind']}, {_cell_at(row, 'source')} to {_cell_at(row, 'target')}"
@@ -358,7 +358,7 @@ def drive_summary(surroundings: Surroundings) -> Markup:
     return element("section", element("h2", "Summary"), element("p", printable(sentence), class_="lead"))
 
 
-_UNANSWERED = "What limited a transfer, and what was lost, they do not tell: capture its packets, too."
+_UNANSWERED = "They do not show what limited a transfer or what was lost: capture its packets, too."
 
 
 _MOST = 200
@@ -368,12 +368,12 @@ _AROUND_S = 10
 _CELL_HEADS = (
     ("Cell", False, "As the phone or modem named it"),
     ("Time", True, "Time in which it served"),
-    ("Way", True, "Way that was driven meanwhile"),
-    ("Level", True, "RSRP, or the one that is named: median, and between which the middle half lies"),
-    ("Quality", True, "SINR, or the one that is named: median, and between which the middle half lies"),
+    ("Distance", True, "Distance that was driven meanwhile"),
+    ("Level", True, "RSRP, or the one that is named: median, and the range of the middle half"),
+    ("Quality", True, "SINR, or the one that is named: median, and the range of the middle half"),
     ("Throughput", True, "Median of its seconds"),
     ("RTT", True, "Median"),
-    ("Outages", True, "Times in which nothing came through"),
+    ("Outages", True, "Intervals in which the path was interrupted"),
     ("In", True, "Changes to it"),
     ("Out", True, "Changes from it"),
 )
@@ -398,12 +398,12 @@ def phone_sections(road: Road, *, origin_ns: int, speed: float) -> list[Markup |
     notes = [road.throughput_words] if road.throughput_words else []
     if drives:
         more = count(drives, "other drive")
-        notes.append(f"Of {more} `export tables` has the cells and the changes.")
+        notes.append(f"`export tables` writes the cells and the changes of {more}, too.")
     if others := len(road.phones) - 1 - drives:
         more = count(others, "other radio")
         notes.append(
             f"This page shows the radio with most readings; `export tables` has {more}, too (another phone, "
-            "or another card of it)."
+            "or another SIM card of it)."
         )
     return [
         cells_section(road.cells(phone), notes),

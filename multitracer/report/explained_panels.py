@@ -24,8 +24,8 @@ _SHARE = 1.2
 _EMPTY_SHARE = 0.3
 """A line of words."""
 _NO_WAY = (
-    "A one-way delay needs captures at both ends with clocks that can be related, or one at the receiver of "
-    "a transfer with TCP timestamps."
+    "A one-way delay needs captures at both endpoints with clocks that can be related, or one at the "
+    "receiver of a transfer with TCP timestamps."
 )
 
 
@@ -52,9 +52,9 @@ def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: in
         words, doc = f"a policer let {rate(bits)} through", "what passed between losses (inferred)"
     elif diagnosis.transfer.speed == 1 and of_link is not None:
         low, middle, high = (rate(each * BITS_PER_BYTE) for each in of_link)
-        words = f"the link carried {middle if low == high else f'{low} to {high}, usually {middle}'}"
+        words = f"the link carried {middle if low == high else f'{low} to {high}, median {middle}'}"
         bits = of_link.high * BITS_PER_BYTE
-        doc = "payload delivered while the link was full, its usual range; the line is the upper end"
+        doc = "payload delivered while the link was full, its typical range; the line is the upper end"
     delay = in_link_time([_delay_panel(diagnosis)], speed=diagnosis.transfer.speed, origin_ns=origin_ns)
     shown = []
     for panel in panels:
@@ -100,7 +100,7 @@ def _delay_panel(diagnosis: Diagnosis) -> Panel:
     series = Series(
         "one-way delay", "one_way", time_ns, way_ns - way_ns.min(),
         frame=table["frame"][rows], file=table["file"][rows],
-        doc="delay of each data segment on its way to the receiver, above the least of all",
+        doc="delay of each data segment on its way to the receiver, above the minimum",
     )  # fmt: skip
     bound_ns = np.empty(0) if clock is None else clock.bound_ns[np.isfinite(clock.bound_ns)]
     if diagnosis.limited.view is Viewpoint.RECEIVER:
@@ -110,5 +110,5 @@ def _delay_panel(diagnosis: Diagnosis) -> Panel:
     else:
         bound = float(np.median(bound_ns))
         trust = f"clocks ± {time_error(bound)}" if bound else "by one clock"
-    title = f"One-way delay of the data, above its least ({trust})"
+    title = f"One-way delay of the data, above its minimum ({trust})"
     return Panel("one_way", title, SECONDS, _SHARE, [in_order(series)])

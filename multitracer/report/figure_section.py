@@ -28,30 +28,30 @@ _BUTTONS = (
     ("in", "+", "Zoom in"),
     ("out", "−", "Zoom out"),
     ("whole", "Whole", "Show the whole connection"),
-    ("undo", "Back", "Back to the window before"),
+    ("undo", "Back", "Back to the previous view"),
 )
 _KEYS = (
-    "Drag to zoom in, double-click for the whole. Keys: arrows move, + and − zoom, u shows the window "
-    "before, 0 the whole, n and p the next finding and the one before, ? this help."
+    "Drag to zoom in, double-click for the whole. Keys: arrows move, + and − zoom, u shows the previous "
+    "view, 0 the whole, n and p the next and the previous finding, ? this help."
 )
 _READ = (
     "Each dot is a data segment at its first byte; the line below is the next byte the receiver expects. "
-    "How far they are apart upwards is what is outstanding, and sideways the round-trip time. Where the "
-    "dots stop, the sender paused; where the line is level, nothing was acknowledged. The dotted line "
-    "above is how far the receiver lets the sender go. Point at a mark, or tap it, for its frame number; "
-    "press it to copy a display filter for Wireshark and the tshark command that prints the packet."
+    "The vertical distance between them is the outstanding data, the horizontal one the round-trip time. "
+    "Where the dots stop, the sender paused; where the line is level, nothing was acknowledged. The dotted "
+    "line above is the end of the receive window. Point at a mark, or tap it, for its frame number; press it "
+    "to copy a display filter for Wireshark and the tshark command that prints the packet."
 )
 _HINT = f"Time/sequence figure with flight, round-trip time and throughput. {_KEYS}"
 
 
 _ARRIVALS = (
-    "Captured near the receiver, the dots are arrivals and the line of ACKs follows them closely: what was "
-    "outstanding, what was sent in vain, when it was sent and the round trips cannot be read there."
+    "Captured near the receiver, the dots are arrivals and the line of ACKs follows them closely: "
+    "outstanding data, unneeded retransmissions, sending times and round-trip times cannot be read there."
 )
 
 
 _DRIVE_HINT = (
-    "Radio and road. Drag to zoom in, double-click for the whole. Keys: arrows move, plus and "
+    "Radio and route. Drag to zoom in, double-click for the whole. Keys: arrows move, plus and "
     "minus zoom, 0 shows the whole."
 )
 _DRIVE_WORDS = (
@@ -74,7 +74,7 @@ def figure_section(
     picture : Markup, optional
         The first figure for paper, and for a browser that cannot draw the others.
     """
-    says = "Draw the bytes less their mean rate: stalls and changes of the rate stand out"
+    says = "Subtract the mean rate from the bytes: stalls and changes of the rate stand out"
     trend = element(
         "button", "Less the trend", type="button", data_action="trend", aria_pressed="false", title=says
     )
@@ -97,7 +97,7 @@ def drive_figure_section(figures: int = 1, *, picture: Markup | None = None) -> 
     """
     axes = ["Over time", "Over the distance along the route"][:figures]
     bar = _controls(axes, "Axis of the figure")
-    return _section("Radio and road", bar, _DRIVE_HINT, [_DRIVE_WORDS], picture, class_="figure drive")
+    return _section("Radio and route", bar, _DRIVE_HINT, [_DRIVE_WORDS], picture, class_="figure drive")
 
 
 def _controls(titles: Sequence[str], label: str) -> list[Markup]:
@@ -143,7 +143,7 @@ def _section(
 
 
 _WHY = (
-    "This picture holds the whole of it. A browser that runs JavaScript and draws on a canvas "
+    "This picture shows the complete figure. A browser that runs JavaScript and draws on a canvas "
     "zooms to single points here."
 )
 

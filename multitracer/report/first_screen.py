@@ -167,9 +167,9 @@ def _note_of_part(answer: FirstScreenContent, axis: TimeAxis) -> str:
     begin, end = whole.begin_ns if first is None else first, whole.end_ns if last is None else last
     if begin <= whole.begin_ns and end >= whole.end_ns:
         return ""
-    words = "The answer and its numbers are of the whole transfer"
+    words = "The answer and its numbers describe the whole transfer"
     if begin > whole.end_ns or end < whole.begin_ns:
-        return f"{words}, and so are the rows: nothing of it was recorded between --from and --to."
+        return f"{words}, and so do the rows: none of its packets lies between --from and --to."
     shown = " to ".join(f"{axis.seconds(at):.3f} s" for at in (axis.begin_ns, axis.end_ns))
     roles = {each.role for panel in answer.panels for each in panel.drawn}
     empty = "" if roles & _DATA or not answer.panels else " No data segment was captured in it."
@@ -267,9 +267,9 @@ def _area(height: Array, kind: str, label: str) -> Markup:
 _MOST_INCIDENTS = 3
 """Incidents with a row; the list below the screen has all."""
 _JARGON = {
-    "rlp-retransmission-burst": "radio frames sent again (RLP)",
-    "competing-retransmission": "TCP sent again what the link was repeating",
-    "link-reset": "the link threw away what it held",
+    "rlp-retransmission-burst": "radio frames retransmitted (RLP)",
+    "competing-retransmission": "TCP retransmitted what the link was repeating",
+    "link-reset": "the link discarded its queued data",
 }
 _REPEAT_ROWS = {
     "link-limited": Limit.LINK, "receiver-limited": Limit.RECEIVER_WINDOW,
@@ -294,9 +294,9 @@ def _incident_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) ->
     rows, run = [], lost_run(diagnosis)
     if run is not None:
         words = when(axis, run.begin_ns, run.end_ns)
-        span, label = (run.begin_ns, run.end_ns, words), f"no data came through, {words}"
+        span, label = (run.begin_ns, run.end_ns, words), f"no data arrived, {words}"
         bar = stretches(axis, [span], label=label, kind="incident")
-        rows += row("no data came through", bar, f"{run.segments:,} segments lost in a row")
+        rows += row("no data arrived", bar, f"{run.segments:,} segments lost in a row")
     first, least_s = cause(diagnosis), _WORTH_A_ROW * diagnosis.limited.total_s
     in_order = [*([first] if first else []), *(each for each in diagnosis.incidents if each is not first)]
     worth = [

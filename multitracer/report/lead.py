@@ -113,11 +113,13 @@ def lead(diagnosis: Diagnosis) -> str:
         if headline.limit is not Limit.OUTAGE and _WORTH_A_SENTENCE <= taken < WORTH_SAYING:
             faded = any(each.kind == "rlp-retransmission-burst" for each in diagnosis.incidents)
             why = ": the radio lost frames (a fade, or interference)" if faded else ""
-            after = f"For {duration(sum(each.seconds for each in own) * NS_PER_S)} nothing came through{why}."
+            after = (
+                f"For {duration(sum(each.seconds for each in own) * NS_PER_S)} the path was interrupted{why}."
+            )
         return " ".join(filter(None, [root, sentence, after]))
     lasted = duration((run.end_ns - run.begin_ns) * diagnosis.transfer.speed)
     many = f"{run.segments:,} segments in a row were lost, {count(run.repairs, 'repair')} among them"
-    dead = f"For {lasted} no data came through, as in an outage: {many}."
+    dead = f"For {lasted} no data arrived, as in an outage: {many}."
     words = [dead, root, sentence] if is_before else [root, sentence, dead]
     return " ".join(filter(None, words))
 
@@ -192,7 +194,7 @@ def _words(diagnosis: Diagnosis, first: Incident) -> str:
 def _dead(diagnosis: Diagnosis, first: Incident, numbers: Mapping[str, float]) -> str:
     """Return which direction was dead and for how long; if that is the limit, the minimum duration."""
     if diagnosis.headline.limit is not Limit.OUTAGE:
-        return f"nothing came through for {duration(first.cost_s * NS_PER_S)}"
+        return f"the path was interrupted for {duration(first.cost_s * NS_PER_S)}"
     way = _WAYS.get(diagnosis.headline.part, "the path was dead")
     certain_s, waited_s = numbers.get("outage_certain_s", 0.0), numbers.get("last_wait_s", 0.0)
     lasted = f"{way} for at least {duration(certain_s * NS_PER_S)}" if certain_s > 0 else way
@@ -284,7 +286,7 @@ def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
         three.append(("Round trip", "not known", RoundTrips(row["rtt_absent"]).words))
     else:
         how = ", inferred from arrivals" if trip.is_inferred else ""
-        more = f"least → usual{how}; 95 % below {duration(trip.most_ns)}"
+        more = f"minimum → median{how}; 95 % below {duration(trip.most_ns)}"
         three.append(("Round trip", trip.words, more))
     lost, repairs = loss(diagnosis, drawn), [s for s in diagnosis.limited.shares if s.limit is Limit.RECOVERY]
     repair, is_known = "", lost.segments > 0 and diagnosis.headline.limit is not Limit.UNKNOWN

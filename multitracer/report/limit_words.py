@@ -19,11 +19,11 @@ SEEN_FROM = {
 }
 RECEIVER_ONLY = (
     "It was captured at the receiver alone. What limited the sender itself (its congestion window, its "
-    "buffer, its program) is inferred from when its data arrived, and round trips are told only where they "
-    "can be measured there."
+    "buffer, its program) is inferred from when its data arrived, and round trips are shown only where "
+    "they can be measured there."
 )
 COARSE = (
-    "The sender's timestamps are missing, or tick too slowly to tell when it sent, "
+    "The sender's timestamps are missing, or tick too slowly to show when it sent, "
     "so all but the handshake is weak."
 )
 _LEAST_SHORT = 0.005

@@ -138,7 +138,7 @@ def fitted(series: Sequence[Series], budget_bytes: int, *, origin_ns: int, packe
     """
     tick_ns = common_tick_ns(series, origin_ns)
     coarse_ns = max(tick_ns, _COARSEST_TICK_NS)
-    derived = "Frames of derived quantities are left out: those of the packets name them."
+    derived = "Frame numbers of derived quantities are left out; the packets still have them."
     ticks = " Times are rounded down to 1 µs." if coarse_ns > tick_ns else ""
     steps: list[Callable[[], Fitted]] = [
         lambda: _written(series, origin_ns, tick_ns, packets=None, reduced=""),

@@ -168,7 +168,7 @@ def drawn_route(drive: MappedDrive) -> DrawnRoute | None:
 
 _WHY = {
     "no time": "without a time",
-    "no position": "without coordinates that can be",
+    "no position": "with impossible coordinates",
     "no fix": "without a fix",
     "0/0": "at 0/0",
     "repeated": "old ones that the logger repeated while it moved",

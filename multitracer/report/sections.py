@@ -93,14 +93,14 @@ def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", s
         others = {Provenance.TIMESTAMP: " (by timestamp)", Provenance.SACK: " (by SACK)"}
         longest = f"worst {duration(worst.rtt_ns)}{others.get(worst.provenance, '')}"
         round_trip = duration(row["rtt_p50_ns"]), f"95 % below {duration(row['rtt_p95_ns'])}, {longest}"
-    offered = f"largest window offered {size(drawn.opposite['max_window_bytes'])}"
+    offered = f"largest advertised window {size(drawn.opposite['max_window_bytes'])}"
     if drawn.is_at_receiver:  # it does not see what was lost, nor what was in flight
         verb, filled = "arrived", count(row["out_of_order"], "segment")
         twice = [
             ("Arrived twice", count(again, "segment"), of_all),
-            ("Filled holes", filled, "resent after a loss, or overtaken on the way"),
+            ("Filled holes", filled, "retransmitted after a loss, or reordered on the way"),
         ]
-        in_flight = "not here", f"only its sender knows; {offered}"
+        in_flight = "not here", f"known only at the sender; {offered}"
     else:
         verb, of_sent = "sent", of_all if again else "nothing was sent twice"
         twice = [("Retransmitted", count(again, "segment"), of_sent)]
@@ -110,7 +110,7 @@ def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", s
         ("Goodput", "unknown" if rate_bps is None else rate(rate_bps), f"{by.words}{over}"),
         *twice,
         ("Median RTT", *round_trip),
-        ("Most in flight", *in_flight),
+        ("Maximum in flight", *in_flight),
     ]
     facts = [
         element("div", element("dt", name), element("dd", value, element("small", more)))
@@ -224,7 +224,7 @@ def _facts_table(facts: _Facts) -> Markup:
             [value] if isinstance(value, str) else [*value[:_LINES], *["and more"] * (len(value) > _LINES)]
         )
         for line in filter(None, lines):
-            rest = f"… and {len(line) - _LETTERS:,} letters more" if len(line) > _LETTERS else ""
+            rest = f"… and {len(line) - _LETTERS:,} characters more" if len(line) > _LETTERS else ""
             cell = element("td", printable(line[:_LETTERS] + rest))
             rows.append(element("tr", element("th", name, scope="row"), cell))
     return element("table", element("tbody", rows), class_="plain")

@@ -66,7 +66,7 @@ def test_an_interval_without_anything_is_said_to_be_empty(folder: Path, tmp_path
             "Warning: nothing was recorded of this connection between --from and --to; the figure is empty\n"
         )
         notes = json.loads((tmp_path / "f.json").read_text())["layout"]["annotations"]
-        assert "Nothing in the chosen interval of time." in {note["text"] for note in notes}
+        assert "No point lies in the chosen time interval." in {note["text"] for note in notes}
     assert call("plot", folder, "-o", "f.json", "--from", "5", "--to", "6").stderr == ""
 
 

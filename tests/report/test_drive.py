@@ -73,7 +73,7 @@ def test_a_drive_without_packets_says_what_it_does_not_tell_and_has_a_picture(tm
     """On paper, and without JavaScript, its figure was a white box."""
     write_report(read(drive(tmp_path / "drive.csv")), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
-    assert "What limited a transfer, and what was lost, they do not tell: capture its packets, too." in html
+    assert "They do not show what limited a transfer or what was lost: capture its packets, too." in html
     assert html.count('<figure class="still">') == 1
     assert html.index("<b>Received power</b>") < html.index("<b>Signal quality</b>")
 
@@ -111,7 +111,7 @@ def test_gaps_of_the_route_and_positions_left_out_are_named(tmp_path: Path) -> N
     write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "The route has 1 gap, in which nothing is drawn: leap of 300.0 km in 1 s." in html
-    assert "Of 300 logged positions were left out: 1 (without coordinates that can be)." in html
+    assert "Of 300 logged positions were left out: 1 (with impossible coordinates)." in html
     assert 'data-kind="gap"' in html
 
 
@@ -240,7 +240,7 @@ def test_a_radio_of_another_time_adds_no_stretches_to_those_of_the_packets(tmp_p
     write_report(read(folder), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "It was bad for 32.5 s of 3 min 5 s" in html
-    assert "No reading of the radio lies in the time of the packets" in html
+    assert "No radio reading was logged while the packets were captured" in html
     assert "(coverage)" not in html
 
 

@@ -115,8 +115,8 @@ def test_a_series_is_called_in_words_and_two_alike_by_their_labels_too() -> None
     ]  # fmt: skip
     assert names(panel) == [
         "arrived",
-        "link frames asked for (RlpSnd_srej)",
-        "link frames asked for (RlpRcv_srej)",
+        "link frames requested (RlpSnd_srej)",
+        "link frames requested (RlpRcv_srej)",
         "RSRP",
         "LTE cell 1",
     ]

@@ -37,7 +37,7 @@ def panels(session: Path) -> dict[str, Panel]:
         (
             SAMPLES / "cellular_upload",
             1_960_000,
-            "the link carried 1.85 Mbit/s to 1.95 Mbit/s, usually 1.93 Mbit/s",
+            "the link carried 1.85 Mbit/s to 1.95 Mbit/s, median 1.93 Mbit/s",
         ),
         (RECORDINGS / "00004-policer" / "session", 1_100_000, "a policer let 1.1 Mbit/s through"),
         (SAMPLES / "fade-n2-20", 9_590, "the link can carry 9.59 kbit/s by its log"),
@@ -77,4 +77,4 @@ def test_one_way_delay_says_how_far_its_clocks_are_known(session: Path, most_s: 
 def test_one_end_alone_has_no_one_way_delay_and_says_what_would_help() -> None:
     panel = panels(ONE_END)["one_way"]
     assert not panel.drawn
-    assert panel.empty.startswith("A one-way delay needs captures at both ends")
+    assert panel.empty.startswith("A one-way delay needs captures at both endpoints")

@@ -95,9 +95,9 @@ def test_what_explains_the_headline_goes_before_what_cost_more(found: Diagnosis,
     ("name", "title"),
     [
         ("00191-deep-queue", "Round-trip time"),
-        ("00062-slow-reader", "What was in flight"),
+        ("00062-slow-reader", "Data in flight"),
         ("00021-server-think", "Bytes sent and acknowledged"),
-        ("00004-policer", "The rate that got through"),
+        ("00004-policer", "Rate of the delivered data"),
     ],
 )
 def test_the_one_figure_is_that_of_the_culprit(name: str, title: str, tmp_path: Path) -> None:
@@ -178,8 +178,8 @@ def test_an_incident_that_repeats_a_limit_or_costs_nothing_has_no_row(
     [
         ("00004-policer", "known", "policer's rate, 1.1"),
         ("00131-mtu-hole", "dead", "outage: nothing came"),
-        ("00027-small-sndbuf", "known", "the send buffer let 46.7 kB out"),
-        ("00191-deep-queue", "known", "least round trip of a data segment, 34.7 ms"),
+        ("00027-small-sndbuf", "known", "the send buffer held 46.7 kB"),
+        ("00191-deep-queue", "known", "minimum RTT of a data segment, 34.7 ms"),
         ("00009-random-loss", "lost", "lost: 4 segments"),
         ("00195-ecn", "marked", "ECN mark in 122 ACKs"),
     ],
@@ -197,7 +197,7 @@ def test_data_that_were_lost_in_a_row_are_shown_as_such(tmp_path: Path) -> None:
     write_report(recording, tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
     said = parsed(screen).text
-    assert "For 429 ms no data came through, as in an outage: 88 segments in a row were lost" in said
+    assert "For 429 ms no data arrived, as in an outage: 88 segments in a row were lost" in said
     assert "88 segments lost in a row" in said
     assert "What would help: the part of the path that lost all data for a while; a faster link" in said
     assert "Bytes sent and acknowledged" in said
@@ -242,7 +242,11 @@ def test_the_row_of_the_application_says_which_end_it_is(name: str, party: str, 
 def test_words_of_the_links_protocol_are_explained_where_they_stand(tmp_path: Path) -> None:
     write_report(read(SAMPLES / "fig11-fade"), tmp_path / "r.html")
     said = parsed(first_screen(tmp_path / "r.html")).text
-    for words in ("stopped by its far end (xoff)", "repeating frames (arq)", "radio frames sent again (RLP)"):
+    for words in (
+        "stopped by its far end (xoff)",
+        "repeating frames (arq)",
+        "radio frames retransmitted (RLP)",
+    ):
         assert words in said
 
 
@@ -267,7 +271,7 @@ def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
     [
         (10, 12, "show the part between --from and --to, 10.000 s to 12.000 s.<"),
         (17.1, 17.11, "17.110 s. No data segment was captured in it.<"),
-        (100, 200, "nothing of it was recorded between --from and --to.<"),
+        (100, 200, "none of its packets lies between --from and --to.<"),
     ],
 )
 def test_a_part_that_was_asked_for_is_not_what_the_answer_is_of(
@@ -278,7 +282,7 @@ def test_a_part_that_was_asked_for_is_not_what_the_answer_is_of(
     asked = Request(from_ns=zero + round(from_s * NS_PER_S), to_ns=zero + round(to_s * NS_PER_S))
     write_report(recording, tmp_path / "r.html", asked)
     screen = first_screen(tmp_path / "r.html")
-    assert '<p class="asked">The answer and its numbers are of the whole transfer' in screen
+    assert '<p class="asked">The answer and its numbers describe the whole transfer' in screen
     assert words in screen
 
 

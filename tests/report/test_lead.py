@@ -64,7 +64,7 @@ def test_help_of_an_outage_or_a_full_link_names_a_radio_only_if_one_was_seen(
             "4 of 373 segments were lost (why is not known, but hardly in a full queue: none waited longer",
         ),
         ("00164-heavy-loss", "33 packets were lost by chance, not by a full queue (inferred). So the limit"),
-        ("00167-outage-data", "For 429 ms no data came through, as in an outage: 88 segments in a row"),
+        ("00167-outage-data", "For 429 ms no data arrived, as in an outage: 88 segments in a row"),
         ("00034-unanswered", "Nobody answered. So the limit was mostly opening the connection"),
         ("00027-small-sndbuf", "Mostly the send buffer"),
     ],
@@ -120,7 +120,10 @@ def test_help_against_a_queue_says_that_it_saves_others_and_no_time(tmp_path: Pa
     write_report(read(RECORDED / "00191-deep-queue" / "session"), tmp_path / "r.html")
     said = parsed(first_screen(tmp_path / "r.html")).text
     assert "for everybody who uses it. It cost this transfer no time." in said
-    assert "less other traffic on it; against the delay, which others and interactive use feel: a sh" in said
+    assert (
+        "less other traffic on it; to reduce the delay, which slows other and interactive traffic: a sh"
+        in said
+    )
 
 
 def test_a_fade_and_the_stops_of_a_link_name_each_other_and_each_stop_is_a_bar(tmp_path: Path) -> None:
@@ -128,8 +131,8 @@ def test_a_fade_and_the_stops_of_a_link_name_each_other_and_each_stop_is_a_bar(t
     screen = first_screen(tmp_path / "r.html")
     said = parsed(screen).text
     assert "measured): the radio carries 9.59 kbit/s, and its far end stopped it for 12.1 s (xoff)" in said
-    assert "Beside it the radio failed for a while (rlp-retransmission-burst)." in said
-    assert "against lost frames a better place, antenna or cell" in said
+    assert "At the same time the radio failed for a while (rlp-retransmission-burst)." in said
+    assert "to avoid lost frames: a better place, antenna or cell" in said
     assert screen.count('title="link-flow-control, ') >= 9
 
 
@@ -145,7 +148,9 @@ def test_a_path_with_a_policer_or_marks_had_no_room(name: str, *, has_room: bool
 def test_a_short_fade_of_the_radio_is_told() -> None:
     """5 % of the time: the headline does not speak of it, but it is what happened to the link."""
     said = lead(explain(read(SAMPLES / "fade-n2-20")))
-    assert said.endswith(" For 4.0 s nothing came through: the radio lost frames (a fade, or interference).")
+    assert said.endswith(
+        " For 4.0 s the path was interrupted: the radio lost frames (a fade, or interference)."
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,14 +179,14 @@ def test_a_link_without_a_long_queue_is_shown_by_its_rate(tmp_path: Path) -> Non
     """Round trips of a short queue looked like a fault, and did not prove the answer."""
     write_report(read(RECORDED / "00190-short-queue" / "session"), tmp_path / "r.html")
     said = parsed(first_screen(tmp_path / "r.html")).text
-    assert "The rate that got through" in said
+    assert "Rate of the delivered data" in said
     assert "link's rate, 710 kbit/s" in said
 
 
 def test_the_legend_has_no_window_that_lies_above_the_picture(tmp_path: Path) -> None:
     for name, there in (("00195-ecn", False), ("30002-small-wmem", True)):
         write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
-        assert ("window offered" in first_screen(tmp_path / "r.html")) == there
+        assert ("advertised window" in first_screen(tmp_path / "r.html")) == there
 
 
 def test_the_log_of_a_link_tells_what_it_can_carry(tmp_path: Path) -> None:

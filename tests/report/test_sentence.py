@@ -105,7 +105,7 @@ def test_near_the_receiver_nobody_says_that_nothing_was_sent_twice() -> None:
     drawn = choose([part(capture(rows))], connection=None, most=1)[0]
     tiles = summary_section(drawn, connections=1)
     assert "Retransmitted" not in tiles
-    assert "only its sender knows" in tiles
+    assert "known only at the sender" in tiles
     assert "Filled holes" in tiles
     assert "3 data segments arrived<" in tiles
     assert "cannot be read there" in figure_section(["one"], at_receiver=drawn.is_at_receiver)
