@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.recording.capture import Capture
+    from multitracer.report.markup import Child
     from multitracer.tables import Row
 
 _WORTH_DRAWING = 0.1
@@ -144,6 +145,8 @@ _CLOSES = {
     Close.FIN_BOTH_WAYS: "FIN both ways",
     Close.RESET: "RST",
 }
+_MISSING = -1
+"""The number by which a missing value sorts: it comes last."""
 _HEADS = (
     ("#", True, "Number of the connection"),
     ("Start", True, "Seconds from the start of the capture"),
@@ -212,22 +215,21 @@ def _row(capture: Capture, n: int, figure: int | None, *, where: bool) -> Markup
     bulk = ways[row["bulk_direction"]]  # near the receiver its round trips would be that one's own delay
     round_trips = (None, None) if bulk["rtt_absent"] else (bulk["rtt_p50_ns"], bulk["rtt_max_ns"])
     show = None if figure is None else element("button", "Show", type="button", data_show=figure)
-    cells = [
-        _number(capture.offset + n, str(capture.offset + n)),
-        _number(since, "" if since is None else f"{since:,.3f} s"),
-        element("td", ends.source),
-        element("td", ends.destination),
-        _number(took, duration(took)),
-        *(_number(way["unique_bytes"], size(way["unique_bytes"])) for way in ways),
-        _number(again, f"{again:,} ({share(again, data)})" if again and data else f"{again:,}"),
-        *(_number(value, "" if value is None else duration(value)) for value in round_trips),
-        element("td", _CLOSES[row["close"]]),
-        element("td", printable(capture.point.name)) if where else None,
-        element("td", show),
+    cells: list[tuple[Child, float | None]] = [  # each with the number by which it sorts, None for a text
+        (str(capture.offset + n), capture.offset + n),
+        ("", _MISSING) if since is None else (f"{since:,.3f} s", since),
+        (ends.source, None),
+        (ends.destination, None),
+        (duration(took), _MISSING if took is None else took),
+        *((size(way["unique_bytes"]), way["unique_bytes"]) for way in ways),
+        (f"{again:,} ({share(again, data)})" if again and data else f"{again:,}", again),
+        *(("", _MISSING) if value is None else (duration(value), value) for value in round_trips),
+        (_CLOSES[row["close"]], None),
+        *([(printable(capture.point.name), None)] if where else []),
+        (show, None),
     ]
-    return element("tr", cells, data_figure=figure)
-
-
-def _number(value: float | None, text: str) -> Markup:
-    """Return a table cell that sorts by its value; missing values come last."""
-    return element("td", text, class_="number", data_value=-1 if value is None else value)
+    shown = [
+        element("td", content, class_=None if number is None else "number", data_value=number)
+        for content, number in cells
+    ]
+    return element("tr", shown, data_figure=figure)

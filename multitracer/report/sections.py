@@ -205,29 +205,26 @@ def provenance_section(recording: Recording, *, command: str) -> Markup:
         ("Command", command),
         ("Note", recording.notes),
     ]
+    tables = []
+    for facts in [*listed[:_FILES], made]:
+        rows = []
+        for name, value in facts:  # of several lines the first ones; a capture may hold any number of them
+            lines = [value] if isinstance(value, str) else list(value[:_LINES])
+            lines += ["and more"] if not isinstance(value, str) and len(value) > _LINES else []
+            for line in filter(None, lines):
+                rest = f"… and {len(line) - _LETTERS:,} characters more" if len(line) > _LETTERS else ""
+                cell = element("td", printable(line[:_LETTERS] + rest))
+                rows.append(element("tr", element("th", name, scope="row"), cell))
+        tables.append(element("table", element("tbody", rows), class_="plain"))
     return fold(
         "Where this comes from",
-        [_facts_table(facts) for facts in listed[:_FILES]],
+        tables[:-1],
         element("p", f"and {count(len(listed) - _FILES, 'more file')}") if len(listed) > _FILES else None,
-        _facts_table(made),
+        tables[-1],
         note="files, clocks, program, command",
         id="provenance",
         class_="long",
     )
-
-
-def _facts_table(facts: _Facts) -> Markup:
-    """Return the facts as rows, with the first of several lines; a capture may hold any number of them."""
-    rows = []
-    for name, value in facts:
-        lines = (
-            [value] if isinstance(value, str) else [*value[:_LINES], *["and more"] * (len(value) > _LINES)]
-        )
-        for line in filter(None, lines):
-            rest = f"… and {len(line) - _LETTERS:,} characters more" if len(line) > _LETTERS else ""
-            cell = element("td", printable(line[:_LETTERS] + rest))
-            rows.append(element("tr", element("th", name, scope="row"), cell))
-    return element("table", element("tbody", rows), class_="plain")
 
 
 def _file_facts(point: str, file: SourceFile, hashes: dict[str, str]) -> _Facts:
