@@ -21,10 +21,10 @@ _GOOD_FCS = 0xF0B8  # RFC 1662, C.2
 _SHORTEST = 4  # RFC 1662, 4.3: shorter frames are invalid
 _MRU = 1500  # RFC 1661, 6.1
 _OVERHEAD = 6
-"""Address, control, protocol and FCS around the information."""
+"""Octets of address, control, protocol and FCS around the information."""
 
 _MIRRORED = bytes(int(f"{octet:08b}"[::-1], 2) for octet in range(256))
-"""PPP's FCS runs lowest bit first, CPython's CRC highest first."""
+"""Each octet with its bits reversed: PPP's FCS takes the lowest bit first, CPython's CRC the highest."""
 
 
 def fcs16(data: bytes) -> int:
@@ -47,7 +47,7 @@ class PppPacket(NamedTuple):
     protocol: int
     information: bytes
     wire_bytes: int
-    """Octets on the line from the flag before it, not counted, to the flag after it, counted."""
+    """Octets on the line from the flag before the frame (excluded) to the flag after it (included)."""
 
 
 class PppDamage(NamedTuple):
@@ -63,7 +63,7 @@ def _escape_pattern(accm: int) -> re.Pattern[bytes]:
 
 
 _ESCAPED = {bytes((octet,)): bytes((_ESCAPE, octet ^ _XOR)) for octet in (*range(32), _FLAG, _ESCAPE)}
-"""RFC 1662, 4.2."""
+"""Escape sequence of each octet (RFC 1662, section 4.2)."""
 _ESCAPE_SEQUENCE = re.compile(b"\\x7d(.)", re.DOTALL)
 _DEFAULT_PATTERN = _escape_pattern(_ALL_CONTROLS)
 
@@ -90,7 +90,7 @@ class PppFramer:
         self._open = True
 
     def idle(self) -> None:
-        """Note that the line was idle or reset: the next frame starts with a flag."""
+        """Record that the line was idle or reset: the next frame starts with a flag."""
         self._open = True
 
     def frame(self, protocol: int, information: bytes) -> bytes:
@@ -120,7 +120,7 @@ class PppDeframer:
     Parameters
     ----------
     accm : int
-        Control characters that the line may insert: removed where they stand unescaped.
+        Control characters that the line may insert; they are removed if they are not escaped.
     mru_bytes : int
         Longest information field; a longer frame is discarded, so that memory stays bounded.
     """

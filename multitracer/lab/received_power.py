@@ -36,13 +36,13 @@ class ChannelPower:
 
     @property
     def power(self) -> pd.DataFrame:
-        """The power of each step: time_s since the begin, power_dbm."""
+        """The power of each step: columns time_s (since the start) and power_dbm."""
         channel = self._received.channel
         return pd.DataFrame({"time_s": channel.time_ns / NS_PER_S, "power_dbm": channel.power_dbm})
 
     @property
     def fades(self) -> Fades | None:
-        """The fades below the threshold: share of the time, number, mean duration (None without a threshold).
+        """The fades below the threshold: share of time, number and mean duration; None without a threshold.
 
         Examples
         --------
@@ -60,7 +60,7 @@ class ChannelPower:
         )
 
     def __repr__(self) -> str:
-        """Return name, length and range."""
+        """Return the name, the length and the range of the power."""
         power_dbm = self._received.channel.power_dbm
         return f"<{self.name}: {len(power_dbm)} steps, {power_dbm.min():.1f} to {power_dbm.max():.1f} dBm>"
 
@@ -77,7 +77,7 @@ def received_power(
     seed : int, optional
         Random seed; by default that of the scenario.
     threshold_dbm : float, optional
-        Threshold; by default that of its link.
+        Threshold in dBm; by default that of the scenario's link.
 
     Raises
     ------

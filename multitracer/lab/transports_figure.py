@@ -1,4 +1,4 @@
-"""What several transports reached over one radio: goodput of the single runs, their median and range."""
+"""Figure of transports over the same radio: goodput of each run, with median and range."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.lab.simulator.comparison import TransportResults
 
 _ROW_PX, _FRAME_PX = 46, 150
-"""Height of a transport's row, and of title and axis (ours)."""
+"""Height in pixels of a transport's row, and of title and axis (our choice)."""
 _KILO = 1_000
 _RUN_ROLE, _MEDIAN_ROLE = "ack", "data"
 
@@ -26,14 +26,14 @@ _RUN_ROLE, _MEDIAN_ROLE = "ack", "data"
 def transports_figure(
     compared: Sequence[TransportResults], *, title: str, theme: ThemeName = "light"
 ) -> go.Figure:
-    """Return the goodput of each transport in kbit/s: a point a run, and their median with its range.
+    """Return the goodput of each transport in kbit/s: a point per run, the median and the range.
 
     Parameters
     ----------
     compared : sequence of TransportResults
-        One row each, the first at the top.
+        Results; each transport has a row, the first at the top.
     title : str
-        Above the figure; its markup is escaped.
+        Title of the figure; its markup is escaped.
     theme : "light" or "dark"
 
     Raises

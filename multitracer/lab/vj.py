@@ -1,14 +1,14 @@
 """Van Jacobson's TCP/IP header compression (RFC 1144): a compressor and a decompressor.
 
-IP packets come in at a `VjCompressor`; out comes each with its type for PPP (IP, compressed or uncompressed
+`VjCompressor` receives IP packets and returns each with its type for PPP (IP, compressed or uncompressed
 TCP). `VjDecompressor` is the inverse.
 
-A lost compressed packet makes the decompressor's next headers wrong until an uncompressed one comes. How that
-shows depends on the slot id. If it may be left out (`compress_slot_id`), the decompressor tosses what comes
-after a framing error until a packet names its slot: the loss is seen at PPP. If it is always sent, wrong
-packets go up and fail the TCP checksum: the loss is seen at the receiver.
+After a lost compressed packet the decompressor's headers are wrong until an uncompressed packet arrives. The
+effect depends on the slot id. If it may be left out (`compress_slot_id`), the decompressor discards packets
+after a framing error until a packet contains its slot: the loss is visible at PPP. If it is always sent,
+wrong packets are delivered and fail the TCP checksum: the loss is visible at the receiver.
 
-What must hold: without loss every packet comes out as it went in, octet by octet.
+What must hold: without loss every packet is restored exactly, octet by octet.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PUSHED_OR_URGENT = int(Flag.PSH | Flag.URG)
 IP_OCTETS = 20  # RFC 791, 3.1, without options
 TCP_OCTETS = 20  # RFC 9293, 3.1, without options
 SLOTS = 16
-"""MAX_STATES of the reference implementation."""
+"""Number of slots: MAX_STATES of the reference implementation."""
 MOST_SLOTS = 256  # RFC 1144: the connection number has 8 bits
 
 
@@ -63,7 +63,7 @@ class ChangingFields(NamedTuple):
     """The fields of one packet that change from one packet to the next."""
 
     header_octets: int
-    """IP and TCP header, options included."""
+    """Octets of the IP and TCP headers with their options."""
     data_octets: int
     ip_id: int
     seq: int
@@ -123,9 +123,9 @@ class VjCompressor:
     Parameters
     ----------
     slots : int
-        Connections remembered, 1 to 256; the one unused for longest gives way.
+        Number of stored connections, 1 to 256; a new one replaces the least recently used.
     compress_slot_id : bool
-        Leave the slot id out where it is that of the packet before (RFC 1332, section 4).
+        Omit the slot id if it equals that of the previous packet (RFC 1332, section 4).
 
     Notes
     -----
@@ -142,7 +142,7 @@ class VjCompressor:
         self._last_slot = _NO_SLOT
 
     def compress(self, packet: bytes) -> tuple[int, bytes]:
-        """Return the PPP protocol number and the octets to send for an IP packet, whatever it is."""
+        """Return the PPP protocol number and the octets to send for any IP packet."""
         header = header_octets(packet)
         if header is None or int.from_bytes(packet[6:8]) & _FRAGMENT:
             return PppProtocol.IP, packet
@@ -184,7 +184,7 @@ class VjCompressor:
 
 
 def _constant_part(header: bytes) -> tuple[bytes, ...]:
-    """Return what must not change: all but length, id, checksums and the TCP fields with a delta."""
+    """Return the fields that must not change: all but length, id, checksums and TCP fields with a delta."""
     ip = (header[0] & 0x0F) * 4
     ece_cwr = header[ip + 13] & ~PUSHED_OR_URGENT
     return (
@@ -197,7 +197,7 @@ def _constant_part(header: bytes) -> tuple[bytes, ...]:
 
 
 def _encoded(value: int) -> bytes:
-    """Return an encoded delta: one octet from 1 to 255, otherwise zero and two octets."""
+    """Return an encoded delta: one octet for 1 to 255, otherwise a zero octet and two octets."""
     return bytes((value,)) if 0 < value < 256 else b"\0" + value.to_bytes(2)
 
 
@@ -235,7 +235,7 @@ def _urgent(old: ChangingFields, new: ChangingFields) -> tuple[ChangeMask, bytes
 
 
 def _is_first_data(old: ChangingFields, new: ChangingFields) -> bool:
-    """Whether new data follow an empty packet; otherwise nothing changed and this is a repetition."""
+    """Return whether new data follow an empty packet; otherwise an unchanged packet is a retransmission."""
     return new.data_octets != old.data_octets and old.data_octets == 0
 
 
@@ -246,7 +246,7 @@ _LONGEST_PACKET = 0xFFFF  # RFC 791, 3.1: the total length has 16 bits
 
 
 class VjError(RemoteProtocolError):
-    """Octets that no compressor sends, or that name a slot never filled; the toss flag is now set."""
+    """Octets that no compressor sends, or that name an unused slot; the toss flag is then set."""
 
 
 class _Reader:
@@ -288,26 +288,26 @@ class VjDecompressor:
         self.tossing = True
         """Whether compressed packets without a slot id are discarded."""
         self.tossed = 0
-        """How many were."""
+        """Number of packets that were discarded."""
 
     def line_error(self) -> None:
-        """Note that the framer lost a frame: the slot of the next packet is unknown."""
+        """Report that the framer lost a frame: the slot of the next packet is then unknown."""
         self.tossing = True
 
     def decompress(self, protocol: int, octets: bytes) -> bytes | None:
-        """Return the IP packet, or None if it was tossed.
+        """Return the IP packet; None if it was discarded.
 
         Parameters
         ----------
         protocol : int
             PPP protocol number: 0x21, 0x2d or 0x2f.
         octets : bytes
-            The information of the PPP frame.
+            The information field of the PPP frame.
 
         Raises
         ------
         VjError
-            If the octets cannot have come from a compressor, or the slot was never filled.
+            If the octets cannot have come from a compressor, or the slot is unused.
         """
         if protocol == PppProtocol.IP:
             return octets

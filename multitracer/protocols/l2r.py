@@ -17,7 +17,7 @@ SA, SB, X = 0x80, 0x40, 0x20
 """Status bits: SA for circuits 107/108, SB for 105/109, X for flow control active."""
 _STATUS = SA | SB | X
 _LONGEST_COUNT = 23
-"""Most characters that one address octet of a 240-bit frame counts; 24 are "full"."""
+"""Maximum number of characters that one address octet of a 240-bit frame counts; 24 are "full"."""
 _LONGEST_TWO_OCTET_COUNT = 63  # six bits hold the count
 
 

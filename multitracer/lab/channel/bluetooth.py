@@ -1,6 +1,6 @@
 """Bluetooth 1.1: PPP over RFCOMM between a mobile, the slave, and an access point, the master.
 
-In come IP packets at two sides, a `BluetoothConfig`, a script and a seed; out come packets, events and
+Input: IP packets at two sides, a `BluetoothConfig`, a script and a seed. Output: packets, events and
 readings of the modem. The radio and baseband are in `bluetooth_piconet.py`.
 
 What must hold: packets are lost only by a full queue or a lost connection, and order is kept. Everything
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 _KINDS = {"fade", "drop", "blackout"}
 _PIECE_OCTETS = 4
-"""Payload header and CRC of a baseband packet."""
+"""Octets of the payload header and CRC of a baseband packet."""
 
 
 class BluetoothLink:
@@ -125,12 +125,12 @@ class BluetoothLink:
 
     @property
     def hosts(self) -> tuple[HostName, ...]:
-        """Names of its two hosts."""
+        """Names of the link's two hosts."""
         return SIDES
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next event."""
+        """Link time of the next event in ns; None if no event is due."""
         return self._agenda.next_ns
 
     @property
@@ -140,16 +140,16 @@ class BluetoothLink:
 
     @property
     def is_dropped(self) -> bool:
-        """Return False: a lost connection is set up anew."""
+        """Whether the two ends are connected and in radio range of each other."""
         return False
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no packet waits or is in transit."""
+        """Whether no packet is waiting or in transit."""
         return self._in_host == 0 and all(end.is_quiet for end in self._ends.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
-        """Offer a host's IP packet; False if the interface refused it and reports that."""
+        """Return False: the link sets up a lost connection again."""
         side = one_of_two(host)
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
@@ -219,7 +219,7 @@ class BluetoothLink:
                 self._agenda.at(now_ns + self.config.reconnect_ns, self._reconnected)
 
     def _supervise(self, began_ns: int, now_ns: int) -> None:
-        """Lose the connection if no packet of the other end has arrived for the supervision timeout."""
+        """Drop the connection if the supervision timeout has passed without a packet from the other end."""
         if began_ns != self._away_since_ns or not self._is_connected:
             return
         self._is_connected = False
@@ -254,11 +254,11 @@ class BluetoothLink:
     # --- what it tells ---
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return what happened at one end since the last call, in order."""
+        """Return the events of one end of the link since the last call, in order of time."""
         return self._ends[one_of_two(host)].journal.events()
 
     def radio(self, now_ns: int) -> ErrorTrace:
-        """Return the slots of the packets with data that were lost up to now; of others nothing is known."""
+        """Return the slots of the data packets that were lost up to now; slots without data are unknown."""
         self._agenda.advance(now_ns)
         up, down = (self._lost[side].runs for side in SIDES)
         return ErrorTrace(SLOT_NS, -(-max(now_ns, 1) // SLOT_NS), up, down)
@@ -314,13 +314,16 @@ class _End:
             self.journal.add(PppSent, now_ns, PppProtocol.IP, *sizes, facts.ip_id, facts.seq)
 
     def names_at(self, offset: int) -> tuple[int | None, int | None]:
-        """Return IP identification and sequence number of the packet at an offset; offsets never decrease."""
+        """Return IP identification and sequence number of the packet at a stream offset.
+
+        Offsets must not decrease from call to call.
+        """
         while self._names and self._names[0][0] <= offset:
             self._names.popleft()
         return self._names[0][1:] if self._names else (None, None)
 
     def take(self, data: bytes, now_ns: int) -> list[bytes]:
-        """Take octets from the far end; return the packets that are complete."""
+        """Accept octets from the other end; return the IP packets that are complete."""
         outcomes = self._deframer.feed(data)
         return [packet for outcome in outcomes if (packet := self._packet(outcome, now_ns)) is not None]
 
@@ -334,7 +337,7 @@ class _End:
         return outcome.information
 
     def lose_all(self, now_ns: int) -> None:
-        """Start again: empty the queue and forget packets in transit."""
+        """Empty the queue and discard all packets in transit."""
         waiting = self.interface.queue.queued_bytes
         while self.interface.take(now_ns) is not None:
             pass

@@ -1,4 +1,4 @@
-"""Bluetooth's radio and baseband, and RFCOMM above it; `bluetooth.py` sends its octets over them.
+"""Bluetooth's radio and baseband, and RFCOMM above it; `bluetooth.py` sends the octets of packets over them.
 
 `RfcommEnd` puts octets into frames, under credits; `Piconet` alternates between the ends and repeats each
 baseband packet until it arrives; `PiconetBitErrors` computes the bit error rate, the probability that a
@@ -41,7 +41,7 @@ class BasebandPacketType(NamedTuple):
     name: str
     slots: int
     payload_octets: int
-    """Most user octets, payload header and CRC not counted."""
+    """Maximum number of user octets, without payload header and CRC."""
     coded: bool
     """Whether a (15,10) Hamming code corrects one bit in each 15."""
 
@@ -54,32 +54,38 @@ PACKET_TYPES = (
     BasebandPacketType("DM5", 5, 224, True),
     BasebandPacketType("DH5", 5, 339, False),
 )
-"""Baseband packet types: with DH5 in both directions 433.9 kb/s each, with DH5 and DH1 723.2 and 57.6
-kb/s."""
+"""Baseband packet types.
+
+DH5 in both directions carries 433.9 kb/s each; DH5 and DH1 carry 723.2 and 57.6 kb/s.
+"""
 
 MaxType = Literal["DM1", "DH1", "DM3", "DH3", "DM5", "DH5"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitErrorConfig:
-    """Bit errors in both directions: two states with exponential times, each with its own rate.
-
-    Or a recording.
-    """
+    """Bit errors in both directions, from two states with exponential durations or from a recording."""
 
     kind: Literal["two-states", "replay"] = "two-states"
-    """replay: a packet is lost if one of its slots failed in a recording; the other keys have no effect."""
+    """two-states: computed from the keys below. replay: a packet is lost if one of its slots failed in a
+    recording; the other keys then have no effect.
+    """
     good_s: float = 30.0
     bad_s: float = 0.5
-    """Mean times (ours: another device's interference now and then)."""
+    """Mean time in the bad state (our choice: interference of another device now and then)."""
     good_ber: float = 1e-6
-    """Ours; 0.1 % is what a receiver must do at its sensitivity, and a desk is far better (memory)."""
+    """Bit error rate in the good state (our choice).
+
+    A receiver must reach 0.1 % at its sensitivity; devices on one desk are far better (from memory).
+    """
     bad_ber: float = 1e-4
-    """Ours: every fourth DH5 fails."""
+    """Bit error rate in the bad state (our choice: every fourth DH5 packet fails)."""
     replayed_up: tuple[tuple[int, int], ...] = ()
-    """Replay: (first failed slot, slots) from the mobile, ascending, as in an error trace."""
+    """Replay: pairs of first failed slot and number of failed slots, from the mobile, ascending, as in an
+    error trace.
+    """
     replayed_down: tuple[tuple[int, int], ...] = ()
-    """... to the mobile."""
+    """Replay: the same pairs for packets to the mobile."""
     repeat_slots: int = 0
     """Replay: slots after which the recording repeats; 0: no errors after its end."""
 
@@ -98,11 +104,13 @@ class RfcommConfig:
     """RFCOMM with credit-based flow control, and PPP in it."""
 
     n1_octets: int = 127
-    """N1: most octets of information in a frame (RFCOMM 1.1's default)."""
+    """N1: maximum number of octets of information in a frame (RFCOMM 1.1's default)."""
     credits: int = 7
-    """Frames that the far end may send before it is granted more (memory: 7 is the most at set-up)."""
+    """Frames that the other end may send before it gets more credits (from memory: 7 is the maximum at
+    set-up).
+    """
     grant_at: int = 3
-    """Number of taken frames after which credits are granted (our choice)."""
+    """Number of received frames after which credits are granted (our choice)."""
     accm: int = 0
     """Control characters that PPP escapes (RFC 1662)."""
 
@@ -118,9 +126,9 @@ class BluetoothSignalConfig:
     mean_dbm: float = -55.0
     """Mean received power (our choice: the same room, class 2)."""
     deviation_db: float = 3.0
-    """Ours."""
+    """Standard deviation of the slow fading (our choice)."""
     correlation_ns: int = 10 * NS_PER_S
-    """Ours."""
+    """Correlation time of the slow fading (our choice)."""
     sensitivity_dbm: float = -70.0
     """Power at which the bit error rate is 0.1 % (baseband: required at -70 dBm)."""
     zero_dbm: float = -113.0
@@ -136,20 +144,22 @@ class BluetoothConfig:
     up: MaxType = "DH5"
     """Longest packet from the mobile; the shortest one of the same family that holds the data is used."""
     down: MaxType = "DH5"
-    """Largest packet type to the mobile. DH5 in both directions: 432 kb/s each; DH1 up, DH5 down: 57.6 and
-    721."""
+    """Longest packet type to the mobile. DH5 in both directions: 432 kb/s each; DH1 up and DH5 down: 57.6 and
+    721 kb/s.
+    """
     poll_slots: int = 40
-    """The master polls an idle slave so often (memory: 40 slots, 25 ms, by default)."""
+    """Interval at which the master polls an idle slave, in slots (from memory: 40 slots, 25 ms, by default).
+    """
     sniff_slots: int = 0
     """Sniff mode: interval in slots at which an idle slave listens; 0: active mode."""
     sniff_after_ns: int = 1 * NS_PER_S
-    """Idle time after which sniff mode begins (ours)."""
+    """Idle time after which sniff mode begins (our choice)."""
     host_ns: int = 2 * NS_PER_MS
     """Delay of each packet in controller, driver and stack, at either end (our choice)."""
     supervision_ns: int = 20 * NS_PER_S
     """Time without reception after which the connection is lost (default of the baseband, 20 s)."""
     reconnect_ns: int = 3 * NS_PER_S
-    """Paging, RFCOMM and PPP anew, once the radio is back (ours)."""
+    """Time to set up paging, RFCOMM and PPP again after radio contact returns (our choice)."""
     errors: BitErrorConfig = field(default_factory=BitErrorConfig)
     rfcomm: RfcommConfig = field(default_factory=RfcommConfig)
     signal: BluetoothSignalConfig = field(default_factory=BluetoothSignalConfig)
@@ -173,13 +183,13 @@ _QUALITY_STEP, _QUALITY_STEP_BAD, _QUALITY_KNEE = 2.5e-5, 8e-4, 215
 
 
 class PiconetBitErrors:
-    """Two states, good and bad, with exponential times.
+    """Bit error rate over time: two states, good and bad, with exponential durations.
 
     Parameters
     ----------
     config : BitErrorConfig
     luck : Random
-        For the times.
+        Random generator for the durations.
     """
 
     def __init__(self, config: BitErrorConfig, *, luck: Random) -> None:
@@ -189,7 +199,7 @@ class PiconetBitErrors:
         self._until_ns = 0
 
     def ber(self, now_ns: int) -> float:
-        """Return the bit error rate; the time must not be before that of the last call."""
+        """Return the bit error rate at a time; the time must not be before that of the last call."""
         while now_ns >= self._until_ns:
             self._is_bad = not self._is_bad
             mean_s = self._config.bad_s if self._is_bad else self._config.good_s
@@ -198,7 +208,7 @@ class PiconetBitErrors:
 
 
 def header_error(ber: float) -> float:
-    """Return the probability that a packet's header is not decoded (code 1/3, majority of three)."""
+    """Return the probability that a packet header cannot be decoded (code 1/3, majority of three)."""
     return 1 - (1 - 3 * ber**2 + 2 * ber**3) ** _HEADER_TRIPLES
 
 
@@ -212,7 +222,7 @@ def payload_error(ber: float, kind: BasebandPacketType, octets: int) -> float:
 
 
 def link_quality(ber: float) -> int:
-    """Return the bit error rate on the scale 0 to 255 that controllers of CSR use (memory)."""
+    """Return the bit error rate on the scale 0 to 255 that controllers of CSR use (from memory)."""
     quality = 255 - ber / _QUALITY_STEP
     if quality < _QUALITY_KNEE:
         quality = _QUALITY_KNEE - (ber - (255 - _QUALITY_KNEE) * _QUALITY_STEP) / _QUALITY_STEP_BAD
@@ -228,13 +238,13 @@ def link_quality(ber: float) -> int:
 
 _L2CAP_OCTETS = 4
 _FRAME_OCTETS = 4
-"""Address, control, length, check."""
+"""Octets of address, control, length and check sequence of an RFCOMM frame."""
 _SHORT_LENGTH = 127
 """Maximum length with one octet; above it the length field has two."""
 
 
 class Octets(NamedTuple):
-    """A part of the stream, and its offset."""
+    """Consecutive octets of the stream, and the offset of the first one."""
 
     offset: int
     data: bytes
@@ -242,7 +252,7 @@ class Octets(NamedTuple):
 
 @dataclass(slots=True)
 class RfcommFrame:
-    """A frame in transit through L2CAP; the baseband has not yet acknowledged `octets_left` of it."""
+    """A frame in transit through L2CAP; `octets_left` of its octets are not acknowledged by the baseband."""
 
     octets: Octets
     credits: int
@@ -255,16 +265,16 @@ class Fragment(NamedTuple):
     frame: RfcommFrame
     octets: int
     number: int
-    """Counts fragments; its lowest bit is SEQN."""
+    """Number of the fragment; its lowest bit is SEQN."""
 
     @property
     def is_last(self) -> bool:
-        """Whether the frame ends with it."""
+        """Whether the fragment is the last one of its frame."""
         return self.octets == self.frame.octets_left
 
 
 class RfcommEnd:
-    """One end of the channel.
+    """One end of the RFCOMM channel.
 
     Parameters
     ----------
@@ -287,13 +297,13 @@ class RfcommEnd:
     # --- sending ---
 
     def write(self, data: bytes) -> None:
-        """Put octets at the end of the stream."""
+        """Append octets to the stream."""
         self._stream.append(Octets(self.written_bytes, data))
         self.written_bytes += len(data)
         self.unsent_bytes += len(data)
 
     def fragment(self, most_octets: int) -> Fragment | None:
-        """Return what the next baseband packet carries: the same fragment until it is acknowledged."""
+        """Return the content of the next baseband packet: the same fragment until it is acknowledged."""
         if self._fragment is None:
             self._frame = self._frame or self._next_frame()
             if self._frame is not None:
@@ -303,7 +313,7 @@ class RfcommEnd:
         return self._fragment
 
     def acknowledged(self) -> None:
-        """Note that the fragment has arrived."""
+        """Process the acknowledgement of the fragment in transit."""
         if self._fragment is not None:
             self._fragment.frame.octets_left -= self._fragment.octets
             if self._fragment.frame.octets_left == 0:
@@ -312,7 +322,7 @@ class RfcommEnd:
 
     @property
     def has_work(self) -> bool:
-        """Whether something is to be sent now."""
+        """Whether there is something to send now."""
         can_send = self.unsent_bytes > 0 and self._credits > 0
         return self._frame is not None or can_send or self._taken >= self._config.grant_at
 
@@ -347,13 +357,13 @@ class RfcommEnd:
     # --- receiving ---
 
     def is_new(self, fragment: Fragment) -> bool:
-        """Return whether a fragment has not arrived before: SEQN distinguishes it from a repetition."""
+        """Return whether a fragment arrives for the first time: its SEQN has changed."""
         is_new = fragment.number != self._last_heard
         self._last_heard = fragment.number
         return is_new
 
     def receive(self, frame: RfcommFrame) -> bytes:
-        """Take a frame that is complete; return its octets."""
+        """Accept a complete frame; return its octets."""
         self._credits += frame.credits
         if frame.octets.data:
             self._taken += 1
@@ -373,10 +383,10 @@ _SENSITIVITY_BER = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class BasebandPacket:
-    """A baseband packet; without a fragment it is POLL or NULL, of one slot."""
+    """A baseband packet; one without a fragment is POLL or NULL and takes one slot."""
 
     side: Side
-    """Side that sends it."""
+    """Side that sends the packet."""
     kind: BasebandPacketType
     fragment: Fragment | None
     began_ns: int
@@ -392,7 +402,7 @@ class Air:
     fades: dict[Side, FadingErrors]
     luck: Random
     replayed: dict[Side, ErrorProcess]
-    """Recorded errors by sending side, which replace `errors` and `signal`; empty if there are none."""
+    """Recorded errors by sending side, which replace `errors` and `signal`; empty if nothing is replayed."""
 
 
 class Piconet:
@@ -406,7 +416,7 @@ class Piconet:
     air : Air
     agenda : Agenda
     arrived : callable
-        Called with a packet with a fragment, its end, and whether it arrived, came twice, or was lost.
+        Called with a packet that carries a fragment, its end time, and its fate: arrived, duplicate or lost.
     """
 
     def __init__(
@@ -437,7 +447,7 @@ class Piconet:
     # --- when ---
 
     def kick(self, side: Side, now_ns: int) -> None:
-        """Note that a side has something to send."""
+        """Start to send for a side that has new data."""
         if self._is_busy or self._is_away or not self._ends[side].has_work:
             return
         due_ns = self._next_turn(side, now_ns)
@@ -445,7 +455,10 @@ class Piconet:
             self._plan(due_ns)
 
     def _next_turn(self, side: Side, now_ns: int) -> int:
-        """Return when an idle link can carry a side's data: the master's soon, the slave's when polled."""
+        """Return when an idle link can carry a side's data.
+
+        The master can send at the next even slot, the slave when it is polled next.
+        """
         config = self._config
         step_ns = 2 * SLOT_NS if side == "fixed" else config.poll_slots * SLOT_NS
         since_ns = self._idle_since_ns
@@ -461,7 +474,7 @@ class Piconet:
         self._agenda.at(time_ns, lambda now_ns: self._turn(turn, now_ns))
 
     def set_away(self, now_ns: int, *, is_away: bool) -> None:
-        """Note that the two ends are out of reach of each other, or within reach again."""
+        """Record that the two ends have lost radio contact, or have it again."""
         self._is_away = is_away
         self._turns += 1  # what is on the air is lost
         self._planned_ns = None
@@ -542,7 +555,7 @@ class Piconet:
         return is_understood, is_whole
 
     def _failed_then(self, packet: BasebandPacket, now_ns: int) -> bool:
-        """Return whether one of a packet's slots failed in the recording that is replayed."""
+        """Return whether one of the packet's slots failed in the replayed recording."""
         if packet.side not in self._air.replayed:
             return False
         return any(self._air.replayed[packet.side].lost_slots(packet.began_ns // SLOT_NS, now_ns // SLOT_NS))
@@ -551,16 +564,19 @@ class Piconet:
         return self.ber_at(self._air.errors.ber(now_ns), self._air.signal.dbm(now_ns))
 
     def ber_at(self, ber: float, dbm: float) -> float:
-        """Return the bit error rate at a power; at the receiver's sensitivity, that of the specification."""
+        """Return the bit error rate at a received power.
+
+        At the sensitivity it is that of the specification.
+        """
         return max(ber, _SENSITIVITY_BER) if dbm <= self._config.signal.sensitivity_dbm else ber
 
 
 def _family(longest: str) -> list[BasebandPacketType]:
-    """Return the packet types of the same code, up to the longest, by length."""
+    """Return the packet types with the same code, up to the longest one allowed, by ascending length."""
     last = next(kind for kind in PACKET_TYPES if kind.name == longest)
     return [kind for kind in PACKET_TYPES if kind.coded == last.coded and kind.slots <= last.slots]
 
 
 def _even(time_ns: int) -> int:
-    """Return the begin of the next even slot."""
+    """Return the start of the next even slot, in ns."""
     return -(-time_ns // (2 * SLOT_NS)) * 2 * SLOT_NS

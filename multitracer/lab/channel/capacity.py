@@ -1,11 +1,11 @@
-"""A link whose capacity over time is a trace: Mahimahi's format, a line for each delivery opportunity.
+"""A link with a capacity trace in Mahimahi's format: one line for each delivery opportunity.
 
-In come IP packets at two sides and, for a direction or both, a `CapacityTrace`; out come the same packets,
-as many octets as the opportunities carry, a constant delay later. `CapacityLink` has the rules of an
-opportunity, `Opportunities` finds the next one however many there are.
+Input: IP packets at two sides and a `CapacityTrace` for one direction or both. Output: the same packets,
+as many octets as the opportunities carry, after a constant delay. `CapacityLink` defines what an opportunity
+carries; `Opportunities` finds the next one in time that does not depend on their number.
 
 What must hold: packets are lost only by a full queue, a script or the end of the trace, and order is kept.
-The work of a run grows with its packets, not with the opportunities of its trace. Nothing is random.
+The work of a run grows with the number of packets, not with the number of opportunities. Nothing is random.
 """
 
 from __future__ import annotations
@@ -37,28 +37,34 @@ if TYPE_CHECKING:
 
 
 _MOST_DELAY_NS = 60 * NS_PER_S
-"""Maximum delay: longer than by any satellite (not measured)."""
+"""Maximum delay, more than any satellite has (not measured)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedConfig:
-    """One direction: its trace, named by `trace` in a scenario. Without one only the delay holds it up."""
+    """One direction: the trace that `trace` names in a scenario.
+
+    Without a trace, packets only have the delay.
+    """
 
     trace: CapacityTrace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityConfig:
-    """A link of Mahimahi: a queue, delivery opportunities, a delay, in each direction."""
+    """A Mahimahi link: a queue, delivery opportunities and a delay in each direction."""
 
     queue: QueueConfig = field(default_factory=lambda: QueueConfig(limit_packets=100))
-    """Queue before the opportunities, in each direction, at a router: no host is informed of its drops. 100
-    packets are our choice: 1.2 s at 1 Mbit/s."""
+    """Queue before the opportunities, in each direction, as in a router: hosts are not informed of its drops.
+
+    A limit of 100 packets is our choice: 1.2 s at 1 Mbit/s.
+    """
     delay_ns: int = 20 * NS_PER_MS
-    """One-way delay after the opportunity, in each direction (our choice: a core network and some
-    Internet)."""
+    """One-way delay after the opportunity, in each direction (our choice: a core network and a part of the
+    Internet).
+    """
     at_end: Literal["repeat", "stop"] = "repeat"
-    """After the last stamp of a trace: repeat the trace, or end the link and so the run."""
+    """What happens after the last line of a trace: repeat the trace, or end the link and the run."""
     overhead_bytes: int = 4
     """Overhead of each IP packet (Mahimahi: the header of its TUN device)."""
     up: TracedConfig = field(default_factory=TracedConfig)
@@ -72,7 +78,7 @@ class CapacityConfig:
 
     @property
     def traces(self) -> dict[str, CapacityTrace]:
-        """The traces by their direction."""
+        """The traces by direction; a direction without a trace is absent."""
         named = {"up": self.up.trace, "down": self.down.trace}
         return {direction: trace for direction, trace in named.items() if trace is not None}
 
@@ -85,17 +91,17 @@ class DeliveryOpportunity(NamedTuple):
 
     time_ns: int
     opportunities: int
-    """How many there are at that very time."""
+    """Number of opportunities at this time."""
 
 
 class Opportunities:
-    """The delivery opportunities of a trace from link time 0 on, repeated or once.
+    """The delivery opportunities of a trace from link time 0 on; the trace is used once or repeated.
 
     Parameters
     ----------
     trace : CapacityTrace
     repeats : bool
-        Whether the trace repeats: a stamp of 0 then coincides with the end of the previous round.
+        Whether the trace repeats; a line with time 0 then coincides with the end of the previous round.
     """
 
     def __init__(self, trace: CapacityTrace, *, repeats: bool) -> None:
@@ -106,7 +112,10 @@ class Opportunities:
         self._repeats = repeats
 
     def after(self, time_ns: int) -> DeliveryOpportunity | None:
-        """Return the first moment after a time; None if the trace is over and does not repeat."""
+        """Return the first delivery opportunity after a time.
+
+        None if the trace is over and does not repeat.
+        """
         time_ms = time_ns // NS_PER_MS
         round_, in_round_ms = divmod(time_ms, self._lasts_ms)
         if not self._repeats and round_ > 0:
@@ -145,7 +154,7 @@ class CapacityLink:
     ----------
     config : CapacityConfig
     seed : int
-        Has no effect: the traces say all.
+        Has no effect: nothing in this link is random.
     script : sequence of ScriptEvent
         drop, counted from the first packet.
     """
@@ -160,7 +169,7 @@ class CapacityLink:
         self._ways = {side: self._way(side) for side in SIDES}
         self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
         self.is_dropped = False
-        """Whether a trace that is not repeated is over, and the link with it."""
+        """Whether the link has ended, with a trace that does not repeat."""
         if config.at_end == "stop" and config.traces:
             ends_ns = min(trace.lasts_ns for trace in config.traces.values())
             # its last opportunity is of the same time, and comes before
@@ -180,17 +189,17 @@ class CapacityLink:
 
     @property
     def hosts(self) -> tuple[HostName, ...]:
-        """Names of its two hosts."""
+        """Names of the link's two hosts."""
         return SIDES
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next event."""
+        """Link time of the next event in ns; None if no event is due."""
         return self._agenda.next_ns
 
     @property
     def is_up(self) -> bool:
-        """Whether the link is there: until the end of a trace that is not repeated."""
+        """Whether the link is up: always, or until the end of a trace that does not repeat."""
         return not self.is_dropped
 
     @property
@@ -199,7 +208,7 @@ class CapacityLink:
         return self._under_way == 0 and all(way.is_quiet for way in self._ways.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
-        """Offer a host's IP packet; False if the queue refused it and reports that."""
+        """Offer an IP packet of a host; return False if the queue refuses it (an event reports this)."""
         way = self._ways[one_of_two(host)]
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
@@ -215,7 +224,7 @@ class CapacityLink:
         return out
 
     def _left(self, side: Side, packet: bytes, offset_bytes: int, now_ns: int) -> None:
-        """Carry a packet, whose last octet is sent, to the other side."""
+        """Move a packet whose last octet is sent to the other side."""
         far = FAR[side]
 
         def arrive(then_ns: int) -> None:
@@ -244,18 +253,18 @@ class CapacityLink:
     # --- what it tells ---
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return what happened at one end since the last call, in order."""
+        """Return the events of one end of the link since the last call, in order of time."""
         journal = self._journals.get(host)  # type: ignore[call-overload]  # asked after every event
         return (journal or self._journals[one_of_two(host)]).events()
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return that the link is there; a capacity trace knows nothing of a radio."""
+        """Return a reading that shows the link as up or not; a capacity trace has no radio values."""
         del now_ns, host
         return RadioReading(None, None, None, None, "dropped" if self.is_dropped else "connected")
 
 
 class _Way:
-    """One direction: its queue, and the packet that opportunities are carrying."""
+    """One direction: its queue, and the packet that the opportunities are sending."""
 
     def __init__(
         self,
@@ -292,7 +301,7 @@ class _Way:
         self._is_closed = True
 
     def attend(self, now_ns: int) -> None:
-        """Wait for the next opportunity if something else does; without a trace send all."""
+        """Schedule the next opportunity if a packet waits; without a trace, send all packets at once."""
         if self._opportunities is None:
             while not self._is_closed and self._take(now_ns):
                 self._finish(now_ns)
@@ -303,7 +312,7 @@ class _Way:
                 self._agenda.at(moment.time_ns, lambda then_ns: self._use(moment, then_ns))
 
     def _use(self, moment: DeliveryOpportunity, now_ns: int) -> None:
-        """Send what the opportunities of one time carry."""
+        """Send as many octets as the opportunities of one time carry."""
         self._is_armed = False
         if self._is_closed:
             return
@@ -320,7 +329,7 @@ class _Way:
         self.attend(now_ns)
 
     def _take(self, now_ns: int) -> bool:
-        """Begin with the next packet; False if there is none."""
+        """Take the next packet from the queue; return False if the queue is empty."""
         packet = self.interface.take(now_ns)
         if packet is None:
             return False
@@ -329,7 +338,7 @@ class _Way:
         return True
 
     def _finish(self, now_ns: int) -> None:
-        """Note that the last octet of the packet is sent."""
+        """Finish the packet whose last octet is sent."""
         packet, offset = self._packet, self._sent_bytes
         facts = ip_facts(packet)
         wire_bytes = len(packet) + self._overhead_bytes

@@ -1,9 +1,9 @@
-"""cdma2000 1x packet data: a fundamental channel always, a supplemental one in bursts, and RLP above both.
+"""cdma2000 1x packet data: a permanent fundamental channel, a supplemental one in bursts, and RLP above both.
 
 In come IP packets of mobiles and of the fixed host, a `Cdma2000Config`, a script and a seed; out come
-packets, events and readings of each modem. Read `Cdma2000Link` first; `SectorMobile` is all of one mobile.
-`cdma2000_radio.py` holds rates, frames, the signal and the assignments; `cdma2000_rlp.py` finds holes,
-requests them in rounds of NAKs and finally gives up.
+packets, events and readings of each modem. Read `Cdma2000Link` first; `SectorMobile` holds the complete state
+of one mobile. `cdma2000_radio.py` holds rates, frames, the signal and the assignments; `cdma2000_rlp.py`
+finds missing octets, requests them in rounds of NAKs and finally gives up.
 
 What must hold: all frames begin at whole multiples of 20 ms. The same seed gives the same radio, whatever is
 sent. A packet is delivered in order, lost with an event that reports it, or still inside. docs/links.md
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 _AIR_US = FRAME_NS // NS_PER_US
 _PACKETS_OF_A_FULL_BUFFER = 1 << 20
-"""Packets do not limit the buffer of the base station controller, octets do."""
+"""Packet limit of a full buffer, so large that only octets limit the base station controller's buffer."""
 
 
 class _OnAir(NamedTuple):
@@ -79,7 +79,7 @@ class _OnAir(NamedTuple):
     pieces: list[FrameOctets]
     nak: Nak | None
     sent_up_to: int | None
-    """Stream position in an idle frame; None if it sends data."""
+    """Stream position that an idle frame states; None if the frame carries data."""
 
 
 class ScheduledDirection:
@@ -88,12 +88,12 @@ class ScheduledDirection:
     Parameters
     ----------
     interface : LinkInterface
-        The queue before it.
+        The queue before this direction.
     path : RlpPath
     pilot : Pilot
     errors : FrameErrors
     steady : (Rate, float), optional
-        A constant rate without assignment, and the mean octets of its frames.
+        A constant rate, which needs no assignment, and the mean number of octets in its frames.
     """
 
     def __init__(
@@ -115,29 +115,29 @@ class ScheduledDirection:
         self._steady_octets = 0.0 if steady is None else steady[1]
         self._credit = 0.0
         self.reported: Rate | None = None
-        """The rate that the log knows."""
+        """The last rate that was written to the log."""
         self.frames = 0
-        """Frames with data, without a gap and of one rate, up to now."""
+        """Number of consecutive frames with data at one rate so far."""
 
     @property
     def backlog_bytes(self) -> int:
-        """Waiting bytes: packets in the queue, and unsent octets in RLP."""
+        """Bytes that wait: packets in the queue, and unsent octets in RLP."""
         return self.interface.queue.queued_bytes + self.path.unsent_bytes
 
     def ecio_db(self, now_ns: int) -> float:
-        """Ec/Io that the mobile reports now."""
+        """Ec/Io that the mobile reports now, in dB."""
         return self._pilot.db(now_ns)
 
     @property
     def rate(self) -> Rate:
-        """The rate of its data in this frame."""
+        """Data rate of this direction in the present frame."""
         if self._steady is not None:
             return self._steady
         burst = self.assigned.present
         return burst.rate if burst is not None else FUNDAMENTAL
 
     def room(self) -> int:
-        """Return the capacity of its frame in octets."""
+        """Return the capacity of the present frame in octets."""
         if self._steady is None:
             return self.rate.octets
         self._credit += self._steady_octets
@@ -147,7 +147,7 @@ class ScheduledDirection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether its frames carry nothing, and nothing is promised to it."""
+        """Whether the frames of this direction carry nothing, and no burst is assigned."""
         return (
             self.on_air is None
             and self.assigned.present is None
@@ -167,7 +167,7 @@ class Sector:
     """Journal of the fixed side."""
     has_channel: Callable[[], bool]
     deliver: Callable[[HostName, Side, bytes, int], None]
-    """Takes a mobile, a side of it, a packet that has come out of RLP there, and the time."""
+    """Called with a mobile, the side at which RLP delivers the packet, the packet, and the time."""
 
 
 class SectorMobile:
@@ -177,7 +177,7 @@ class SectorMobile:
     ----------
     host : HostName
     number : int
-        Counts the mobiles, from 1.
+        Number of the mobile, from 1.
     shared : Sector
     seed : str
         Seed of all its random numbers.
@@ -207,7 +207,7 @@ class SectorMobile:
         self._down_frames: deque[tuple[int, bool]] = deque(maxlen=config.report_ns // FRAME_NS + 1)
         """End of each forward frame with data, and whether it was lost, in the last `report_ns`."""
         self.under_way = 0
-        """Frames after the radio that have not arrived yet."""
+        """Number of frames that left the radio and have not yet arrived at the far end."""
 
     # --- parts ---
 
@@ -240,13 +240,13 @@ class SectorMobile:
 
     @property
     def is_idle(self) -> bool:
-        """Whether frames of it need not be looked at."""
+        """Whether this mobile's frames can be skipped: none carries anything."""
         return self.under_way == 0 and all(way.is_idle for way in self.ways.values())
 
     # --- frames ---
 
     def end_frame(self, frame: int, now_ns: int) -> None:
-        """Send to the other side what was on the air in the frame before this one."""
+        """Send the content of the frame that just ended to the other side."""
         ecio_db = self._pilot.db(now_ns - FRAME_NS)
         for side, way in self.ways.items():
             sent, way.on_air = way.on_air, None
@@ -279,7 +279,7 @@ class SectorMobile:
     def _arrive(
         self, side: Side, pieces: list[FrameOctets], nak: Nak | None, sent_up_to: int | None, now_ns: int
     ) -> None:
-        """Take what a side has sent at the other one."""
+        """Process what a side has sent, at the other side."""
         self.under_way -= 1
         path = self.ways[side].path
         if nak is not None:
@@ -311,7 +311,7 @@ class SectorMobile:
             self._journals[side].add(RateAssigned, now_ns, *about)
 
     def _end_burst(self, side: Side, way: ScheduledDirection, now_ns: int) -> None:
-        """Note that frames of one rate with data, without a gap, are over."""
+        """Report the end of a run of consecutive data frames of one rate."""
         if way.frames:
             self._journals[side].add(BurstSent, now_ns, way.frames * _AIR_US, way.frames, "done")
         way.frames = 0
@@ -342,7 +342,7 @@ class SectorMobile:
     # --- what it tells ---
 
     def reading(self, now_ns: int, *, state: str) -> RadioReading:
-        """Return the modem's answer: Ec/Io, and the share of forward frames that were lost."""
+        """Return the modem's reading: Ec/Io, and the share of forward frames that were lost."""
         since_ns = now_ns - self._config.report_ns
         while self._down_frames and self._down_frames[0][0] <= since_ns:
             self._down_frames.popleft()
@@ -353,7 +353,7 @@ class SectorMobile:
 
 
 def _steady(config: Cdma2000Config, side: Side) -> tuple[Rate, float] | None:
-    """Return the steady rate of a direction with its octets in a frame; None if rates are assigned."""
+    """Return the steady rate of a direction and the octets per frame; None if rates are assigned."""
     if config.rate == "scheduled":
         return None
     mean = config.mean_bits_per_s if side == "fixed" else config.mean_up_bits_per_s
@@ -362,7 +362,10 @@ def _steady(config: Cdma2000Config, side: Side) -> tuple[Rate, float] | None:
 
 
 def _buffer(config: Cdma2000Config) -> QueueConfig:
-    """Return the buffer of the base station controller; no host is informed of its drops."""
+    """Return the configuration of the base station controller's buffer.
+
+    Hosts are not informed of its drops.
+    """
     return replace(
         config.queue,
         limit_packets=_PACKETS_OF_A_FULL_BUFFER,
@@ -394,7 +397,7 @@ class Cdma2000Link:
     seed : int
         The same seed gives the same radios.
     script : sequence of ScriptEvent
-        fade, drop and blackout, counted from the first packet; they befall all mobiles.
+        fade, drop and blackout, counted from the first packet; they affect all mobiles.
     """
 
     def __init__(self, config: Cdma2000Config, *, seed: int, script: Sequence[ScriptEvent] = ()) -> None:
@@ -416,7 +419,7 @@ class Cdma2000Link:
         self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
 
     def _member(self, number: int, host: HostName) -> SectorMobile:
-        """Return a mobile; the first has the chance of an only one."""
+        """Return the state of a mobile; the first one has the same random numbers as a single mobile."""
         shared = Sector(self.config, self._agenda, self._journal, lambda: not self._outages, self._deliver)
         return SectorMobile(host, number, shared, seed=self._seed if number == 1 else f"{self._seed} {host}")
 
@@ -424,17 +427,17 @@ class Cdma2000Link:
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next event."""
+        """Link time of the next event in ns; None if no event is due."""
         return self._agenda.next_ns
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a channel: no scripted blackout is active."""
+        """Whether the channel is available: no scripted blackout is active."""
         return not self._outages
 
     @property
     def is_dropped(self) -> bool:
-        """Return False: the channel always comes back."""
+        """Return False: after an outage the channel always returns."""
         return False
 
     @property
@@ -443,7 +446,7 @@ class Cdma2000Link:
         return self._on_wire == 0 and all(member.is_quiet for member in self._members.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
-        """Offer a host's IP packet; False if the mobile's queue refused it and reports that."""
+        """Offer an IP packet of a host; return False if the mobile's queue refuses it."""
         member = None if host == FIXED else self._mobiles.named(host)
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
@@ -472,7 +475,7 @@ class Cdma2000Link:
         self._agenda.at(now_ns + self.config.wired.fixed_ns, arrive)
 
     def _deliver(self, host: HostName, side: Side, packet: bytes, now_ns: int) -> None:
-        """Hand a packet up at the mobile, or carry it to the fixed host."""
+        """Deliver a packet at the mobile, or send it on to the fixed host."""
         if side == "mobile":
             self._out.append(LinkDelivery(host, packet))
             return
@@ -494,7 +497,7 @@ class Cdma2000Link:
     # --- frames ---
 
     def _wake(self, now_ns: int) -> None:
-        """Look at frames from the next one on, if nobody does."""
+        """Process frames from the next one on, unless frames are already being processed."""
         if not self._is_awake:
             self._is_awake = True
             self._agenda.at(-(-now_ns // FRAME_NS) * FRAME_NS, self._frame)
@@ -530,11 +533,14 @@ class Cdma2000Link:
     # --- what it tells ---
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return what happened at a host's end since the last call, in order; at the fixed one of all."""
+        """Return the events at a host since the last call, in order.
+
+        The fixed host has those of all mobiles.
+        """
         return self._journal.events() if host == FIXED else self._mobiles.named(host).journal.events()
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return the answer of a mobile's modem, by default the first one's."""
+        """Return the reading of a mobile's modem; by default that of the first mobile."""
         kind = self._outages.kind
         state = "connected" if kind is None else STATES[kind]
         return self._mobiles.named(host or self.hosts[0]).reading(now_ns, state=state)
@@ -551,7 +557,7 @@ def mean_rate_bps(events: Iterable[LinkEvent], *, until_ns: int, mobile: int = 1
     events : iterable of LinkEvent
         Events of the sending side, in order: those of the fixed host for the rates to the mobiles.
     until_ns : int
-        End of the time, link time in ns.
+        End of the averaged interval, link time in ns.
     mobile : int
         Number of the mobile, from 1: the fixed host's log has the rates of all.
 

@@ -1,8 +1,8 @@
-"""The radio of cdma2000 1x: rates, frames, the pilot's Ec/Io, and who gets a supplemental channel.
+"""The radio of cdma2000 1x: rates, frames, the pilot's Ec/Io, and the assignment of supplemental channels.
 
-In come `Cdma2000Config` and a seed; out come, for each frame, whether it fails, and for each direction of a
-sector the rates that its mobiles are assigned by backlog and channel. The source of each number stands
-beside it.
+Input: `Cdma2000Config` and a seed. Output: for each frame, whether it fails; for each direction of a
+sector, the rates that its mobiles are assigned, by backlog and channel. The source of each number is beside
+it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ class Rate(NamedTuple):
     info_bits: int
     """Information bits of a frame, without check sequence (12 or 16 bits) and tail (8 bits) (C.S0002)."""
     octets: int
-    """RLP octets in a frame: 20 of 172 bits, 41 of each 360 bits; the rest is headers of the multiplex
-    sublayer and of RLP (C.S0003 and C.S0017, from memory)."""
+    """RLP octets in a frame: 20 per 172 bits, or 41 per 360 bits.
+
+    The other bits are headers of the multiplex sublayer and of RLP (C.S0003 and C.S0017, from memory).
+    """
 
     @property
     def walsh(self) -> float:
@@ -46,7 +48,8 @@ class Rate(NamedTuple):
 
 
 _CODE_SPACE_BITS_PER_S = 614_400
-"""Four codes of length 4, each of 153.6 kbit/s (C.S0002, radio configuration 3)."""
+"""Rate of all codes together: four codes of length 4, each of 153.6 kbit/s (C.S0002, radio configuration 3).
+"""
 FUNDAMENTAL = Rate(9_600, 172, 20)
 SUPPLEMENTAL = (
     Rate(19_200, 360, 41),
@@ -60,7 +63,7 @@ RATES = {rate.bits_per_s: rate for rate in (FUNDAMENTAL, *SUPPLEMENTAL)}
 
 
 def octets_at(bits_per_s: float) -> float:
-    """Return how many octets of RLP a frame of a steady rate has: as many to a bit as at 153.6 kbit/s."""
+    """Return the RLP octets per frame of a steady rate, in the same proportion to bits as at 153.6 kbit/s."""
     frame_octets = bits_per_s * FRAME_NS / NS_PER_S / BITS_PER_BYTE
     return frame_octets * FASTEST.octets / (FASTEST.bits_per_s * FRAME_NS / NS_PER_S / BITS_PER_BYTE)
 
@@ -73,11 +76,13 @@ def octets_at(bits_per_s: float) -> float:
 
 
 _LEAST_BUFFER_BYTES, _MOST_BUFFER_BYTES = 1_500, 10_000_000
-"""One packet of an Ethernet; ten minutes of the fastest rate (ours: more is a mistake)."""
+"""Bounds of the buffer: one Ethernet packet; ten minutes at the fastest rate (our choice: more is a mistake).
+"""
 _WORST_ECIO_DB = -40.0
-"""Nothing is decoded far above it (ours); the paper's worst is -16 dB."""
+"""Minimum Ec/Io in a configuration, where nothing can be decoded (our choice); the paper's minimum is -16 dB.
+"""
 _MOST_M_PER_S = 150.0
-"""540 km/h (ours); the paper's fastest is 75 mph, 33.5 m/s."""
+"""Maximum speed, 540 km/h (our choice); the paper's fastest is 75 mph, 33.5 m/s."""
 _MOST_DB = 40.0
 """Maximum of a deviation or a slope (our choice: more is a mistake)."""
 BURST_FRAMES = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 96, 128, 256)
@@ -103,9 +108,9 @@ class Cdma2000RadioConfig:
     """Distance over which the shadow's correlation falls to 1/e (our choice; tens of metres in towns,
     Gudmundson 1991)."""
     still_ns: int = 30 * NS_PER_S
-    """The same as a time for a mobile that does not move: people do (ours)."""
+    """Correlation time of the shadow for a mobile that does not move: people around it do (our choice)."""
     remainder_db: float = 1.0
-    """Deviation of what power control leaves of the fast fading, if it is too fast to follow (ours)."""
+    """Standard deviation of the fast fading that power control cannot follow (our choice)."""
     carrier_mhz: float = 1_900.0
     """PCS band, for the Doppler frequency (paper: a commercial network of the United States)."""
 
@@ -122,18 +127,20 @@ class Cdma2000RadioConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorMapConfig:
-    """How Ec/Io becomes a rate that can be assigned, and a frame error rate (`Pilot`)."""
+    """How Ec/Io determines the rate that can be assigned, and the frame error rate (`Pilot`)."""
 
     full_rate_ecio_db: float = -7.5
-    """Ec/Io at which 153.6 kbit/s take all the power there is for supplemental channels; half the rate needs
-    3 dB less (ours, so that one mobile has about 125 kbit/s and four have 75 each, paper, Figure 6)."""
+    """Ec/Io at which 153.6 kbit/s need all power for supplemental channels; half the rate needs 3 dB less.
+
+    Our choice, so that one mobile has about 125 kbit/s and each of four 75 kbit/s (paper, Figure 6).
+    """
     fundamental_error_rate: float = 0.01
     """Frame error rate that power control maintains on the fundamental channel (our choice; 1 % is
     typical)."""
     supplemental_error_rate: float = 0.05
     """Frame error rate on the supplemental channel (our choice; 5 % is typical)."""
     decade_db: float = 2.0
-    """Missing signal for which errors grow tenfold (ours)."""
+    """Drop of Ec/Io that makes the error rate ten times as high (our choice)."""
 
     def __post_init__(self) -> None:
         _check("full_rate_ecio_db", self.full_rate_ecio_db, _WORST_ECIO_DB, _MOST_DB)
@@ -147,18 +154,20 @@ class AssignmentConfig:
     """How supplemental channels are assigned, separately in each direction."""
 
     most_bits_per_s: int = FASTEST.bits_per_s
-    """The highest rate; 9600 means no supplemental channel."""
+    """The maximum rate; 9600 means no supplemental channel."""
     request_bytes: int = 400
     """Backlog from which a supplemental channel is requested (our choice: 0.4 s of the fundamental one)."""
     delay_ns: int = 200 * NS_PER_MS
     """Delay from the decision to the first frame of a burst (our choice)."""
     burst_frames: int = 64
-    """Length of a burst; it is never cut short (ours; C.S0005 knows these lengths)."""
+    """Length of a burst in frames; a burst is never shortened (our choice among the lengths of C.S0005)."""
     load_percent: float = 0.0
     """Share of the sector's power that other users take (paper: none, at night)."""
     codes_percent: float = 75.0
-    """Forward codes for supplemental channels; pilot, sync, paging and voice have the rest (ours: three of
-    the four codes of length 4)."""
+    """Share of the forward codes that is available to supplemental channels, in percent.
+
+    Pilot, sync, paging and voice have the rest (our choice: three of the four codes of length 4).
+    """
 
     def __post_init__(self) -> None:
         if self.most_bits_per_s not in RATES:
@@ -176,20 +185,23 @@ class AssignmentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rlp3Config:
-    """RLP type 3: rounds of NAKs, each with a number of copies; after the last round a hole is abandoned."""
+    """RLP type 3: rounds of NAKs, each with a number of copies; after the last round RLP gives up."""
 
     first_naks: int = 1
     second_naks: int = 2
     third_naks: int = 3
-    """Copies in the third round (C.S0017's default is 1, 2, 3 in the three rounds); 0: no such round."""
+    """Copies of the NAK in the third round (C.S0017's defaults are 1, 2, 3 in the three rounds); 0: no such
+    round.
+    """
     timer_ns: int = 260 * NS_PER_MS
-    """Wait after the last copy for something of the hole (ours: a round trip of RLP and 80 ms)."""
+    """Time to wait for requested octets after the last NAK copy (our choice: a round trip of RLP and 80 ms).
+    """
     overhead_bytes: int = 7
-    """PPP around each packet: flag, address, control, protocol, FCS (RFC 1662, RFC 1661)."""
+    """Octets that PPP adds to each packet: flag, address, control, protocol, FCS (RFC 1662, RFC 1661)."""
 
     @property
     def rounds(self) -> tuple[int, ...]:
-        """Copies in each existing round."""
+        """NAK copies in each round; rounds without copies are left out."""
         return tuple(copies for copies in (self.first_naks, self.second_naks, self.third_naks) if copies)
 
     def __post_init__(self) -> None:
@@ -205,10 +217,11 @@ class WiredConfig:
     """The wired parts of the path; their delays are constant, and they lose nothing."""
 
     backhaul_ns: int = 40 * NS_PER_MS
-    """One-way delay from mobile to base station controller, where RLP ends, besides the frame (our
-    choice)."""
+    """One-way delay from the mobile to the base station controller, where RLP ends, without the frame itself
+    (our choice).
+    """
     fixed_ns: int = 60 * NS_PER_MS
-    """One-way delay from there to the fixed host (our choice)."""
+    """One-way delay from the base station controller to the fixed host (our choice)."""
 
     def __post_init__(self) -> None:
         for name, value in (("backhaul", self.backhaul_ns), ("fixed", self.fixed_ns)):
@@ -221,25 +234,30 @@ class Cdma2000Config:
     """A sector of cdma2000 1x, and the mobiles that share it."""
 
     mobiles: int = 1
-    """Each with its own radio, buffer and RLP; they share power and codes."""
+    """Number of mobiles; each has its own radio, buffer and RLP, and all share power and codes."""
     rate: Literal["scheduled", "mean", "mean-rlp"] = "scheduled"
-    """scheduled: the fundamental channel, and supplemental ones by backlog and channel. mean: the control of
-    the paper (Figure 5), for each mobile a channel of a steady rate, whose bits are those of packets, and no
-    frame is lost. mean-rlp: the same with the headers, errors and RLP of the scheduled one."""
+    """How rates are decided.
+
+    scheduled: the fundamental channel, and supplemental ones by backlog and channel. mean: the control
+    experiment of the paper (Figure 5): each mobile has a channel of a steady rate that carries only packets,
+    and no frame is lost. mean-rlp: a steady rate, but with the headers, errors and RLP of `scheduled`.
+    """
     mean_bits_per_s: int = 0
-    """Rate to the mobile without a scheduler: the mean assigned rate of a scheduled run."""
+    """Rate to the mobile without a scheduler; set it to the mean assigned rate of a scheduled run."""
     mean_up_bits_per_s: int = FUNDAMENTAL.bits_per_s
-    """... from the mobile."""
+    """The same from the mobile."""
     buffer_bytes: int = 30_000
-    """Buffer of each mobile at the base station controller (paper: 25 to 35 KB); more is lost."""
+    """Buffer of each mobile at the base station controller (paper: 25 to 35 KB); packets above it are
+    dropped.
+    """
     queue: QueueConfig = field(default_factory=QueueConfig)
     """Interface queue at the mobile."""
     radio: Cdma2000RadioConfig = field(default_factory=Cdma2000RadioConfig)
     errors: ErrorMapConfig = field(default_factory=ErrorMapConfig)
     forward: AssignmentConfig = field(default_factory=AssignmentConfig)
-    """Assignment to the mobiles."""
+    """Assignment of supplemental channels to the mobiles."""
     reverse: AssignmentConfig = field(default_factory=AssignmentConfig)
-    """Assignment from the mobiles; codes do not limit it."""
+    """Assignment of supplemental channels from the mobiles; codes do not limit it."""
     rlp: Rlp3Config = field(default_factory=Rlp3Config)
     wired: WiredConfig = field(default_factory=WiredConfig)
     report_ns: int = 1 * NS_PER_S
@@ -276,13 +294,17 @@ class Cdma2000Config:
 
 
 STEP_NS = 100 * NS_PER_MS
-"""The shadow changes so often (ours): 3 m at 75 mph, little against its correlation."""
+"""Interval at which the shadow fading changes (our choice): 3 m at 75 mph, far below its correlation length.
+"""
 _BEST_DB, _WORST_DB = 0.0, -31.5
-"""Bounds of a pilot's Ec/Io: all power is its own; the lowest reported value (C.S0005, steps of 0.5 dB)."""
+"""Bounds of a pilot's Ec/Io: no power but the pilot's; the lowest value that can be reported (C.S0005, steps
+of 0.5 dB).
+"""
 _LIGHT_M_PER_S = 299_792_458
 _FOLLOWED_HZ = 20.0
-"""Fading rate at which power control compensates 1 - 1/e (our choice; 800 steps of 1 dB a second,
-C.S0002)."""
+"""Fading rate at which power control compensates 1 - 1/e of the fading (our choice; C.S0002: 800 steps of 1
+dB per second).
+"""
 
 
 class Pilot:
@@ -292,7 +314,7 @@ class Pilot:
     ----------
     config : Cdma2000RadioConfig
     luck : Random
-        Random generator; two pilots with equal generators agree.
+        Random generator; equal generators give equal pilots.
     """
 
     def __init__(self, config: Cdma2000RadioConfig, *, luck: Random) -> None:
@@ -315,18 +337,18 @@ class Pilot:
 
 
 def needed_db(rate: Rate, config: ErrorMapConfig) -> float:
-    """Return the Ec/Io in dB below which a rate lacks power."""
+    """Return the minimum Ec/Io in dB at which a rate has enough power."""
     return config.full_rate_ecio_db - 10 * log10(FASTEST.bits_per_s / rate.bits_per_s)
 
 
 def power_share(rate: Rate, ecio_db: float, config: ErrorMapConfig) -> float:
-    """Return which share of the power for supplemental channels a rate takes; above 1 there is not enough."""
+    """Return the share of the supplemental power that a rate needs; above 1, the power is not sufficient."""
     share: float = 10 ** ((needed_db(rate, config) - ecio_db) / 10)
     return share
 
 
 class FrameErrors:
-    """Decides which frames of one direction are lost; frames must be asked for in order.
+    """Decides which frames of one direction are lost; calls must be in the order of frames.
 
     Parameters
     ----------
@@ -335,7 +357,7 @@ class FrameErrors:
     fades : FadingErrors
         Fades of the script.
     luck : Random
-        Random generator; it draws for each frame, whether one is sent or not.
+        Random generator; a number is drawn for each frame, even if no frame is sent.
     """
 
     def __init__(
@@ -354,7 +376,7 @@ class FrameErrors:
         self._needed: dict[int, float] = {}
 
     def rate_of(self, rate: Rate, ecio_db: float, remainder_db: float = 0.0) -> float:
-        """Return the error rate of frames of a rate at an Ec/Io."""
+        """Return the frame error rate of a rate at an Ec/Io, 0 to 1."""
         target = self._targets[rate is FUNDAMENTAL]
         if target <= 0:
             return 0.0
@@ -366,7 +388,7 @@ class FrameErrors:
         return odds / (1 + odds)
 
     def is_lost(self, frame: int, rate: Rate, ecio_db: float) -> bool:
-        """Return whether a frame of a rate is lost; both channels of one time have the same chance."""
+        """Return whether a frame is lost; both channels use the same random number at one time."""
         while self._frame < frame:
             self._frame += 1
             self._chance = self._random()
@@ -377,7 +399,7 @@ class FrameErrors:
 
 
 def _remainder(radio: Cdma2000RadioConfig) -> tuple[float, float]:
-    """Return the correlation of the remainder from frame to frame, and its deviation in dB within a frame."""
+    """Return the correlation of the remaining fast fading between frames, and its deviation in dB."""
     if radio.speed_m_per_s <= 0 or radio.remainder_db <= 0:
         return 0.0, 0.0
     doppler_hz = radio.speed_m_per_s * radio.carrier_mhz * 1e6 / _LIGHT_M_PER_S
@@ -404,14 +426,14 @@ def _remainder(radio: Cdma2000RadioConfig) -> tuple[float, float]:
 
 
 class BurstAssignment(NamedTuple):
-    """An assignment; frames are counted from the link's begin."""
+    """An assigned burst; frames are counted from the start of the link."""
 
     rate: Rate
     begin: int
     end: int
-    """The first frame after it."""
+    """The first frame after the burst."""
     power: float
-    """Share of the power for supplemental channels."""
+    """Share of the supplemental power that the burst takes, 0 to 1."""
 
 
 class Assigned:
@@ -423,12 +445,12 @@ class Assigned:
 
     @property
     def power(self) -> float:
-        """Share of the power that it takes, now or then."""
+        """Share of the power that the present or scheduled bursts take."""
         return max((burst.power for burst in (self.present, self.promised) if burst), default=0.0)
 
     @property
     def walsh(self) -> float:
-        """Share of the codes that it takes, now or then."""
+        """Share of the codes that the present or scheduled bursts take."""
         return max((burst.rate.walsh for burst in (self.present, self.promised) if burst), default=0.0)
 
     def step(self, frame: int) -> None:
@@ -459,9 +481,9 @@ class Scheduler:
     ----------
     config : AssignmentConfig
     errors : ErrorMapConfig
-        What a rate needs.
+        Ec/Io that each rate needs.
     has_codes : bool
-        Whether codes limit it, which they do in the forward direction only.
+        Whether codes limit the assignments: only in the forward direction.
     """
 
     def __init__(self, config: AssignmentConfig, errors: ErrorMapConfig, *, has_codes: bool) -> None:
@@ -500,7 +522,7 @@ class Scheduler:
                 return
 
     def _wanted(self, backlog: int) -> list[Rate]:
-        """Return the rates up to the lowest that carries the backlog in a burst."""
+        """Return the rates in ascending order, up to the lowest one that carries the backlog in one burst."""
         frames = self._config.burst_frames
         enough = sum(rate.octets * frames < backlog for rate in self._rates)
         return self._rates[: enough + 1]

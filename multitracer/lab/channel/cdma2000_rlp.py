@@ -1,10 +1,10 @@
-"""One direction of a NAK-based radio link protocol, as RLP type 3 (C.S0017): a stream, and its holes.
+"""One direction of a NAK-based radio link protocol, as RLP type 3 (C.S0017): an octet stream with recovery.
 
-Octets are numbered. The receiver finds a hole when later octets arrive, or when an idle frame states the
-position of the sender. It requests a hole in rounds of NAKs; each NAK copy that arrives makes the sender send
-the hole once more. A round ends when no octet of the hole arrived for a time after its last copy; after the
-last round the hole is abandoned, and PPP's check sequence finds the packet damaged. Differences from RLP type
-3: frames are objects, numbers do not wrap, and RLP is never reset.
+Octets are numbered. The receiver finds missing octets (a hole) when later octets arrive, or when an idle
+frame states the position of the sender. It requests a hole in rounds of NAKs; for each NAK copy that arrives,
+the sender sends the hole once more. A round ends when no octet of the hole has arrived for a time after its
+last copy; after the last round the receiver gives up the hole, and PPP's check sequence then discards the
+damaged packet. Differences from RLP type 3: frames are objects, numbers do not wrap, and RLP is never reset.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.shared.interface import SideJournal
 
 _MOST_HOLES_IN_NAK = 4
-"""Holes that one NAK names; further ones wait for the next frame (ours)."""
+"""Maximum number of holes in one NAK; further ones wait for the next frame (our choice)."""
 
 
 class FrameOctets(NamedTuple):
-    """Octets of the stream in one frame."""
+    """Consecutive octets of the stream that one frame carries."""
 
     begin: int
     octets: int
     attempt: int
     ip_id: int | None
     seq: int | None
-    """Sequence number of the packet in which it begins."""
+    """TCP sequence number of the packet in which the octets begin; None if it has none."""
 
     @property
     def end(self) -> int:
-        """End of the octets in the stream."""
+        """Stream position after the last of these octets."""
         return self.begin + self.octets
 
 
 class Nak(NamedTuple):
-    """Asks for ranges of octets, each with the attempt that it makes."""
+    """A request for ranges of octets, each with the number of its transmission."""
 
     ranges: tuple[tuple[int, int, int], ...]
 
@@ -62,16 +62,16 @@ class _Packet:
 class _Hole:
     missing: list[tuple[int, int]]
     round: int = 0
-    """Index of the present one."""
+    """Index of the present round."""
     copies_due: int = 0
-    """NAKs of this round that are still to be sent."""
+    """NAK copies of this round that are not sent yet."""
     attempts: int = 1
-    """Transmissions so far, if each NAK arrived."""
+    """Number of transmissions so far, if every NAK arrived."""
     due_ns: int = 0
-    """End of the round, set when all its copies are sent."""
+    """End of the round in ns, set when all its copies are sent."""
 
     def fill(self, begin: int, end: int) -> int:
-        """Remove what has arrived; return how many octets were missing of it."""
+        """Remove the octets that have arrived; return how many of them were missing."""
         left: list[tuple[int, int]] = []
         for first, last in self.missing:
             if end <= first or last <= begin:
@@ -90,14 +90,14 @@ def _size(ranges: list[tuple[int, int]]) -> int:
 @dataclass(slots=True)
 class _Sender:
     next: int
-    """The first octet that was never sent."""
+    """Position of the first octet that was never sent."""
     end: int
     """Position after the last octet that was taken from the queue."""
     resend: deque[tuple[int, int, int]] = field(default_factory=deque)
 
 
 class RlpPath:
-    """One direction, its sender and its receiver.
+    """One direction, with its sender and its receiver.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ class RlpPath:
     take_packet : callable
         Returns the next packet of the sender's queue at a time, or None.
     journal : SideJournal
-        Of the receiver's side.
+        Journal of the receiver's side.
     first_offset_bytes : int
-        Where the stream begins.
+        Stream position of the first octet.
     """
 
     def __init__(
@@ -124,17 +124,17 @@ class RlpPath:
         self._take_packet = take_packet
         self._journal = journal
         self._packets: deque[_Packet] = deque()
-        """Taken from the queue, and neither delivered nor given up."""
+        """Packets that were taken from the queue and are neither delivered nor given up."""
         self._sender = _Sender(first_offset_bytes, first_offset_bytes)
         self._expected = first_offset_bytes
-        """Position after the last octet that the receiver knows."""
+        """Position after the last octet that was received or is known to be missing."""
         self._holes: list[_Hole] = []
 
     # --- the sender ---
 
     @property
     def unsent_bytes(self) -> int:
-        """Octets that wait in the sender: never sent, or to be sent again."""
+        """Octets that wait in the sender, for the first transmission or for another one."""
         sender = self._sender
         return sender.end - sender.next + sum(end - begin for begin, end, _ in sender.resend)
 
@@ -147,11 +147,11 @@ class RlpPath:
 
     @property
     def sent_up_to(self) -> int:
-        """Position after the last sent octet, which an idle frame states."""
+        """Position after the last octet that was sent; an idle frame states it."""
         return self._sender.next
 
     def fill(self, octets: int, now_ns: int) -> list[FrameOctets]:
-        """Return the content of the next frame of `octets` octets: requested octets come first."""
+        """Return the content of the next frame of `octets` octets: requested octets first."""
         sender = self._sender
         pieces: list[FrameOctets] = []
         while octets and sender.resend:
@@ -174,7 +174,7 @@ class RlpPath:
         return pieces
 
     def _take(self, now_ns: int) -> bool:
-        """Put the next packet into the stream; False if there is none."""
+        """Append the next packet to the stream; return False if the queue is empty."""
         data = self._take_packet(now_ns)
         if data is None:
             return False
@@ -190,13 +190,13 @@ class RlpPath:
         return FrameOctets(begin, octets, attempt, None, None)  # a copy that is not needed any more
 
     def requested(self, nak: Nak) -> None:
-        """Take a NAK that has arrived at the sender."""
+        """Process a NAK that has arrived at the sender."""
         self._sender.resend.extend(nak.ranges)
 
     # --- the receiver ---
 
     def receive(self, pieces: list[FrameOctets], now_ns: int) -> list[bytes]:
-        """Take the octets of a frame; return the packets that can be handed up now."""
+        """Process the octets of a frame; return the packets that can be delivered now."""
         for piece in pieces:
             is_new = piece.begin >= self._expected
             if is_new:
@@ -209,7 +209,7 @@ class RlpPath:
         return self._in_order(now_ns)
 
     def known(self, sent_up_to: int, now_ns: int) -> None:
-        """Take the number of an idle frame: what is below it and has not arrived is missing."""
+        """Process the position in an idle frame: octets below it that have not arrived are missing."""
         if sent_up_to <= self._expected:
             return
         hole = _Hole([(self._expected, sent_up_to)])
@@ -246,7 +246,7 @@ class RlpPath:
         return Nak(tuple(ranges))
 
     def expire(self, now_ns: int) -> list[bytes]:
-        """End the rounds that are over; return the packets that can be handed up now."""
+        """End the rounds that are over; return the packets that can be delivered now."""
         for hole in [each for each in self._holes if not each.copies_due and each.due_ns <= now_ns]:
             hole.round += 1
             if hole.round < len(self._rounds):
@@ -256,7 +256,7 @@ class RlpPath:
         return self._in_order(now_ns) if self._packets else []
 
     def _give_up(self, hole: _Hole, now_ns: int) -> None:
-        """Deliver the octets after a hole without it."""
+        """Give up a hole, so that the octets after it can be delivered."""
         self._holes.remove(hole)
         about = len(self._rounds), _size(hole.missing), hole.missing[0][0]
         self._journal.add(NakGivenUp, now_ns, *about)

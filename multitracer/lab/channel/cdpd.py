@@ -1,12 +1,12 @@
 """CDPD, Cellular Digital Packet Data: the links of 1 to 30 mobiles to the fixed host, and their cell.
 
-In come IP packets at the hosts, a configuration (`cdpd_config.py`), a script and a seed; out come packets,
-events and readings of the modems. Read `CdpdLink` first; `CellMobile` is all of one mobile. `cdpd_mdlp.py`
-cuts packets into frames and repeats what was lost, `cdpd_channel.py` packs frames into blocks and sends them;
-behind the base station is the `FixedNetwork`.
+Input: IP packets at the hosts, a configuration (`cdpd_config.py`), a script and a seed. Output: packets,
+events and readings of the modems. Read `CdpdLink` first; `CellMobile` holds the complete state of one mobile.
+`cdpd_mdlp.py` divides packets into frames and retransmits lost ones, `cdpd_channel.py` packs frames into
+blocks and sends them; behind the base station is the `FixedNetwork`.
 
 What must hold: everything happens in order of one scheduler, at times that do not depend on how often the
-driver calls. docs/links.md and `cdpd_config.py` describe what is uncertain in the model, and the source of
+driver calls. docs/links.md and `cdpd_config.py` describe the uncertainty of the model, and the source of
 each number.
 """
 
@@ -100,7 +100,7 @@ class FixedNetwork:
         self._arrived = arrived
         self._last_ns = 0
         self.under_way = 0
-        """Packets that have not arrived."""
+        """Number of packets that have not arrived yet."""
 
     def send(self, packet: bytes, now_ns: int) -> bool:
         """Send a packet; return False if it is lost."""
@@ -138,7 +138,7 @@ class CdpdChannelState:
     hops: OutageProcess
     """Outages of the channel for all mobiles."""
     deliver: Callable[[HostName, bytes], None]
-    """Takes a packet that has arrived at a host."""
+    """Called with a host and a packet that has arrived there."""
     outage_ended: Callable[[OutageKind], None]
     """Called when a mobile's own outage is over."""
 
@@ -149,12 +149,12 @@ class CellMobile:
     Parameters
     ----------
     host : HostName
-        Its name.
+        Name of the mobile.
     number : int
-        Counts the mobiles, from 1.
+        Number of the mobile, from 1.
     shared : CdpdChannelState
     seed : str
-        Of all its chance.
+        Seed of all random numbers of this mobile.
     """
 
     def __init__(self, host: HostName, number: int, shared: CdpdChannelState, *, seed: str) -> None:
@@ -256,7 +256,7 @@ class CellMobile:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no packet of it, or to it, waits or is in transit."""
+        """Whether no packet from or to this mobile is waiting or in transit."""
         return not (
             any(len(interface.queue) for interface in self._interfaces.values())
             or any(network.under_way for network in self._networks.values())
@@ -264,7 +264,10 @@ class CellMobile:
         )
 
     def send_up(self, packet: bytes, now_ns: int) -> bool:
-        """Offer a packet of the mobile; False if the modem's queue refused it and reports that."""
+        """Offer a packet of the mobile.
+
+        Return False if the modem's queue refuses it (an event reports this).
+        """
         taken = self._interfaces["mobile"].offer(packet, now_ns=now_ns)
         self._attend("mobile", now_ns)
         return taken
@@ -309,7 +312,7 @@ class CellMobile:
         self._attend(side, now_ns)
 
     def _carried(self, side: Side, carriage: Carriage, now_ns: int) -> None:
-        """Handle the end of a frame's last block."""
+        """Process the end of a frame's last block."""
         frame, end = carriage.frame, self._ends[side]
         end.sent(frame, now_ns)
         about = end.frame_octets(frame), frame.offset_bytes
@@ -329,7 +332,7 @@ class CellMobile:
         self._attend(side, now_ns)
 
     def _loss_cause(self, side: Side, carriage: Carriage) -> str:
-        """Return why a frame that was sent does not arrive; empty if it does."""
+        """Return why a sent frame does not arrive; an empty string if it arrives."""
         is_lost = self._loss[side] > 0 and self._lose[side]() < self._loss[side]
         if carriage.is_damaged:
             return "outage" if self._worst else "block"
@@ -348,12 +351,12 @@ class CellMobile:
 
     @property
     def _worst(self) -> OutageKind | None:
-        """The worst present outage, its own or that of the channel."""
+        """The worst present outage, of this mobile or of the channel; None if there is none."""
         return self._outages.kind or self._shared.hops.kind
 
     @property
     def has_channel(self) -> bool:
-        """Whether it has a channel."""
+        """Whether the mobile has a channel."""
         return self._worst is None
 
     def begin_outage(self, now_ns: int, kind: OutageKind, lasts_ns: int) -> None:
@@ -367,14 +370,17 @@ class CellMobile:
 
     @property
     def _own_journals(self) -> list[SideJournal]:
-        """Return where its own outages are written: the network of many does not see one mobile's."""
+        """Return the journals for outages of this mobile.
+
+        Of several mobiles the network sees no single outage.
+        """
         is_only_one = self._shared.config.mobiles == 1
         return [self.journal, self._shared.journal] if is_only_one else [self.journal]
 
     def change_channel(
         self, now_ns: int, kind: OutageKind, *, begins: bool, journals: list[SideJournal]
     ) -> None:
-        """Note that an outage begins or ends, its own or that of the channel."""
+        """Begin or end an outage of this mobile or of the channel, and report it in `journals`."""
         for journal in journals:
             journal.add(OutageStarted if begins else OutageEnded, now_ns, kind)
         worst = self._worst
@@ -397,7 +403,7 @@ class CellMobile:
     # --- what it tells ---
 
     def radio(self, now_ns: int) -> ErrorTrace:
-        """Return which blocks were destroyed up to now."""
+        """Return the blocks that were destroyed up to now."""
         for side in SIDES:
             self._radios[side].bler_percent(now_ns)  # decides those that nobody asked for
         up_ns = self._block_ns["mobile"]
@@ -406,7 +412,7 @@ class CellMobile:
         return ErrorTrace(up_ns, slots, up, down, down_slot_ns=self._block_ns["fixed"])
 
     def reading(self, now_ns: int, channel: int) -> RadioReading:
-        """Return the modem's answer; without a channel it holds nothing about the channel."""
+        """Return the modem's reading; without a channel the values of the channel are None."""
         config, kind = self._shared.config, self._worst
         if kind in ("hop", "ejection"):
             return RadioReading(None, None, None, None, STATES[kind])
@@ -452,7 +458,7 @@ class CdpdLink:
     seed : int
         The same seed gives the same radios and the same cell.
     script : sequence of ScriptEvent
-        fade, drop, hop, ejection and blackout, counted from the first packet; they befall all mobiles.
+        fade, drop, hop, ejection and blackout, counted from the first packet; they affect all mobiles.
     """
 
     def __init__(self, config: CdpdConfig, *, seed: int, script: Sequence[ScriptEvent] = ()) -> None:
@@ -493,7 +499,7 @@ class CdpdLink:
         )
 
     def _joined(self, shared: CdpdChannelState) -> dict[HostName, CellMobile]:
-        """Return the mobiles by name; the first has the chance of an only one."""
+        """Return the mobiles by name; the first one has the same random numbers as a single mobile."""
         members = {}
         for number, host in enumerate(self.hosts[:-1], start=1):
             seed = self._seed if number == 1 else f"{self._seed} {host}"
@@ -504,17 +510,17 @@ class CdpdLink:
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next event."""
+        """Link time of the next event in ns; None if no event is due."""
         return self._agenda.next_ns
 
     @property
     def is_up(self) -> bool:
-        """Whether a mobile has a channel."""
+        """Whether at least one mobile has a channel."""
         return any(member.has_channel for member in self._members.values())
 
     @property
     def is_dropped(self) -> bool:
-        """Return False: the channel always comes back."""
+        """Return False: after an outage the channel always returns."""
         return False
 
     @property
@@ -523,7 +529,10 @@ class CdpdLink:
         return all(member.is_quiet for member in self._members.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
-        """Offer a host's IP packet; False if the modem's queue refused it and reports that."""
+        """Offer an IP packet of a host.
+
+        Return False if the modem's queue refuses it (an event reports this).
+        """
         member = None if host == FIXED else self._mobiles.named(host)
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
@@ -555,7 +564,10 @@ class CdpdLink:
             self._channel = self._tuning.choice(_AMPS_CHANNELS)
 
     def _outage_ended(self, kind: OutageKind) -> None:
-        """Tune a single mobile again after an ejection; one of many returns to the common channel."""
+        """End the outage of a mobile.
+
+        A single mobile tunes to a channel again; one of several returns to the common channel.
+        """
         if kind != "blackout" and len(self._members) == 1:
             self._channel = self._tuning.choice(_AMPS_CHANNELS)
 
@@ -573,17 +585,23 @@ class CdpdLink:
     # --- what it tells ---
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return what happened at a host's end since the last call, in order; at the fixed one of all."""
+        """Return the events at a host since the last call, in order.
+
+        The fixed host has those of all mobiles.
+        """
         journal = self._journals.get(host)  # asked for each host after each event: 31 times in a full cell
         return journal.events() if journal is not None else self._mobiles.named(host).journal.events()
 
     def radio(self, now_ns: int) -> ErrorTrace | None:
-        """Return which blocks the radio has destroyed up to now; None for several mobiles or no blocks."""
+        """Return the blocks that the radio has destroyed so far.
+
+        None with several mobiles or without blocks.
+        """
         self._agenda.advance(now_ns)
         members = list(self._members.values())
         is_whole = len(members) == 1 and self.config.recovery == "mdlp"
         return members[0].radio(now_ns) if is_whole else None
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return the answer of a mobile's modem, by default the first one's."""
+        """Return the reading of a mobile's modem; by default that of the first mobile."""
         return self._mobiles.named(host or self.hosts[0]).reading(now_ns, self._channel)

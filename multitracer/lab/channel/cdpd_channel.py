@@ -1,10 +1,11 @@
 """CDPD's channel: blocks, block errors, and access to the channel.
 
-In come link frames, a `CdpdConfig`, and a seed; out come blocks at their times. The base station has the
-forward channel to itself, on which mobiles take turns; on the reverse channel the mobiles contend by the
+Input: link frames, a `CdpdConfig`, and a seed. Output: blocks at their times. Only the base station
+sends on the forward channel, to one mobile after another; on the reverse channel the mobiles contend by the
 rules of DSMA/CD with each other and with the other users of the cell.
 
-What must hold: a block's fate is decided whether it is sent or not, so the radio is the same under any load.
+What must hold: for every block it is decided whether the radio destroys it, even if the block is not sent;
+so the radio is the same under any load.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ if TYPE_CHECKING:
 
 
 class BlockRadio:
-    """Loses blocks by an error process; without signal or channel all are lost.
+    """Destroys blocks by an error process; without signal or channel all blocks are lost.
 
     Parameters
     ----------
     errors : ErrorProcess
-        Asked once for each block.
+        Called once for each block.
     signal : Signal, optional
-        Without signal no block is decoded; None is a channel that does not depend on power.
+        Received power; without signal no block is decoded. None: the channel does not depend on power.
     block_ns : int
-        Time of a block.
+        Duration of a block.
     report_ns : int
-        Interval of `bler_percent`.
+        Interval over which `bler_percent` is computed.
     """
 
     def __init__(self, errors: ErrorProcess, signal: Signal | None, *, block_ns: int, report_ns: int) -> None:
@@ -59,7 +60,7 @@ class BlockRadio:
         self._is_deaf = self._is_dead = False
         self._lately: deque[bool | None] = deque(maxlen=max(1, report_ns // block_ns))
         self.lost = LostRuns()
-        """Every block that was destroyed, for whatever reason."""
+        """All blocks that were destroyed, for any reason."""
 
     def set_outage(self, now_ns: int, *, deaf: bool, dead: bool) -> None:
         """Change the channel's state: dead (no block can be decoded), deaf (the modem does not receive)."""
@@ -67,18 +68,18 @@ class BlockRadio:
         self._is_deaf, self._is_dead = deaf, dead
 
     def is_lost(self, block: int) -> bool:
-        """Return whether a block is destroyed; call it in the order of the blocks, which may have gaps."""
+        """Return whether a block is destroyed; calls must be in the order of blocks, gaps are allowed."""
         self._pass(block + 1)
         return self._last_lost
 
     def bler_percent(self, now_ns: int) -> float | None:
-        """Return the share of lost blocks in the last report; None if no block was received in its time."""
+        """Return the percentage of blocks lost in the last interval; None if no block was received in it."""
         self._pass(now_ns // self._block_ns)
         received = len(self._lately) - self._lately.count(None)
         return 100 * self._lately.count(True) / received if received else None
 
     def _pass(self, until: int) -> None:
-        """Decide all blocks before `until`, those of each second of the signal together."""
+        """Decide all blocks before `until`; those within one second of the signal are decided together."""
         while self._next < until:
             is_zero, end = False, until
             if self._signal is not None:
@@ -106,17 +107,20 @@ class BlockRadio:
 
 
 _MICROSLOT_BITS = 60
-"""A busy/idle flag each 60 bits of the forward channel (Kunz' slides); the preamble of a reverse burst has as
-many, 38 of dotting and 22 of synchronization (memory)."""
+"""Bits of a microslot.
+
+The forward channel has a busy/idle flag every 60 bits (Kunz' slides); the preamble of a reverse burst has as
+many, 38 of dotting and 22 of synchronization (from memory).
+"""
 _FORWARD_BLOCK_BITS = 420
 _REVERSE_BLOCK_BITS = 385
 _CODED_PAYLOAD_BITS = 282 - 8
-"""Bits of the data link in a block of Reed-Solomon (63,47)."""
+"""Data link bits in a block of Reed-Solomon (63,47)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockTimes:
-    """How long a channel's parts last, and how many bits of frames its blocks carry."""
+    """Durations of a channel's elements, and the number of frame bits in its blocks."""
 
     microslot_ns: int
     forward_ns: int
@@ -137,8 +141,8 @@ def block_times(bits_per_s: int, *, is_coded: bool) -> BlockTimes:
     bits_per_s : int
         Raw rate. 19,200 gives microslots of 3.125 ms, forward blocks of 21.875 ms, reverse ones of 20.05 ms.
     is_coded : bool
-        Whether a block holds the code and the flags of CDPD. Without them all its bits are those of frames: a
-        channel that carries exactly its rate.
+        Whether a block contains the code and the flags of CDPD. Without them all its bits carry frames: the
+        channel then carries exactly its rate.
     """
     return BlockTimes(
         microslot_ns=_MICROSLOT_BITS * NS_PER_S // bits_per_s,
@@ -157,11 +161,11 @@ class BlockPath:
     agenda: Agenda
     end: MdlpEntity | PacketEnd
     radio: BlockRadio
-    """The radio that may lose its blocks."""
+    """The radio that may destroy the blocks."""
     journal: SideJournal
     """Journal of the sending side."""
     completed: Callable[[Carriage, int], None]
-    """Called with each carriage that has ended, and when."""
+    """Called with each carriage that has ended, and the time of its end."""
 
     def next_carriage(self, now_ns: int) -> Carriage | None:
         """Return the transmission of the next frame, or None."""
@@ -178,7 +182,7 @@ class Carriage:
     began_ns: int
     path: BlockPath
     is_damaged: bool = False
-    """Whether a block with a part of it is lost."""
+    """Whether one of the blocks that carry it is lost."""
 
 
 @dataclass(slots=True)
@@ -186,13 +190,13 @@ class BlockContent:
     """The content of one block."""
 
     carriages: list[Carriage] = field(default_factory=list)
-    """Frames that are partly or completely in it."""
+    """Frames that are in the block, completely or partly."""
     completed: list[Carriage] = field(default_factory=list)
-    """Frames that end in it."""
+    """Frames that end in the block."""
 
 
 class BlockFiller:
-    """Packs frames into blocks without gaps, as a stream of bits is.
+    """Packs frames into blocks without gaps, as a stream of bits.
 
     Parameters
     ----------
@@ -241,14 +245,14 @@ class BlockFiller:
 
 
 class ForwardChannel:
-    """Sends a block whenever there is data for it.
+    """The forward channel: it sends a block whenever there is data for one.
 
     Parameters
     ----------
     times : BlockTimes
     agenda : Agenda
     journal : SideJournal
-        Of the fixed side.
+        Journal of the fixed side.
     """
 
     def __init__(self, times: BlockTimes, agenda: Agenda, journal: SideJournal) -> None:
@@ -257,12 +261,12 @@ class ForwardChannel:
         self._journal = journal
         self._filler = BlockFiller(self._next_carriage, times.forward_bits)
         self._turns: deque[BlockPath] = deque()
-        """Paths that may have a frame, in the order in which they are asked."""
+        """Paths that may have a frame, in the order in which they are served."""
         self._is_sending = False
         self._blocks = 0
 
     def kick(self, path: BlockPath, now_ns: int) -> None:
-        """Note that a path may have a frame; start at the next block, if no block is being sent."""
+        """Register a path that may have a frame; start at the next block if no block is being sent."""
         if path not in self._turns:
             self._turns.append(path)
         if not self._is_sending:
@@ -310,7 +314,7 @@ class ForwardChannel:
 
 @dataclass(slots=True, eq=False)
 class StationBurst:
-    """A station's use of the channel."""
+    """One transmission of a station on the reverse channel."""
 
     began_ns: int
     owner: int = 0
@@ -334,7 +338,7 @@ class ReverseChannel:
     config : AccessConfig
     times : BlockTimes
     remembers_ns : int
-        Maximum interval of `busy_percent`.
+        Longest interval for which `busy_percent` can be asked.
     """
 
     def __init__(self, config: AccessConfig, times: BlockTimes, *, remembers_ns: int) -> None:
@@ -347,13 +351,13 @@ class ReverseChannel:
         self._past: deque[StationSpan] = deque()
 
     def is_busy(self, now_ns: int) -> bool:
-        """Return what the flag shows now: the state of the channel a short time ago."""
+        """Return whether the busy/idle flag shows busy: the state of the channel a short time ago."""
         if now_ns < self._busy_until_ns:
             return True
         return bool(self._on_air) and self._on_air[0].began_ns <= now_ns - self.flag_delay_ns
 
     def begin(self, burst: StationBurst) -> None:
-        """Start a station's burst; a station that transmits already collides with it."""
+        """Start a station's burst; it collides with any station that is already transmitting."""
         self._on_air.append(burst)
         if len(self._on_air) > 1:
             for each in self._on_air:
@@ -368,9 +372,9 @@ class ReverseChannel:
             self._past.popleft()
 
     def busy_percent(self, since_ns: int, now_ns: int, *, owner: int) -> float | None:
-        """Return the share of time in which others used the channel, of the time in which `owner` did not.
+        """Return how long others used the channel, in percent of the time in which `owner` did not use it.
 
-        Bursts that ended before `since_ns` are forgotten.
+        Bursts that ended before `since_ns` are removed from memory.
         """
         while self._past and self._past[0].end_ns < since_ns:
             self._past.popleft()
@@ -440,19 +444,19 @@ class Access:
         self._wanted += 1
 
     def succeeded(self, now_ns: int) -> None:
-        """Note the end of a burst: the next one must wait for the minimum idle time."""
+        """Record the end of a burst; the next one must wait for the minimum idle time."""
         self.failures = 0
         self._may_at_ns = now_ns + self._config.min_idle_microslots * self._microslot_ns
 
     def failed(self, now_ns: int) -> None:
-        """Note a collision or a block that was not decoded, and back off."""
+        """Record a collision or a block that was not decoded, and back off."""
         count = min(self._config.min_count + self.failures, self._config.max_count)
         self.failures += 1
         self._may_at_ns = now_ns + (1 + self._luck.randrange(2**count)) * self._microslot_ns
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether the largest number of failures in a row is reached."""
+        """Whether the maximum number of consecutive failures is reached."""
         return self.failures >= self._config.max_attempts
 
     def _look_at(self, time_ns: int) -> None:
@@ -477,7 +481,7 @@ class Access:
 
 
 class ReverseTransmitter:
-    """Contends for the channel, sends a burst of blocks, and repeats from the first block not decoded.
+    """Contends for the channel, sends a burst, and sends again from the first block that was not decoded.
 
     Parameters
     ----------
@@ -586,7 +590,7 @@ class ReverseTransmitter:
         self._wait(now_ns, cause)
 
     def _abandon(self, now_ns: int) -> None:
-        """Stop repeating a block; the data link recovers its frames."""
+        """Stop sending a block again; the data link recovers its frames."""
         block, self._block = self._block, None
         self._access.failures = 0
         for carriage in block.carriages if block else []:
@@ -604,7 +608,7 @@ class ReverseTransmitter:
     # --- outages ---
 
     def set_away(self, now_ns: int, *, is_away: bool) -> None:
-        """Note that the channel is lost, or is back; a partly sent frame stays."""
+        """Record that the channel is lost, or is back; a partly sent frame is not discarded."""
         if is_away and self._access.is_wanting:
             self._access.give_up()
             self._waited(now_ns, "outage")
@@ -619,7 +623,8 @@ class ReverseTransmitter:
 
 
 _MOST_WAITING = 50
-"""Bursts that wait at a station of the cell, as packets at a mobile by default (ours)."""
+"""Maximum number of bursts that wait at another station, as for packets at a mobile by default (our choice).
+"""
 
 if TYPE_CHECKING:
     from multitracer.lab.channel.cdpd_config import AccessConfig, CellConfig
@@ -630,7 +635,7 @@ class CdpdCell:
     """Starts other users' bursts at a rate that varies slowly.
 
     Each burst belongs to a new user or, with `stations`, to one of a fixed number of users. A user contends
-    with all others but not with himself; his further bursts wait.
+    with all other users; his own bursts wait for each other.
 
     Parameters
     ----------
@@ -639,7 +644,7 @@ class CdpdCell:
     access : AccessConfig
     agenda : Agenda
     seed : str
-        Arrivals of bursts depend only on it; their contention also depends on the traffic on the channel.
+        Random seed. Arrivals of bursts depend only on the seed; contention also depends on the traffic.
     """
 
     def __init__(
@@ -686,7 +691,7 @@ class CdpdCell:
         self._plan_next(now_ns)
 
     def _blocks(self) -> int:
-        """Draw a geometric length with the mean of the configuration."""
+        """Draw the length of a burst: geometric, with the configured mean."""
         mean = self._config.mean_blocks
         if mean <= 1:
             return 1
@@ -701,14 +706,14 @@ class _Station:
         self._cell = cell
         self._times = cell.channel.times
         self._waiting: deque[int] = deque()
-        """Lengths in blocks; the first is the one that is being sent."""
+        """Lengths of the waiting bursts in blocks; the first one is being sent."""
         self._burst = StationBurst(0)
         self._access = Access(
             cell.channel, cell.access, agenda=cell.agenda, luck=cell.luck, begin=self._begin
         )
 
     def take(self, blocks: int, now_ns: int) -> None:
-        """Send a burst now, or when those before it are sent; a full queue refuses it."""
+        """Send a burst now, or after those that wait; a full queue drops it."""
         if len(self._waiting) < _MOST_WAITING:
             self._waiting.append(blocks)
             if len(self._waiting) == 1:

@@ -1,10 +1,8 @@
 """The parameters of CDPD, Cellular Digital Packet Data, in a scenario.
 
-The source of each number stands beside it. *Primer*: Sierra's CDPD primer and lecture slides. *Paper 000,
-001*:
-the measurements and the model for which this link is made. *Memory*: the CDPD specification, release 1.1,
-from memory, because its text was not available. *Ours*: our choice, low confidence. docs/links.md discusses
-what is uncertain.
+The source of each number is beside it. *Primer*: Sierra's CDPD primer and lecture slides. *Paper 000, 001*:
+the measurements and the model for which this link is made. *From memory*: the CDPD specification, release
+1.1, whose text was not available. *Our choice*: low confidence. docs/links.md discusses the uncertainties.
 """
 
 from __future__ import annotations
@@ -22,33 +20,36 @@ _MOST_MICROSLOTS = 10_000
 _MOST_COUNT = 16
 _MOST_BLOCKS = 10_000
 _MOST_ATTEMPTS = 1_000
-"""Bounds far from any real channel (our choice); beyond them a run would not end or not be meaningful."""
+"""Bounds far from any real channel (our choice); beyond them a run would not end or would be meaningless."""
 
 
 def _check(name: str, value: float, least: float, most: float) -> None:
-    """Raise if a value is outside a range, or not a number."""
+    """Raise an error if a value is outside a range or is not a number."""
     if not least <= value <= most:
         raise LocalProtocolError(f"CDPD: {name} is {value}; choose {least:,} to {most:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessConfig:
-    """DSMA/CD: how a mobile gets the reverse channel; times in microslots of 3.125 ms."""
+    """DSMA/CD: how a mobile gets the reverse channel. Times are in microslots of 3.125 ms."""
 
     min_idle_microslots: int = 6
-    """Min_Idle_Time: wait of a station after its own burst (memory)."""
+    """Min_Idle_Time: wait of a station after its own burst (from memory)."""
     max_entrance_delay_microslots: int = 35
-    """Max_Entrance_Delay: a busy channel is looked at again after 0 to this many (memory)."""
+    """Max_Entrance_Delay: if the channel is busy, wait 0 to this many microslots and check again (from
+    memory).
+    """
     min_count: int = 4
-    """Min_Count: after the first collision back off 0 to 2**count - 1 microslots (memory)."""
+    """Min_Count: after the first collision back off 0 to 2**count - 1 microslots (from memory)."""
     max_count: int = 8
-    """Max_Count: the exponent grows with each collision up to this (memory)."""
+    """Max_Count: the exponent grows with each collision up to this (from memory)."""
     max_blocks: int = 64
-    """Most blocks chained in a burst (primer: 64 by default, 32 common)."""
+    """Maximum number of blocks in a burst (primer: 64 by default, 32 is common)."""
     max_attempts: int = 10
-    """Consecutive collisions and undecoded blocks after which recovery is left to MDLP (our choice)."""
+    """Consecutive collisions and undecoded blocks after which MDLP must recover the frame (our choice)."""
     flag_delay_microslots: int = 2
-    """Age of the busy/idle flag that a mobile acts on: who starts within it collides (ours)."""
+    """Age of the busy/idle flag that a mobile sees: two stations that start within it collide (our choice).
+    """
 
     def __post_init__(self) -> None:
         for name in ("min_idle_microslots", "max_entrance_delay_microslots", "flag_delay_microslots"):
@@ -64,17 +65,22 @@ class CellConfig:
     """The other users of the reverse channel; they contend by the same rules."""
 
     busy_percent: float = 25.0
-    """Mean share of time that their bursts would take if none collided (ours: an ordinary hour)."""
+    """Mean share of time that their bursts would take if none collided (our choice: an average hour)."""
     spread_percent: float = 20.0
-    """The share wanders evenly within busy_percent ± spread_percent (ours)."""
+    """The load changes randomly, uniformly within busy_percent ± spread_percent (our choice)."""
     holds_ns: int = 60 * NS_PER_S
     """Mean duration of a load level (our choice)."""
     mean_blocks: float = 8.0
-    """Mean length of their bursts, geometric, up to max_blocks (our choice: a short packet has 3, a full one
-    18; a base station does not report it)."""
+    """Mean length of their bursts, geometric, up to max_blocks.
+
+    Our choice: a short packet has 3 blocks, a full one 18; a base station does not report it.
+    """
     stations: int = 0
-    """How many users they are, each with bursts of his own that wait while he sends (paper 001: up to 30 of a
-    channel). 0 is any number: every burst is one of another user, so that a busy cell collides more."""
+    """Number of other users; each has its own bursts, which wait while it sends (paper 001: up to 30 on a
+    channel).
+
+    0: every burst belongs to a new user, so that a busy cell has more collisions.
+    """
 
     def __post_init__(self) -> None:
         _check("stations", self.stations, 0, MOST_MOBILES)
@@ -91,23 +97,23 @@ class MdlpConfig:
     """The data link between the mobile and the network (MDLP, like LAPD), and the layer above it."""
 
     window: int = 15
-    """Maximum unacknowledged frames (memory, low confidence)."""
+    """Maximum unacknowledged frames (from memory, low confidence)."""
     t200_ns: int = 5 * NS_PER_S
-    """Retransmission timer (memory, low confidence)."""
+    """Retransmission timer (from memory, low confidence)."""
     n200: int = 3
-    """Polls in a row that bring nothing before the link is set up anew (memory, low confidence)."""
+    """Consecutive unanswered polls before the link is set up again (from memory, low confidence)."""
     n201_octets: int = 130
-    """Most octets of information in a frame (memory)."""
+    """Maximum number of octets of information in a frame (from memory)."""
     header_octets: int = 5
-    """Address, control and one flag of each frame (memory: 2, 2 and 1)."""
+    """Address, control and one flag of each frame (from memory: 2, 2 and 1)."""
     sndcp_octets: int = 1
-    """Header of each segment (memory, low confidence)."""
+    """Header octets of each segment (from memory, low confidence)."""
     stuffing_percent: float = 1.6
-    """Zero-bit insertion; random bits need 1 in 62, and encrypted data are random."""
+    """Overhead of zero-bit insertion: random bits need 1 in 62, and encrypted data are random."""
     ack_every: int = 4
-    """Frames after which they are acknowledged at once (ours)."""
+    """Number of received frames after which an acknowledgement is sent at once (our choice)."""
     ack_delay_ns: int = 300 * NS_PER_MS
-    """How long an acknowledgement waits for more frames (ours)."""
+    """Maximum time for which an acknowledgement waits for more frames (our choice)."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.window <= 63 or self.n201_octets <= self.sndcp_octets or self.ack_every < 1:
@@ -122,11 +128,11 @@ class SignalConfig:
     """Received power at the mobile: a mean and slow (shadow) fading in dB, correlated in time."""
 
     mean_dbm: float = -85.0
-    """Ours: a usable cell; the paper's Figures 2 and 4 show -113 as the lowest."""
+    """Mean received power (our choice: a usable cell; -113 is the minimum in the paper's Figures 2 and 4)."""
     deviation_db: float = 7.0
     """Standard deviation of the signal (our choice: 6 to 8 dB are typical for shadowing)."""
     correlation_ns: int = 20 * NS_PER_S
-    """Ours: time after which the fading has changed by 1 - 1/e, for a mobile at walking pace."""
+    """Time after which the fading has changed by 1 - 1/e (our choice: a mobile at walking pace)."""
     zero_dbm: float = -113.0
     """Level that means no signal (paper 000, section IV); no block is decoded then."""
 
@@ -140,20 +146,24 @@ class OutageConfig:
     """Outages of the channel; intervals are exponential, and a mean interval of 0 means never."""
 
     hop_every_ns: int = 600 * NS_PER_S
-    """Channel hops, planned by a timer or forced by a voice call (paper 001; interval ours)."""
+    """Mean interval of channel hops, planned by a timer or forced by a voice call (paper 001; the interval is
+    our choice).
+    """
     hop_min_ns: int = 1 * NS_PER_S
     hop_max_ns: int = 10 * NS_PER_S
-    """The search for the new channel takes 1 to 10 s (memory), evenly."""
+    """Maximum search time for the new channel; it is uniform from 1 s to this (from memory: 10 s)."""
     ejection_every_ns: int = 1_800 * NS_PER_S
-    """The modem is ejected and scans wide (paper 000: the peaks of the RTT; interval ours)."""
+    """Mean interval of ejections: the modem must scan a wide range (paper 000: the peaks of the RTT; the
+    interval is our choice).
+    """
     ejection_min_ns: int = 10 * NS_PER_S
     ejection_max_ns: int = 40 * NS_PER_S
-    """The wide scan, evenly (ours, low confidence)."""
+    """Maximum time of the wide scan, uniform (our choice, low confidence)."""
     blackout_every_ns: int = 14_400 * NS_PER_S
-    """Paper 001: several in a day."""
+    """Mean interval of blackouts (paper 001: several a day)."""
     blackout_min_ns: int = 10 * NS_PER_S
     blackout_max_ns: int = 600 * NS_PER_S
-    """Paper 001: 10 seconds to 10 minutes; their logarithm is spread evenly (ours)."""
+    """Maximum duration of a blackout (paper 001: 10 seconds to 10 minutes; log-uniform, our choice)."""
 
     def __post_init__(self) -> None:
         for least, most in (
@@ -172,16 +182,19 @@ class NetworkConfig:
     """The fixed network beyond the channel, in each direction."""
 
     backhaul_ns: int = 270 * NS_PER_MS
-    """Delay of modem, base station and frame relay up to the router that ends MDLP (our choice, so that
-    a short packet's round trip is that of paper 001: 0.8 s and more, 3 / 4 of it before the router)."""
+    """Delay of modem, base station and frame relay up to the router that ends MDLP.
+
+    Our choice, so that the round trip of a short packet is that of paper 001: at least 0.8 s, 3/4 of it
+    before the router.
+    """
     fixed_ns: int = 80 * NS_PER_MS
-    """Minimum delay from there to the fixed host (our choice)."""
+    """Minimum delay from the router to the fixed host (our choice)."""
     jitter_ns: int = 40 * NS_PER_MS
     """Mean of an additional exponential delay; order is kept (our choice)."""
     loss_up: float = 0.02
     """Probability of loss beyond the channel, towards the fixed host (paper 001: 1 to 10 % in total)."""
     loss_down: float = 0.02
-    """... towards the mobile."""
+    """The same towards the mobile."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.loss_up < 1 and 0 <= self.loss_down < 1):
@@ -194,14 +207,14 @@ class NetworkConfig:
 class LossConfig:
     """Packet losses beyond a channel without recovery: paper 001's exponential loss model.
 
-    The packets between two losses are counted by an exponential variable, rounded down, which makes each
-    packet's loss independent of all others.
+    The number of packets between two losses is an exponential variable, rounded down; so each
+    packet's loss is independent of all others.
     """
 
     down: float = 0.0
     """Probability towards the mobile (paper 001: 0, 0.04 and 0.06)."""
     up: float = 0.0
-    """... towards the fixed host."""
+    """The same towards the fixed host."""
 
     def __post_init__(self) -> None:
         for name, rate in (("down", self.down), ("up", self.up)):
@@ -213,7 +226,7 @@ def _block_errors() -> ErrorConfig:
 
 
 _LEAST_BITS_PER_S, _MOST_BITS_PER_S = 1_200, 10_000_000
-"""Bounds of the rate: a block would last a third of a second, or 40 us (our choice)."""
+"""Bounds of the rate (our choice): at the minimum a block lasts a third of a second, at the maximum 40 us."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,16 +238,20 @@ class CdpdConfig:
     bits_per_s: int = 19_200
     """Raw rate of the channel in each direction (primer); paper 001 tries 50,000, too."""
     recovery: Literal["mdlp", "none"] = "mdlp"
-    """mdlp: coded blocks, and a data link that sends lost frames again. none: the channel that paper 001
-    simulates: a packet is a frame, the channel carries its full rate, no block is lost but in an outage or a
-    scripted fade, and packets get lost behind the channel by `loss`; `up`, `down` and the losses of `network`
-    are those of the other."""
+    """How lost frames are recovered.
+
+    mdlp: coded blocks, and a data link that retransmits lost frames. none: the channel that paper 001
+    simulates. A packet is a frame, the channel carries its full rate, blocks are lost only in an outage or a
+    scripted fade, and packets are lost behind the channel by `loss`. `up`, `down` and the losses of `network`
+    apply only to "mdlp".
+    """
     queue: QueueConfig = field(default_factory=QueueConfig)
-    """Queue before each channel, at the modem and at the router: deep buffers (papers 000, 001)."""
+    """Queue before each channel, at the modem and at the router: deep buffers (papers 000 and 001)."""
     up: ErrorConfig = field(default_factory=_block_errors)
-    """Reverse blocks that the base station cannot decode (ours: 2.1 % in the mean, most of it in bursts)."""
+    """Errors of reverse blocks, at the base station (our choice: 2.1 % in the mean, most of them in bursts).
+    """
     down: ErrorConfig = field(default_factory=_block_errors)
-    """Forward blocks that the mobile cannot decode: its BLER."""
+    """Errors of forward blocks, at the mobile: its BLER."""
     access: AccessConfig = field(default_factory=AccessConfig)
     cell: CellConfig = field(default_factory=CellConfig)
     mdlp: MdlpConfig = field(default_factory=MdlpConfig)
@@ -264,7 +281,7 @@ class CdpdConfig:
                 )
 
     def _refuse_losses_of_the_other_recovery(self) -> None:
-        """Refuse what would have no effect."""
+        """Refuse keys that have no effect with the chosen recovery."""
         if self.recovery == "mdlp":
             if self.loss != LossConfig():
                 raise LocalProtocolError(

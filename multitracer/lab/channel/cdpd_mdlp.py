@@ -1,4 +1,4 @@
-"""CDPD's data link: frames numbered and repeated as in MDLP, or complete packets that are sent once."""
+"""CDPD's data link: numbered frames with retransmission as in MDLP, or packets that are sent once."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class MdlpTransmission:
 
     kind: Kind
     n_s: int = 0
-    """I: its number; SREJ: the requested number; SABME and UA: number of the set-up."""
+    """I: number of the frame; SREJ: the requested number; SABME and UA: number of the set-up."""
     n_r: int = 0
-    """All lower numbers have arrived."""
+    """Number of the next expected frame: all lower numbers have arrived."""
     is_poll: bool = False
     """I: the other end must answer at once."""
     payload: bytes = b""
     is_last: bool = False
-    """Whether the packet ends with it."""
+    """Whether the packet ends with this frame."""
     offset_bytes: int = 0
     """Position of the payload in the sender's stream of packets."""
     attempt: int = 1
     cause: str = ""
-    """Why it is sent again."""
+    """Reason of a retransmission; empty for the first transmission."""
     ip_id: int | None = None
     seq: int | None = None
 
@@ -83,7 +83,7 @@ class MdlpEntity:
         self._forget()
 
     def _forget(self) -> None:
-        """Forget all frames in transit, and number from 0."""
+        """Discard all frames in transit, and number from 0."""
         self._v_s = 0
         self._unacked: dict[int, MdlpTransmission] = {}
         self._resend: deque[tuple[int, str]] = deque()
@@ -100,12 +100,12 @@ class MdlpEntity:
     # --- what the channel asks ---
 
     def frame_octets(self, frame: MdlpTransmission) -> int:
-        """Return the length of a frame, headers and a flag included."""
+        """Return the length of a frame in octets, with its headers and one flag."""
         segment = self._config.sndcp_octets + len(frame.payload) if frame.kind == "I" else 0
         return self._config.header_octets + segment
 
     def frame_bits(self, frame: MdlpTransmission) -> int:
-        """Return the length of a frame on the channel in bits, bit stuffing included."""
+        """Return the length of a frame on the channel in bits, with bit stuffing."""
         return -(-self.frame_octets(frame) * 8 * (1000 + round(10 * self._config.stuffing_percent)) // 1000)
 
     def next_frame(self, now_ns: int) -> MdlpTransmission | None:
@@ -169,14 +169,14 @@ class MdlpEntity:
         return frames
 
     def sent(self, frame: MdlpTransmission, now_ns: int) -> None:
-        """Note that a frame is sent."""
+        """Record the time at which a frame was sent."""
         if self._t200_ns is None and frame.kind in ("I", "SABME"):
             self._t200_ns = now_ns + self._config.t200_ns
 
     # --- what arrives ---
 
     def receive(self, frame: MdlpTransmission, now_ns: int) -> list[bytes]:
-        """Take an intact frame; return the packets that are complete."""
+        """Process an intact frame; return the packets that are complete."""
         if frame.kind == "SABME":
             self._peer_sets_up(frame.n_s, now_ns)
         elif frame.kind == "UA":
@@ -245,7 +245,7 @@ class MdlpEntity:
 
     @property
     def deadline_ns(self) -> int | None:
-        """Time of the next call of `expire`; None if no timer runs."""
+        """Time of the next call of `expire` in ns; None if no timer runs."""
         due = [time for time in (self._t200_ns, self._ack_at_ns) if time is not None]
         return min(due) if due else None
 
@@ -282,7 +282,7 @@ class MdlpEntity:
         self._control.append(MdlpTransmission("UA", n_s=number))
 
     def _flush(self, now_ns: int) -> None:
-        """Lose the frames in transit, and the rest of a packet whose beginning is among them."""
+        """Discard the frames in transit, and the rest of a packet of which a part is among them."""
         unacked = sum(len(frame.payload) for frame in self._unacked.values())
         unsent = sum(len(frame.payload) for frame in self._segments)
         self._journal.add(Flushed, now_ns, unacked, unsent, len(self._stored))
@@ -291,7 +291,7 @@ class MdlpEntity:
         self._forget()
 
     def settled(self) -> None:
-        """Do nothing: what is in transit is known from acknowledgements."""
+        """Do nothing: acknowledgements show which frames are in transit."""
 
     # --- what it tells ---
 
@@ -307,7 +307,7 @@ class MdlpEntity:
         ----------
         now_ns : int
         has_packet : bool
-            Whether the interface queue has one.
+            Whether the interface queue holds a packet.
         """
         if self._control:
             return True
@@ -321,20 +321,20 @@ class MdlpEntity:
 
 
 class PacketEnd:
-    """Has the methods of `MdlpEntity` that a channel calls.
+    """Sends each packet once, without recovery; it has the methods of `MdlpEntity` that a channel calls.
 
     Parameters
     ----------
     take_packet : callable
         Returns the next packet of the interface queue at a time, or None.
     journal : SideJournal
-        Where it writes what arrives.
+        Journal for the packets that arrive.
     first_offset_bytes : int
         Offset of its stream of packets.
     """
 
     deadline_ns: int | None = None
-    """Always None: it has no timer."""
+    """Always None: there is no timer."""
 
     def __init__(
         self,
@@ -349,11 +349,11 @@ class PacketEnd:
         self._under_way = 0
 
     def frame_octets(self, frame: MdlpTransmission) -> int:
-        """Return the length of a frame: that of its packet."""
+        """Return the length of a frame in octets: that of its packet."""
         return len(frame.payload)
 
     def frame_bits(self, frame: MdlpTransmission) -> int:
-        """Return how many bits a frame takes on the channel."""
+        """Return the length of a frame on the channel in bits."""
         return 8 * len(frame.payload)
 
     def next_frame(self, now_ns: int) -> MdlpTransmission | None:
@@ -372,11 +372,11 @@ class PacketEnd:
         """Do nothing: no timer waits for an answer."""
 
     def settled(self) -> None:
-        """Note that a frame of this end has arrived or is lost."""
+        """Record that a frame of this end has arrived or is lost."""
         self._under_way -= 1
 
     def receive(self, frame: MdlpTransmission, now_ns: int) -> list[bytes]:
-        """Take a frame of the other end; return its packet."""
+        """Accept a frame of the other end; return its packet."""
         about = len(frame.payload), frame.offset_bytes, frame.ip_id, frame.seq
         self._journal.add(PieceReceived, now_ns, *about, "")
         return [frame.payload]

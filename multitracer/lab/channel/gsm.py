@@ -1,13 +1,13 @@
 """A GSM circuit-switched data call: PPP over the relay (L2R) and RLP, one frame every 20 ms.
 
-In come IP packets at two sides, a `LinkConfig`, a script and a seed; out come packets, events of each end,
-and the true fate of each frame on the air. Read `GsmLink` first: it joins two ends (`GsmEnd`) by a radio
-for each direction and plays the script. An end is interface queue, PPP, relay and RLP one above the other;
-`Drain` is the terminal that reads at a fixed rate. The protocols are those beside `channel/`.
+Input: IP packets at two sides, a `LinkConfig`, a script and a seed. Output: packets, events of each end, and
+the true fate of each frame on the air. Read `GsmLink` first: it joins two ends (`GsmEnd`) by a radio for each
+direction and plays the script. An end has an interface queue, PPP, relay and RLP, one above the other;
+`Drain` is the terminal that reads at a fixed rate. The protocols are in packages beside `channel/`.
 
 What must hold: time passes in slots, and a driver calls `tick` once for each, in order, in virtual or in real
-time. A frame's fate is decided in the slot in which it arrives. For each direction a `DirectionLedger` counts
-every character: delivered, discarded by a reset, or still inside; nothing vanishes.
+time. Whether a frame is lost is decided in the slot in which it arrives. For each direction a
+`DirectionLedger` counts every character: delivered, discarded by a reset, or still inside; nothing vanishes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 CodeName = Literal["9.6", "14.4", "3/4", "none"]
 Weights = tuple[tuple[int, float], ...]
-"""Pairs of distance of a wrong path, and mean number of such paths that begin at a bit; nearest first."""
+"""Pairs of path distance and mean number of wrong paths of that distance per bit; nearest first."""
 
 WEIGHTS: Mapping[CodeName, Weights] = {
     "9.6": ((6, 17 / 15), (7, 10 / 3), (8, 19 / 3), (9, 236 / 15)),
@@ -79,9 +79,12 @@ WEIGHTS: Mapping[CodeName, Weights] = {
     "3/4": ((3, 2 / 3), (4, 2.0), (5, 12.0), (6, 175 / 3)),
     "none": ((1, 1.0),),
 }
-"""9.6: one bit in 15 is left out, as TCH/F9.6 does. 14.4: 3 in 14, nearly the share of TCH/F14.4, by the best
-pattern of this period. 3/4: 2 in 6, likewise. The four nearest distances; further ones count where a frame
-fails nearly always."""
+"""Distances of the codes' wrong paths, by code.
+
+9.6: one bit in 15 is punctured, as in TCH/F9.6. 14.4: 3 in 14, nearly the share of TCH/F14.4, with the best
+pattern of this period. 3/4: 2 in 6, likewise. Only the four nearest distances: the others matter where
+nearly every frame fails.
+"""
 
 
 # The parameters of a GSM data call in a scenario.
@@ -96,31 +99,39 @@ class LinkConfig:
     """A GSM circuit-switched data call that carries PPP; both ends have the same parameters."""
 
     frame_bits: int = 240
-    """One RLP frame: 240 or 576 (TS 24.022), in studies also 336, 1152 or 2304. 48 bits of it are header,
-    status octet and check sequence, the others characters."""
+    """Bits of an RLP frame: 240 or 576 (TS 24.022), in studies also 336, 1152 or 2304.
+
+    48 of them are header, status octet and check sequence; the others carry characters.
+    """
     slot_ns: int = 20 * NS_PER_MS
-    """Time of one RLP frame: 24 user octets in 20 ms are 1200 B/s."""
+    """Duration of one RLP frame: 24 user octets in 20 ms are 1200 B/s."""
     code: CodeName = "9.6"
-    """The channel's code (`WEIGHTS`): whether a frame survives errors of kind "bits"."""
+    """The channel's code (`WEIGHTS`), which decides whether a frame survives errors of kind "bits"."""
     pipe_slots: int = 9
     """Slots between a frame's start at one end and its end at the other: interleaving and the network."""
     queue: QueueConfig = field(default_factory=QueueConfig)
     """The interface queue above PPP."""
     queue_at: Literal["both", "mobile", "fixed"] = "both"
-    """Ends with that queue; the other end has a drop-tail queue of 50 packets."""
+    """Ends that have the queue above; the other end has a drop-tail queue of 50 packets."""
     header_compression: Literal["none", "vj", "vj-slot-id"] = "none"
-    """Van Jacobson: with the slot id left out where it may be, or always sent (RFC 1332, section 4)."""
+    """Van Jacobson header compression: without the slot id where possible, or always with it (RFC 1332,
+    section 4).
+    """
     accm: int = 0
     """Control characters that PPP escapes."""
     refill_below_bytes: int = 512
-    """The next packet leaves the interface queue when fewer characters wait for the link."""
+    """The next packet leaves the interface queue when fewer characters than this wait for the link."""
     drain_bytes_per_s: int = 960
     """Rate at which each end's terminal takes characters: 9.6 kb/s asynchronous."""
     xoff_at_bytes: int = 1300
     xon_at_bytes: int = 480
-    """Must be above the RLP round trip times the drain rate, or the terminal runs empty after each XOFF."""
+    """Characters in the receive buffer below which the terminal sends XON.
+
+    Must be above the RLP round trip times the drain rate, or the terminal has no data for a time after each
+    XOFF.
+    """
     stop_by: Literal["x-bit", "rnr"] = "x-bit"
-    """Flow control by the relay's status octet or by RLP."""
+    """Means of flow control: the relay's status octet, or RLP."""
     rlp_version: int = 0
     t1_ms: int = 480
     n2: int = 6
@@ -162,7 +173,7 @@ class LinkConfig:
 
 
 class Drain:
-    """Spends a rate slot by slot; fractions of a byte carry over exactly.
+    """Reads at a constant rate, slot by slot; fractions of a byte carry over exactly.
 
     Parameters
     ----------
@@ -178,17 +189,17 @@ class Drain:
         self._per_slot = bytes_per_s * slot_ns
         self._credit = 0
         self.paused = False
-        """Set to read nothing."""
+        """Set to True to read nothing."""
 
     def allowance(self) -> int:
-        """Begin the next slot; return how many bytes may leave in it."""
+        """Begin the next slot; return how many bytes may be read in it."""
         if self.paused:
             return 0
         self._credit += self._per_slot
         return self._credit // NS_PER_S
 
     def spend(self, taken: int) -> None:
-        """Note how many bytes were read; an unused allowance is not saved."""
+        """Record how many bytes were read; an unused allowance is not saved."""
         if not self.paused:
             self._credit = min(self._credit - taken * NS_PER_S, NS_PER_S - 1)
 
@@ -205,11 +216,11 @@ _INFO_BEGIN, _FCS_OCTETS = 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Characters of one or more directions; `bytes_in` is the sum of the others."""
+    """Count of characters of one or more directions; `bytes_in` must be the sum of the other fields."""
 
     bytes_in: int
     delivered: int
-    """Taken by the far terminal."""
+    """Characters that the far terminal has read."""
     flushed: int
     """Characters discarded by link resets or the end of the call."""
     queued: int
@@ -225,13 +236,13 @@ class Balance:
 
     @property
     def is_even(self) -> bool:
-        """Whether no character is missing or counted twice."""
+        """Whether the counts agree: no character is missing or counted twice."""
         least = min(self.delivered, self.flushed, self.queued)
         return least >= 0 and self.bytes_in == self.delivered + self.flushed + self.queued
 
 
 class DirectionLedger:
-    """Follows one direction by the sender's events and the receiver's counts."""
+    """Counts the characters of one direction from the sender's events and the receiver's counts."""
 
     def __init__(self) -> None:
         self._on_air_end = 0
@@ -267,7 +278,7 @@ class DirectionLedger:
             self._on_air_end = max(self._on_air_end, event.offset_bytes + count)
 
     def _close_epoch(self, received: int) -> None:
-        """Count as lost what the far relay lacks: both ends have forgotten the frames in transit."""
+        """Count the characters that the far relay lacks as lost: both ends have reset."""
         self._flushed += self._on_air_end - self._epoch_begin - (received - self._received_before)
         self._flushed += self._unsent_flushed
         self._on_air_end += self._unsent_flushed
@@ -342,7 +353,7 @@ class GsmEnd:
     # --- packets in, frames out ---
 
     def send(self, packet: bytes, *, now_ns: int) -> bool:
-        """Offer an IP packet to the interface queue; False if the queue refused it and reports that."""
+        """Offer an IP packet to the interface queue; return False if the queue refuses it."""
         is_closed = self.rlp.state is RlpState.DROPPED
         return self.interface.offer(packet, now_ns=now_ns, is_closed=is_closed)
 
@@ -351,11 +362,11 @@ class GsmEnd:
         journal.add(kind(now_ns, journal.tick, *facts))
 
     def lose_packets(self, count: int) -> None:
-        """Lose the next `count` packets without notice to the sender."""
+        """Drop the next `count` packets without informing the sender."""
         self.interface.lose_packets(count)
 
     def outgoing(self, now_ns: int) -> bytes | None:
-        """Begin the next slot and return its frame, None once the call is over."""
+        """Begin the next slot and return its frame; None after the end of the call."""
         self._fill_relay(now_ns)
         frame = self.l2r.outgoing(now_ns)
         self._notice_reset()
@@ -398,7 +409,7 @@ class GsmEnd:
     # --- frames in, packets out ---
 
     def incoming(self, frame: bytes | None, now_ns: int) -> list[bytes]:
-        """Take the slot's frame, None if the radio destroyed it; return the packets that are complete."""
+        """Accept the slot's frame, None if the radio destroyed it; return the packets that are complete."""
         self.l2r.receive(frame, now_ns)
         self._notice_reset()
         return self.read(now_ns)
@@ -489,14 +500,14 @@ def _l2r_config(config: LinkConfig) -> L2rConfig:
 
 
 _REPORT_SLOTS = 250
-"""Slots of the error rate in a reading: the last 5 s, as for our CDPD modem."""
+"""Slots over which the error rate of a reading is computed: the last 5 s, as for our CDPD modem."""
 
 
 class OnAir(NamedTuple):
-    """Whether a frame was received over the radio: the truth, which neither end knows."""
+    """Whether a frame was received over the radio: the truth, which is unknown to both ends."""
 
     side: Side
-    """Side that sent it."""
+    """Side that sent the frame."""
     sent_slot: int
     arrival_slot: int
     octets: bytes
@@ -513,7 +524,7 @@ class GsmLink:
     seed : int
         The same seed gives the same radio.
     script : sequence of ScriptEvent
-        What happens when.
+        Scripted events of the link.
     on_air : callable, optional
         Called with an `OnAir` for each frame.
     """
@@ -553,7 +564,7 @@ class GsmLink:
 
     @property
     def hosts(self) -> tuple[HostName, ...]:
-        """Names of its two hosts."""
+        """Names of the link's two hosts."""
         return SIDES
 
     @property
@@ -572,7 +583,7 @@ class GsmLink:
         return all(end.is_quiet for end in self.ends.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
-        """Offer a host's IP packet; False if the interface queue refused it."""
+        """Offer an IP packet of a host; return False if the interface queue refuses it."""
         if self._first_packet_slot is None:
             self._first_packet_slot = self.slot
             self._schedule("first-packet", 1)
@@ -615,7 +626,7 @@ class GsmLink:
         return [LinkDelivery(FAR[side], packet) for side in SIDES for packet in self._arrive(side, now_ns)]
 
     def _arrive(self, side: Side, now_ns: int) -> list[bytes]:
-        """Deliver the frame that `side` sent one pipe length ago."""
+        """Deliver the frame that `side` sent `pipe_slots` slots ago."""
         lost = self._radio[side].lost(self.slot)
         if side == "fixed":
             self._lost_down.append(lost)
@@ -651,7 +662,7 @@ class GsmLink:
                 self._play_at(side, event, now_ns)
 
     def _play_at(self, side: Side, event: ScriptEvent, now_ns: int) -> None:
-        """Apply a scripted event to what `side` sends."""
+        """Apply a scripted event to the frames or packets that `side` sends."""
         end, far = self.ends[side], FAR[side]
         slots = self._slots(event.duration_s)
         if event.kind == "fade":
@@ -668,7 +679,7 @@ class GsmLink:
     # --- what it tells ---
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return what happened at one end since the last call, in order."""
+        """Return the events of one end of the link since the last call, in order of time."""
         side = one_of_two(host)
         end, far = self.ends[side], self.ends[FAR[side]]
         events = end.events()
@@ -679,7 +690,7 @@ class GsmLink:
         return events
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return the modem's answer; this model of the radio has no power, only lost frames."""
+        """Return the modem's reading; this radio model has lost frames but no power."""
         del now_ns, host
         lost = self._lost_down
         bler = 100 * sum(lost) / len(lost) if lost else None
@@ -687,12 +698,12 @@ class GsmLink:
         return RadioReading(None, bler, None, None, state)
 
     def count_idle(self) -> None:
-        """Make events of the idle frames that were not reported."""
+        """Add events for the idle frames that were not reported yet."""
         for end in self.ends.values():
             end.rlp.count_idle()
 
     def balance(self) -> Balance:
-        """Return the balance of both directions; call `events` of both sides before."""
+        """Return the balance of both directions; call `events` of both sides first."""
         up, down = (self._balance(side) for side in SIDES)
         return up + down
 

@@ -1,4 +1,4 @@
-"""The link that a configuration describes."""
+"""Makes the link that a configuration describes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
     "switched": SwitchedConfig,
     "cdma2000": Cdma2000Config,
 }
-"""Configurations by the `kind` that a scenario's [link] gives."""
+"""Configuration classes by the `kind` in a scenario's [link]."""
 
 
 def link_of(
@@ -53,7 +53,7 @@ def link_of(
     script : sequence of ScriptEvent
         Scripted events of the link.
     on_air : callable, optional
-        Called with each frame of a data call; not used by other links.
+        Called with each frame of a GSM data call; other links do not use it.
     """
     if isinstance(config, CdpdConfig):
         return CdpdLink(config, seed=seed, script=script)

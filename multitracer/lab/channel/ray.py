@@ -1,11 +1,11 @@
-"""A radio channel from geometry: which rays arrive at an antenna, and their sum over time.
+"""A radio channel from geometry: the rays that arrive at an antenna, and their sum over time.
 
-In come walls, boxes (buildings, cars), the ground and two nodes that move (`ray_scene.py`); out comes the
+Input: walls, boxes (buildings, cars), the ground and two nodes that move (`ray_scene.py`). Output: the
 received power of every step, and the fades (times below a threshold). Rays are found by images of the
 transmitter.
 
 What must hold: equation (1) of paper 002. No I/O and no clock; the same seed gives the same bytes. Lengths
-are metres, the third axis is height, times of arrays are seconds since the begin.
+are metres, the third axis is height, times of arrays are seconds since the start.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def positions(node: NodeConfig, times_s: Array, *, luck: Random) -> Array:
     times_s : (n,) float64
         Seconds since the begin, evenly spaced from 0 on.
     luck : Random
-        Random generator for drawn speeds.
+        Random generator for random speeds.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def _gone(node: NodeConfig, times_s: Array, luck: Random) -> Array:
 
 
 _OHM = 60.0
-"""S/m times metres of wavelength times this: imaginary part of the relative permittivity, 1/(2 pi c eps0)."""
+"""Factor from conductivity (S/m) times wavelength (m) to imaginary permittivity: 1/(2 pi c eps0)."""
 
 
 def coefficient(radio: RayRadioConfig, surface: Surface, sine: Array) -> Array | float:
@@ -89,7 +89,7 @@ def coefficient(radio: RayRadioConfig, surface: Surface, sine: Array) -> Array |
     Returns
     -------
     (n,) complex128, or float
-        -1 at grazing incidence of either kind.
+        The complex factor; -1 at grazing incidence for both polarizations.
     """
     if radio.reflection == "constant":
         return radio.coefficient
@@ -112,7 +112,7 @@ def coefficient(radio: RayRadioConfig, surface: Surface, sine: Array) -> Array |
 
 
 _SAME_M = 1e-6
-"""Images nearer than this are one: far above rounding at 100 km, a millionth of a wavelength."""
+"""Images closer than this are the same: far above rounding errors at 100 km, a millionth of a wavelength."""
 
 
 class Ray(NamedTuple):
@@ -121,9 +121,9 @@ class Ray(NamedTuple):
     surfaces: tuple[Surface, ...]
     """Reflecting surfaces in order; empty for the direct ray."""
     rows: Array
-    """The steps, (n,) int64."""
+    """Indices of the steps at which the ray exists, (n,) int64."""
     length_m: Array
-    """(n,) float64, or (1,) if it is the same at all steps."""
+    """Length of the ray in m, (n,) float64, or (1,) if it is the same at all steps."""
     gain: Array | complex
     """Product of the reflection coefficients."""
 
@@ -133,12 +133,14 @@ class _Chain(NamedTuple):
 
     surfaces: tuple[Surface, ...]
     images: tuple[Array, ...]
-    """The transmitter first; one for each surface, or without the last one."""
+    """Images of the transmitter: the transmitter itself, then one for each surface except possibly the last
+    one.
+    """
     distance: Array
-    """Distance from the last surface to the previous image."""
+    """Distance from the last surface to the previous image, m."""
 
     def image(self, number: int, rows: Array) -> Array:
-        """Return an image at some steps; the last one is computed where a ray may be, which is rare."""
+        """Return an image at some steps; the last image is computed only for steps that can have a ray."""
         if number < len(self.images):
             return _at(self.images[number], rows)
         image, distance = _at(self.images[-1], rows), _at(self.distance, rows)
@@ -171,7 +173,7 @@ def rays_between(scene: Scene, source: Array, target: Array, radio: RayRadioConf
 
 
 def _chains(scene: Scene, chain: _Chain, rows: Array, left: int) -> Iterator[_Chain]:
-    """Yield a chain, and all its continuations with up to `left` more surfaces."""
+    """Yield a chain and all its extensions by at most `left` surfaces."""
     yield chain
     if left == 0:
         return
@@ -195,7 +197,7 @@ def _mirrored(image: Array, distance: Array, surface: Surface) -> Array:
 
 
 def _way(chain: _Chain, target: Array, rows: Array) -> tuple[list[Array], Array]:
-    """Return the points of a ray from the receiver back to the transmitter, and the steps that have it."""
+    """Return the points of a ray from receiver to transmitter, and the steps at which it exists."""
     points, held = [target], rows
     for number in reversed(range(len(chain.surfaces))):
         surface, last = chain.surfaces[number], points[-1]
@@ -215,7 +217,10 @@ def _way(chain: _Chain, target: Array, rows: Array) -> tuple[list[Array], Array]
 
 
 def _kept(mask: Mask, arrays: list[Array]) -> list[Array]:
-    """Return the marked rows of arrays; a single row is valid for all steps, and stays if any is marked."""
+    """Return the marked rows of arrays.
+
+    A single row is valid for all steps and is returned if any is marked.
+    """
     if mask.all():
         return arrays
     if len(mask) == 1:
@@ -239,12 +244,14 @@ def _gain(chain: _Chain, points: list[Array], rows: Array, radio: RayRadioConfig
 
 
 def _first_time(chain: _Chain, rows: Array, seen: dict[tuple[int, ...], list[tuple[_Chain, Array]]]) -> Mask:
-    """Return the steps at which no other order of the same surfaces gave the same ray; store this one.
+    """Return the steps at which no earlier order of the same surfaces gave the same ray.
+
+    Add this one to `seen`.
 
     Parameters
     ----------
     seen : dict
-        Chain and steps of each ray, by the set of its surfaces.
+        Chains and steps of each ray, by the set of its surfaces.
     """
     last, new = len(chain.surfaces), np.ones(len(rows), dtype=np.bool_)
     known = seen.setdefault(tuple(sorted(map(id, chain.surfaces))), [])
@@ -262,7 +269,7 @@ class Fades(NamedTuple):
     """Fades: intervals of a channel below a threshold (Table I of paper 002)."""
 
     down_share: float
-    """T_d: part of the time that the link is down, 0 to 1."""
+    """T_d: share of the time in which the link is down, 0 to 1."""
     number: int
     """N_f: number of fades, including those at the begin and the end."""
     mean_s: float | None
@@ -270,24 +277,13 @@ class Fades(NamedTuple):
 
 
 def switches(power_dbm: Array, threshold_dbm: float) -> tuple[bool, Numbers]:
-    """Return whether the link begins up, and the steps at which it changes.
-
-    Parameters
-    ----------
-    power_dbm : (n,) float64
-    threshold_dbm : float
-        Below it the link is down (paper 002, section II).
-
-    Returns
-    -------
-    tuple of bool and (m,) int64
-    """
+    """Return whether the link is up at the start, and the steps at which it changes."""
     is_up = power_dbm >= threshold_dbm
     return bool(is_up[0]), np.flatnonzero(is_up[1:] != is_up[:-1]) + 1
 
 
 def fades_of(power_dbm: Array, threshold_dbm: float, *, step_s: float) -> Fades:
-    """Return the fades of a channel whose samples last `step_s` each.
+    """Return the fades of a channel with samples every `step_s` seconds.
 
     Examples
     --------
@@ -304,35 +300,35 @@ def fades_of(power_dbm: Array, threshold_dbm: float, *, step_s: float) -> Fades:
 
 
 NO_POWER_DBM = -300.0
-"""Value for no power, if no ray arrives or all cancel: 1e-30 mW, far below any noise."""
+"""Power in dBm if no ray arrives or all cancel: 1e-30 mW, far below any noise."""
 
 
 class Channel(NamedTuple):
-    """Received power of each step, which holds until the next one."""
+    """Received power of each step; a value is valid until the next step."""
 
     step_ns: int
     power_dbm: Array
-    """(n,) float64; -300 where nothing arrives."""
+    """Received power in dBm, (n,) float64; -300 where nothing arrives."""
 
     @property
     def time_ns(self) -> Numbers:
-        """Begin of each step since the channel's begin, (n,) int64 ns."""
+        """Start of each step since the start of the channel, (n,) int64 ns."""
         return np.arange(len(self.power_dbm), dtype=np.int64) * self.step_ns
 
     def fades(self, threshold_dbm: float) -> Fades:
-        """Return the fades below a threshold."""
+        """Return the fades below a threshold in dBm."""
         return fades_of(self.power_dbm, threshold_dbm, step_s=self.step_ns / NS_PER_S)
 
 
 @lru_cache(maxsize=8)
 def channel_of(config: RayConfig, *, seed: int) -> Channel:
-    """Return the received power of a configuration; the last eight results are cached, and read-only.
+    """Return the channel of a configuration; the last eight results are cached, and must not be changed.
 
     Parameters
     ----------
     config : RayConfig
     seed : int
-        Random seed of speeds and of the cars on the road.
+        Random seed of speeds and of passing cars.
 
     Raises
     ------

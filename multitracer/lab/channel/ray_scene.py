@@ -1,7 +1,7 @@
 """The scene of a ray-traced channel: the radio, two nodes, reflecting surfaces and obstacles.
 
-In come a scenario's `RayConfig` and a seed for its random parts; out come surfaces and solids. Impossible
-positions are refused: a node inside an object, off its street, or at the position of the other one.
+Input: a scenario's `RayConfig` and a seed for its random parts. Output: surfaces and solids. Impossible
+positions raise an error: a node inside an object, outside its street, or at the other node's position.
 """
 
 from __future__ import annotations
@@ -28,17 +28,22 @@ if TYPE_CHECKING:
 
 
 MOST_STEPS = 1_000_000
-"""Samples of a channel: not measured, a thousand seconds at 1 ms and about a second of computing a ray."""
+"""Maximum number of samples of a channel: 1,000 s at 1 ms, about a second of computing per ray (not
+measured).
+"""
 MOST_ORDER = 3
-"""Reflections of a ray: not measured; 5 surfaces have 105 sequences of up to three, 100 have 990,000."""
+"""Maximum number of reflections of a ray.
+
+Not measured: 5 surfaces have 105 sequences of up to three reflections, 100 surfaces have 990,000.
+"""
 MOST_SEQUENCES = 10_000
-"""Sequences of surfaces that are looked at: not measured, some seconds with 20,000 steps."""
+"""Maximum number of surface sequences that are examined: some seconds with 20,000 steps (not measured)."""
 _MOST_M = 100_000.0
-"""Lengths and places: 100 km; not measured, a flat earth ends long before."""
+"""Maximum length and coordinate: 100 km (not measured); the flat-earth model ends long before."""
 
 
 def _check_range(owner: object, least: float, most: float, *keys: str) -> None:
-    """Refuse values that are not numbers, or are outside a range."""
+    """Raise an error if a value is not a number or is outside a range."""
     for key in keys:
         value = getattr(owner, key)
         if not (isfinite(value) and least <= value <= most):
@@ -47,32 +52,32 @@ def _check_range(owner: object, least: float, most: float, *keys: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayRadioConfig:
-    """The wave, what a reflection leaves of it, and the steps in time."""
+    """The wave, the reflection coefficients, and the time steps."""
 
     frequency_mhz: float = 915.0
     """The centre of the band of 902 to 928 MHz (paper)."""
     power_dbm: float = 0.0
     """Transmitted power; both antennas radiate equally in all directions, with gain 1 (paper)."""
     order: int = 1
-    """Reflections of a ray at most (paper: single ones)."""
+    """Maximum number of reflections of a ray (paper: 1)."""
     reflection: Literal["constant", "fresnel"] = "constant"
-    """Whether a reflection multiplies by `coefficient`, or by Fresnel's factor of angle and material."""
+    """Reflection factor: `coefficient`, or Fresnel's formula for angle and material."""
     coefficient: float = -1.0
     """Reflection coefficient of all surfaces, the ground included (paper)."""
     ground: bool = True
     """Whether the plane at height 0 reflects."""
     ground_permittivity: float = 15.0
-    """Relative, of medium dry ground (ITU-R P.527 gives 15)."""
+    """Relative permittivity of medium dry ground (ITU-R P.527 gives 15)."""
     ground_conductivity: float = 0.035
-    """S/m, of medium dry ground at 915 MHz (ITU-R P.527, read from its figure)."""
+    """Conductivity in S/m of medium dry ground at 915 MHz (ITU-R P.527, read from its figure)."""
     wall_permittivity: float = 5.31
-    """Relative, of concrete (ITU-R P.2040, table 3)."""
+    """Relative permittivity of concrete (ITU-R P.2040, table 3)."""
     wall_conductivity: float = 0.03
-    """S/m, of concrete at 915 MHz (ITU-R P.2040: 0.0326 f^0.8095, f in GHz)."""
+    """Conductivity in S/m of concrete at 915 MHz (ITU-R P.2040: 0.0326 f^0.8095, f in GHz)."""
     step_ns: int = NS_PER_MS
-    """Between two samples of the power (ours: 3 cm at 30 m/s, a tenth of the wavelength)."""
+    """Interval of two power samples (our choice: 3 cm at 30 m/s, a tenth of the wavelength)."""
     duration_ns: int = 20 * NS_PER_S
-    """How long it is computed for (paper: 20 s); later the last value holds."""
+    """Duration of the computed channel (paper: 20 s); after it the last value remains."""
 
     def __post_init__(self) -> None:
         _check_range(self, 1, 100_000, "frequency_mhz")
@@ -94,7 +99,7 @@ class RayRadioConfig:
 
     @property
     def steps(self) -> int:
-        """How many samples the channel has."""
+        """Number of samples of the channel."""
         return self.duration_ns // self.step_ns
 
 
@@ -104,7 +109,7 @@ class NodeConfig:
 
     x_m: float = 0.0
     y_m: float = 0.0
-    """Start position, or the centre of its circle (with x_m)."""
+    """Start position, or centre of the circle: its y, as `x_m` is its x."""
     height_m: float = 1.5
     """Height of the antenna above the ground (paper)."""
     speed_m_per_s: float = 0.0
@@ -112,12 +117,13 @@ class NodeConfig:
     """On a line: 0 towards increasing x, 90 towards increasing y. On a circle: angle of the start
     position."""
     radius_m: float = 0.0
-    """Radius of the circle, moved from x towards y; 0: a line."""
+    """Radius of a circle, on which the node moves from x towards y; 0: the node moves on a line."""
     slowest_m_per_s: float = 0.0
     fastest_m_per_s: float = 0.0
-    """If above 0, the speed is random: uniform from slowest to fastest, drawn each `speed_every_s`."""
+    """If above 0, the speed is random: uniform from slowest to fastest, drawn every `speed_every_s` seconds.
+    """
     speed_every_s: float = 1.0
-    """How long a drawn speed holds (ours)."""
+    """Time after which a new random speed is drawn (our choice)."""
 
     def __post_init__(self) -> None:
         _check_range(self, -_MOST_M, _MOST_M, "x_m", "y_m")
@@ -141,7 +147,7 @@ class WallConfig:
     to_x_m: float
     to_y_m: float
     height_m: float = 10.0
-    """Ours."""
+    """Height of the wall (our choice)."""
 
     def __post_init__(self) -> None:
         _check_range(self, -_MOST_M, _MOST_M, "from_x_m", "from_y_m", "to_x_m", "to_y_m")
@@ -152,17 +158,17 @@ class WallConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildingConfig:
-    """A solid box on the ground, its sides along x and y."""
+    """A solid box on the ground with sides parallel to x and y."""
 
     x_m: float
     y_m: float
-    """Corner with the minimum x and y (with x_m)."""
+    """Corner with the minimum x and y: its y, as `x_m` is its x."""
     length_m: float
-    """Along x."""
+    """Length along x."""
     width_m: float
-    """Along y."""
+    """Width along y."""
     height_m: float = 10.0
-    """Ours."""
+    """Height of the building (our choice)."""
 
     def __post_init__(self) -> None:
         _check_range(self, -_MOST_M, _MOST_M, "x_m", "y_m")
@@ -171,21 +177,21 @@ class BuildingConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreetConfig:
-    """A street along x, around y = 0, with rows of equal buildings on both sides; none with `width_m` 0."""
+    """A street along x, centred at y = 0, with equal buildings on both sides; no street if `width_m` is 0."""
 
     width_m: float = 0.0
     first_m: float = 0.0
-    """Start of the street and of the first building."""
+    """Start of the street and of its first building: x."""
     buildings: int = 10
-    """Buildings on each side; after the last one and its gap the street ends."""
+    """Number of buildings on each side; the street ends after the last building and its gap."""
     building_m: float = 50.0
-    """Along the street (paper)."""
+    """Length of a building along the street (paper)."""
     gap_m: float = 20.0
-    """Between two buildings (paper)."""
+    """Gap between two buildings (paper)."""
     depth_m: float = 20.0
     """Depth away from the street (our choice; it has no effect with one reflection)."""
     height_m: float = 10.0
-    """Ours: more than the antennas' height is all that matters."""
+    """Height of the buildings (our choice: it only must exceed the antennas' height)."""
 
     def __post_init__(self) -> None:
         _check_range(self, -_MOST_M, _MOST_M, "first_m")
@@ -195,31 +201,32 @@ class StreetConfig:
 
     @property
     def end_m(self) -> float:
-        """End of the street."""
+        """End of the street: x."""
         return self.first_m + self.buildings * (self.building_m + self.gap_m)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoadConfig:
-    """A road along x on which cars pass, with random lengths and gaps; none with `longest_m` 0."""
+    """A lane along x with passing cars of random lengths and gaps; no cars if `longest_m` is 0."""
 
     y_m: float = 10.0
-    """Middle of the lane; the paper's nodes are 10 m away."""
+    """Middle of the lane: y; the paper's nodes are 10 m away."""
     speed_m_per_s: float = 30.2
     """Speed of all cars, towards increasing x if positive (paper)."""
     shortest_m: float = 0.0
     longest_m: float = 0.0
-    """Length of a car, drawn evenly (paper: 2 to 5.6 m)."""
+    """Maximum length of a car; lengths are uniform (paper: 2 to 5.6 m)."""
     least_gap_m: float = 1.0
     most_gap_m: float = 30.0
-    """Between two cars, drawn evenly (paper)."""
+    """Maximum gap between two cars; gaps are uniform (paper)."""
     car_width_m: float = 1.8
-    """Ours: the side that reflects is half of it nearer than the lane's middle."""
+    """Width of a car (our choice: the reflecting side is half a width nearer than the middle of the lane)."""
     car_height_m: float = 1.6
-    """Ours: more than the antennas' height, or the paper's cars would reflect nothing."""
+    """Height of a car (our choice: it must exceed the antennas' height, or the cars would reflect nothing).
+    """
     from_x_m: float = -50.0
     to_x_m: float = 150.0
-    """End of the part of the road with cars (our choice: others are far from both nodes)."""
+    """Maximum x at which there are cars (our choice: cars beyond it are far from both nodes)."""
 
     def __post_init__(self) -> None:
         _check_range(self, -_MOST_M, _MOST_M, "y_m", "from_x_m", "to_x_m")
@@ -256,7 +263,9 @@ class RayConfig:
 
 _X, _Y, UP = np.eye(3)  # the third axis is height
 ON_IT_M = 1e-9
-"""Metres within which a point counts as on a surface: above rounding at 100 km, far below a wavelength."""
+"""Distance in metres within which a point counts as on a surface: above rounding errors at 100 km, far below
+a wavelength.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -268,11 +277,11 @@ class Surface:
     normal : (3,) float64
         Unit vector; for the face of a box it points outwards.
     offset_m : (n,) or (1,) float64
-        Distance of its plane from the origin in that direction at each step; one number if constant.
+        Distance of the plane from the origin along `normal` at each step; one number if constant.
     along : (3,) float64, optional
-        Unit vector from one end to the other; None for an infinite plane.
+        Horizontal unit vector from one edge to the other; None for an infinite plane.
     start_m : (n,) or (1,) float64
-        Its start in that direction.
+        Start of the rectangle along `along`.
     length_m, height_m : float
     both_sides : bool
         Whether it also reflects on the side opposite to `normal`.
@@ -289,11 +298,11 @@ class Surface:
     kind: Literal["ground", "wall"] = "wall"
 
     def distance(self, points: Array, rows: Array) -> Array:
-        """Return how far points are from its plane, above 0 on the outer side; (n,), or (1,) if all are."""
+        """Return the distance of points from the plane, positive on the outer side; (n,) or (1,)."""
         return np.asarray(points @ self.normal - _at(self.offset_m, rows))
 
     def holds(self, begin: Array, end: Array, share: Array, rows: Array) -> Mask:
-        """Return which straight lines hit its plane within its edges, at the fraction `share` of the line."""
+        """Return which straight lines hit the surface within its edges, at fraction `share` of the line."""
         if self.along is None:
             return np.ones(1, dtype=np.bool_)
         along_m = _between(begin @ self.along, end @ self.along, share) - _at(self.start_m, rows)
@@ -302,7 +311,7 @@ class Surface:
         return np.asarray(inside & (height_m >= -ON_IT_M) & (height_m <= self.height_m + ON_IT_M))
 
     def crossed(self, begin: Array, end: Array, rows: Array) -> Mask:
-        """Return which straight lines between points go through it, not only touch it; (n,) or (1,)."""
+        """Return which straight lines pass through the surface, not only touch it; (n,) or (1,)."""
         before, after = self.distance(begin, rows), self.distance(end, rows)
         through = (np.minimum(before, after) < -ON_IT_M) & (np.maximum(before, after) > ON_IT_M)
         if not through.any():
@@ -320,7 +329,7 @@ def _between(begin: Array, end: Array, share: Array) -> Array:
 
 
 def lengths(vectors: Array) -> Array:
-    """Return how long vectors are; column by column, as NumPy takes 1 ms along the rows of 20,000."""
+    """Return the lengths of vectors, computed column by column: along rows NumPy takes 1 ms for 20,000."""
     x, y, z = vectors.T
     return np.asarray(np.sqrt(x * x + y * y + z * z))
 
@@ -331,7 +340,7 @@ GROUND = Surface(UP, np.zeros(1), kind="ground")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solid:
-    """A thing that blocks rays: a wall, or a box with its four sides.
+    """A solid that blocks rays: a wall, or a box with its four sides.
 
     Parameters
     ----------
@@ -340,7 +349,7 @@ class Solid:
     faces : tuple of Surface
         The sides; a wall has one.
     low, high : tuple of three (n,) or (1,) float64
-        Its minimum and maximum x, y and height at each step.
+        Minimum and maximum x, y and height at each step.
     """
 
     name: str
@@ -350,11 +359,11 @@ class Solid:
 
     @property
     def is_box(self) -> bool:
-        """Whether it has an inside."""
+        """Whether the solid is a box, which has an inside."""
         return len(self.faces) > 1
 
     def contains(self, points: Array) -> Mask:
-        """Return at which steps a point is inside of a box or on its sides; (n,) or (1,)."""
+        """Return the steps at which a point is inside the box or on its sides; (n,) or (1,)."""
         inside = np.ones(1, dtype=np.bool_)
         for axis in (1, 2, 0):  # most boxes are beside the way, some far along it
             at = points[:, axis]
@@ -365,7 +374,7 @@ class Solid:
 
 
 def wall(begin: tuple[float, float], end: tuple[float, float], height_m: float) -> Solid:
-    """Return a thin wall between two places on the ground."""
+    """Return a thin wall between two points on the ground."""
     corner, way = np.array([*begin, 0.0]), np.array([end[0] - begin[0], end[1] - begin[1], 0.0])
     length_m = float(np.linalg.norm(way))
     along = way / length_m
@@ -381,15 +390,15 @@ def _axes(place: Array) -> tuple[Array, Array, Array]:
 
 
 def box(name: str, x_m: Array, y_m: float, size: tuple[float, float, float]) -> Solid:
-    """Return a box with its sides along x and y.
+    """Return a box with sides parallel to x and y.
 
     Parameters
     ----------
     name : str
     x_m : (n,) or (1,) float64
-        Its minimum x at each step.
+        Minimum x of the box at each step.
     y_m : float
-        Its minimum y.
+        Minimum y of the box.
     size : tuple of float
         Length along x, width along y, height; m.
     """
@@ -409,7 +418,7 @@ def box(name: str, x_m: Array, y_m: float, size: tuple[float, float, float]) -> 
 
 
 _TOUCH_M = 1e-9
-"""Boxes around two things that overlap by less only touch: rounding, as with surfaces."""
+"""Boxes that overlap by less than this only touch: rounding errors, as for surfaces."""
 
 
 class Scene:
@@ -458,7 +467,7 @@ class Scene:
         return mask
 
     def _near(self, low: Array, high: Array) -> Mask:
-        """Return which solids overlap a box along the axes; a flat one, such as a wall, need only touch."""
+        """Return which solids overlap a box; a flat box, such as a wall, needs only to touch."""
         flat = (self._high - self._low) < _TOUCH_M
         slack = np.where(flat | (high - low < _TOUCH_M), -_TOUCH_M, _TOUCH_M)
         return np.asarray(((self._high > low + slack) & (self._low < high - slack)).all(axis=1))
@@ -485,7 +494,7 @@ def _buildings(street: StreetConfig) -> Iterator[Solid]:
 
 
 def _cars(road: RoadConfig, times_s: Array, luck: Random) -> Iterator[Solid]:
-    """Yield the passing cars, in their order."""
+    """Yield the passing cars, in the order in which they pass."""
     if road.longest_m == 0:
         return
     way_m = abs(road.speed_m_per_s) * float(times_s[-1])
@@ -514,7 +523,7 @@ def _check_cars(most: float) -> None:
 
 
 def check_places(places: Mapping[str, Array], scene: Scene, config: RayConfig, times_s: Array) -> None:
-    """Refuse impossible paths of nodes.
+    """Raise an error for impossible paths of nodes.
 
     Parameters
     ----------
@@ -527,7 +536,7 @@ def check_places(places: Mapping[str, Array], scene: Scene, config: RayConfig, t
     Raises
     ------
     LocalProtocolError
-        If a path is impossible; the message has the first time and position.
+        If a path is impossible; the message names the first time and position.
     """
     one, other = places.values()
     _check_distance(one, other, config.radio, times_s)
@@ -579,7 +588,7 @@ _MOVE = "move its path or the object"
 
 
 def _first_touch(face: Surface, path: Array) -> int | None:
-    """Return the first step at which a path touches or has crossed a wall; None if there is none."""
+    """Return the first step at which a path touches or has crossed a wall; None if it never does."""
     steps = np.zeros(1, dtype=np.int64)
     distance = face.distance(path, steps)
     touches = (distance == 0) & face.holds(path, path, np.zeros(1), steps)

@@ -1,9 +1,9 @@
 """A link that is up while the received power is above a threshold: paper 002's link between two nodes.
 
-In come IP packets at two sides, a `SwitchedConfig`, a script and a seed; out come packets, events and
+Input: IP packets at two sides, a `SwitchedConfig`, a script and a seed. Output: packets, events and
 readings. The power is known before the run: `multitracer.lab.channel.ray` computes it, or
-`parse_power_trace` has read it. `SwitchedLink` switches at its threshold crossings and carries packets at a
-fixed rate in each direction.
+`parse_power_trace` has read it. `SwitchedLink` goes up and down where the power crosses the threshold, and
+carries packets at a fixed rate in each direction.
 
 What must hold: a packet arrives only if the link was up from its first bit to its last; everything happens in
 order of one scheduler, at times that do not depend on how often the driver calls.
@@ -68,15 +68,17 @@ if TYPE_CHECKING:
 
 POWER_HEADER = "time_s,power_dbm"
 MOST_POWER_BYTES = 40 * MOST_STEPS
-"""Maximum size of such a file: two numbers a line."""
+"""Maximum size of a power trace file in bytes: two numbers per line."""
 _MOST_S = 1e10
-"""Three hundred years: times since 1970 are below it."""
+"""Maximum time, three hundred years: times since 1970 are below it."""
 _LONGEST_S = 1e9
-"""Thirty years: ns of it fit into int64 many times."""
+"""Maximum length, thirty years: its ns fit into int64 many times."""
 _MOST_DBM = 1000.0
-"""Maximum absolute power; no radio comes near it. Not measured."""
+"""Maximum absolute power in dBm; no radio comes near it (not measured)."""
 _UNEVEN = 0.1
-"""How far a time may be off its place, in steps: not measured, less than what a step leaves open anyway."""
+"""Maximum deviation of a time from the even grid, in steps (not measured): less than the resolution of a
+step.
+"""
 
 
 class PowerTrace:
@@ -85,7 +87,7 @@ class PowerTrace:
     Parameters
     ----------
     channel : Channel
-        Its steps, at least one.
+        The steps, at least one.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -103,16 +105,16 @@ class PowerTrace:
         return hash((self.channel.step_ns, len(self.channel.power_dbm)))
 
     def __deepcopy__(self, memo: object) -> PowerTrace:
-        """Return the trace itself, which never changes."""
+        """Return the trace itself, because it is immutable."""
         return self
 
     @property
     def lasts_ns(self) -> int:
-        """The trace's length: its last power holds for a step, too."""
+        """Length of the trace in ns: its last power also lasts one step."""
         return self.channel.step_ns * len(self.channel.power_dbm)
 
     def facts(self) -> Document:
-        """Return the entry of the trace in a manifest."""
+        """Return the manifest entry of the trace."""
         return {"steps": len(self.channel.power_dbm), "step_ns": self.channel.step_ns}
 
 
@@ -124,7 +126,7 @@ def parse_power_trace(text: str, *, path: str) -> PowerTrace:
     text : str
         The complete file.
     path : str
-        Its name, for messages.
+        Name of the file, for messages.
 
     Raises
     ------
@@ -160,7 +162,7 @@ def _numbers(line: str, path: str, at: int) -> tuple[float, float]:
 
 
 def _step_ns(times_s: Array, path: str) -> int:
-    """Return the time between two lines, which is the same everywhere."""
+    """Return the time between two lines in ns; it must be the same everywhere."""
     back = np.flatnonzero(np.diff(times_s) < 0)
     if len(back):
         at = int(back[0])
@@ -184,9 +186,10 @@ def _step_ns(times_s: Array, path: str) -> int:
 
 
 _MOST_BITS_PER_S = 1_000_000_000
-"""Maximum rate: a packet of 1500 bytes takes 12 us, and a second takes a minute to compute. Not measured."""
+"""Maximum rate (not measured): a packet of 1500 bytes takes 12 us, and one second takes a minute to compute.
+"""
 _LEAST_STEP_NS = NS_PER_MS // 10
-"""Minimum step of a power trace: at most ten thousand changes a second. Not measured."""
+"""Minimum step of a power trace: at most 10,000 changes per second (not measured)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,23 +197,26 @@ class SwitchedConfig:
     """A link of two nodes that is up, in both directions, while the received power is above a threshold."""
 
     LISTS: ClassVar[dict[str, type]] = {"wall": WallConfig, "building": BuildingConfig}
-    """Tables of a scenario that may come several times, `[[link.wall]]`."""
+    """Tables that may occur several times in a scenario, as `[[link.wall]]`."""
 
     queue: QueueConfig = field(default_factory=QueueConfig)
     """Interface queue at each end."""
     bits_per_s: int = 2_000_000
-    """Rate of each direction (paper: 2 Mb/s; that the directions do not share it is our choice)."""
+    """Rate of each direction (paper: 2 Mb/s; separate rates for the directions are our choice)."""
     delay_ns: int = NS_PER_US
     """Propagation delay (our choice: 300 m; the paper says that it does not matter)."""
     threshold_dbm: float = -75.0
     """Power below which the link is down (paper, scenarios 1 and 2)."""
     when_down: Literal["flush", "send", "hold"] = "flush"
-    """What happens to packets while the link is down. flush: waiting and new packets are lost, as in the
-    simulator of the paper. send: they are sent and lost. hold: they wait."""
+    """What happens to packets while the link is down.
+
+    flush: waiting and new packets are lost, as in the simulator of the paper. send: they are sent and lost.
+    hold: they wait.
+    """
     power: PowerTrace | None = None
-    """A power trace, named by `power` in a scenario, instead of all that follows (ours)."""
+    """A power trace, named by `power` in a scenario; it replaces the geometry (our choice)."""
     at_end: Literal["repeat", "stop"] = "repeat"
-    """After the end of a power trace: repeat the trace, or end the link and so the run."""
+    """What happens at the end of a power trace: repeat the trace, or end the link and the run."""
     radio: RayRadioConfig = field(default_factory=RayRadioConfig)
     mobile: NodeConfig = field(default_factory=lambda: NodeConfig(x_m=10.0))
     fixed: NodeConfig = field(default_factory=NodeConfig)
@@ -229,7 +235,7 @@ class SwitchedConfig:
         self._check_power()
 
     def _check_power(self) -> None:
-        """Refuse a trace beside a geometry, one too fine, and an end without a trace."""
+        """Refuse a trace beside a geometry, a trace with too short steps, and `at_end` without a trace."""
         if self.power is None:
             if self.at_end != "repeat":
                 raise LocalProtocolError("at_end is for a power trace; name one with power, or leave it out")
@@ -248,7 +254,7 @@ class SwitchedConfig:
 
     @property
     def ray(self) -> RayConfig:
-        """Return what its power is computed from."""
+        """Return the geometry from which the power is computed."""
         return RayConfig(
             radio=self.radio,
             mobile=self.mobile,
@@ -260,11 +266,11 @@ class SwitchedConfig:
         )
 
     def channel(self, *, seed: int) -> Channel:
-        """Return its received power: that of the trace, else what `channel_of` computes and raises."""
+        """Return the received power: that of the trace, or else that of `channel_of`, with its errors."""
         return channel_of(self.ray, seed=seed) if self.power is None else self.power.channel
 
     def air_ns(self, packet: bytes) -> int:
-        """Return how long a packet is on the air: 6 ms for 1500 bytes at 2 Mb/s."""
+        """Return the transmission time of a packet in ns: 6 ms for 1500 bytes at 2 Mb/s."""
         return len(packet) * 8 * NS_PER_S // self.bits_per_s
 
 
@@ -280,16 +286,16 @@ _KINDS = {"drop", "blackout"}
 
 
 class _OnAir(NamedTuple):
-    """A packet on its way from one side."""
+    """A packet that one side is sending."""
 
     side: Side
     packet: bytes
     about: tuple[int, int, int | None, int | None]
-    """Octets, offset in the stream of its side, IP identification and sequence number."""
+    """Octets, offset in the stream of its side, IP identification and TCP sequence number."""
     air_ns: int
-    """Time on air, from the first bit to the last."""
+    """Time on air in ns, from the first bit to the last."""
     falls: int | None
-    """Number of times the link had gone down before its start; None if the link was down."""
+    """Number of times the link had gone down before the first bit; None if the link was down then."""
 
 
 class SwitchedLink:
@@ -306,7 +312,7 @@ class SwitchedLink:
     Raises
     ------
     LocalProtocolError
-        If the nodes cannot be where they are (`channel_of`), or the link is never up.
+        If the positions of the nodes are impossible (`channel_of`), or the link is never up.
     """
 
     def __init__(self, config: SwitchedConfig, *, seed: int, script: Sequence[ScriptEvent] = ()) -> None:
@@ -315,9 +321,9 @@ class SwitchedLink:
         _check_up(self.channel, config)
         self._is_above, self._switches = _switch_times(self.channel, config)
         self.is_up = self._is_above
-        """Whether the link is up: power above the threshold, no blackout, and no trace ended."""
+        """Whether the link is up: power above the threshold, no blackout, and the trace not ended."""
         self.is_dropped = False
-        """Whether a power trace that is not repeated is over, and the link with it."""
+        """Whether the link has ended, with a power trace that does not repeat."""
         self._agenda = Agenda()
         self._out: list[LinkDelivery] = []
         self._journals = {side: SideJournal(NS_PER_MS) for side in SIDES}
@@ -336,17 +342,17 @@ class SwitchedLink:
 
     @property
     def hosts(self) -> tuple[HostName, ...]:
-        """Names of its two hosts."""
+        """Names of the link's two hosts."""
         return SIDES
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next event."""
+        """Link time of the next event in ns; None if no event is due."""
         return self._agenda.next_ns
 
     @property
     def first_up_ns(self) -> int:
-        """Time at which the power first reaches the threshold."""
+        """Link time at which the power first reaches the threshold."""
         above = self.channel.power_dbm >= self.config.threshold_dbm
         return int(above.argmax()) * self.channel.step_ns
 
@@ -356,7 +362,7 @@ class SwitchedLink:
         return self._in_transit == 0 and not any(len(each.queue) for each in self._interfaces.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
-        """Offer a host's IP packet; False if its queue refused it and reports that."""
+        """Offer an IP packet of a host; return False if its queue refuses it (an event reports this)."""
         side = one_of_two(host)
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
@@ -375,7 +381,7 @@ class SwitchedLink:
         return out
 
     def _start(self, side: Side, now_ns: int) -> None:
-        """Begin to send the next packet of a side, if nothing prevents it."""
+        """Begin to send the next packet of a side, if the side is idle and the link allows it."""
         if self._sending[side] or (not self.is_up and self.config.when_down == "hold"):
             return
         packet = self._interfaces[side].take(now_ns)
@@ -399,7 +405,7 @@ class SwitchedLink:
         self._start(sent.side, now_ns)
 
     def _arrive(self, sent: _OnAir, now_ns: int) -> None:
-        """Hand a packet up, unless the link was down at any time since its first bit."""
+        """Deliver a packet, unless the link was down at any time since its first bit."""
         far = FAR[sent.side]
         self._in_transit -= 1
         if sent.falls == self._falls and self.is_up:
@@ -438,7 +444,7 @@ class SwitchedLink:
             journal.add(OutageStarted if begins else OutageEnded, now_ns, cause)
 
     def _changed(self, now_ns: int, *, was_up: bool) -> None:
-        """Do what follows from the link's going up or down."""
+        """Handle a change of the link between up and down."""
         self.is_up = self._is_above and not self._outages and not self.is_dropped
         if was_up and not self.is_up:
             self._falls += 1
@@ -449,7 +455,7 @@ class SwitchedLink:
                 self._start(side, now_ns)
 
     def _stop(self, now_ns: int) -> None:
-        """End the link: what waits or is on the air is lost."""
+        """End the link: packets that wait or are on the air are lost."""
         was_up = self.is_up
         self.is_dropped = True
         self._changed(now_ns, was_up=was_up)
@@ -471,7 +477,7 @@ class SwitchedLink:
     # --- what it tells ---
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return what happened at one end since the last call, in order."""
+        """Return the events of one end of the link since the last call, in order of time."""
         journal = self._journals.get(host)  # type: ignore[call-overload]  # asked after every event
         journal = journal or self._journals[one_of_two(host)]
         return journal.events() if journal.waiting else []
@@ -486,12 +492,15 @@ class SwitchedLink:
 
 
 def _repeats(config: SwitchedConfig) -> bool:
-    """Return whether the power begins again at its end."""
+    """Return whether the power repeats after its end."""
     return config.power is not None and config.at_end == "repeat"
 
 
 def _switch_times(channel: Channel, config: SwitchedConfig) -> tuple[bool, Iterator[int]]:
-    """Return whether the link begins up, and when it changes, in ns; without end if the power repeats."""
+    """Return whether the link is up at the start, and the times of its changes in ns.
+
+    The times are endless if the power repeats.
+    """
     is_above, steps = switches(channel.power_dbm, config.threshold_dbm)
     once: list[int] = (steps * channel.step_ns).tolist()
     if not once or not _repeats(config):

@@ -22,7 +22,7 @@ class Terminal:
     Raises
     ------
     InputError
-        If the name is taken by something else.
+        If the name exists and is not an old link of a terminal.
     """
 
     def __init__(self, link: Path) -> None:
@@ -38,7 +38,7 @@ class Terminal:
             raise InputError(f"{link}: cannot be made: {error.strerror}; give another --link") from error
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for."""
+        """Return the file descriptor to wait for."""
         return self._device
 
     def read(self) -> bytes:

@@ -1,9 +1,9 @@
 """A satellite receiver on a pseudo-terminal: `python -m multitracer.lab.rehearsal.gps --link PORT`.
 
 It follows the route of `journey.py` and writes its position once a second in NMEA 0183; in the tunnel it has
-no fix. `--control` takes JSON objects on standard input, one a line, and repeats each when it is done:
-`{"do": "silent"}`, `{"do": "speak"}`, `{"do": "garbage"}`, `{"do": "damage"}` (the next sentences have a bit
-changed), `{"do": "unplug"}`, `{"do": "plug", "link": "OTHER PORT"}`.
+no fix. `--control` takes JSON objects on standard input, one per line, and repeats each one when it is done:
+`{"do": "silent"}`, `{"do": "speak"}`, `{"do": "garbage"}`, `{"do": "damage"}` (one bit of the next sentences
+is changed), `{"do": "unplug"}`, `{"do": "plug", "link": "OTHER PORT"}`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STANDARD_INPUT = 0
 
 
 def sentences(where: CarPosition, time_ns: int) -> bytes:
-    """Return GGA, GSA and RMC for a place at a time (ns since 1970)."""
+    """Return the sentences GGA, GSA and RMC for a position at a time (ns since 1970)."""
     now = datetime.fromtimestamp(time_ns // NS_PER_S, UTC)
     tod, date = f"{now:%H%M%S}.{time_ns % NS_PER_S // NS_PER_MS:03d}", f"{now:%d%m%y}"
     if where.in_tunnel:
@@ -65,7 +65,7 @@ def _angle(value: float, digits: int, sides: str) -> str:
 
 
 class RehearsedGps:
-    """The receiver with its port."""
+    """A simulated receiver with its port."""
 
     def __init__(
         self, link: Path, *, hz: float, where: Callable[[float], CarPosition], zero_ns: int | None = None
@@ -143,12 +143,12 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _route(seed: int | None, speed: float) -> Callable[[float], CarPosition]:
-    """Return where the car is after some seconds."""
+    """Return the function from seconds since the start to the position of the car."""
     return Journey(seed).place if seed is not None else lambda elapsed_s: place(elapsed_s * speed)
 
 
 def main(argv: Sequence[str]) -> None:
-    """Act as a receiver until stopped."""
+    """Run the simulated receiver until stopped."""
     chosen = _options(argv)
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
         where = _route(chosen.journey, chosen.speed)

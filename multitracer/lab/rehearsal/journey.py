@@ -1,4 +1,4 @@
-"""A random drive from a seed: position of the car, radio, and events on the way.
+"""A random drive from a seed: position of the car, radio, and events.
 
 Six events occur in random order: a handover with a short interruption, one with a long interruption (the
 phone connects to the new cell again), a coverage hole, interference, a loaded cell, and a server that sends
@@ -61,7 +61,7 @@ def place(elapsed_s: float) -> CarPosition:
 
 
 def is_in_tunnel(elapsed_s: float) -> bool:
-    """Return whether neither satellites nor cells can be received."""
+    """Return whether the car is in the tunnel, where neither satellites nor cells can be received."""
     return _TUNNEL_S[0] <= elapsed_s % LOOP_S < _TUNNEL_S[1]
 
 
@@ -81,7 +81,7 @@ def _north_east_m(a: tuple[float, float], b: tuple[float, float]) -> tuple[float
 
 
 def radio(elapsed_s: float) -> dict[str, object]:
-    """Return the radio at a time of the drive, in columns of RADIO; a value that is unknown is absent."""
+    """Return the radio values at a time of the drive, in columns of RADIO; unknown values are absent."""
     t = elapsed_s % LOOP_S
     fading = 10.0 * math.sin(2 * math.pi * t / 90.0) + 5.0 * math.sin(2 * math.pi * t / 17.0)
     busy = 30.0 + 20.0 * math.sin(2 * math.pi * t / 60.0)
@@ -106,24 +106,24 @@ def radio(elapsed_s: float) -> dict[str, object]:
 
 
 class BundledDrive:
-    """The values of the bundled drive; `speed` times as fast as a clock."""
+    """The values of the bundled drive, which runs `speed` times as fast as real time."""
 
     def __init__(self, *, speed: float = 1.0) -> None:
         self._speed = speed
 
     def values(self, elapsed_s: float) -> Mapping[str, object]:
-        """Return the radio after some time."""
+        """Return the radio values after some seconds."""
         return radio(elapsed_s * self._speed)
 
 
 class SetValues:
-    """Values that another program sets, so that a log holds the values that shaped the traffic."""
+    """Radio values that another program sets, so that a log contains the values that shaped the traffic."""
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {}
 
     def set(self, values: Mapping[str, object]) -> None:
-        """Change some values; None makes one unknown."""
+        """Change some values; None makes a value unknown."""
         self._values |= values
 
     def values(self, _: float) -> Mapping[str, object]:
@@ -139,11 +139,13 @@ _KINDS: dict[str, Kind] = {
 CONTROL = 0
 """Seed of the drive without events."""
 LONGEST_S = 4 * 3600.0
-"""Duration of streets and events; then the car stands still."""
+"""Maximum duration of a drive; after it the car stands still."""
 _FIRST_S = 20.0
-"""TCP has found its rate by then. Not measured."""
+"""Time before the first event, in which TCP reaches its rate (not measured)."""
 _PAUSE_S = (20.0, 28.0)
-"""Between two events: a retransmission timer that doubled in the longest hole has expired. Not measured."""
+"""Range of the time between two events: a retransmission timer, backed off in the longest hole, expires in it
+(not measured).
+"""
 _LENGTH_S: dict[str, tuple[float, float]] = {
     "short handover": (0.04, 0.2),  # what a phone may need, TS 36.133, 5.1: 15 ms and some radio frames
     "long handover": (2.5, 3.5),  # radio link failure (T310 of TS 36.331, 1 s) and a new connection
@@ -158,28 +160,31 @@ _TURN_DEG = 60.0
 _START = (40.0, -83.0)
 _DEGREE_M = math.pi / 180 * 6_371_000.0
 _NEAR_S = 4.0
-"""The edge of a cell around a handover, where the signal is weaker."""
+"""Time before and after a handover in which the signal is weaker: the edge of the cell."""
 _DISTURBED_SINR_DB = -2.5
-"""SINR with interference, ± 1 dB: all values mean CQI 2, a tenth of the usual rate."""
+"""SINR with interference, ± 1 dB: all values mean CQI 2, a tenth of the typical rate."""
 _LOADED_PCT = 91.0
-"""Load of a loaded cell: an eleventh of the cell is free, a ninth of the usual share."""
+"""Load of a loaded cell: an eleventh of the cell is free, a ninth of the typical share."""
 _MORE_POWER_DB = {"interference": 6.0, "load": 3.0}
-"""Additional power in the channel, which lowers RSRQ: -11 dB in a fully used cell, -14 dB with an SINR of
--2.5 dB (by the definition of TS 36.214, 5.1.3)."""
+"""Additional power in the channel in dB, which lowers RSRQ.
+
+RSRQ is -11 dB in a fully used cell, and -14 dB with an SINR of -2.5 dB (by the definition of TS 36.214,
+5.1.3).
+"""
 AREA = 0x2A01
 CELL = 0x1A2D000
-"""Identity of the first cell of a drive; the next cells have the following numbers."""
+"""Identity of the first cell of a drive; the next cells have consecutive numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedFault:
-    """A planted fault: from its begin to its end the link carries little or nothing, or the server waits."""
+    """A planted fault: during it the link carries little or nothing, or the server sends nothing."""
 
     kind: Kind
     begin_s: float
     end_s: float
     cell: int
-    """Number of the serving cell at its begin; after a handover it is the next one."""
+    """Number of the serving cell at the start of the fault; after a handover the next number serves."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +211,7 @@ class Journey:
 
     @cached_property
     def _corners(self) -> tuple[list[float], list[tuple[float, float, float]]]:
-        """Return when the car turns, and latitude, longitude and heading from then on."""
+        """Return the times at which the car turns, and latitude, longitude and heading after each turn."""
         draw = random.Random(f"route {self.seed}")  # noqa: S311
         times, legs = [0.0], [(*_START, draw.uniform(0.0, 360.0))]
         while times[-1] < LONGEST_S:
@@ -218,11 +223,11 @@ class Journey:
 
     @cached_property
     def speed_mps(self) -> float:
-        """How fast the car drives, all the time."""
+        """Speed of the car, which is constant, in m/s."""
         return random.Random(f"speed {self.seed}").uniform(*_SPEED_MPS)  # noqa: S311
 
     def place(self, at_s: float) -> CarPosition:
-        """Return where the car is."""
+        """Return the position of the car."""
         times, legs = self._corners
         at_s = min(max(at_s, 0.0), LONGEST_S)
         leg = bisect_right(times, at_s) - 1
@@ -230,19 +235,19 @@ class Journey:
         return CarPosition(lat, lon, self.speed_mps, legs[leg][2], in_tunnel=False)
 
     def event(self, at_s: float) -> PlantedFault | None:
-        """Return what happens at a time, if anything does."""
+        """Return the planted fault that is active at a time; None if there is none."""
         row = bisect_right(self.events, at_s, key=lambda event: event.begin_s) - 1
         return self.events[row] if row >= 0 and at_s < self.events[row].end_s else None
 
     def cell(self, at_s: float) -> int:
-        """Return the number of the serving cell: the new one serves from the end of the handover on."""
+        """Return the number of the serving cell; the new cell serves from the end of the handover on."""
         row = bisect_right(self.events, at_s, key=lambda event: event.end_s) - 1
         if row < 0:
             return 0
         return self.events[row].cell + (self.events[row].kind == "handover")
 
     def radio(self, at_s: float) -> dict[str, object]:
-        """Return the radio, in columns of RADIO; without service the modem searches."""
+        """Return the radio values, in columns of RADIO; without service the modem searches."""
         event = self.event(at_s)
         kind = None if event is None else event.kind
         if kind == "hole":
@@ -267,11 +272,11 @@ class Journey:
         }
 
     def values(self, elapsed_s: float) -> Mapping[str, object]:
-        """Return the radio after some time, as `drive.Drive` does."""
+        """Return the radio values after some seconds."""
         return self.radio(elapsed_s)
 
     def calls(self) -> list[Document]:
-        """Return the modem's reports of each new cell, as events of its script."""
+        """Return the modem's reports of new cells, as events for its script."""
         handovers = [event for event in self.events if event.kind == "handover"]
         return [
             {
@@ -283,7 +288,7 @@ class Journey:
         ]
 
     def _nearness(self, at_s: float) -> float:
-        """Return 1 at a handover, 0 some seconds from it."""
+        """Return 1 at a handover, falling to 0 some seconds before and after it."""
         row = bisect_right(self.events, at_s, key=lambda event: event.end_s)
         around = [event for event in self.events[max(row - 1, 0) : row + 1] if event.kind == "handover"]
         away = [max(event.begin_s - at_s, at_s - event.end_s, 0.0) for event in around]
@@ -291,7 +296,7 @@ class Journey:
 
 
 def _moved(start: tuple[float, float, float], length_m: float) -> tuple[float, float]:
-    """Return the latitude and longitude some metres from a place along a heading."""
+    """Return latitude and longitude of the point `length_m` metres from a place along its heading."""
     lat, lon, heading = start
     north, east = (length_m * turn(math.radians(heading)) for turn in (math.cos, math.sin))
     return lat + north / _DEGREE_M, lon + east / (_DEGREE_M * math.cos(math.radians(lat)))

@@ -1,15 +1,17 @@
 """A modem on a pseudo-terminal: `python -m multitracer.lab.rehearsal.modem --link PORT`.
 
 It answers as slowly as a real modem, in the format of a vendor (`--profile`). Events come from `--script`, or
-from standard input with `--control`: JSON objects, one a line; each is repeated when it is done.
+from standard input with `--control`: JSON objects, one per line; each is repeated on standard output when it
+is done.
 
 - `{"set": {"rssi_dbm": -90, …}}`: the values from now on, in columns of the table `radio`; null for unknown,
 - `{"do": "say", "text": "RING"}`: an unsolicited line, in the middle of an answer if one is being sent,
 - `{"do": "garbage", "bytes": 300}`: noise,
-- `{"do": "silent"}`, `{"do": "stall"}`, `{"do": "speak"}`: answers nothing; answers later; goes on,
+- `{"do": "silent"}`, `{"do": "stall"}`, `{"do": "speak"}`: stops answering; delays answers; answers again,
 - `{"do": "unplug"}`, `{"do": "plug", "link": "OTHER PORT"}`: the cable.
 
-A script is a TOML file with the same as `[[event]]`, each with `at_s`. The end of standard input is its end.
+A script is a TOML file with the same events as `[[event]]`, each with `at_s`. The program ends with its
+standard input.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 
 
 _PLMN = ("001", "01")
-"""A test network, ITU-T E.212."""
+"""Country and network code of a test network (ITU-T E.212)."""
 
 
 def _bin(values: Values, name: str, *, zero: float, step: float, most: int, missing: int) -> int:
@@ -83,7 +85,7 @@ def _registration(name: str, values: Values) -> str:
 
 
 def standard(command: str, values: Values) -> list[str] | None:
-    """Answer the commands of TS 27.007."""
+    """Return the answer to a command of TS 27.007; None if the command is unknown."""
     if command == "AT+CSQ":
         return [_csq(values)]
     if command == "AT+CESQ":
@@ -96,7 +98,7 @@ def standard(command: str, values: Values) -> list[str] | None:
 
 
 def quectel(command: str, values: Values) -> list[str] | None:
-    """Answer as an RM500 does."""
+    """Return the answer of an RM500."""
     if command == 'AT+QENG="servingcell"':
         if "cell_id" not in values:
             return ['+QENG: "servingcell","SEARCH"']
@@ -116,7 +118,7 @@ def quectel(command: str, values: Values) -> list[str] | None:
 
 
 def sierra(command: str, values: Values) -> list[str] | None:
-    """Answer as an MC7455 does: a page of names and values between TABs."""
+    """Return the answer of an MC7455: a page of names and values, separated by TABs."""
     if command != "AT!GSTATUS?":
         return standard(command, values)
     page = ["!GSTATUS: ", "Current Time:  22016\t\tTemperature: 40"]
@@ -135,7 +137,7 @@ def sierra(command: str, values: Values) -> list[str] | None:
 
 
 def ublox(command: str, values: Values) -> list[str] | None:
-    """Answer as a SARA-R5 does."""
+    """Return the answer of a SARA-R5."""
     if command == "AT+UCGED=2":
         return []
     if command != "AT+UCGED?":
@@ -150,7 +152,7 @@ def ublox(command: str, values: Values) -> list[str] | None:
 
 
 def telit(command: str, values: Values) -> list[str] | None:
-    """Answer like an LE910; the subscriber is that of a test card."""
+    """Return the answer of an LE910; the subscriber is that of a test card."""
     if command == "AT#MONI=7":
         return []
     if "cell_id" not in values or command not in ("AT#RFSTS", "AT#SERVINFO", "AT#MONI"):
@@ -168,7 +170,7 @@ def telit(command: str, values: Values) -> list[str] | None:
 
 
 def simcom(command: str, values: Values) -> list[str] | None:
-    """Answer as a SIM7600 does."""
+    """Return the answer of a SIM7600."""
     if command != "AT+CPSI?":
         return standard(command, values)
     if "cell_id" not in values:
@@ -180,7 +182,7 @@ def simcom(command: str, values: Values) -> list[str] | None:
 
 
 def cdpd(command: str, values: Values) -> list[str] | None:
-    """Answer as a Sierra AirCard for CDPD does, and add the share of busy time, which no AirCard reports."""
+    """Return the answer of a Sierra AirCard for CDPD, plus the busy time, which no AirCard reports."""
     if command == "AT+WPRSSI":
         registered = int(values.get("registration") == 1)
         state, channel = (3, values.get("channel", 0)) if registered else (1, 0)
@@ -193,7 +195,7 @@ def cdpd(command: str, values: Values) -> list[str] | None:
 
 
 def link(command: str, values: Values) -> list[str] | None:
-    """Answer as no real modem does: the radio of the modelled link in one line."""
+    """Return the radio of the modelled link in one line; no real modem has this command."""
     if command != "AT*MTLINK?":
         return standard(command, values)
     parts = (values.get(name) for name in ("rssi_dbm", "bler_pct", "cell_busy_pct"))
@@ -214,7 +216,7 @@ VOICES: dict[str, tuple[str, Voice]] = {
     "rehearsal_link": ("MultiTracer rehearsal link\r\nModem", link),
     "rehearsal_cdpd": ("MultiTracer rehearsal CDPD\r\nAirCard", cdpd),
 }
-"""Identification and answers of each modem, by profile."""
+"""Identification and answer function of each modem, by profile."""
 
 
 def answer(profile: str, command: str, values: Values) -> list[str] | None:
@@ -236,14 +238,14 @@ _STANDARD_INPUT = 0
 
 
 class Provider(Protocol):
-    """Provides the radio conditions."""
+    """Interface of an object that gives the radio conditions."""
 
     def values(self, elapsed_s: float) -> Mapping[str, object]:
-        """Return columns of RADIO after a number of seconds."""
+        """Return the radio values in columns of RADIO after a number of seconds."""
 
 
 class FakeModem:
-    """A modem: commands in, octets out, each at its time.
+    """A simulated modem: receives commands, and sends octets at the times of a real one.
 
     Parameters
     ----------
@@ -256,7 +258,7 @@ class FakeModem:
     delay_s : tuple of float
         Minimum and maximum time until an answer begins, s.
     baud : int
-        Of the line.
+        Bit rate of the line.
     chatter : float
         Probability of an unsolicited line between two lines of an answer.
     """
@@ -286,7 +288,7 @@ class FakeModem:
         self._stalled: list[list[bytes]] = []
 
     def receive(self, data: bytes, now_ns: int, *, elapsed_s: float) -> None:
-        """Take the octets that a program wrote."""
+        """Process octets that a program wrote to the port."""
         *commands, rest = (self._typed + data).replace(b"\n", b"\r").split(b"\r")
         self._typed = rest[-_LONGEST_COMMAND:]
         for command in commands:
@@ -300,7 +302,7 @@ class FakeModem:
                 self._begin(parts, now_ns)
 
     def speak(self, now_ns: int) -> None:
-        """End the mode stall: send the answers to commands that arrived during it."""
+        """End the mode stall: send the answers to the commands that arrived during it."""
         self.mood = "speak"
         stalled, self._stalled = self._stalled, []
         for parts in stalled:
@@ -314,7 +316,7 @@ class FakeModem:
         self._to_say.insert(at, (due_ns, f"\r\n{text}\r\n".encode("latin-1", "replace")))
 
     def noise(self, count: int, now_ns: int) -> None:
-        """Send this number of random octets."""
+        """Send `count` random octets."""
         self._queue(self._random.randbytes(min(count, 1 << 20)), now_ns)
 
     def due(self, now_ns: int) -> Iterator[bytes]:
@@ -324,7 +326,7 @@ class FakeModem:
 
     @property
     def next_ns(self) -> float | None:
-        """Time at which the next octets are due."""
+        """Time at which the next octets are due; None if none are queued."""
         return self._to_say[0][0] if self._to_say else None
 
     def _answer(self, command: str, elapsed_s: float) -> list[bytes]:
@@ -337,7 +339,7 @@ class FakeModem:
         return [echo, *body, b"\r\nERROR\r\n" if lines is None else b"\r\nOK\r\n"]
 
     def _begin(self, parts: list[bytes], now_ns: int) -> None:
-        """Send an answer, after the time that the modem takes, counted from the end of the previous one."""
+        """Send an answer after the modem's delay, counted from the end of the previous answer."""
         begin_ns = max(now_ns, self._free_ns) + self._random.uniform(*self._delay_s) * NS_PER_S
         for part in parts:
             if len(parts) > 2 and self._random.random() < self._chatter:
@@ -345,7 +347,7 @@ class FakeModem:
             self._queue(part, begin_ns)
 
     def _queue(self, data: bytes, begin_ns: float) -> None:
-        """Send octets at the speed of the line, after those that are queued."""
+        """Queue octets for sending at the speed of the line."""
         self._free_ns = max(self._free_ns, begin_ns)
         for at in range(0, len(data), _PIECE_BYTES):
             piece = data[at : at + _PIECE_BYTES]
@@ -354,7 +356,7 @@ class FakeModem:
 
 
 class RehearsedModem:
-    """The modem with its port, and the events of both."""
+    """A simulated modem with its port, and the events of both."""
 
     def __init__(
         self, modem: FakeModem, values: SetValues, link: Path, stop: Stop, *, zero_ns: int | None = None
@@ -388,7 +390,7 @@ class RehearsedModem:
             self._terminal = None
 
     def happen(self, event: Document) -> None:
-        """Carry out an event."""
+        """Execute an event."""
         now, what = time.monotonic_ns(), event.get("do")
         if isinstance(event.get("set"), dict):
             self._values.set(event["set"])
@@ -420,7 +422,7 @@ class RehearsedModem:
         return self._stop.wait(min(due), readable=[*sources, _STANDARD_INPUT]) and self._take_control()
 
     def _take_control(self) -> bool:
-        """Carry out the lines of standard input; return whether to go on."""
+        """Execute the lines of standard input; return False at its end."""
         os.set_blocking(_STANDARD_INPUT, False)
         try:
             control = os.read(_STANDARD_INPUT, 1 << 16)
@@ -463,7 +465,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Act as a modem until stopped."""
+    """Run the simulated modem until stopped."""
     chosen = _options(argv)
     values = SetValues()
     provider: Provider = values if chosen.fixed else BundledDrive(speed=chosen.speed)

@@ -1,9 +1,10 @@
 """The path of a rehearsal with privileges: `python -m multitracer.lab.rehearsal.path --seed N --began NS`.
 
-The phone is the network namespace in which this program is started; the one of the server is made here. The
+The phone is the network namespace in which this program is started; the program makes one for the server. The
 link of `relay.py` connects their TUN devices. The server, and with `--fixed FOLDER` collectors at its end,
 are children of this program; the namespaces have no names, so nothing remains when the processes have ended.
-It writes to standard output that it is ready, then each packet that the link drops: JSON objects, one a line.
+Standard output has JSON objects, one per line: first that the path is ready, then each packet that the link
+drops.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ _DEVICES = {"wwan0": (PHONE, ADDRESS), "core0": (ADDRESS, PHONE)}
 _SETTINGS = {"tcp_no_metrics_save": 1, "tcp_sack": 1, "tcp_timestamps": 1, "tcp_ecn": 0}
 _CLONE_NEWNET = 0x4000_0000
 _QUEUE_PACKETS = 10_000
-"""A device's ring that never drops: that is the link's affair."""
+"""Queue length of a TUN device, so long that it never drops: only the link may drop packets."""
 _PATIENCE_S = 10.0
 
 
 def main(argv: Sequence[str]) -> None:
-    """Carry packets until stopped."""
+    """Relay packets until stopped."""
     chosen = _options(argv)
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
@@ -70,7 +71,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _device(name: str) -> int:
-    """Make a device in this process's namespace, with its address, and clear TCP's metrics cache."""
+    """Make a TUN device in this process's namespace, set its address, and clear TCP's metrics cache."""
     descriptor = open_tun(name)
     here, there = _DEVICES[name]
     _ip("link", "set", "lo", "up")

@@ -26,10 +26,10 @@ class RelayDirection(Protocol):
     """One direction of a link; reads no clock."""
 
     def accept(self, packet: bytes, *, now_ns: int) -> str | None:
-        """Take a packet; return why it is dropped, None if it is not."""
+        """Accept a packet; return why it is dropped, or None if it is not."""
 
     def next_ns(self) -> int | None:
-        """Return when the next packet arrives at the other side."""
+        """Arrival time of the next packet at the other side; None if no packet is in transit."""
 
     def arrived(self, now_ns: int) -> list[bytes]:
         """Return the packets that have arrived by `now_ns`."""
@@ -54,7 +54,7 @@ class Pipe:
         self._queued_bytes += length_bytes
 
     def next_ns(self) -> int | None:
-        """Return when the next packet arrives at the other side."""
+        """Arrival time of the next packet at the other side; None if no packet is in transit."""
         return self._flying[0][0] if self._flying else None
 
     def arrived(self, now_ns: int) -> list[bytes]:
@@ -73,7 +73,7 @@ def open_tun(name: str) -> int:
 
 
 class Relay:
-    """The loop between two devices.
+    """Moves packets between two devices.
 
     Parameters
     ----------
@@ -82,9 +82,9 @@ class Relay:
     wait : callable
         Waits until a time of CLOCK_MONOTONIC or for a descriptor; returns False to end.
     on_drop : callable
-        Called with descriptor, reason and packet when one is dropped.
+        Called with descriptor, reason and packet for each dropped packet.
     zero_ns : int, optional
-        Time 0 of the directions; by default the first packet.
+        Time 0 of the directions in ns; by default the time of the first packet.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Relay:
         self._zero_ns = zero_ns
 
     def run(self) -> None:
-        """Carry packets until `wait` returns False."""
+        """Relay packets until `wait` returns False."""
         while self._wait(self._due_ns(), list(self._ways)):
             now_ns = time.monotonic_ns()
             for descriptor in self._ways:
@@ -145,24 +145,28 @@ class Relay:
 
 
 BANDWIDTH_HZ = 90_000
-"""Half a resource block of LTE: the packets of minutes fit into a small log."""
+"""Bandwidth of the link, half a resource block of LTE: so the log of some minutes is small."""
 CLASSES = ((20.0, 5.1152), (15.0, 3.3223), (10.0, 2.4063), (5.0, 1.1758), (0.0, 0.6016), (-5.0, 0.2344))
-"""Minimum SINR (dB) and efficiency (bit/s per Hz) of CQI 14, 11, 9, 6, 4 and 2. The SINR that a CQI needs
-depends on the receiver, so these steps are a choice. Not measured."""
+"""Minimum SINR (dB) and efficiency (bit/s per Hz) of CQI 14, 11, 9, 6, 4 and 2.
+
+The SINR that a CQI needs depends on the receiver, so these steps are our choice (not measured).
+"""
 NO_SERVICE_DBM = -118.0
-"""RSRP below which nothing passes: the cell is not suitable (Srxlev of TS 36.304, 5.2.3.2) if the operator
-sets this Qrxlevmin. Not measured."""
+"""RSRP below which no packet passes (not measured).
+
+The cell is not suitable (Srxlev of TS 36.304, 5.2.3.2) if the operator sets this Qrxlevmin.
+"""
 _SLOT_NS = 10 * NS_PER_MS
 """Interval at which the radio is evaluated: a radio frame of LTE (TS 36.211, 4.1)."""
 _QUEUE_BYTES = 12_000
 """Queue size: half a second at a typical rate. Not measured."""
 _DELAY_NS = 35 * NS_PER_MS
 _DISCARD_NS = 1500 * NS_PER_MS
-"""The longest finite discardTimer of TS 36.331, 6.3.2."""
+"""Maximum time in the queue: the longest finite discardTimer of TS 36.331, 6.3.2."""
 
 
 def rate_bps(journey: Journey, at_s: float) -> float:
-    """Return what the link carries at a time of a journey, in bit/s; 0 without service."""
+    """Return the rate of the link at a time of a journey, in bit/s; 0 without service."""
     event = journey.event(at_s)
     if event is not None and event.kind in ("hole", "handover"):
         return 0.0
@@ -175,12 +179,12 @@ def rate_bps(journey: Journey, at_s: float) -> float:
 
 
 class RelayQueue(Pipe):
-    """One direction of the link: packets in, and out when their time has come. Reads no clock.
+    """The queue and the line of one direction of the link; reads no clock.
 
     Parameters
     ----------
     rate_bps : callable
-        From seconds of the journey to bit/s.
+        Returns the rate in bit/s at a number of seconds of the journey.
     """
 
     def __init__(self, rate_bps: Callable[[float], float]) -> None:
@@ -188,7 +192,7 @@ class RelayQueue(Pipe):
         self._rate_bps = rate_bps
 
     def accept(self, packet: bytes, *, now_ns: int) -> str | None:
-        """Take a packet at a time of the journey; return why it is dropped, None if it is not."""
+        """Accept a packet at a time of the journey; return why it is dropped, or None if it is not."""
         self._leave_queue(now_ns)
         if self._queued_bytes + len(packet) > _QUEUE_BYTES:
             return "queue"
@@ -201,7 +205,7 @@ class RelayQueue(Pipe):
         return None
 
     def _sent_ns(self, bits: float, now_ns: int) -> int | None:
-        """Return when the last bit is sent; None if the packet is discarded before."""
+        """Return when the last bit is sent; None if the packet is discarded first."""
         at_ns, waited_ns = max(now_ns, self._free_ns), 0
         while waited_ns < _DISCARD_NS:
             rate = self._rate_bps(at_ns / NS_PER_S)

@@ -1,4 +1,4 @@
-"""The server of a rehearsal: it sends to a client without end, and stalls at the times of the journey."""
+"""The server of a simulated drive: it sends data to a client and stalls at the planted times."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 ADDRESS = "10.77.0.1"
 PORT = 5001
 _PIECE = (b"The quick brown fox jumps over the lazy dog. 0123456789\n" * 52)[:2896]
-"""Two full segments: 1500 bytes less 52 of IP and TCP with timestamps."""
+"""Data of one write, two full segments: 1500 bytes minus 52 of IP and TCP with timestamps, twice."""
 _UNSENT_BYTES = 1_500
 """Maximum unsent bytes in the kernel, so that a stall reaches the link within half a second."""
 _NOTSENT_LOWAT = 25
-"""TCP_NOTSENT_LOWAT of linux/tcp.h; the socket module has it from Python 3.12 on."""
+"""TCP_NOTSENT_LOWAT of linux/tcp.h; Python's socket module has it since 3.12."""
 _CONGESTION_CONTROL = b"cubic"
 _TICK_NS = 20 * NS_PER_MS
 
 
 class RehearsalServer:
-    """One client at a time; a client that ends its side is answered with the end of ours."""
+    """A server for one client at a time; it closes the connection when the client closes its direction."""
 
     def __init__(self, listening: socket.socket, stop: Stop, journey: Journey, began_ns: int) -> None:
         self._listening = listening
@@ -67,7 +67,7 @@ class RehearsalServer:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Serve until stopped."""
+    """Run the server until stopped."""
     options = parser(__doc__, traffic=False)
     options.add_argument("--seed", type=int, required=True, help="which drive")
     options.add_argument("--began", type=int, required=True, help="its begin in ns of CLOCK_MONOTONIC")

@@ -1,7 +1,7 @@
-"""`capture --rehearse`: a modem, a GPS receiver and some traffic; with privileges on a random drive.
+"""`capture --rehearse`: a modem, a GPS receiver and some traffic; as root on a random drive.
 
-On a drive, real TCP crosses a link that follows the rehearsed radio. The phone is a network namespace of this
-program alone, so neither routes nor packets of the machine are touched, and nothing must be removed later.
+On a drive, real TCP crosses a link that follows the simulated radio. The phone is a network namespace of this
+program alone, so neither routes nor packets of the machine are changed, and nothing must be removed later.
 The planted faults are written beside the recording.
 """
 
@@ -38,9 +38,9 @@ TRAFFIC = (sys.executable, "-m", "multitracer.lab.rehearsal.traffic", "--tags")
 DOWNLOAD = (*TRAFFIC, "--server")
 """Command for the traffic on a random drive."""
 FIRST_SEED = 1
-"""The drive of who names none."""
+"""Seed of the drive if the user names none."""
 _MODEM = ("--profile", "quectel")
-"""An LTE modem on a drawn drive."""
+"""Options of the modem on a random drive: an LTE modem."""
 TRUTH = Path("truth", "drive.json")
 """Path of the planted faults in a session folder."""
 DROPS = Path("truth", "link.jsonl")
@@ -54,9 +54,9 @@ _LOOK_S = 0.02
 
 @contextlib.contextmanager
 def rehearsal(drive: RehearsedDrive | None = None) -> Iterator[Document]:
-    """Run a modem and a GPS receiver during the body; yield the options that lead to them.
+    """Run a modem and a GPS receiver during the body; yield the options with which `capture` finds them.
 
-    With a drive they follow it, and the body has its own network namespace.
+    With a drive, both follow it, and the body has its own network namespace.
     """
     with contextlib.ExitStack() as stack:
         ports = stack.enter_context(_folder())
@@ -77,7 +77,10 @@ def drawn_drive(
     clap: str | None,
     warn: Callable[[str], None],
 ) -> RehearsedDrive | None:
-    """Return the drive of a rehearsal; None, after a warning with the reason, if it is not possible."""
+    """Return the random drive of a rehearsal.
+
+    None, after a warning with the reason, if it is not possible.
+    """
     why = why_not(has_command=has_command, interface=interface, clap=clap)
     if why:
         warn(f"the rehearsal sends over the loopback, whatever the radio is like: {why}")
@@ -115,7 +118,7 @@ def _remove_stale(place: Path) -> None:
 
 
 def _remove(path: Path, descriptor: int) -> None:
-    """Remove the names of the ports and the folder; the folder stays if it holds other files."""
+    """Remove the names of the ports and the folder; the folder remains if it contains other files."""
     for name in _DEVICES:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=descriptor)
@@ -130,7 +133,7 @@ def _started(module: str, *options: str) -> subprocess.Popen[bytes]:
 
 @dataclass(frozen=True)
 class RehearsedDrive:
-    """A drive of a seed, begun at an instant."""
+    """The drive of a seed, with its start time."""
 
     seed: int
     began_ns: int
@@ -139,21 +142,21 @@ class RehearsedDrive:
 
     @classmethod
     def now(cls, seed: int) -> RehearsedDrive:
-        """Begin the drive of a seed."""
+        """Return the drive of a seed that starts now."""
         return cls(seed, time.monotonic_ns(), time.time_ns())
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Options of modem and GPS receiver."""
+        """Options for the programs of modem and GPS receiver."""
         return ("--journey", str(self.seed), "--began", str(self.began_ns))
 
     @property
     def path_options(self) -> tuple[str, ...]:
-        """Options of the link."""
+        """Options for the program of the link."""
         return ("--seed", str(self.seed), "--began", str(self.began_ns))
 
     def truth(self, ended_ns: int) -> Document:
-        """Return what had begun by an instant of CLOCK_MONOTONIC, with times and places."""
+        """Return the faults that had begun by a time of CLOCK_MONOTONIC, with their times and places."""
         journey, ended_s = Journey(self.seed), (ended_ns - self.began_ns) / NS_PER_S
         return {
             "seed": self.seed,
@@ -197,7 +200,7 @@ class RehearsedDrive:
 
 
 def why_not(*, has_command: bool, interface: str | None, clap: str | None) -> str:
-    """Return why the traffic of a rehearsal cannot take the rehearsed path; empty if it can."""
+    """Return why the traffic cannot use the simulated path; empty if it can."""
     if has_command or interface or clap:
         given = "COMMAND" if has_command else "--interface" if interface else "--clap"
         return f"{given} needs this machine's own network"
@@ -217,7 +220,7 @@ def stop(child: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def own_network() -> Iterator[None]:
-    """Run this thread, and its children, in an own network namespace during the body."""
+    """Run this thread and its children in a new network namespace during the body."""
     libc = ctypes.CDLL(None, use_errno=True)
     before = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -231,12 +234,12 @@ def own_network() -> Iterator[None]:
 
 @contextlib.contextmanager
 def rehearsed_path(drive: RehearsedDrive, folder: Path) -> Iterator[None]:
-    """Run link and server of a drive during the body; what was planted is in the folder afterwards.
+    """Run link and server of a drive during the body, then write the planted faults into the folder.
 
     Raises
     ------
     PreflightError
-        If the path cannot be laid.
+        If the path cannot be set up.
     """
     (folder / FIXED).mkdir()
     drops = folder / DROPS

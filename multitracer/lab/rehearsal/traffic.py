@@ -1,6 +1,6 @@
-"""Some TCP for a rehearsal to record: `python -m multitracer.lab.rehearsal.traffic`.
+"""TCP traffic that a rehearsal records: `python -m multitracer.lab.rehearsal.traffic`.
 
-Over loopback, or with `--server` a download from the server of the rehearsed path.
+It runs over loopback or, with `--server`, is a download from the server of the simulated path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATIENCE_S = 5.0
 
 
 def _read_all(server: socket.socket) -> None:
-    """Take one connection and read until it ends."""
+    """Accept one connection and read until it ends."""
     accepted, _ = server.accept()
     with accepted:
         while accepted.recv(_READ_BYTES):

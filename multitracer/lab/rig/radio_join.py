@@ -1,9 +1,9 @@
 """Adds the modem readings during a transaction to its line of transactions.csv.
 
-One function for every measurement: over a modelled link, virtual or real, and in the field. A transaction
-lasts from its request until its reply is complete; a dropped one until the client gave up, at most until the
-next begins. Each value is the mean of the readings in that time. If there is none, it is the last reading, at
-most two link seconds before; otherwise the cell stays empty: a value is never invented.
+It serves every measurement: over a modelled link, virtual or real, and in the field. A transaction lasts from
+its request until its reply is complete; a dropped one lasts until the client gives up, at most until the next
+begins. Each value is the mean of the readings in that time. If there is none, the value is that of the last
+reading in the two link seconds before; otherwise the cell is empty.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 FILE = "transactions.csv"
 _BEFORE_S = 2.0
-"""How old a reading before the transaction may be, in seconds of the link."""
+"""Maximum age of a reading before the transaction, in link seconds."""
 _SOURCES = {"rssi_dbm": "rssi_dbm", "bler_percent": "bler_pct", "cell_busy_percent": "cell_busy_pct"}
-"""Column of RADIO by column of a transaction."""
+"""Columns of the table RADIO, by column of transactions.csv."""
 _LATEST_NS = 1 << 62
 _NEAR = ("client", "mobile")
-"""Names of hosts whose modem is that of the client, if several hosts have one."""
+"""Names of hosts whose modem counts as the client's, if several hosts have a radio log."""
 
 
 def join_radio(folder: Path) -> int:
@@ -83,7 +83,7 @@ def join_radio(folder: Path) -> int:
 
 
 def _readings(recording: Recording) -> dict[str, Readings]:
-    """Return the readings of the client's modem for its serving cell, by the column of a transaction."""
+    """Return the readings of the client's modem for its serving cell, by column of transactions.csv."""
     by_host: dict[str, list[Table]] = {}
     for log, table in recording.tables("radio", "radio"):
         by_host.setdefault(log.host, []).append(table)
@@ -110,7 +110,7 @@ def _of_column(tables: list[Table], name: str) -> Readings:
 
 
 def _values(readings: dict[str, Readings], begin_ns: int, end_ns: int, before_ns: int) -> dict[str, str]:
-    """Return the cells of one transaction."""
+    """Return the radio cells of one transaction, by column."""
     cells = dict.fromkeys(RADIO_COLUMNS, "")
     counts = []
     for name, (times, values) in readings.items():
@@ -127,7 +127,7 @@ def _values(readings: dict[str, Readings], begin_ns: int, end_ns: int, before_ns
 
 
 def _shown(value: float) -> str:
-    """Return a mean with no more digits than say something."""
+    """Return a mean as text, without meaningless digits."""
     return repr(round(value, 3))
 
 
@@ -136,7 +136,7 @@ def _shown(value: float) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
-    """Open the file with a lock, so that no run writes it meanwhile."""
+    """Open the file and lock it, so that no run writes it at the same time."""
     try:
         with path.open("rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,7 +148,7 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
 
 
 def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Return the header and the lines, cells by their columns; an incomplete line is left out."""
+    """Return the header and the lines, as cells by column; an incomplete line is left out."""
     text = stream.read()
     whole = text[: text.rfind(b"\n") + 1].decode("utf-8", "replace")
     header, *rows = list(csv.reader(io.StringIO(whole, newline=""))) or [[]]
@@ -161,7 +161,7 @@ def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]
 
 
 def _span_ns(row: dict[str, str], second_ns: float, path: Path, line: int) -> tuple[int, int]:
-    """Return when a transaction began, and when it ended; `second_ns` is a second of the link."""
+    """Return start and end of a transaction in ns; `second_ns` is the length of a link second."""
     try:
         begin_ns = int(row["start_ns"])
         lasted_s = float(row["rtt_s"] or 0.0)
@@ -176,7 +176,7 @@ def _span_ns(row: dict[str, str], second_ns: float, path: Path, line: int) -> tu
 
 
 def _replace(path: Path, header: list[str], rows: list[dict[str, str]]) -> None:
-    """Write the file beside the old one, then replace the old one."""
+    """Write a new file, then replace the old one by it."""
     temporary = path.with_name(f"{path.name}.tmp")
     with temporary.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, header, lineterminator="\n")

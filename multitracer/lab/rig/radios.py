@@ -1,8 +1,7 @@
-"""Makes a scenario from the radio that a user names, and states how real the radio is.
+"""Makes a scenario from the radio that a user names, and states how realistic the radio is.
 
 A radio is an error trace, a capacity trace, a power trace, a session folder, a scenario or a bundled link. A
-file is recognised by its first line; a list of integers is read as a capacity trace, because the user names
-it as a radio.
+file is recognised by its first line; a list of integers is always read as a capacity trace.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 
 
 TCP_PROFILES = {"1999": BSD, "today": as_linux(replace(MODERN, congestion="cubic"))}
-"""A BSD of 1998, as in the papers; Linux, with what it has by default."""
+"""TCP of the hosts by name: a BSD of 1998, as in the papers; Linux with its defaults."""
 
 
 def with_tcp_profile(scenario: Scenario, name: str | None) -> Scenario:
@@ -64,9 +63,8 @@ def with_tcp_profile(scenario: Scenario, name: str | None) -> Scenario:
     Parameters
     ----------
     scenario : Scenario
-        The link, and the TCP unless `name` is given.
     name : {"1999", "today"}, optional
-        None: that of the scenario.
+        None: the TCP of the scenario.
 
     Raises
     ------
@@ -86,7 +84,7 @@ def with_tcp_profile(scenario: Scenario, name: str | None) -> Scenario:
 
 
 def profile_name(scenario: Scenario) -> str:
-    """Return which of the two a scenario has, "scenario" if it has its own."""
+    """Return the name of the scenario's TCP profile; "scenario" if it has another TCP."""
     for name in TCP_PROFILES:
         other = with_tcp_profile(scenario, name)
         if (other.mobile, other.fixed) == (scenario.mobile, scenario.fixed):
@@ -95,7 +93,7 @@ def profile_name(scenario: Scenario) -> str:
 
 
 def check_carried(protocol: ProtocolName, scenario: Scenario) -> None:
-    """Refuse an unknown transport, and one whose packets are too long for the link.
+    """Raise an error for an unknown transport, and for one whose packets are too long for the link.
 
     Raises
     ------
@@ -111,29 +109,32 @@ def check_carried(protocol: ProtocolName, scenario: Scenario) -> None:
 _HEAD_BYTES = 4096
 _ERROR_TITLE = b"# multitracer error-trace"
 _QUEUE_PACKETS = 100
-"""Queue of a link under a power trace, as in the scenarios of paper 002: it holds the paper's windows."""
+"""Queue of a link under a power trace, in packets, as in the scenarios of paper 002: it holds the paper's
+windows.
+"""
 _BUFFER_BYTES = 1_000_000
-"""Buffer of both sockets: four times the need of 20 Mbit/s and 100 ms (our choice), so that the link is the
-limit."""
+"""Buffer of both sockets: four times the need of 20 Mbit/s and 100 ms, so that the link is the limit (our
+choice).
+"""
 _SLOW_BUFFER_BYTES = 65_535
-"""Over links of kilobits: as much as a window without scaling (RFC 9293)."""
+"""Buffer of both sockets on links of kilobits per second: a full window without scaling (RFC 9293)."""
 _WHOLE = 1 << 31
-"""Bytes of a transfer that does not end before the run (ours)."""
+"""Bytes of a transfer that lasts longer than the run (our choice)."""
 _NEVER = OutageConfig(hop_every_ns=0, ejection_every_ns=0, blackout_every_ns=0)
 
 
 @dataclass(frozen=True)
 class RigRadio:
-    """A radio for a run.
+    """The radio of a run, as a scenario.
 
     Attributes
     ----------
     scenario : Scenario
-        Its link, its traffic and its hosts' TCP.
+        Link, traffic, and TCP of the hosts.
     realism : Realism
-        Whether it is recorded, derived or modelled.
+        Whether the radio is recorded, derived or modelled.
     trace_s : float
-        Length of the trace that its link repeats; 0 if there is none.
+        Length of the trace that the link repeats, s; 0 if there is none.
     """
 
     scenario: Scenario
@@ -201,7 +202,7 @@ def _scenario(
 
 
 def _of_scenario(scenario: Scenario, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
-    """Return the radio of a scenario; a scenario without traffic gets a transfer."""
+    """Return the radio of a scenario; a scenario without traffic gets one transfer."""
     if not scenario.traffic:
         scenario = replace(scenario, traffic=(traffic,), limit_s=seconds)
     realism = realism_of(scenario.link)
@@ -241,14 +242,14 @@ def _with_threshold(radio: RigRadio, threshold_dbm: float) -> RigRadio:
 def _of_errors(
     name: str, trace: ErrorTrace, traffic: ScenarioTraffic, seconds: float, base: Scenario | None = None
 ) -> RigRadio:
-    """Return the radio of an error trace, over the link of a scenario or the one that has such slots."""
+    """Return the radio of an error trace, over the link of a scenario or the link with such slots."""
     scenario = base or _scenario(name, *_link_with_slots(name, trace), traffic, seconds)
     scenario, realism = under_errors(scenario, trace, path=name, at_end="repeat")
     return RigRadio(scenario, realism, trace.lasts_ns / NS_PER_S)
 
 
 def _link_with_slots(name: str, trace: ErrorTrace) -> tuple[AnyLinkConfig, TcpProfile]:
-    """Return the link whose frame time is the slot of the trace, without other errors, and its TCP."""
+    """Return the link whose frame duration is the slot of the trace, without other errors, and its TCP."""
     slots = trace.slot_ns, trace.slot_ns_of("down")
     slow = replace(MODERN, send_buffer_bytes=_SLOW_BUFFER_BYTES, receive_buffer_bytes=_SLOW_BUFFER_BYTES)
     cdpd = CdpdConfig(outages=_NEVER, signal=SignalConfig(deviation_db=0.0))
@@ -266,9 +267,11 @@ def _link_with_slots(name: str, trace: ErrorTrace) -> tuple[AnyLinkConfig, TcpPr
 
 
 def _of_session(folder: Path, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
-    """Return the radio of a session: its link if nothing befalls that but by a trace or by the power of its
-    radio; its errors; else the capacity that its receiver saw.
-    """  # noqa: D205  # one sentence that needs two lines
+    """Return the radio of a session.
+
+    It is the session's link, if a trace or its radio's power alone determines the state of that; else the
+    errors of the session; else the capacity that its receiver saw.
+    """
     base = _scenario_of(folder)
     if base is not None and isinstance(base.link, SwitchedConfig | CapacityConfig):
         return _of_scenario(base, traffic, seconds)
@@ -302,13 +305,13 @@ def _scenario_of(folder: Path) -> Scenario | None:
 
 
 def _seed(folder: Path, scenario: Scenario) -> int:
-    """Return the seed that a session was made with."""
+    """Return the seed of a session's run."""
     manifest = read_manifest(folder)
     seed = None if manifest is None else manifest.variables.seed
     return scenario.seed if seed is None else seed
 
 
 def _with_its_power(link: SwitchedConfig, seed: int) -> SwitchedConfig:
-    """Return a link with the power that a seed gave it, so that every run has the same power."""
+    """Return a link with the power of one seed as a trace, so that every run has the same power."""
     geometry = {each.name: getattr(SwitchedConfig(), each.name) for each in fields(RayConfig)}
     return replace(link, **geometry, power=PowerTrace(link.channel(seed=seed)))

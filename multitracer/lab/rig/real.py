@@ -1,8 +1,8 @@
 """A measurement in real time: a plan in the modelled network of the testbed (`testbed/world.py`).
 
-The measuring programs (`real_host.py`), the modem with its collector and, if wanted,
-tcpdump and tcp_info are children of the link's process, this one. An interrupted run is continued: its
-logs stay, and those of the next run end with its number.
+The measuring programs (`real_host.py`), the modem with its collector and, if requested, tcpdump and
+tcp_info are children of the process that runs the link, this one. An interrupted run can be continued: its
+logs remain, and the names of the next run's logs end with the number of that run.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
 
 
 _QUIET_NS = 3 * NS_PER_S
-"""Link time for the last packets to arrive after the client has ended."""
+"""Link time after the end of the client in which the last packets may arrive."""
 _READ_BYTES = 65_536
 _LAST_WORDS = 300
 
 
 class RealCourse:
-    """Follows a run from event to event; a context in which the programs live.
+    """Checks after each event whether a run is over; as a context it contains the measuring programs.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class RealCourse:
         return self._reason(now_ns)
 
     def _hear(self) -> None:
-        """Report the progress of the client."""
+        """Report the progress that the client has printed."""
         with suppress(BlockingIOError):
             output = os.read(self._output.fileno(), _READ_BYTES)
             *lines, self._rest = (self._rest + output).split(b"\n")
@@ -141,7 +141,7 @@ class RealCourse:
         return self._problem
 
     def check(self) -> None:
-        """Raise CollectorError if the run is over because something failed."""
+        """Raise CollectorError if the run ended because something failed."""
         if self._problem:
             raise CollectorError(f"measurement: {self._problem}")
 
@@ -168,12 +168,14 @@ TRUTH = "truth/radio.csv"
 _PORT = "mobile/.modem"
 _TOLD_EVERY_NS = NS_PER_S
 _DELAY_S = 0.02, 0.08
-"""Minimum and maximum answer time of a real modem."""
+"""Minimum and maximum answer time of a real modem in seconds."""
 _BAUD = 115_200
 
 
 class RadioFeed:
-    """Gives the link's radio values to the modem; a context, in which `begin` is called when both are ready.
+    """Gives the link's radio values to the modem.
+
+    Within its context, `begin` must be called when both are ready.
 
     Parameters
     ----------
@@ -183,7 +185,7 @@ class RadioFeed:
     config
         Configuration of the link.
     speed : float
-        Link seconds in a second: modem and collector are faster by this factor.
+        Link seconds per second: modem and collector are faster by this factor.
     number : int
         Number of the run in its session folder.
     """
@@ -213,7 +215,7 @@ class RadioFeed:
         self._truth.close()
 
     def start(self, link: PacketLink) -> None:
-        """Start the modem with the first radio values, and record it."""
+        """Start the modem with the first radio values, and the collector that records it."""
         self._port.unlink(missing_ok=True)  # of a run that was killed
         self._modem = self._children.start(
             "rehearsed-modem", "mobile", self._modem_command(), version=__version__, stdin=subprocess.PIPE
@@ -245,7 +247,7 @@ class RadioFeed:
         self._clock = clock
 
     def each_second(self, link: PacketLink, now_ns: int) -> None:
-        """Give the modem its next values, if a link second has passed."""
+        """Give the modem new values, once per link second."""
         if now_ns >= self._due_ns:
             self._due_ns = now_ns - now_ns % _TOLD_EVERY_NS + _TOLD_EVERY_NS
             self._tell(link, now_ns)
@@ -279,18 +281,18 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
     capture: bool = False,
     progress: Progress,
 ) -> MeasureJournal:
-    """Do the remaining transactions of a plan over a modelled link in real time; write a session folder.
+    """Run the remaining transactions of a plan over a modelled link in real time; write a session folder.
 
     Parameters
     ----------
     plan : MeasurementPlan
-        Its times are link times; its server is ignored.
+        Plan with times in link time; its server is ignored.
     folder : Path
-        New, empty, or of an interrupted run of the same plan over the same link.
+        A new or empty folder, or that of an interrupted run of the same plan over the same link.
     scenario : Scenario
         Link and TCP of both hosts; its traffic is ignored.
     speed : float
-        Link seconds in a second.
+        Link seconds per second.
     seed : int, optional
         Random seed; by default that of the scenario.
     options : TransportOptions, optional
@@ -308,10 +310,10 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
     Raises
     ------
     PreflightError
-        If this process may not do it, or the kernel has no such congestion control.
+        If this process lacks a privilege, or the kernel lacks the congestion control.
     InputError
-        If the folder is another session's, in use, or cannot be made; if the link has several mobiles; if
-        there is no such transport, or none for this link.
+        If the folder belongs to another session, is in use, or cannot be made; if the link has several
+        mobiles; if the transport is unknown, or impossible over this link.
     CollectorError
         If the link ended, or a program ended too early.
     InterruptedRunError
@@ -341,7 +343,7 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
 
 
 def _about(name: str, scenario: Scenario, *, seed: int, options: TransportOptions) -> Manifest:
-    """Return the facts of the manifest besides the plan; a continued run must have the same."""
+    """Return the manifest entries other than the plan; a continued run must have the same."""
     about = Manifest(name, created_ns=time.time_ns())
     about.hosts = {"mobile": Host(role=Role.CLIENT), "fixed": Host(role=Role.SERVER)}
     about.variables = Variables(
@@ -358,7 +360,7 @@ def _about(name: str, scenario: Scenario, *, seed: int, options: TransportOption
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep the folder for this run; the kernel takes it from the dead."""
+    """Lock the folder for this run; the kernel releases the locks of dead processes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -374,7 +376,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _has_work(plan: MeasurementPlan, folder: Path, progress: Progress) -> bool:
-    """Report the progress of the plan; return whether anything remains."""
+    """Report the progress of the plan; return whether transactions remain."""
     with closing(MeasureJournal(folder, plan)) as journal:
         tell(journal, plan, progress)
         return is_left(plan, journal)
@@ -411,14 +413,14 @@ class RealMeasurement(Workload):
         world.manifest.variables.runs.append(self._facts)
 
     def logs(self) -> LinkLogs:
-        """Return who writes the link's logs, and captures where tcpdump may not run."""
+        """Return the writer of the link's logs, which also captures where tcpdump may not run."""
         world = self._world
         facts = rlp_facts(world.scenario, speed=world.speed)
         snap_bytes = _SNAP_BYTES if self._capture and not world.privileges.may("tcpdump") else 0
         return LinkLogs(world.folder, facts, captures_bytes=snap_bytes, number=world.number)
 
     def start(self, link: PacketLink, undo: ExitStack) -> None:
-        """Start the modem, the collectors if wanted, and both programs."""
+        """Start the modem, the collectors if requested, and both measuring programs."""
         world = self._world
         self._link = link
         feed = RadioFeed(
@@ -433,23 +435,23 @@ class RealMeasurement(Workload):
         self._course = undo.enter_context(RealCourse(task, world.children, link, self._progress))
 
     def begin(self, clock: LinkClock) -> None:
-        """Give the modem the clock."""
+        """Give the modem the clock of the link."""
         self._radio.begin(clock)
 
     def reason(self, now_ns: int) -> str:
-        """Give the modem its values once a second; return why the run is over, or an empty text."""
+        """Give the modem its values once per link second; return why the run is over, or an empty string."""
         self._radio.each_second(self._link, now_ns)
         return self._course.reason(now_ns)
 
     def conclude(self, link: PacketLink) -> None:
-        """Write what the radio destroyed."""
+        """Write the error trace: the slots that the radio destroyed."""
         world = self._world
         write_radio(world.folder, link, now_ns=world.ended_ns, number=world.number)
 
     def note_end(self, ended: str, lateness: Lateness | None) -> None:
-        """Put it into the facts of this run of the plan."""
+        """Add end and lateness to the facts of this run of the plan."""
         self._facts |= {"ended": ended} | (lateness._asdict() if lateness is not None else {})
 
     def check(self) -> None:
-        """Raise CollectorError if the run was over because something failed."""
+        """Raise CollectorError if the run ended because something failed."""
         self._course.check()

@@ -1,9 +1,9 @@
 """`python -m multitracer.lab.rig.real_host client|server`: the measuring program of one namespace.
 
-Its task is a line of JSON on standard input, because it includes a key. It writes to standard error when it
-is ready. The client then waits for another line, does the remaining transactions, and writes its progress to
-standard output, a line for each transaction; the server answers until it is ended. Both get the priority of
-the link if possible, so that other load of the machine is not measured.
+The task is a line of JSON on standard input, because it includes a key. The program writes a line to standard
+error when it is ready. The client then waits for another line, runs the remaining transactions, and writes
+its progress to standard output, a line for each transaction; the server answers until it is stopped. Both get
+the scheduling priority of the link if possible, so that other load of the machine is not measured.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from multitracer.schemas.schema import Document
 
 READY = "ready"
-"""Line on standard error when the program listens, or can begin."""
+"""Line on standard error when the server listens, or the client can begin."""
 _WAIT_S = 1.0
 
 
@@ -43,13 +43,13 @@ class HostTask:
     Parameters
     ----------
     plan : MeasurementPlan
-        Times in it are link times.
+        Plan with times in link time.
     folder : str
         Client: the session folder. Server: the folder of its log.
     address : str
         HOST:PORT of the server.
     options : TransportOptions
-        Its `speed` is the link's.
+        Options of the transport; their `speed` is that of the link.
     """
 
     plan: MeasurementPlan
@@ -58,7 +58,7 @@ class HostTask:
     options: TransportOptions
 
     def line(self) -> bytes:
-        """Return the task for standard input."""
+        """Return the task as a line for standard input."""
         options = self.options
         document = {
             "plan": self.plan.document(),
@@ -72,7 +72,7 @@ class HostTask:
 
     @classmethod
     def parse(cls, line: str) -> HostTask:
-        """Return the task of a line."""
+        """Return the task that a line contains."""
         document: Document = json.loads(line)
         key = document["key"]
         options = TransportOptions(
@@ -85,27 +85,27 @@ class HostTask:
 
 
 class LinkTimeClient:
-    """A client that returns its outcomes in link time; the link is `speed` times as fast as a real one."""
+    """A client that returns its outcomes in link time; the link runs `speed` times as fast as real time."""
 
     def __init__(self, client: Client, speed: float) -> None:
         self._client = client
         self._speed = speed
 
     def reach(self) -> None:
-        """Return once the server answered."""
+        """Return when the server has answered."""
         self._client.reach()
 
     def transact(self, transaction: Transaction) -> TransactionOutcome:
-        """Do one transaction."""
+        """Run one transaction and return its outcome."""
         return self._client.transact(transaction).in_link_time(self._speed)
 
     def close(self) -> None:
-        """Give back what is open."""
+        """Close the connection and release its resources."""
         self._client.close()
 
 
 def _measure(task: HostTask) -> None:
-    """Do the remaining transactions when the link is up; an unreachable server then drops transactions."""
+    """Run the remaining transactions when the link is up; an unreachable server then drops transactions."""
     plan, options = task.plan, task.options
     timeout_s = plan.timeout_s / options.speed
     made = client(plan.protocol, task.address, run=secrets.randbits(64), timeout_s=timeout_s, options=options)
@@ -138,7 +138,7 @@ def _say_ready() -> None:
 
 
 def main() -> None:
-    """Be the client or the server."""
+    """Run as the client or the server."""
     task = HostTask.parse(sys.stdin.readline())
     with contextlib.suppress(PermissionError):
         take_real_time_priority()

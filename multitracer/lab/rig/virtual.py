@@ -1,8 +1,8 @@
-"""A measurement in virtual time: minutes of the link in a second, determined by plan, scenario and seed.
+"""A measurement in virtual time: faster than real time, determined by plan, scenario and seed.
 
-`carry_out` of `measure`, its clients and servers, and both protocols run as over a real link; waiting
-advances virtual time instead (`VirtualWorld` of `simulator`). An interrupted run is repeated from its start
-without writing again what is already written, so that the remaining part has the same link.
+`carry_out` of `measure`, its clients and servers, and both protocols run as over a real link, but
+waiting advances virtual time (`VirtualWorld` of `simulator`). An interrupted run is repeated from its start
+without writing again what is already written, so that the link behaves the same in the remaining part.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _LONGEST_SET_UP_NS = 60 * NS_PER_S
 _COMMAND = ["multitracer.rig"]
 _RUN = 1
-"""Number of the run in its messages; there is only one run."""
+"""Number of the run in messages; there is only one run."""
 
 
 def run_virtual(  # noqa: PLR0913  # all a run is determined by
@@ -62,9 +62,9 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     Parameters
     ----------
     plan : MeasurementPlan
-        What to measure; the server is the one on the link.
+        The plan; its server is replaced by the one on the link.
     folder : Path
-        The session folder: new, empty, or of an earlier run of the same.
+        The session folder: new, empty, or that of an earlier run of the same plan and scenario.
     scenario : Scenario
         The link, its scripted events, and the TCP of both hosts.
     seed : int, optional
@@ -87,8 +87,8 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     Raises
     ------
     InputError
-        If the folder is another session's, or was made by a version with other results; if no packet passes
-        the link; if the transport is unknown, or not possible over this link.
+        If the folder belongs to another session, or was made by a version with other results; if no packet
+        passes the link; if the transport is unknown, or impossible over this link.
     """
     check_carried(plan.protocol, scenario)
     make_client = of_transport(_CLIENTS, plan.protocol)
@@ -120,7 +120,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
 
 
 def _undelayed(scenario: Scenario) -> Scenario:
-    """Return the scenario with TCP_NODELAY, as the clients and servers of `measure` set it."""
+    """Return the scenario with TCP_NODELAY, which the clients and servers of `measure` set."""
     mobile, fixed = (replace(profile, nagle=False) for profile in (scenario.mobile, scenario.fixed))
     return replace(scenario, mobile=mobile, fixed=fixed)
 
@@ -152,7 +152,7 @@ def _wtcp_client(
 _CLIENTS: Mapping[
     ProtocolName, Callable[[MeasurementPlan, VirtualWorld, Scenario, TransportOptions], Client]
 ] = MappingProxyType({"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client})
-"""Function that makes client and server, by the transport of a plan."""
+"""Function that makes the client and the server, by the transport of a plan."""
 
 
 class _FromTheStart:
@@ -166,7 +166,7 @@ class _FromTheStart:
         self._known = _starts(folder)
 
     def reach(self) -> None:
-        """Return once the server answered."""
+        """Return when the server has answered."""
         try:
             self._client.reach()
         except UnreachableError as error:
@@ -175,11 +175,11 @@ class _FromTheStart:
             ) from error
 
     def close(self) -> None:
-        """Give back what is open."""
+        """Close the connection and release its resources."""
         self._client.close()
 
     def transact(self, transaction: Transaction) -> TransactionOutcome:
-        """Do a transaction, and before it those before it."""
+        """Run a transaction, after repeating all earlier ones."""
         for each in self._left:
             outcome = self._client.transact(each)
             if each.number == transaction.number:
@@ -193,7 +193,7 @@ class _FromTheStart:
 
 
 def _starts(folder: Path) -> dict[int, tuple[int, str]]:
-    """Return when each transaction that is written began, and what became of it."""
+    """Return the start time and the status of each transaction that is already written, by its number."""
     _, tables = parsers.read(str(folder / FILE))
     assert isinstance(tables, dict)
     table = tables["transactions"]
@@ -236,7 +236,7 @@ def _manifest(
 
 
 def _complete(folder: Path) -> None:
-    """Note every log with its size and checksum."""
+    """Add every log with its size and checksum to the manifest."""
     manifest = read_manifest(folder)
     assert manifest is not None
     for run in manifest.collectors:

@@ -1,4 +1,4 @@
-"""TCP, CentaurusComm and WTCP in virtual time, under the client and the server of `measure`."""
+"""TCP, CentaurusComm and WTCP in virtual time, used by the client and the server of `measure`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _ERRORS = {"refused": errno.ECONNREFUSED, "timed out": errno.ETIMEDOUT}
-"""Error number that a socket raises, by the reason of our TCP; by default that of a reset."""
+"""Error number that a socket raises, by the reason that our TCP gives; the default is that of a reset."""
 
 
 class VirtualConnection(Application):
@@ -84,21 +84,21 @@ class VirtualConnection(Application):
         self._timeout_ns = round(seconds * NS_PER_S)
 
     def sendall(self, octets: bytes, /) -> None:
-        """Return when TCP has taken all octets."""
+        """Wait until TCP has accepted all octets."""
         self._unsent = octets
         if self._socket.connection.state is not ConnectionState.CLOSED:  # else `_wait` says why
             self._host.pump(self._socket)
         self._wait(lambda: not self._unsent)
 
     def recv(self, most: int, /) -> bytes:
-        """Return what arrived, empty at the end."""
+        """Return received octets, at most `most`; empty at the end of the stream."""
         self._wait(lambda: bool(self._received) or self._socket.connection.at_end)
         octets = bytes(self._received[:most])
         del self._received[:most]
         return octets
 
     def close(self) -> None:
-        """Close it; sent data are still delivered, data that arrive later are answered by a RST."""
+        """Close the connection; sent data are still delivered, later data are answered by a RST."""
         tcp = self._socket.connection
         self._is_closed = True
         if tcp.state is ConnectionState.CLOSED:
@@ -110,7 +110,7 @@ class VirtualConnection(Application):
         self._host.pump(self._socket)
 
     def info(self) -> Mapping[str, int]:
-        """Return TCP's variables, by the names of `struct tcp_info`."""
+        """Return TCP's variables by their names in `struct tcp_info`."""
         return tcp_info_fields(self._socket.connection)
 
     def _wait(self, done: Callable[[], bool]) -> None:
@@ -124,7 +124,7 @@ class VirtualConnection(Application):
     # --- as of an application ---
 
     def advance(self, connection: Connection, now_ns: int) -> None:
-        """Move what can be moved between TCP and the client."""
+        """Move data between TCP and the client as far as possible."""
         del now_ns
         arrived = connection.read()
         if self._is_closed:
@@ -147,7 +147,7 @@ class _Served(Application):
         self._dialogue: Dialogue | None = None
 
     def advance(self, connection: Connection, now_ns: int) -> None:
-        """Hear what arrived, answer, close when the client does."""
+        """Process received octets and answer; close when the client does."""
         del now_ns
         dialogue = self._dialogue = self._dialogue or self._make(connection)
         if arrived := connection.read():
@@ -163,7 +163,7 @@ class _Served(Application):
 
 
 class VirtualTcp:
-    """A mobile that measures, and the fixed host that listens; closed sockets are removed.
+    """TCP between a mobile that measures and the fixed host that listens; closed sockets are removed.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ SERVER_ADDRESS = (str(IPv4Address(host_address(FIXED))), SERVER_PORT)
 
 
 class VirtualEndpoint:
-    """A worker on a UDP port of a host.
+    """A CentaurusComm worker on a UDP port of a host.
 
     Parameters
     ----------
@@ -229,14 +229,14 @@ class VirtualEndpoint:
         self.clock: Callable[[], int] = world.clock(host.name)
         self.refused = False
         self.unsendable = 0
-        """Datagrams that the interface refused; for the protocol they are lost."""
+        """Number of datagrams that the interface refused; for the protocol they are lost."""
         self._world = world
         self._host = host
         self._port = port
         self._arrived = arrived
         self._inbox: deque[Datagram] = deque()
         self.did_something = False
-        """Whether the last step did, so that another may follow at once."""
+        """Whether the last step did something, so that another step may follow at once."""
         host.bind(port, self._take)
 
     def send(self, address: Address, kind: int, data: bytes, *, lifetime_ns: int) -> int:
@@ -268,7 +268,7 @@ class VirtualEndpoint:
             self._arrived()
 
     def due_ns(self) -> int | None:
-        """Return when, by the link's time, the worker's next timer is due."""
+        """Return the link time at which the worker's next timer expires; None if no timer runs."""
         timer_ns = self.worker.next_timer()
         if timer_ns is None:
             return None
@@ -282,7 +282,7 @@ class VirtualEndpoint:
         self.worker.sent(packet, self.clock())
 
     def _get(self) -> bool:
-        """Take what has arrived first; return whether there was anything."""
+        """Process the oldest received datagram; return False if there is none."""
         if not self._inbox:
             return False
         source, port, _, _, payload = self._inbox.popleft()
@@ -298,7 +298,7 @@ class VirtualEndpoint:
 
 
 class VirtualUdp:
-    """Both endpoints of CentaurusComm; the server works whenever it has something to do.
+    """Both endpoints of CentaurusComm; the server runs whenever it has something to do.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ class VirtualUdp:
         self._alarm_ns: int | None = None
 
     def _work(self) -> None:
-        """Let the server do all its present work, then set its timer."""
+        """Let the server process everything that is due, then set its timer."""
         self._server.work(0.0)
         while self._fixed.did_something:
             self._server.work(0.0)
@@ -356,7 +356,7 @@ class VirtualWay:
     world : VirtualWorld
         The link and the time.
     host : SimulatedHost
-        Host of the port, which is the next free one.
+        Host of the port; the next free port is used.
     remote : Endpoint
         The peer.
     """
@@ -376,7 +376,7 @@ class VirtualWay:
             raise OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))
 
     def take(self, wait_s: float) -> bytes | None:
-        """Return the next datagram, None if none arrives in the given time."""
+        """Return the next datagram; None if none arrives within `wait_s` seconds."""
         if not self._inbox:  # a ns at least: who finds nothing to do must not stop the time
             until_ns = self._world.now_ns + max(1, round(wait_s * NS_PER_S))
             self._world.wait(until_ns, lambda: bool(self._inbox))
@@ -388,7 +388,7 @@ class VirtualWay:
 
 
 class VirtualWtcp:
-    """A mobile that measures, and the fixed host that listens.
+    """WTCP between a mobile that measures and the fixed host that listens.
 
     Parameters
     ----------
@@ -432,7 +432,7 @@ class VirtualWtcp:
         self._work()
 
     def _work(self) -> None:
-        """Let the server do all its present work, then set its timer."""
+        """Let the server process everything that is due, then set its timer."""
         self._service.serve()
         while (packet := self._service.worker.outgoing(self._clock())) is not None:
             self._send(packet)
@@ -445,7 +445,7 @@ class VirtualWtcp:
             self._world.at(due_ns, self._ring)
 
     def _send(self, packet: WtcpOutgoing) -> None:
-        """Send a datagram; for the protocol one that the interface refused is lost."""
+        """Send a datagram; if the interface refuses it, it is lost for the protocol."""
         assert isinstance(packet.address, tuple)
         host, port = packet.address
         self._fixed.send_datagram(SERVER_PORT, Endpoint(IPv4Address(host).packed, port), packet.octets)

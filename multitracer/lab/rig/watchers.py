@@ -1,4 +1,4 @@
-"""Logs of a measurement in virtual time besides transactions.csv: the radio, and captures if requested."""
+"""Writes logs of a measurement in virtual time besides transactions.csv: radio log, optional captures."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _RAT: dict[type, str] = {
 
 
 def modem_profile(config: AnyLinkConfig) -> str:
-    """Return the profile of a modem on such a link; for CDPD that of a real modem."""
+    """Return the profile of a modem on a link; for CDPD that of a real modem."""
     return "rehearsal_cdpd" if isinstance(config, CdpdConfig) else "rehearsal_link"
 
 
 def modem_values(reading: RadioReading, config: AnyLinkConfig) -> dict[str, object]:
-    """Return the values for `multitracer.lab.rehearsal.modem`: columns of RADIO, None if not known."""
+    """Return the radio values for `multitracer.lab.rehearsal.modem`: by column of RADIO, None if unknown."""
     return {
         "rat": _RAT.get(type(config), "GSM"),
         "rssi_dbm": reading.rssi_dbm,
@@ -99,7 +99,7 @@ class RigModemLog:
         )  # fmt: skip
 
     def reading(self, reading: RadioReading, *, now_ns: int) -> None:
-        """Write what the modem answers to each of its commands now."""
+        """Write the modem's answers to each of its commands at this time."""
         reported = modem_values(reading, self._config)
         values = {name: value for name, value in reported.items() if value is not None}
         stamp_ns = self._clock.monotonic_ns(now_ns)
@@ -116,7 +116,7 @@ class RigModemLog:
         self._write(kind="clock", **self._clock.reading(now_ns), reads=self._reads, missed=0)
 
     def end(self) -> None:
-        """Write that it ended in order."""
+        """Write the line for a regular end."""
         self._write(kind="end", reason="the run is over", reads=self._reads, missed=0)
 
     def _write(self, **record: object) -> None:
@@ -129,16 +129,16 @@ _SNAP_BYTES = 96
 
 
 class RigRecorder(WorldObserver):
-    """Writes the logs of both ends from their start; a run that is done again replaces them at its end.
+    """Writes the logs of both ends from their start; at its end a repeated run replaces the old logs.
 
     Parameters
     ----------
     folder : Path
         The session folder.
     scenario : Scenario
-        What is run; its first mobile measures.
+        The scenario of the run; its first mobile measures.
     capture : bool
-        Write packets, TCP's variables and the link's events too: some 30 kB for a transaction.
+        Also write packets, TCP's variables and the link's events: some 30 kB for each transaction.
     """
 
     def __init__(self, folder: Path, scenario: Scenario, *, capture: bool) -> None:
@@ -192,7 +192,7 @@ class RigRecorder(WorldObserver):
             self._logs[host].state(socket, now_ns)
 
     def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
-        """Write events into the log of that end of the link."""
+        """Write events into the log of this host's end of the link."""
         if host in self._logs:
             self._logs[host].link_events(events)
 

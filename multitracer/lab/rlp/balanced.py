@@ -1,8 +1,8 @@
 """Asynchronous balanced mode: numbered information in both directions, and its recovery.
 
-Source: 3GPP TS 24.022, clauses 5.2.3 and 5.3. Three ways of recovery: SREJ asks for one frame, REJ for one
-and all after it, and where both are lost or the last frame of a burst is, T1 expires and a poll asks for
-the peer's V(R) (checkpoint recovery). N2 bounds how often a frame is sent again and how often a poll is.
+Source: 3GPP TS 24.022, clauses 5.2.3 and 5.3. There are three kinds of recovery. SREJ requests one frame; REJ
+requests a frame and all after it. If both are lost, or the last frame of a burst is, T1 expires and a poll
+requests the peer's V(R) (checkpoint recovery). N2 limits the transmissions of a frame and of a poll.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Sdu(NamedTuple):
 
     info: bytes
     offset_bytes: int | None
-    """Position of its first user octet in the sender's stream."""
+    """Position of the unit's first user octet in the sender's stream."""
     user_bytes: int
 
 
 class _Slot:
-    """A frame that was sent and is not acknowledged."""
+    """A frame that was sent and is not acknowledged yet."""
 
     __slots__ = ("attempts", "cause", "sdu", "sent_tick")
 
@@ -65,7 +65,7 @@ class _Slot:
 
 
 class SendWindow:
-    """V(A), V(S) and the frames between them."""
+    """V(A), V(S) and the unacknowledged frames between them."""
 
     def __init__(self, *, size: int) -> None:
         self.size = size
@@ -74,11 +74,14 @@ class SendWindow:
         self.resend: list[int] = []
         """Numbers of the frames to send again, ascending."""
         self.round_trip_ticks = 0
-        """Shortest time seen from a frame to its acknowledgment, 0 before the first; it survives resets."""
+        """Shortest time from a frame to its acknowledgment in slots, 0 before the first.
+
+        It is kept after resets.
+        """
         self._slots: dict[int, _Slot] = {}
 
     def clear(self) -> int:
-        """Forget all frames and number from 0; return how many user octets they held."""
+        """Discard all frames and number from 0; return how many user octets were discarded."""
         lost = self.unacked_bytes
         self.v_a = self.v_s = 0
         self.resend.clear()
@@ -87,7 +90,7 @@ class SendWindow:
 
     @property
     def unacked_bytes(self) -> int:
-        """User octets sent and not acknowledged."""
+        """Number of user octets that were sent and are not acknowledged."""
         return sum(slot.sdu.user_bytes for slot in self._slots.values())
 
     @property
@@ -96,19 +99,19 @@ class SendWindow:
         return self.v_s - self.v_a < self.size
 
     def outstanding(self, n_r: int) -> int | None:
-        """Return the full number of N(R), or None if it lies outside V(A) to V(S) (clause 5.2.3.3)."""
+        """Return the full sequence number for N(R); None if it lies outside V(A) to V(S) (clause 5.2.3.3)."""
         ahead = (n_r - self.v_a) % MODULUS
         return self.v_a + ahead if ahead <= self.v_s - self.v_a else None
 
     def time(self, number: int, *, tick: int) -> None:
-        """Take the acknowledgment of all before `number` as a sample of the round trip (Karn's rule)."""
+        """Use the acknowledgment of all frames before `number` as a round-trip sample (Karn's rule)."""
         newest = self._slots[number - 1]
         if newest.attempts == 1:
             sample = tick - newest.sent_tick
             self.round_trip_ticks = min(self.round_trip_ticks or sample, sample)
 
     def acknowledge(self, number: int) -> None:
-        """Remove all frames before `number`: they were received."""
+        """Remove all frames before `number`, which the peer has received."""
         for acknowledged in range(self.v_a, number):
             del self._slots[acknowledged]
         self.v_a = number
@@ -116,7 +119,7 @@ class SendWindow:
             del self.resend[0]
 
     def reject(self, number: int, *, tick: int) -> bool:
-        """Mark one frame for retransmission (SREJ); return whether the request was followed."""
+        """Mark one frame for retransmission (SREJ); return False if the request was ignored."""
         slot = self._slots.get(number)
         if slot is None or slot.cause or self._is_premature(slot, tick):
             return False
@@ -125,7 +128,10 @@ class SendWindow:
         return True
 
     def reject_from(self, number: int, *, tick: int) -> bool:
-        """Mark `number`, the oldest frame, and all later ones (REJ); return whether that was followed."""
+        """Mark `number`, the oldest frame, and all later ones (REJ).
+
+        Return False if the request was ignored.
+        """
         slot = self._slots.get(number)
         if slot is None or slot.cause or self._is_premature(slot, tick):
             return False
@@ -142,16 +148,22 @@ class SendWindow:
             slot.cause = cause
 
     def oldest_sent_tick(self) -> int | None:
-        """Return when the oldest frame was last sent; None if there is none or it is to be sent again."""
+        """Return the slot in which the oldest frame was last sent.
+
+        None if there is none or it must be sent again.
+        """
         slot = self._slots.get(self.v_a)
         return None if slot is None or slot.cause else slot.sent_tick
 
     def attempts(self, number: int) -> int:
-        """Return how often a frame was sent so far."""
+        """Return how often a frame was sent up to now."""
         return self._slots[number].attempts
 
     def next_retransmission(self, *, busy: bool) -> int | None:
-        """Return the frame to send again now; a busy peer gets only frames that it requested by SREJ."""
+        """Return the number of the frame to retransmit now, or None.
+
+        A busy peer gets only frames that it requested.
+        """
         if not self.resend:
             return None
         if busy:
@@ -168,7 +180,7 @@ class SendWindow:
         return slot.sdu, slot.attempts, cause
 
     def send_new(self, sdu: Sdu, *, tick: int) -> int:
-        """Take a new frame into the window and return its number."""
+        """Add a new frame to the window and return its number."""
         number = self.v_s
         self._slots[number] = _Slot(sdu, tick)
         self.v_s = number + 1
@@ -181,10 +193,10 @@ class ReceiveWindow:
     Parameters
     ----------
     size : int
-        k, the most frames the peer may have outstanding, 1 to 61.
+        k, the maximum number of the peer's unacknowledged frames, 1 to 61.
     selective : bool
-        True to store frames out of order and ask for missing ones by SREJ, False to discard them and ask
-        to go back by REJ.
+        True to store frames out of order and request missing ones by SREJ; False to discard them and
+        request a retransmission from the missing one on by REJ.
     """
 
     def __init__(self, *, size: int, selective: bool) -> None:
@@ -196,12 +208,12 @@ class ReceiveWindow:
         self._due: dict[int, int] = {}
 
     def clear(self) -> int:
-        """Forget everything and expect 0; return how many stored frames were thrown away."""
+        """Discard all state and expect number 0; return how many stored frames were discarded."""
         self.v_r = 0
         return self.forget_stored()
 
     def forget_stored(self) -> int:
-        """Discard frames out of order and requests; return how many frames were discarded."""
+        """Discard frames out of order and pending requests; return how many frames were discarded."""
         lost = len(self._stored)
         self._stored.clear()
         self._due.clear()
@@ -209,7 +221,10 @@ class ReceiveWindow:
         return lost
 
     def accept(self, n_s: int, info: bytes, *, tick: int, deliver: list[bytes]) -> str:
-        """Take a frame; append what is now in order to `deliver` and return how the frame was handled."""
+        """Process a frame; append the octets that are now in order to `deliver`.
+
+        Return how it was handled.
+        """
         ahead = (n_s - self.v_r) % MODULUS
         if ahead == 0:
             self._deliver(info, deliver)
@@ -244,7 +259,7 @@ class ReceiveWindow:
         return "stored"
 
     def rejected(self, *, tick: int, repeat_ticks: int) -> int | None:
-        """Return the number to request now, if any; it is requested again `repeat_ticks` later."""
+        """Return the number to request now, or None; it is requested again after `repeat_ticks`."""
         for number, due in self._due.items():
             if due <= tick:
                 self._due[number] = tick + repeat_ticks
@@ -256,9 +271,9 @@ _ACKNOWLEDGES = (Supervisory.RR, Supervisory.RNR)
 
 
 class ExhaustedError(Exception):
-    """N2 attempts failed; used only within `RlpEntity`.
+    """N2 attempts failed; raised only within `RlpEntity`.
 
-    `n_s` is the frame that failed, `attempts` how often it was sent or the peer polled.
+    `n_s` is the number of the frame that failed, `attempts` how often the frame or the poll was sent.
     """
 
     def __init__(self, n_s: int | None, attempts: int) -> None:
@@ -268,7 +283,7 @@ class ExhaustedError(Exception):
 
 
 class ResetLoss(NamedTuple):
-    """What a reset discards."""
+    """Number of octets and frames that a reset discards."""
 
     unacked_bytes: int
     unsent_bytes: int
@@ -285,22 +300,22 @@ class BalancedMode:
         self._receive = ReceiveWindow(size=MODULUS - 1, selective=config.recovery == "srej")
         self._queue: deque[Sdu] = deque()
         self.delivered: list[bytes] = []
-        """Information fields in order, for the user to take."""
+        """Delivered information fields, in order, until the user reads them."""
         self.local_busy = False
         self.use(config.parameters)
         self.clear()
 
     def use(self, parameters: Parameters) -> None:
-        """Take over `parameters`, as agreed."""
+        """Use the agreed parameters."""
         sizes = parameters.window_ms_to_iwf, parameters.window_iwf_to_ms
         self._send.size, self._receive.size = sizes if self._config.role == "mobile" else sizes[::-1]
         self.window = self._send.size
-        """k of the direction in which this side sends."""
+        """Window size k of the direction in which this side sends."""
         self.t1_ticks = max(1, parameters.t1_ms * NS_PER_MS // self._config.slot_ns)
         self._n2 = parameters.n2
 
     def clear(self) -> ResetLoss:
-        """Discard what is not delivered and number from 0; return what was discarded."""
+        """Discard undelivered data and number from 0; return what was discarded."""
         loss = ResetLoss(self._send.clear(), self.unsent_bytes, self._receive.clear())
         self._queue.clear()
         self._polls = 0
@@ -313,23 +328,23 @@ class BalancedMode:
         return loss
 
     def hold(self) -> None:
-        """Send no information until a frame of the peer arrives: our UA may have been lost.
+        """Send no information until a frame of the peer arrives, because our UA may have been lost.
 
-        A peer that missed it repeats its SABM, and then nothing need be flushed. A peer that is silent
-        although it got the UA is polled.
+        If it was lost, the peer repeats its SABM, and nothing needs to be flushed. If the peer received the
+        UA but sends nothing, it is polled.
         """
         self._held_since = self._journal.tick
 
     @property
     def is_held(self) -> bool:
-        """Whether no frame of the peer has arrived since our UA."""
+        """Whether this side waits for the first frame of the peer after our UA."""
         return self._held_since is not None and not self._has_received
 
     # -- sending ---------------------------------------------------------------------------------------
 
     @property
     def ready(self) -> bool:
-        """Whether a unit written now leaves in the next slot, unless a U frame must be answered."""
+        """Whether a unit that is written now is sent in the next slot, unless a U frame must be answered."""
         return (
             not self._queue
             and not self._polls
@@ -341,21 +356,21 @@ class BalancedMode:
 
     @property
     def can_queue(self) -> bool:
-        """Whether less than a window of units waits to be sent."""
+        """Whether fewer units than a window wait to be sent."""
         return len(self._queue) < self._send.size
 
     def queue(self, sdu: Sdu) -> None:
-        """Take a unit of user data."""
+        """Queue a unit of user data."""
         self._queue.append(sdu)
 
     @property
     def unacked_bytes(self) -> int:
-        """User octets sent and not acknowledged."""
+        """Number of user octets that were sent and are not acknowledged."""
         return self._send.unacked_bytes
 
     @property
     def unsent_bytes(self) -> int:
-        """User octets taken and not yet sent."""
+        """Number of user octets that were accepted and not sent yet."""
         return sum(sdu.user_bytes for sdu in self._queue)
 
     def outgoing(self) -> bytes:
@@ -401,7 +416,10 @@ class BalancedMode:
         return self._receive.v_r % MODULUS << 10
 
     def _supervisory_header(self) -> int:
-        """Return all header bits but N(S): an answer to a poll first, then a rejection, else RR or RNR."""
+        """Return the header bits other than N(S).
+
+        An answer to a poll comes first, then a rejection, else RR or RNR.
+        """
         if self._final_due:
             self._final_due = False
             return self._readiness() << 1 | self._n_r_bits() | POLL_FINAL
@@ -434,7 +452,7 @@ class BalancedMode:
     # -- receiving -------------------------------------------------------------------------------------
 
     def receive(self, frame: RlpFrame, octets: bytes) -> None:
-        """Handle an S or I+S frame."""
+        """Process an S or I+S frame."""
         self._has_received = True
         polled = frame.command and frame.poll_final
         number = self._send.outstanding(frame.n_r or 0)
@@ -462,7 +480,7 @@ class BalancedMode:
         )
 
     def _supervision(self, frame: RlpFrame, number: int) -> bool:
-        """Handle the S bits; return whether the peer became busy or ready by them."""
+        """Process the S bits; return whether the peer has become busy or ready."""
         code = frame.function
         tick = self._journal.tick
         if code is Supervisory.SREJ:  # acknowledges nothing

@@ -1,16 +1,18 @@
 """One end of an RLP link: the state machine.
 
-Source: 3GPP TS 24.022, clauses 5 and 6; docs/protocols.md lists the choices made where they are silent.
+Source: 3GPP TS 24.022, clauses 5 and 6; docs/protocols.md lists our choices where these clauses specify
+nothing.
 
-A radio channel carries one frame each way per slot, whatever there is to say, so the slot is the clock:
-the driver calls `outgoing` once per slot and hands the result to the other end's `receive`, or None if the
-radio destroyed it. All timers count slots. Every slot of a link carries N(R): nothing waits for T2.
+A radio channel carries one frame per slot in each direction, even without data, so the slot is the clock:
+the driver calls `outgoing` once per slot and passes the result to the other end's `receive`, or None if the
+radio destroyed it. All timers count slots. Every frame of an established link carries N(R), so T2 is not
+needed.
 
 Rules of this file:
 
-1. Everything that changes the state is here; numbered frames are the business of `balanced.py`.
-2. What arrives never raises. A frame that makes no sense is reported as ignored.
-3. A command (XID, SABM, DISC) is repeated each T1 until answered, one command at a time.
+1. Everything that changes the state is here; numbered frames are processed in `balanced.py`.
+2. A received frame never raises an error. An invalid frame is reported as ignored.
+3. A command (XID, SABM, DISC) is repeated after each T1 until it is answered, one command at a time.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.link_events import LinkEvent
 
 _REPLIES_WAITING = 8
-"""Answers to U frames that may wait for a slot; who asks faster than slots pass is not answered."""
+"""Maximum number of answers to U frames that wait for a slot; further commands are not answered."""
 
 
 class RlpEntity:
@@ -55,21 +57,23 @@ class RlpEntity:
 
     Notes
     -----
-    Per slot the driver calls `receive` with what the other end sent (or None), and `outgoing`, always in
-    the same order. User data go in by `write` when `ready`, and come out of `read`.
+    In each slot the driver calls `receive` with the other end's frame (or None), and `outgoing`, always in
+    the same order. `write` accepts user data when `ready` is true; `read` returns received data.
     """
 
     def __init__(self, config: RlpConfig, *, attached: bool = True) -> None:
         self.config = config
         self.parameters = config.parameters
-        """As agreed by XID, or as configured."""
+        """The parameters in use: those agreed by XID, or the configured ones."""
         self.state = RlpState.ATTACHED if attached else RlpState.DETACHED
         self.epoch = 0
         """Number of times the link was cleared."""
         self.on_flush: Callable[[], int] | None = None
-        """Called when the link is cleared: who buffers above flushes, and returns how many user octets."""
+        """Called when the link is cleared: the layer above flushes its buffer and returns the number of user
+        octets.
+        """
         self.journal = SlotJournal()
-        """Where all layers of this side note what happens, so that one log tells it in order."""
+        """Events of all layers of this side, so that one log has them in order."""
         self._balanced = BalancedMode(config, self.journal)
         self._command: Command | None = None
         self._replies: deque[RlpFrame] = deque(maxlen=_REPLIES_WAITING)
@@ -77,12 +81,12 @@ class RlpEntity:
     # -- what the user of the link calls ---------------------------------------------------------------
 
     def attach(self) -> None:
-        """Accept that the peer sets up the link, from now on."""
+        """Accept a link set-up by the peer from now on."""
         if self.state is RlpState.DETACHED:
             self.state = RlpState.ATTACHED
 
     def connect(self) -> None:
-        """Set the link up: XID if configured, then SABM. Tells `Connected` or `Disconnected` later.
+        """Set up the link: XID if configured, then SABM; an event `Connected` or `Disconnected` follows.
 
         Raises
         ------
@@ -97,7 +101,7 @@ class RlpEntity:
             self._command = Command(Unnumbered.SABM)
 
     def disconnect(self, *, now_ns: int) -> None:
-        """Release the link: DISC. What is not acknowledged is lost. Tells `Disconnected` later.
+        """Release the link by DISC; unacknowledged data are lost, and an event `Disconnected` follows.
 
         Raises
         ------
@@ -111,7 +115,7 @@ class RlpEntity:
         self._command = Command(Unnumbered.DISC)
 
     def reset(self, *, now_ns: int) -> None:
-        """Reset the link: SABM. Everything not delivered is flushed at both ends.
+        """Reset the link by SABM; both ends discard data that are not delivered.
 
         Raises
         ------
@@ -123,13 +127,13 @@ class RlpEntity:
         self._begin_reset("forced")
 
     def channel_lost(self, *, now_ns: int) -> None:
-        """Note that the layer below has ended the call."""
+        """Record that the layer below has ended the call."""
         self.journal.now_ns = now_ns
         self._drop_call("lost")
 
     @property
     def ready(self) -> bool:
-        """Whether a unit written now leaves in the next slot, unless a U frame must be answered."""
+        """Whether a unit that is written now is sent in the next slot, unless a U frame must be answered."""
         return self.state is RlpState.ESTABLISHED and self._balanced.ready
 
     def write(self, info: bytes, *, offset_bytes: int | None = None, user_bytes: int | None = None) -> None:
@@ -140,13 +144,13 @@ class RlpEntity:
         info : bytes
             One information field, at most 25 or 67 octets.
         offset_bytes, user_bytes : int, optional
-            Where its user octets begin in the sender's stream and how many they are: for the log, and for
-            the account of what a reset flushes. By default all octets of `info` count.
+            Position of its user octets in the sender's stream, and their number: for the log, and to count
+            what a reset discards. By default all octets of `info` count.
 
         Raises
         ------
         LocalProtocolError
-            If the link is not established, `info` is too long, or a whole window waits already.
+            If the link is not established, `info` is too long, or a full window is already waiting.
         """
         self._expect("write", RlpState.ESTABLISHED)
         if len(info) > self.config.info_octets or not self._balanced.can_queue:
@@ -157,13 +161,13 @@ class RlpEntity:
         self._balanced.queue(Sdu(info, offset_bytes, len(info) if user_bytes is None else user_bytes))
 
     def read(self) -> list[bytes]:
-        """Return the information fields delivered since the last call, in order, padding included."""
+        """Return the information fields delivered since the last call, in order, with their padding."""
         delivered, self._balanced.delivered = self._balanced.delivered, []
         return delivered
 
     @property
     def local_busy(self) -> bool:
-        """Set to tell the peer to send no new frames (RNR), clear to let it go on (RR)."""
+        """Set to make the peer stop sending new frames (RNR); clear to let it continue (RR)."""
         return self._balanced.local_busy
 
     @local_busy.setter
@@ -171,11 +175,11 @@ class RlpEntity:
         self._balanced.local_busy = busy
 
     def events(self) -> list[LinkEvent]:
-        """Return what happened since the last call, in order."""
+        """Return the events since the last call, in order of time."""
         return self.journal.take()
 
     def count_idle(self) -> None:
-        """Make an event of the idle frames that no event has counted yet."""
+        """Add an event for the idle frames that are not in any event yet."""
         self.journal.count_idle()
 
     @property
@@ -185,12 +189,12 @@ class RlpEntity:
 
     @property
     def unacked_bytes(self) -> int:
-        """User octets sent and not acknowledged."""
+        """Number of user octets that were sent and are not acknowledged."""
         return self._balanced.unacked_bytes
 
     @property
     def unsent_bytes(self) -> int:
-        """User octets written and not yet sent."""
+        """Number of user octets that were written and not sent yet."""
         return self._balanced.unsent_bytes
 
     def _expect(self, verb: str, *states: RlpState) -> None:
@@ -200,7 +204,7 @@ class RlpEntity:
     # -- the channel: one frame out, one frame in per slot ---------------------------------------------
 
     def outgoing(self, now_ns: int) -> bytes | None:
-        """Begin the next slot and return its frame; None only once the call is dropped."""
+        """Begin the next slot and return its frame; None after the call is dropped."""
         journal = self.journal
         journal.tick += 1
         journal.now_ns = now_ns
@@ -216,7 +220,7 @@ class RlpEntity:
         return None if self.state is RlpState.DROPPED else self._null()
 
     def receive(self, octets: bytes | None, now_ns: int) -> None:
-        """Take what arrived in this slot: a frame, or None if the radio could not decode one."""
+        """Process the frame of this slot, or None if the radio could not decode it."""
         self.journal.now_ns = now_ns
         try:
             frame = decode_slot(octets or b"", length=self.config.frame_octets)
@@ -343,7 +347,7 @@ class RlpEntity:
     # -- changes of state ------------------------------------------------------------------------------
 
     def _established(self, *, hold: bool) -> None:
-        """Enter balanced mode at 0; hold information back if the peer may not be there."""
+        """Enter balanced mode with number 0; with `hold`, send no information until the peer answers."""
         was_reset = self.state is RlpState.RESETTING
         self.state = RlpState.ESTABLISHED
         self._command = None

@@ -1,8 +1,8 @@
 """The relay for characters above RLP (3GPP TS 27.002): buffers and flow control of one end of a link.
 
 The X bit of `multitracer.protocols.l2r` stops the far end: out-of-band flow control. With in-band flow
-control the relay takes XON and XOFF characters out of the stream, carries them as X, and puts them in
-again at the other end.
+control the relay removes XON and XOFF characters from the stream, transmits them as the X bit, and inserts
+them again at the other end.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 _XON, _XOFF = 0x11, 0x13  # ITU-T T.50: DC1 and DC3
 _ROOM_ABOVE_XOFF_BYTES = 2 * 61 * 66
-"""What may still come after the peer was stopped: two windows of the longest frames. A peer that sends
-more than that has its frames refused."""
+"""Bytes that may still arrive after the peer was stopped: two windows of the longest frames.
+
+If the peer sends more, its frames are refused.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +31,22 @@ class L2rConfig:
     """Options of an `L2rEntity`."""
 
     transmit_bytes: int = 1024
-    """Characters that may wait for the link."""
+    """Maximum number of characters that wait for the link."""
     xoff_at_bytes: int = 1300
-    """Received characters waiting to be read above which the peer is stopped."""
+    """Number of received, unread characters above which the peer is stopped."""
     xon_at_bytes: int = 480
-    """The peer may go on below this. It should exceed round trip times reading rate, else the reader starves
-    before the peer's next character comes."""
+    """Number of unread characters below which the peer may continue.
+
+    It should exceed the round trip time times the reading rate; otherwise the reader has no data until the
+    peer's next character arrives.
+    """
     stop_by: Literal["x-bit", "rnr"] = "x-bit"
-    """How the peer is stopped: by the status octet, which takes a frame and its recovery, or by RLP."""
+    """How the peer is stopped: by the status octet, which can be lost with its frame, or by RLP."""
     in_band: bool = False
-    """Whether XON and XOFF characters are flow control (they are then not transparent: PPP must escape
-    them) or data."""
+    """Whether XON and XOFF characters are flow control, or data.
+
+    As flow control they are not transparent: PPP must escape them.
+    """
 
     def __post_init__(self) -> None:
         if not 0 < self.xon_at_bytes <= self.xoff_at_bytes or self.transmit_bytes < 1:
@@ -52,25 +59,25 @@ class L2rEntity:
     Parameters
     ----------
     rlp : RlpEntity
-        The link; from now on its slots are driven through this object.
+        The link; from now on the driver must call this object instead.
     config : L2rConfig, optional
         Sizes and thresholds.
 
     Notes
     -----
-    A link reset flushes what waits to be sent; `rlp.epoch` tells that it happened. What was received in
-    order stays readable.
+    A link reset discards unsent characters; `rlp.epoch` counts the resets. Characters that were received in
+    order can still be read.
     """
 
     def __init__(self, rlp: RlpEntity, config: L2rConfig | None = None) -> None:
         self.rlp = rlp
         self.config = config or L2rConfig()
         self.written_bytes = 0
-        """Characters accepted by `write` so far: the position of the next one in the sender's stream."""
+        """Number of characters that `write` has accepted: the stream position of the next one."""
         self.stopped = False
-        """Whether the peer's X bit forbids to send characters."""
+        """Whether the peer's X bit forbids sending characters."""
         self.violations = 0
-        """Information fields that could not be read to their end."""
+        """Number of information fields that could not be decoded completely."""
         self._octets = rlp.config.info_octets
         rlp.on_flush = self._flush
         self._transmit = bytearray()
@@ -84,7 +91,7 @@ class L2rEntity:
     # -- the user's side -------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> int:
-        """Take characters to send; return how many of `data` were taken, the first ones."""
+        """Accept characters to send; return how many of `data` were accepted, from its start."""
         taken = data[: max(0, self.config.transmit_bytes - len(self._transmit))]
         characters = self._without_flow_control(taken) if self.config.in_band else taken
         self._transmit += characters
@@ -102,7 +109,7 @@ class L2rEntity:
 
     @property
     def unsent_bytes(self) -> int:
-        """Number of characters accepted and not yet passed to RLP."""
+        """Number of characters that were accepted and not passed to RLP yet."""
         return len(self._transmit)
 
     @property
@@ -111,7 +118,7 @@ class L2rEntity:
 
     @property
     def unread_bytes(self) -> int:
-        """Number of characters received and not yet read."""
+        """Number of characters that were received and not read yet."""
         return len(self._received)
 
     def _without_flow_control(self, data: bytes) -> bytes:
@@ -124,13 +131,13 @@ class L2rEntity:
     # -- the link's side -------------------------------------------------------------------------------
 
     def outgoing(self, now_ns: int) -> bytes | None:
-        """Begin the next slot and return its frame; as `RlpEntity.outgoing`."""
+        """Begin the next slot and return its frame; see `RlpEntity.outgoing`."""
         if (self._transmit or self._status_due) and self.rlp.ready:
             self._write_field(now_ns)
         return self.rlp.outgoing(now_ns)
 
     def receive(self, octets: bytes | None, now_ns: int) -> None:
-        """Take the frame of this slot; as `RlpEntity.receive`."""
+        """Process the frame of this slot; see `RlpEntity.receive`."""
         self.rlp.receive(octets, now_ns)
         fields = [] if self._is_full else self.rlp.read()
         for info in fields:
@@ -139,7 +146,7 @@ class L2rEntity:
             self._watch_thresholds()
 
     def events(self) -> list[LinkEvent]:
-        """Return what happened at this side since the last call, in order."""
+        """Return the events of this side since the last call, in order of time."""
         return self.rlp.events()
 
     def _write_field(self, now_ns: int) -> None:
@@ -197,7 +204,7 @@ class L2rEntity:
         journal.add(kind(journal.now_ns, journal.tick, len(self._received)))
 
     def _flush(self) -> int:
-        """Discard what waits to be sent; after a reset, flow control is off until the peer sets it again."""
+        """Discard unsent characters; after a reset, flow control is off until the peer activates it again."""
         lost = len(self._transmit)
         self._transmit.clear()
         self.stopped = False

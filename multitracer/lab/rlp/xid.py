@@ -1,4 +1,4 @@
-"""What the parts of an RLP entity share: XID parameters, configuration, states, the journal of events."""
+"""Common definitions of an RLP entity: XID parameters, configuration, states, and the journal of events."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Parameters:
     n2: int = 6
     """Retransmission attempts, 1 to 255."""
     t2_ms: int = 80
-    """Reply delay: an acknowledgment may wait that long. A multiple of 10 ms up to 2550."""
+    """Reply delay: maximum time for which an acknowledgment may wait; a multiple of 10 ms up to 2550."""
     compression: bytes = b""
-    """V.42bis parameters as they came, 4 octets; empty if none. Kept for the log, never agreed to."""
+    """V.42bis parameters as received, 4 octets; empty if absent. They are only logged and never accepted."""
 
     def __post_init__(self) -> None:
         checks = {
@@ -81,7 +81,7 @@ class Parameters:
         return octets + (bytes((_Type.COMPRESSION << 4 | 4,)) + self.compression if self.compression else b"")
 
     def agreed(self, other: Parameters) -> Parameters:
-        """Return what both ends use when one offers this and the other `other`; symmetric."""
+        """Return the parameters that both ends use if one offers `self` and the other `other`; symmetric."""
         return Parameters(
             version=min(self.version, other.version),
             window_iwf_to_ms=min(self.window_iwf_to_ms, other.window_iwf_to_ms),
@@ -130,14 +130,14 @@ def decode_parameters(info: bytes, *, default: Parameters | None = None) -> Para
     Parameters
     ----------
     info : bytes
-        The information field, padding included.
+        The information field, with its padding.
     default : Parameters, optional
-        Holds where a parameter is absent.
+        Values of absent parameters.
 
     Raises
     ------
     FrameError
-        If a parameter is cut, or its value out of range for versions 0 and 1.
+        If a parameter is truncated, or its value is out of range for versions 0 and 1.
     """
     start = default or Parameters()
     values = {field.name: getattr(start, field.name) for field in fields(Parameters)}
@@ -169,21 +169,25 @@ class RlpConfig:
     role: Role = "mobile"
     """Which end this is: the mobile station, or the interworking function (IWF) of the fixed network."""
     parameters: Parameters = field(default_factory=Parameters)
-    """Window sizes, T1, T2, N2 and version: as wished for, if they are negotiated."""
+    """Window sizes, T1, T2, N2 and version; with negotiation, the values that this end offers."""
     negotiate: bool = True
     """Whether `connect` begins with an XID exchange."""
     frame_octets: int = 30
-    """30 (240 bits) or 72 (576 bits); in studies 42, 144 or 288."""
+    """Octets of a frame: 30 (240 bits) or 72 (576 bits); in studies 42, 144 or 288."""
     slot_ns: int = 20 * NS_PER_MS
-    """Time between two frames of one direction, in link time: 20 ms for 30 octets, 40 ms for 72."""
+    """Interval of two frames of one direction in link time: 20 ms for 30 octets, 40 ms for 72."""
     recovery: Literal["srej", "rej"] = "srej"
-    """How this side asks for missing frames. The peer's choice is followed whatever it is."""
+    """How this side requests missing frames; the peer's choice is accepted in any case."""
     when_exhausted: Literal["reset", "drop-call"] = "reset"
-    """What follows N2 attempts in vain: a link reset, or the end of the call, which the standard also
-    allows and the field has shown."""
+    """What follows N2 failed attempts: a link reset, or the end of the call.
+
+    The standard also allows the end of the call, and it was seen in the field.
+    """
     backlog_frames: int = 124
-    """Delivered frames that may wait for `read`; beyond, frames are refused. Two windows: what arrives
-    before a peer feels RNR always fits."""
+    """Maximum number of delivered frames that wait for `read`; further frames are refused.
+
+    It is two windows, so that all frames fit that arrive before a peer reacts to RNR.
+    """
 
     def __post_init__(self) -> None:
         if self.frame_octets not in FRAME_OCTETS:
@@ -207,8 +211,8 @@ class RlpConfig:
 class RlpState(Enum):
     """The state of the link at one end (TS 24.022, annex A.1).
 
-    "Pending connect indication" and "pending reset indication" (states 3 and 7) do not appear: this entity
-    answers a SABM at once, so they last no time.
+    "Pending connect indication" and "pending reset indication" (states 3 and 7) do not occur, because this
+    entity answers a SABM at once.
     """
 
     DETACHED = auto()
@@ -224,7 +228,7 @@ class RlpState(Enum):
     DISCONNECTING = auto()
     """Disconnect initiated: DISC sent."""
     DROPPED = auto()
-    """The call is over; nothing is sent any more."""
+    """The call is over; nothing is sent after it."""
 
 
 class Command:
@@ -238,14 +242,14 @@ class Command:
         self.tries = 0
         self.sent_tick = 0
         self.crossed = False
-        """Whether a SABM of the peer came meanwhile and was answered."""
+        """Whether a SABM of the peer arrived meanwhile and was answered."""
 
     def is_due(self, tick: int, t1_ticks: int) -> bool:
-        """Return whether it is to be sent in slot `tick`, for the first time or again."""
+        """Return whether the command must be sent in slot `tick`, for the first time or again."""
         return self.tries == 0 or tick - self.sent_tick >= t1_ticks
 
     def send(self, tick: int) -> RlpFrame:
-        """Count a try and return the frame."""
+        """Count an attempt and return the frame."""
         self.tries += 1
         self.sent_tick = tick
         return RlpFrame(FrameKind.U, self.function, command=True, poll_final=True, info=self.info)
@@ -255,7 +259,7 @@ class Command:
 
 
 class SlotJournal:
-    """The current slot, and the events since they were last taken."""
+    """The current slot, and the events that were not taken yet."""
 
     __slots__ = ("_idle_received", "_idle_sent", "events", "now_ns", "tick")
 
@@ -267,22 +271,22 @@ class SlotJournal:
         self._idle_received = 0
 
     def add(self, event: LinkEvent) -> None:
-        """Note an event."""
+        """Record an event."""
         self.events.append(event)
 
     def note(self, kind: Callable[..., LinkEvent], *facts: object) -> None:
-        """Note an event of this slot."""
+        """Record an event of this slot."""
         self.events.append(kind(self.now_ns, self.tick, *facts))
 
     def sent(
         self, octets: bytes, offset_bytes: int | None = None, attempt: int = 1, cause: str = ""
     ) -> bytes:
-        """Note a frame that leaves, and return it."""
+        """Record a frame that leaves, and return it."""
         self.events.append(FrameSent(self.now_ns, self.tick, octets, offset_bytes, attempt, cause))
         return octets
 
     def received(self, octets: bytes, fate: str = "") -> None:
-        """Note a frame that arrived, and how it was handled."""
+        """Record a frame that arrived, and how it was handled."""
         self.events.append(FrameReceived(self.now_ns, self.tick, octets, fate))
 
     def idle_sent(self, octets: bytes) -> bytes:
@@ -300,6 +304,6 @@ class SlotJournal:
         return taken
 
     def count_idle(self) -> None:
-        """Note how many idle frames there were since the last such note."""
+        """Add an event with the number of idle frames since the last such event."""
         self.note(IdleFrames, self._idle_sent, self._idle_received)
         self._idle_sent = self._idle_received = 0

@@ -1,4 +1,4 @@
-"""Where scenarios come from: the bundled ones by name, others by path."""
+"""Finds scenarios: bundled ones by name, others by path."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from multitracer.schemas.schema import Document
 
 SCENARIO = "scenario.toml"
-"""The scenario in the folder of a run."""
+"""Name of the scenario file in the folder of a run."""
 KEPT_TRACES = "truth/traces"
-"""The traces that it names, in the folder of a run: each under its name."""
+"""Folder for the traces of the scenario in the folder of a run; each file has its original name."""
 _SUFFIX = ".toml"
 _LINKS = ("bluetooth", "cdma2000", "cdpd")
 
 
 def bundled_names() -> list[str]:
-    """Return the names of the bundled scenarios that run by themselves, sorted."""
+    """Return the sorted names of the bundled scenarios that can be run alone."""
     folder = files("multitracer.lab.scenario") / "bundled"
     names = [entry.name.removesuffix(_SUFFIX) for entry in folder.iterdir() if _is_scenario(entry.name)]
     return sorted(set(names) - set(_LINKS))
 
 
 def bundled_links() -> list[str]:
-    """Return the names of the bundled links to measure over, sorted; `load_scenario` loads them too."""
+    """Return the sorted names of the bundled links for measurements; `load_scenario` also loads them."""
     return list(_LINKS)
 
 
@@ -55,14 +55,14 @@ def load_scenario(name: str, changes: Mapping[str, object] | None = None) -> Sce
     ----------
     name : str
     changes : mapping of str to object, optional
-        Other values, by key: `link.cell.busy_percent`.
+        Values that replace those of the file, by key such as `link.cell.busy_percent`.
 
     Raises
     ------
     InputError
         If there is no such scenario or file.
     FormatError
-        If the file is not a scenario.
+        If the file is not a valid scenario.
     """
     if name in bundled_names() or name in _LINKS:
         entry = files("multitracer.lab.scenario") / "bundled" / f"{name}{_SUFFIX}"
@@ -95,7 +95,7 @@ def _changed(text: str, changes: Mapping[str, object] | None, path: str) -> str:
 
 
 class _TraceFiles:
-    """The trace files that a scenario names; in the folder of a run they are those that it kept."""
+    """The trace files that a scenario names; in the folder of a run, the copies in that folder."""
 
     def __init__(self, scenario: Path) -> None:
         self._folder = scenario.parent
@@ -103,7 +103,7 @@ class _TraceFiles:
         self.texts: dict[str, str] = {}
 
     def text(self, relative: str, most_bytes: int = SMALL_BYTES) -> dict[str, str]:
-        """Return text and path of the file that a name stands for; raises as `inside` and `small_text` do."""
+        """Return text and path of the named file; raises the errors of `inside` and `small_text`."""
         path = inside(self._folder, relative)
         if self._is_kept:
             kept = inside(self._folder / KEPT_TRACES, relative)
@@ -125,7 +125,7 @@ def read_error_trace(path: Path) -> ErrorTrace:
     InputError
         If the file cannot be read.
     FormatError
-        If it is no error trace.
+        If the file is not an error trace.
     """
     return parse_error_trace(small_text(path), path=str(path))
 
@@ -138,20 +138,20 @@ def read_capacity_trace(path: Path) -> CapacityTrace:
     InputError
         If the file cannot be read.
     FormatError
-        If it is no capacity trace.
+        If the file is not a capacity trace.
     """
     return parse_capacity_trace(small_text(path), path=str(path))
 
 
 def read_power_trace(path: Path) -> PowerTrace:
-    """Return the power trace in a file as `testbed channel` writes it.
+    """Return the power trace in a file that `testbed channel` wrote.
 
     Raises
     ------
     InputError
         If the file cannot be read.
     FormatError
-        If it is no power trace.
+        If the file is not a power trace.
     """
     return parse_power_trace(small_text(path, most_bytes=MOST_POWER_BYTES), path=str(path))
 
@@ -160,21 +160,21 @@ def read_power_trace(path: Path) -> PowerTrace:
 
 
 def changed_text(text: str, changes: Mapping[str, object], *, path: str) -> str:
-    """Return a scenario's TOML text with other values, a line for each table and key at its top.
+    """Return a scenario's TOML text with some values changed; new lines are added to the start of a table.
 
     Parameters
     ----------
     text : str
         TOML.
     changes : mapping of str to object
-        By key: `link.cell.busy_percent`. A table that the text does not have is added.
+        Values by key, such as `link.cell.busy_percent`. A table that the text does not have is added.
     path : str
-        For messages.
+        Path of the file, for messages.
 
     Raises
     ------
     FormatError
-        If it is not TOML, or a key lies below one that is no table.
+        If the text is not TOML, or a key is below another key that is not a table.
     """
     try:
         document = tomllib.loads(text)
@@ -192,7 +192,7 @@ def changed_text(text: str, changes: Mapping[str, object], *, path: str) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a value as TOML on one line; what a JSON string escapes, TOML escapes alike."""
+    """Return a value as TOML on one line; TOML uses the escapes of JSON strings."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)} = {_value(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):

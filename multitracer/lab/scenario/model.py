@@ -1,4 +1,4 @@
-"""What a run is given: hosts, link, traffic and script."""
+"""The parameters of a run: hosts, link, traffic and script."""
 
 from __future__ import annotations
 
@@ -53,10 +53,12 @@ TCP_TRANSPORTS: Mapping[str, Callable[[TcpProfile], TcpProfile]] = MappingProxyT
         "linux": _linux,
     }
 )
-"""Name -> what a host's TCP becomes for that traffic. `tcp` is the host's own; `bsd`, `modern`, `palm` and
-`linux22` are those profiles with the host's MTU; the others change only the congestion control and whether
-SACK is offered: Tahoe, Reno, NewReno and Vegas without it, as in paper 001. `linux` is CUBIC with SACK and
-what else Linux does in its own way (docs/simulator.md)."""
+"""Function that makes the TCP of a traffic from the TCP of its host, by name of the transport.
+
+`tcp` is the host's own TCP; `bsd`, `modern`, `palm` and `linux22` are those profiles with the host's MTU. The
+others change only the congestion control and whether SACK is offered: Tahoe, Reno, NewReno and Vegas have no
+SACK, as in paper 001. `linux` is CUBIC with SACK and the other deviations of Linux (docs/simulator.md).
+"""
 TRANSPORTS = (*TCP_TRANSPORTS, WTCP)
 WTCP_PACKET_BYTES = 500
 """Longest IP packet of WTCP (paper 001, section IV)."""
@@ -73,18 +75,18 @@ def mtu_problem(transport: str, mtu_bytes: int) -> str | None:
 
 
 _LONGEST_S = 86_400
-"""A run lasts a day at most: not measured, some minutes of computing."""
+"""Maximum duration of a run: a day (not measured; some minutes of computing)."""
 _LEAST_MTU_BYTES, _MOST_MTU_BYTES = 68, 65_535
-"""RFC 791: what every link carries, and the longest packet."""
+"""Bounds of the MTU (RFC 791): the MTU that every link must support, and the longest packet."""
 _MOST_OFFSET_S = 900_000_000
-"""Further back than this from the year 2000 a capture has no times, which begin in 1970."""
+"""Maximum clock offset: a capture that starts in 2000 would otherwise have times before 1970."""
 _MOST_SKEW_PPM = 100_000
-"""A tenth: not measured, a thousand times that of a bad crystal."""
+"""Maximum clock skew: a tenth, a thousand times that of a bad crystal (not measured)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioTraffic:
-    """One connection, opened by a mobile, that carries data one way."""
+    """One connection, opened by a mobile, that carries data in one direction."""
 
     host: str = ""
     """Name of the mobile; by default the first one."""
@@ -93,15 +95,15 @@ class ScenarioTraffic:
     direction: Literal["up", "down"] = "up"
     """Up: from the mobile to the fixed host."""
     bytes: int
-    """How much is sent."""
+    """Number of bytes to send."""
     start_s: float = 0.0
-    """When the mobile connects, in link seconds after the first packet of the run."""
+    """Time at which the mobile connects, in link seconds after the start of the run."""
     reads_bytes_per_s: int = 0
-    """How fast the receiving application reads; 0 as fast as it comes."""
+    """Rate at which the receiving application reads; 0: without a limit."""
     writes_bytes_per_s: int = 0
-    """How much the sending application writes at once each second; 0 as much as the send buffer takes."""
+    """Bytes that the sending application writes at once each second; 0: as many as the send buffer takes."""
     aborts_after_s: float = 0.0
-    """When the user gives up, counted from `start_s`: the mobile closes without waiting; 0 never."""
+    """Time after `start_s` at which the user gives up and the mobile closes without waiting; 0: never."""
 
     def __post_init__(self) -> None:
         if self.bytes < 1 or min(self.reads_bytes_per_s, self.writes_bytes_per_s) < 0:
@@ -117,7 +119,7 @@ class ScenarioTraffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSetting:
-    """An error of the fixed host's clock against the mobile's, put into its logs only."""
+    """An error of the fixed host's clock relative to the mobile's; it affects only the logs."""
 
     offset_s: float = 0.0
     skew_ppm: float = 0.0
@@ -133,27 +135,30 @@ class ClockSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One run, complete but for its seed."""
+    """All parameters of one run; the seed can be replaced."""
 
     name: str
     title: str = ""
     figure: str = ""
-    """Figure of the paper that it shows."""
+    """Figure of the paper that the run reproduces."""
     limit_s: float = 3_600.0
-    """The run ends then at the latest, in link seconds."""
+    """Link time at which the run ends at the latest, in seconds."""
     mobile: TcpProfile = BSD
     fixed: TcpProfile = BSD
     link: AnyLinkConfig = field(default_factory=LinkConfig)
     traffic: tuple[ScenarioTraffic, ...] = ()
-    """The first one is what the summary is about; none for a link that is only measured over."""
+    """The connections; the summary describes the first one.
+
+    Empty for a link that is only used by measurements.
+    """
     events: tuple[ScriptEvent, ...] = ()
     clock: ClockSetting = ClockSetting()
     seed: int = 1
-    """Used unless another one is given."""
+    """Random seed, unless another one is given."""
     source: str = ""
-    """The TOML text that it was read from."""
+    """The TOML text of the scenario."""
     traces: tuple[tuple[str, str], ...] = ()
-    """Name and text of each trace file that the TOML names; the folder of a run holds them."""
+    """Name and text of each trace file that the TOML names; the folder of a run contains copies."""
 
     @property
     def hosts(self) -> tuple[HostName, ...]:
@@ -162,7 +167,7 @@ class Scenario:
 
     @property
     def mtu_bytes(self) -> int:
-        """Longest IP packet that both hosts send."""
+        """Longest IP packet that the hosts send, in bytes."""
         return min(self.mobile.mtu_bytes, self.fixed.mtu_bytes)
 
     def profile(self, host: HostName) -> TcpProfile:
@@ -170,15 +175,15 @@ class Scenario:
         return self.fixed if host == FIXED else self.mobile
 
     def mobile_of(self, traffic: ScenarioTraffic) -> HostName:
-        """Return the mobile that opens the connection of a traffic."""
+        """Return the name of the mobile that opens the connection of a traffic."""
         return traffic.host or self.hosts[0]
 
     def sender_of(self, traffic: ScenarioTraffic) -> HostName:
-        """Return the host that sends the data of a traffic."""
+        """Return the name of the host that sends the data of a traffic."""
         return self.mobile_of(traffic) if traffic.direction == "up" else FIXED
 
     def receiver_of(self, traffic: ScenarioTraffic) -> HostName:
-        """Return the host that receives the data of a traffic."""
+        """Return the name of the host that receives the data of a traffic."""
         return FIXED if traffic.direction == "up" else self.mobile_of(traffic)
 
     @property
@@ -188,7 +193,7 @@ class Scenario:
         Raises
         ------
         InputError
-            If it has another one.
+            If the scenario has a link of another kind.
         """
         if not isinstance(self.link, LinkConfig):
             raise InputError(
@@ -198,18 +203,18 @@ class Scenario:
         return self.link
 
     def check_traffic(self) -> None:
-        """Refuse a scenario that cannot run by itself.
+        """Raise an error for a scenario that cannot be run alone.
 
         Raises
         ------
         InputError
-            If it has no traffic.
+            If the scenario has no traffic.
         """
         if not self.traffic:
             raise InputError(f"{self.name}: a link to measure over; use `measure run --over {self.name}`")
 
     def as_linux(self) -> Scenario:
-        """Return the scenario as a real run has it: with Linux' TCP, which hears of no drop by default."""
+        """Return the scenario for a real run: Linux' TCP, by default not informed of local drops."""
         queue = self.link.queue
         if queue.local_drops == "default":
             queue = replace(queue, local_drops="silent")
@@ -217,7 +222,7 @@ class Scenario:
         return replace(self, mobile=as_linux(self.mobile), fixed=as_linux(self.fixed), link=link)
 
     def with_transport(self, name: str) -> Scenario:
-        """Return the scenario with another transport of every traffic.
+        """Return the scenario with another transport for all its traffic.
 
         Raises
         ------
@@ -231,7 +236,7 @@ class Scenario:
 
     @property
     def sender(self) -> HostName:
-        """Who sends the data of the first traffic."""
+        """Name of the host that sends the data of the first traffic."""
         return self.sender_of(self.traffic[0])
 
     def __post_init__(self) -> None:
@@ -247,7 +252,7 @@ class Scenario:
             self._check(traffic, f"[[traffic]] number {number}:")
 
     def _check(self, traffic: ScenarioTraffic, where: str) -> None:
-        """Refuse a traffic that this scenario's hosts and link cannot carry."""
+        """Raise an error for a traffic that this scenario's hosts and link cannot carry."""
         *mobiles, _ = self.hosts
         if traffic.host and traffic.host not in mobiles:
             known = mobiles[0] if len(mobiles) == 1 else f"{mobiles[0]} to {mobiles[-1]}"

@@ -1,8 +1,8 @@
-"""The radio of a scenario: put a recorded one in its place, and say how real it is.
+"""The radio of a scenario: replaces it by a recorded one, and states how realistic it is.
 
-Three kinds of realism are told apart. *recorded*: what befell each frame or block of a link is a recording.
-*derived*: it was concluded from what arrived; what did not happen to be sent is not known. *modelled*:
-chance, by the parameters of the scenario.
+There are three kinds of realism. *recorded*: the loss of each frame or block of a link is from a recording.
+*derived*: losses were derived from the packets that arrived; at times without packets they are unknown.
+*modelled*: random, by the parameters of the scenario.
 """
 
 from __future__ import annotations
@@ -37,24 +37,25 @@ if TYPE_CHECKING:
     from multitracer.protocols.error_trace import ErrorTrace
 
 AtEnd = Literal["clear", "repeat", "stop"]
-"""What follows the end of a trace: a radio without errors, the trace again, or the end of the run."""
+"""What follows the end of a trace: a radio without errors, the trace from its start, or the end of the run.
+"""
 FrameSlots = tuple[int, int]
-"""Times of a frame from the mobile and to it, in ns."""
+"""Duration of a frame from the mobile and of one to the mobile, in ns."""
 
 
 @dataclass(frozen=True)
 class Realism:
-    """How real the radio of a run is."""
+    """How realistic the radio of a run is."""
 
     kind: Literal["recorded", "derived", "modelled"]
     sentence: str
-    """What it rests on, and what it cannot know."""
+    """Sentence about the source of the radio and its limits."""
     lasts_ns: int = 0
-    """Length of the shortest trace; 0 where there is none."""
+    """Length of the shortest trace in ns; 0 if there is none."""
     at_end: AtEnd = "clear"
 
     def end(self, run_ns: int) -> str:
-        """Return what happened at the trace's end in a run of that length; empty where there is no trace."""
+        """Return what happened at the end of the trace in a run of `run_ns`; empty if there is no trace."""
         if not self.lasts_ns:
             return ""
         length = f"the trace lasts {self.lasts_ns / NS_PER_S:.1f} s, the run took {run_ns / NS_PER_S:.1f} s"
@@ -66,7 +67,7 @@ class Realism:
 
     @property
     def beyond(self) -> str:
-        """What follows the trace's end."""
+        """What follows the end of the trace."""
         return {
             "clear": "after the trace's end the radio has no errors",
             "repeat": "after its end the trace is repeated",
@@ -75,7 +76,7 @@ class Realism:
 
 
 def realism_of(link: AnyLinkConfig) -> Realism:
-    """Return how real the radio of a link is."""
+    """Return how realistic the radio of a link is."""
     if isinstance(link, CapacityConfig):
         lasts_ns = min((trace.lasts_ns for trace in link.traces.values()), default=0)
         return Realism(
@@ -114,7 +115,7 @@ def _switched(link: SwitchedConfig) -> Realism:
 
 
 def frame_slots(link: AnyLinkConfig) -> FrameSlots | None:
-    """Return the times of a frame or block of a link; None for one that an error trace does not fit."""
+    """Return the durations of a link's frames or blocks; None if an error trace does not fit the link."""
     if isinstance(link, LinkConfig):
         return link.slot_ns, link.slot_ns
     if isinstance(link, BluetoothConfig):
@@ -128,21 +129,21 @@ def frame_slots(link: AnyLinkConfig) -> FrameSlots | None:
 def under_errors(
     scenario: Scenario, trace: ErrorTrace, *, path: str, at_end: AtEnd = "clear"
 ) -> tuple[Scenario, Realism]:
-    """Return the scenario with the radio of an error trace instead of its own, and how real that is.
+    """Return the scenario with the radio of an error trace instead of its own, and how realistic that is.
 
     Parameters
     ----------
     scenario : Scenario
     trace : ErrorTrace
     path : str
-        The trace's file, for messages.
+        Path of the trace, for messages.
     at_end : str
-        What follows the trace's end.
+        What follows the end of the trace.
 
     Raises
     ------
     InputError
-        If the scenario's link has other frames than the trace, or none that a radio destroys.
+        If the frames of the scenario's link differ from those of the trace, or its radio destroys no frames.
     """
     link, slots = scenario.link, frame_slots(scenario.link)
     known = trace.slot_ns, trace.slot_ns_of("down")
@@ -183,14 +184,14 @@ def under_errors(
 
 
 def check_up(scenario: Scenario, *, seed: int) -> None:
-    """Refuse a link that cannot be, or that is not up before the end of a run.
+    """Raise an error for an impossible link, or one that is not up before the end of a run.
 
     Raises
     ------
     InputError
         If no packet could leave before `limit_s`.
     LocalProtocolError
-        If nodes cannot be where they are, or it is never up.
+        If the positions of the nodes are impossible, or the link is never up.
     """
     link = link_of(scenario.link, seed=seed, script=scenario.events)
     if isinstance(link, SwitchedLink) and link.first_up_ns >= scenario.limit_s * NS_PER_S:
@@ -201,12 +202,12 @@ def check_up(scenario: Scenario, *, seed: int) -> None:
 
 
 def with_end(scenario: Scenario, at_end: AtEnd) -> Scenario:
-    """Return the scenario with another end of its capacity traces or of its power trace.
+    """Return the scenario with another behaviour at the end of its capacity traces or its power trace.
 
     Raises
     ------
     InputError
-        If its link follows no such trace, or a link cannot go on without one.
+        If its link has no such trace, or cannot continue without one.
     """
     link = scenario.link
     if isinstance(link, CapacityConfig):
@@ -234,18 +235,18 @@ class ReceivedPower(NamedTuple):
     name: str
     channel: Channel
     threshold_dbm: float | None = None
-    """None where nothing says it."""
+    """Threshold in dBm; None if it is unknown."""
     seed: int | None = None
     repeats: bool = False
-    """Whether it begins again at its end, as a power trace does."""
+    """Whether the power repeats after its end, as that of a power trace does."""
 
     @property
     def fades(self) -> Fades | None:
-        """Return its fades; None without a threshold."""
+        """Return the fades below the threshold; None without a threshold."""
         return None if self.threshold_dbm is None else self.channel.fades(self.threshold_dbm)
 
     def text(self) -> str:
-        """Return it as CSV: time_s and power_dbm, a line for each step, ten digits of each."""
+        """Return the power as CSV: time_s and power_dbm, one line per step, with ten digits each."""
         step_s = self.channel.step_ns / NS_PER_S
         lines = (f"{at * step_s:.10g},{dbm:.10g}\n" for at, dbm in enumerate(self.channel.power_dbm.tolist()))
         return f"{POWER_HEADER}\n" + "".join(lines)
@@ -257,16 +258,17 @@ def power_of(name: str, *, seed: int | None = None, threshold_dbm: float | None 
     Parameters
     ----------
     name : str
-        Of a bundled scenario, or the path of a TOML file.
+        Name of a bundled scenario, or path of a TOML file.
     seed : int, optional
-        Another one than the scenario's.
+        Random seed; by default that of the scenario.
     threshold_dbm : float, optional
-        Another one than its link's.
+        Threshold; by default that of the scenario's link.
 
     Raises
     ------
     InputError
-        If there is no such scenario, its link has no ray-traced radio, or the nodes cannot be where they are.
+        If there is no such scenario, its link has no ray-traced radio, or the positions of the nodes are
+        impossible.
     """
     scenario = load_scenario(name)
     link = scenario.link
@@ -287,7 +289,7 @@ def power_of(name: str, *, seed: int | None = None, threshold_dbm: float | None 
 
 
 def repeated(received: ReceivedPower, until_ns: int) -> ReceivedPower:
-    """Return the power up to a time, if it begins again before; a million steps at the most."""
+    """Return the power up to a time, repeated as needed if it repeats; at most a million steps."""
     step_ns, power_dbm = received.channel
     steps = min(-(-until_ns // step_ns), max(MOST_STEPS, len(power_dbm)))
     if not received.repeats or steps <= len(power_dbm):
@@ -296,13 +298,13 @@ def repeated(received: ReceivedPower, until_ns: int) -> ReceivedPower:
 
 
 def read_power(path: Path) -> ReceivedPower:
-    """Return the received power in a file of `ReceivedPower.text`.
+    """Return the received power in a file that `ReceivedPower.text` made.
 
     Raises
     ------
     InputError
-        If it cannot be read.
+        If the file cannot be read.
     FormatError
-        If it is no such file, or its steps are not even.
+        If the file has another format, or its steps are not even.
     """
     return ReceivedPower(path.stem, read_power_trace(path).channel)

@@ -1,4 +1,4 @@
-"""The session folder of a run: what a run in virtual time and one of real kernels write alike.
+"""The session folder of a run: files that runs in virtual time and runs of real kernels both write.
 
 DIR/manifest.json  scenario.toml  clocks.jsonl  summary.json
 DIR/mobile/        tcp-0.pcap  tcp_state.jsonl  rlp.pcapng  …   (of several mobiles mobile-1/, mobile-2/, …)
@@ -44,40 +44,40 @@ if TYPE_CHECKING:
     from multitracer.lab.scenario.summary import Summary
 
 LINK_NS = "link_ns"
-"""Of the variables of a run in real time: the link's time at its end."""
+"""Key of the experiment variables of a run in real time: the link time at its end."""
 FIRST_PORT = 5001
-"""Of the fixed host; the nth traffic of a scenario uses the nth port from here."""
+"""First port of the fixed host; the nth traffic of a scenario uses the nth port from here."""
 FIRST_MOBILE_PORT = 1025
 SERVER_PORT = 5100
-"""Where the server of a measurement listens, on the fixed host."""
+"""Port of a measurement's server on the fixed host."""
 CAPTURE, TCP_STATE, RLPDUMP = "tcp-0.pcap", "tcp_state.jsonl", "rlp.pcapng"
 _SNAP_BYTES = 96
-"""Of each packet in a capture: all headers."""
+"""Snap length of a capture: all headers."""
 _WHOLE_PACKET = 262_144
-"""With header compression, where TCP checksums have to be verified afterwards."""
+"""Snap length with header compression, where TCP checksums must be verified afterwards: complete packets."""
 
 
 def snap_bytes(scenario: Scenario) -> int:
-    """Return how much of each packet the captures hold."""
+    """Return the snap length of the captures in bytes."""
     link = scenario.link
     compressed = isinstance(link, LinkConfig) and link.header_compression != "none"
     return _WHOLE_PACKET if compressed else _SNAP_BYTES
 
 
 def make_folders(folder: Path, scenario: Scenario, *, is_new: bool = True) -> None:
-    """Make the folder and those of the hosts and of the truth, and put the scenario into it.
+    """Make the folder with those of the hosts and of the truth, and write the scenario into it.
 
     Parameters
     ----------
     folder : Path
     scenario : Scenario
     is_new : bool
-        Whether nothing may be there yet.
+        Whether the folder must be empty or absent.
 
     Raises
     ------
     InputError
-        If the folder has something in it or cannot be made, or a trace in it is another one.
+        If the folder is not empty or cannot be made, or it contains another trace of the same name.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,12 +91,12 @@ def make_folders(folder: Path, scenario: Scenario, *, is_new: bool = True) -> No
 
 
 def keep_scenario(folder: Path, scenario: Scenario) -> None:
-    """Put the scenario's TOML and the traces that it names into the folder of a run, which exists.
+    """Write the scenario's TOML and the traces that it names into the existing folder of a run.
 
     Raises
     ------
     InputError
-        If the name of a trace leads out of the folder, or the folder has another trace of that name.
+        If the name of a trace leads out of the folder, or the folder contains another trace of that name.
     OSError
         If a file cannot be written.
     """
@@ -111,7 +111,7 @@ def keep_scenario(folder: Path, scenario: Scenario) -> None:
 
 
 def new_manifest(scenario: Scenario, *, seed: int, created_ns: int, virtual: bool, speed: float) -> Manifest:
-    """Return what a manifest says before the run: the hosts' roles and the experiment variables."""
+    """Return the manifest before the run: with the hosts' roles and the experiment variables."""
     manifest = Manifest(name=scenario.name, created_ns=created_ns)
     manifest.hosts = {host: Host(role=_role(scenario, host)) for host in scenario.hosts}
     manifest.variables = _variables(scenario, seed)
@@ -120,7 +120,7 @@ def new_manifest(scenario: Scenario, *, seed: int, created_ns: int, virtual: boo
 
 
 def _role(scenario: Scenario, host: HostName) -> Role | None:
-    """Return what a host does in the first traffic and those of its direction; None if nothing."""
+    """Return the role of a host in the first traffic and those of the same direction; None if it has none."""
     alike = [each for each in scenario.traffic if each.direction == scenario.traffic[0].direction]
     if host in {scenario.sender_of(each) for each in alike}:
         return Role.SENDER
@@ -153,7 +153,7 @@ def _variables(scenario: Scenario, seed: int) -> Variables:
 
 
 def rlp_facts(scenario: Scenario, *, speed: float) -> dict[str, str | int | float]:
-    """Return what rlpdump's header says; times in it are link times."""
+    """Return the facts of rlpdump's header; times in it are link times."""
     facts: dict[str, str | int | float] = {"clock": "realtime", "speed": speed}
     if isinstance(scenario.link, LinkConfig):
         facts |= {"slot_ns": scenario.link.slot_ns, "t1_ms": scenario.link.t1_ms, "n2": scenario.link.n2}
@@ -167,16 +167,16 @@ def write_summary(folder: Path, summary: Summary) -> None:
 
 
 def write_radio(folder: Path, link: PacketLink, *, now_ns: int, number: int = 0) -> None:
-    """Write what the radio destroyed up to now, for `export errors`; of a data call its log holds that.
+    """Write the error trace of the radio up to now, for `export errors`; for a GSM call its log replaces it.
 
     Parameters
     ----------
     folder : Path
     link : PacketLink
     now_ns : int
-        Its time.
+        Link time.
     number : int
-        Of the run in its folder, from 0; later ones of a measurement have it in the file's name.
+        Number of the run in its folder, from 0; for later runs of a measurement it is in the file's name.
     """
     if isinstance(link, CdpdLink | BluetoothLink):
         trace = link.radio(now_ns)
@@ -188,9 +188,9 @@ def write_radio(folder: Path, link: PacketLink, *, now_ns: int, number: int = 0)
 
 
 def run_ns(folder: Path) -> int:
-    """Return how long a run took, in link time, by its manifest; 0 if that does not say.
+    """Return the length of a run in link time by its manifest; 0 if the manifest does not contain it.
 
-    In real time that is noted, for collectors start before the link does and end after it.
+    A run in real time writes it, because collectors start before the link and end after it.
     """
     manifest = read_manifest(folder)
     noted = None if manifest is None else manifest.variables.more.get(LINK_NS)
@@ -204,7 +204,7 @@ def run_ns(folder: Path) -> int:
 
 
 def log_files(folder: Path) -> Iterator[LogFile]:
-    """Yield every log with its size and checksum, in order of their paths."""
+    """Yield every log with its size and checksum, in order of paths."""
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
         if path.is_file() and relative.name != MANIFEST:
@@ -222,24 +222,24 @@ def _host(relative: Path) -> str:
 
 
 PILOT_LOG = "radio.csv"
-"""In the folder of each mobile."""
+"""Radio log in the folder of each mobile."""
 PILOT_HEADER = "time_ns,source,rat,state,ecio_db,bler_pct\n"
 _SOURCE, _RAT = "link", "CDMA"
 
 
 def has_pilot(scenario: Scenario) -> bool:
-    """Return whether the scenario's link has a pilot, whose Ec/Io its modems report."""
+    """Return whether the link has a pilot, whose Ec/Io its modems report."""
     return isinstance(scenario.link, Cdma2000Config)
 
 
 def pilot_line(reading: RadioReading, *, time_ns: int) -> str:
-    """Return the line of one reading; what the modem does not know is empty.
+    """Return the log line of one reading; values that the modem does not know are empty.
 
     Parameters
     ----------
     reading : RadioReading
     time_ns : int
-        By the mobile's clock, ns since 1970.
+        Time by the mobile's clock, ns since 1970.
     """
     numbers = ("" if value is None else f"{value:.2f}" for value in (reading.ecio_db, reading.bler_percent))
     return f"{time_ns},{_SOURCE},{_RAT},{reading.state},{','.join(numbers)}\n"

@@ -1,4 +1,4 @@
-"""What a run measures of its link and of its flows, and the numbers of `summary.json`."""
+"""Computes the numbers of `summary.json`: measurements of a run's link and of its flows."""
 
 from __future__ import annotations
 
@@ -37,35 +37,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The numbers of one run; times in link seconds. None where there was nothing to measure."""
+    """The numbers of one run; times are in link seconds, None means that nothing could be measured."""
 
     goodput_bytes_per_s: float | None
-    """Payload that reached the receiving TCP, once / time from the first SYN to its last byte's arrival."""
+    """Delivered payload, each byte once, per second from the first SYN to the arrival of its last byte."""
     rlp_slope_bytes_per_s: float | None
-    """Least-squares slope of first transmissions (RlpSnd_data, over CDPD MDLP): the data sender's link."""
+    """Least-squares slope of first transmissions over time, of the data sender's link (RlpSnd_data, or CDPD's
+    MDLP).
+    """
     rlp_resets: int
     rlp_retransmissions: int
-    """Information frames that the data sender's link sent again."""
+    """Number of information frames that the data sender's link retransmitted."""
     xoff_gaps_s: list[float]
-    """How long each stop of the data sender by its peer lasted, from its receipt to the go-ahead's."""
+    """Duration of each stop of the data sender by its peer, from the receipt of the stop to that of the go.
+    """
     tcp_retransmissions: int
-    """Segments that the data sender's host sent again."""
+    """Number of segments that the data sender's host retransmitted."""
     tcp_timeouts: int
     tcp_fast_retransmits: int
-    """Times a sender there entered fast or SACK recovery."""
+    """Number of times that TCP of this host entered fast or SACK recovery."""
     checksum_errors: int
-    """Segments with a wrong TCP checksum at the data receiver."""
+    """Number of segments with a wrong TCP checksum at the data receiver."""
     longest_receiver_hole_s: float | None
-    """Longest time between two arrivals of new, intact data at the receiver."""
+    """Longest time between two arrivals of new, undamaged data at the receiver."""
     max_rtt_s: float | None
     """Largest RTT sample (docs/analysis.md) at the data sender."""
     ledger: Balance | None
-    """Characters of both directions of the link; None where it is no data call."""
+    """Count of characters of both directions of the link; None if the link is not a GSM data call."""
     flows: tuple[FlowSummary, ...] = ()
-    """Each traffic that began, in the scenario's order."""
+    """The flows that began, in the scenario's order."""
 
     def document(self) -> Document:
-        """Return what is written to summary.json."""
+        """Return the content of summary.json."""
         numbers = {
             key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(self).items()
         }
@@ -75,7 +78,7 @@ class Summary:
 
 @dataclass(slots=True)
 class RunningFit:
-    """A least-squares line through points that come one by one."""
+    """A least-squares line through points that are added one by one."""
 
     count: int = 0
     _x0: float = 0.0
@@ -85,7 +88,7 @@ class RunningFit:
     _sum_xy: float = 0.0
 
     def add(self, x: float, y: float) -> None:
-        """Take one point."""
+        """Add one point."""
         if not self.count:
             self._x0 = x
         x -= self._x0
@@ -97,7 +100,7 @@ class RunningFit:
 
     @property
     def slope(self) -> float | None:
-        """Rise over run; None before two different x."""
+        """Slope of the line; None before two points with different x."""
         spread = self.count * self._sum_xx - self._sum_x * self._sum_x
         if spread <= 0:
             return None
@@ -108,20 +111,23 @@ NOTED = {
     *(ResetStarted, ResetDone, CallDropped, FrameSent, PieceSent),
     *(XoffReceived, PeerBusy, XonReceived, PeerReady),
 }
-"""The kinds of event that the link's numbers are made of."""
+"""Types of events from which the link's numbers are computed."""
 
 
 @dataclass(slots=True)
 class LinkMeter:
-    """Numbers from the events of both ends; times as the events have them."""
+    """Computes numbers from the events of both ends; times are those of the events."""
 
     sender: str
     """Host that sends the data."""
     ends: frozenset[str] = frozenset({"mobile", "fixed"})
-    """Hosts whose logs say that the link was reset: of several mobiles the one with the data, because the
-    fixed host's log has the resets of all."""
+    """Hosts whose logs report resets of the link.
+
+    With several mobiles it is only the mobile with the data, because the fixed host's log has the resets of
+    all.
+    """
     stream: int = 0
-    """Whose frames count where the fixed host's log has those of several mobiles: 0 is the first one's."""
+    """Number of the mobile whose frames count in the fixed host's log, from 0."""
     rlp: RunningFit = field(default_factory=RunningFit)
     retransmissions: int = 0
     resets: int = 0
@@ -130,7 +136,7 @@ class LinkMeter:
     _xoff_since_ns: int | None = None
 
     def note(self, side: str, event: LinkEvent) -> None:
-        """Take one event of one side."""
+        """Process one event of one side."""
         if isinstance(event, ResetStarted) and side in self.ends:
             self.resets += not self._resetting
             self._resetting |= self.ends
@@ -164,12 +170,12 @@ class LinkMeter:
 
 @dataclass(slots=True)
 class TransferMeter:
-    """Numbers of one connection from the packets at both hosts.
+    """Computes the numbers of one connection from the packets at both hosts.
 
     Parameters
     ----------
     sender, receiver : (bytes, int)
-        Address and port of the end that sends the data, and of the other.
+        Address and port of the data sender and of the data receiver.
     """
 
     sender: tuple[bytes, int]
@@ -178,7 +184,7 @@ class TransferMeter:
     max_rtt_ns: int | None = None
     longest_hole_ns: int | None = None
     arrived_packets: int = 0
-    """Packets that brought the receiver payload which it did not have."""
+    """Number of packets with payload that the receiver did not have yet."""
     _directions: dict[tuple[bytes, int, bytes, int], bool] = field(init=False, repr=False)
     _first_syn_ns: int | None = None
     _first_seq: int | None = None
@@ -193,13 +199,14 @@ class TransferMeter:
         self._directions = {(*self.sender, *self.receiver): True, (*self.receiver, *self.sender): False}
 
     def _is_data(self, packet: TcpPacket) -> bool | None:
-        """Return True for the data's direction, False for the other, None for another connection."""
+        """Return True for a packet with data direction, False for the reverse, None for another connection.
+        """
         segment = packet.segment
         ends = packet.source, segment.source_port, packet.destination, segment.destination_port
         return self._directions.get(ends)
 
     def at_sender(self, packet: TcpPacket, *, now_ns: int) -> None:
-        """Take a packet that left or reached the data sender's interface."""
+        """Process a packet that left or reached the data sender's interface."""
         is_data = self._is_data(packet)
         if is_data is None:
             return
@@ -237,7 +244,7 @@ class TransferMeter:
             del self._timed[first]  # they ascend
 
     def at_receiver(self, packet: TcpPacket, *, now_ns: int) -> None:
-        """Take a packet that reached the data receiver's interface."""
+        """Process a packet that reached the data receiver's interface."""
         if not packet.checksum_ok:
             self.checksum_errors += 1
         elif self._is_data(packet) and packet.segment.payload:
@@ -256,22 +263,22 @@ class TransferMeter:
 
     @property
     def arrived_bytes(self) -> int:
-        """Payload that has reached the receiver, each byte once."""
+        """Payload bytes that have reached the receiver, each counted once."""
         return self._arrived.total
 
     @property
     def began_ns(self) -> int | None:
-        """When the first SYN passed the data sender's interface."""
+        """Time at which the first SYN passed the data sender's interface; None before."""
         return self._first_syn_ns
 
     @property
     def latest_ns(self) -> int | None:
-        """When new payload arrived last."""
+        """Time at which new payload last arrived; None before."""
         return self._last_new_ns
 
     @property
     def goodput_bytes_per_s(self) -> float | None:
-        """Payload delivered once per second, from the first SYN to the last new byte."""
+        """Payload bytes per second, each byte counted once, from the first SYN to the last new byte."""
         if self._first_syn_ns is None or self._last_new_ns is None:
             return None
         elapsed_ns = self._last_new_ns - self._first_syn_ns
@@ -283,21 +290,24 @@ class TransferMeter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSummary:
-    """One flow of a run: the data of one traffic, one way; times in link seconds."""
+    """One flow of a run: the data of one traffic in its direction; times in link seconds."""
 
     flow: str
-    """Where it comes from and where it goes, HOST:PORT > HOST:PORT."""
+    """Endpoints of the flow: HOST:PORT > HOST:PORT."""
     transport: str
-    """As the scenario names it."""
+    """Name of the transport in the scenario."""
     start_s: float
-    """When its first packet left, counted from the start of the run."""
+    """Time of the first packet, counted from the start of the run."""
     delivered_bytes: int
-    """Payload that reached the receiver, each byte once."""
+    """Payload bytes that reached the receiver, each counted once."""
     delivered_packets: int
-    """Packets that brought such payload."""
+    """Number of packets that carried these bytes."""
     rate_bps: float | None
-    """Delivered bits by the time from its start to the arrival of its last byte, or to the end of the run if
-    that did not arrive; None if it had no time."""
+    """Delivered bits per second, from the first packet to the arrival of the last byte, or to the end of the
+    run.
+
+    None if the time is 0.
+    """
 
 
 def rate_bps(*, delivered_bytes: int, elapsed_ns: int) -> float | None:
@@ -306,7 +316,10 @@ def rate_bps(*, delivered_bytes: int, elapsed_ns: int) -> float | None:
 
 
 def flows_document(flows: Sequence[FlowSummary]) -> Document:
-    """Return the keys of a summary about its flows; `share` is of all delivered bytes, None without any."""
+    """Return the summary's keys about its flows.
+
+    `share` is the share of all delivered bytes; None without any.
+    """
     total = sum(flow.delivered_bytes for flow in flows)
     rates = [flow.rate_bps or 0.0 for flow in flows]
     gap, reason = fairness_gap(rates)
@@ -332,7 +345,7 @@ def _rounded(value: float | str | None) -> float | str | None:
 
 
 class Meter(Protocol):
-    """What one flow delivered; times are those of the link."""
+    """Interface of an object that measures one flow; times are link times."""
 
     arrived_packets: int
     max_rtt_ns: int | None
@@ -340,27 +353,27 @@ class Meter(Protocol):
 
     @property
     def arrived_bytes(self) -> int:
-        """Payload that reached the receiver, each byte once."""
+        """Payload bytes that reached the receiver, each counted once."""
 
     @property
     def began_ns(self) -> int | None:
-        """When the first packet left."""
+        """Time of the first packet; None before."""
 
     @property
     def latest_ns(self) -> int | None:
-        """When new payload arrived last."""
+        """Time at which new payload last arrived; None before."""
 
     @property
     def goodput_bytes_per_s(self) -> float | None:
-        """Payload per second from the first packet to the last new byte."""
+        """Payload bytes per second from the first packet to the last new byte."""
 
 
 _UNMEASURED = TransferMeter((b"", 0), (b"", 0))
-"""Of a first traffic that did not begin."""
+"""Meter of a first traffic that did not begin."""
 
 
 class TcpCounts(NamedTuple):
-    """What only the hosts' TCP knows, as `Summary` has it."""
+    """Numbers of a `Summary` that only the hosts' TCP knows."""
 
     tcp_retransmissions: int
     tcp_timeouts: int
@@ -374,7 +387,7 @@ class Meters:
     Parameters
     ----------
     scenario : Scenario
-        What is run; its first traffic's sender is the data sender of the link's meter.
+        Scenario of the run; the sender of its first traffic is the data sender for the link's meter.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -384,12 +397,12 @@ class Meters:
         place = scenario.hosts.index(mobile)
         self.link = LinkMeter(scenario.sender, ends=frozenset(ends), stream=place)
         self.flows: dict[int, Meter] = {}
-        """By the place of the traffic in the scenario."""
+        """Meters by number of the traffic in the scenario."""
         self._named: dict[int, str] = {}
         self._tcp: dict[tuple[bytes, bytes, int, int], tuple[HostName, TransferMeter]] = {}
 
     def begin(self, number: int, mobile: Endpoint, fixed: Endpoint, meter: Meter | None = None) -> None:
-        """Measure a traffic whose ends are known now, over TCP if no meter is given."""
+        """Measure a traffic whose endpoints are known; over TCP if no meter is given."""
         traffic = self._scenario.traffic[number]
         sender, receiver = (mobile, fixed) if traffic.direction == "up" else (fixed, mobile)
         ends = self._scenario.sender_of(traffic), self._scenario.receiver_of(traffic)
@@ -403,7 +416,7 @@ class Meters:
     def packet(
         self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
     ) -> None:
-        """Give a TCP packet to the meter of its flow."""
+        """Pass a TCP packet to the meter of its flow."""
         del data
         if packet is None:
             return
@@ -418,7 +431,7 @@ class Meters:
             meter.at_receiver(packet, now_ns=now_ns)
 
     def link_events(self, host: HostName, events: Sequence[LinkEvent]) -> None:
-        """Give events to the link's meter."""
+        """Pass events to the link's meter."""
         for event in events:
             if type(event) in NOTED:  # most are not, and there are many
                 self.link.note(host, event)
@@ -440,7 +453,7 @@ class Meters:
         )
 
     def _all_flows(self, *, end_ns: int) -> tuple[FlowSummary, ...]:
-        """Return every flow that began, in the scenario's order."""
+        """Return the flows that began, in the scenario's order."""
         began = ((number, self._scenario.traffic[number]) for number in sorted(self.flows))
         return tuple(self._flow(number, traffic, end_ns) for number, traffic in began)
 

@@ -1,8 +1,8 @@
-"""A scenario as TOML: tables and keys are those of the classes that they fill, unknown ones are refused.
+"""Reads a scenario from TOML: tables and keys are those of the dataclasses; unknown ones raise an error.
 
-A key `…_ns` may be written as `…_s` or `…_ms`. `[tcp]` holds for both hosts, `[tcp.mobile]` and
-`[tcp.fixed]` for one; `profile` names what the other keys change. `[link]` names its `kind`, "gsm" if it does
-not, and has a table for each part of that link's configuration; of walls several, `[[link.wall]]`.
+A key `…_ns` may be written as `…_s` or `…_ms`. `[tcp]` applies to both hosts, `[tcp.mobile]` and
+`[tcp.fixed]` to one; `profile` is the base that the other keys change. `[link]` has a `kind` ("gsm" by
+default) and a table for each part of that link's configuration; walls are several tables, `[[link.wall]]`.
 `[[event]]` is the script. The error trace of `[link.up]` or `[link.down]` with `kind = "replay"` is a file
 beside the scenario, named by `trace`; so is the capacity trace of these tables in a link of kind "capacity".
 `[link] power` of kind "switched" names a power trace.
@@ -41,7 +41,7 @@ T = TypeVar("T")
 _UNITS = {"_s": NS_PER_S, "_ms": NS_PER_MS}
 _HOSTS = ("mobile", "fixed")
 _MOST = (1 << 63) - 1
-"""Times are int64 ns; no other number of a scenario comes near it."""
+"""Maximum number: times are int64 ns, and all other numbers are far smaller."""
 _PLAIN = {"title", "figure", "limit_s", "seed"}
 
 
@@ -59,22 +59,22 @@ def parse_scenario(
     Parameters
     ----------
     text : str
-        A whole TOML file.
+        The complete TOML file.
     name : str
-        What the scenario is called.
+        Name of the scenario.
     path : str
         The file's name, for messages.
     read_trace : callable
-        Returns the error trace of a name in `trace`.
+        Returns the error trace for a name in `trace`.
     read_capacity : callable, optional
-        Returns the capacity trace of a name in `trace`; without it there are none.
+        Returns the capacity trace for a name in `trace`; by default capacity traces raise an error.
     read_power : callable, optional
-        Returns the power trace of a name in `power`; without it there are none.
+        Returns the power trace for a name in `power`; by default power traces raise an error.
 
     Raises
     ------
     FormatError
-        If it is not TOML, or a table, key or value is not one that a scenario has.
+        If the text is not TOML, or a table, key or value is not valid in a scenario.
     """
     try:
         document = tomllib.loads(text)
@@ -84,7 +84,7 @@ def parse_scenario(
 
 
 class _Reader:
-    """Builds the parts of one scenario; keeps the path for messages."""
+    """Builds the parts of one scenario; stores the path for messages."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class _Reader:
             raise FormatError(self._path, f"{where}: {error}") from error
 
     def _values(self, kind: type, table: Document, where: str) -> Document:
-        """Return the values for the fields of a dataclass, checked and in its units."""
+        """Return the values for the fields of a dataclass, checked and in the units of the fields."""
         assert is_dataclass(kind)
         known = {field.name: field for field in fields(kind)}
         hints = get_type_hints(kind, localns=globals())
@@ -262,7 +262,7 @@ def _field_of(key: str, known: dict[str, Field[object]]) -> tuple[str | None, in
 
 
 def _shown(number: object) -> str:
-    """Return a number in a few characters, however many digits it has."""
+    """Return a number as a short text, however many digits it has."""
     return "too large" if isinstance(number, int) else str(number)
 
 

@@ -1,10 +1,10 @@
-"""What really happened to each segment and each frame: for judging an analysis, never for making one.
+"""The true fate of each segment and each frame: for judging an analysis, never as its input.
 
 `frames.csv` has a line for each frame that was sent. `segments.csv` has a line for each packet that left a
-host; its fate is `delivered`, `damaged` (it arrived with a header that the decompressor got wrong),
-`dropped` (by the interface queue), `lost` (on the link: flushed by a reset, or tossed by the decompressor)
-or `queued` (still under way at the end). A packet keeps its TCP checksum and its payload whatever happens
-to its header, and the link keeps the order; that is how an arrival finds its origin.
+host; its fate is `delivered`, `damaged` (it arrived with a header that the decompressor restored wrongly),
+`dropped` (by the interface queue), `lost` (on the link: flushed by a reset, or discarded by the decompressor)
+or `queued` (still in transit at the end). A packet keeps its TCP checksum and its payload whatever happens
+to its header, and the link keeps the order; so an arrived packet is matched with the packet that was sent.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _DIRECTIONS = {"mobile": "up", "fixed": "down"}
 
 
 def frame_line(frame: OnAir) -> str:
-    """Return the line of one frame; the header is its first three octets in hexadecimal."""
+    """Return the line of one frame; its header is the first three octets in hexadecimal."""
     header = frame.octets[:_SHOWN_OCTETS].hex()
     return f"{_DIRECTIONS[frame.side]},{frame.sent_slot},{frame.arrival_slot},{frame.lost:d},{header}\n"
 
 
 class _Pending(NamedTuple):
-    """A packet whose fate is open."""
+    """A packet whose fate is not known yet."""
 
     host: HostName
     left_ns: int
@@ -52,16 +52,16 @@ class _Pending(NamedTuple):
 
     @property
     def seq(self) -> int | None:
-        """Its TCP sequence number; None for a datagram."""
+        """TCP sequence number of the packet; None for a datagram."""
         return None if self.packet is None else self.packet.segment.seq
 
     @property
     def key(self) -> bytes:
-        """What it keeps on its way."""
+        """The parts of the packet that the link does not change."""
         return _key(self.packet, self.data)
 
     def line(self, fate: str, arrived_ns: int | str = "") -> str:
-        """Return its line; of a datagram without sequence number and flags."""
+        """Return the packet's line; that of a datagram has no sequence number and no flags."""
         host, left_ns, packet, data = self
         begin = f"{host},{left_ns},{data[4] << 8 | data[5]}"
         if packet is None:
@@ -89,13 +89,13 @@ class SegmentTruth:
         self._pending: dict[tuple[HostName, HostName], deque[_Pending]] = {path: deque() for path in paths}
 
     def left(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int) -> None:
-        """Take a packet that left a host."""
+        """Process a packet that left a host."""
         path = self._path(host, data[16:20], outgoing=True)
         if path is not None:
             self._pending[path].append(named(_Pending, (host, now_ns, packet, data)))
 
     def arrived(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int) -> list[str]:
-        """Take a packet that reached a host; return the lines of those whose fate is now known."""
+        """Process a packet that reached a host; return the lines of packets whose fate is now known."""
         path = self._path(host, data[12:16], outgoing=False)
         pending = deque[_Pending]() if path is None else self._pending[path]
         place = _place(pending, packet, data)
@@ -106,7 +106,10 @@ class SegmentTruth:
         return [*lost, pending.popleft().line(fate, now_ns)]
 
     def _path(self, host: HostName, far: bytes, *, outgoing: bool) -> tuple[HostName, HostName] | None:
-        """Return the two ends of a packet's way; None if the packet names no mobile of the link."""
+        """Return the sending and the receiving host of a packet.
+
+        None if no mobile of the link is involved.
+        """
         if host != FIXED:
             return (host, FIXED) if outgoing else (FIXED, host)
         mobile = self._only or self._by_address.get(far)
@@ -115,7 +118,7 @@ class SegmentTruth:
         return (FIXED, mobile) if outgoing else (mobile, FIXED)
 
     def noted(self, host: HostName, event: LinkEvent) -> list[str]:
-        """Take an event of the link; a packet that the queue dropped has met its fate."""
+        """Process an event of the link; return the lines of packets that the queue dropped."""
         if not isinstance(event, PacketDropped) or (event.seq is None and event.cause == "network"):
             return []  # the network's drops of both directions have one log: without a number they are alike
         for (source, _), pending in self._pending.items():
@@ -128,12 +131,12 @@ class SegmentTruth:
         return []
 
     def rest(self) -> list[str]:
-        """Return the lines of what is still under way."""
+        """Return the lines of packets that are still in transit."""
         return [entry.line("queued") for pending in self._pending.values() for entry in pending]
 
 
 def _key(packet: TcpPacket | None, data: bytes) -> bytes:
-    """Return what a packet keeps on its way: its transport checksum and its payload."""
+    """Return the parts of a packet that the link does not change: its transport checksum and its payload."""
     header = (data[0] & 0x0F) * 4
     if packet is None:
         return data[header + 6 :]
@@ -141,7 +144,10 @@ def _key(packet: TcpPacket | None, data: bytes) -> bytes:
 
 
 def _place(pending: deque[_Pending], packet: TcpPacket | None, data: bytes) -> int | None:
-    """Return which pending packet has arrived: the one with that id, or after damage the first alike."""
+    """Return the index of the pending packet that has arrived.
+
+    It is the one with the same id or, if the id is damaged, the first one with the same key.
+    """
     if pending and pending[0].data == data:
         return 0
     ip_id, key = int.from_bytes(data[4:6], "big"), _key(packet, data)

@@ -1,6 +1,6 @@
-"""One radio under several transports: what each reaches, over runs that differ in seed and in their start.
+"""Compares transports over the same radio, in runs with different seeds and starts in the trace.
 
-Only virtual time can do this: the radio of a run does not know what is sent over it.
+Only virtual time can do this: the radio of a run does not depend on what is sent over it.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ class TransportRun:
     transport: str
     seed: int
     goodput_bits_per_s: float | None
-    """Payload that arrived, each byte once, from the first packet to the last byte or the run's end."""
+    """Delivered payload bits per second, from the first packet to the last byte or the end of the run."""
     retransmissions: int | None
-    """None of WTCP, whose packets are not numbered as TCP's are."""
+    """Number of retransmissions; None for WTCP, whose packet numbers differ from those of TCP."""
     timeouts: int | None
     max_rtt_s: float | None
     hole_s: float | None
-    """Longest time without new data at the receiver."""
+    """Longest time without new data at the receiver, s."""
 
 
 MEASURES = ("goodput_bits_per_s", "retransmissions", "timeouts", "max_rtt_s", "hole_s")
-"""The numbers of an `TransportRun`."""
+"""Fields of a `TransportRun` that are compared."""
 
 
 @dataclass(frozen=True)
 class TransportResults:
-    """What one transport reached in all runs."""
+    """The results of one transport in all runs."""
 
     transport: str
     outcomes: tuple[TransportRun, ...]
 
     def values(self, measure: str) -> list[float | None]:
-        """Return one of `MEASURES` of each run."""
+        """Return the value of one of `MEASURES` in each run."""
         return [getattr(outcome, measure) for outcome in self.outcomes]
 
 
 def runs_of(scenario: Scenario, count: int, *, lasts_s: float = 0.0) -> Iterator[Scenario]:
-    """Yield the runs of a comparison: with the seeds that follow each other, begun in other parts of a trace.
+    """Yield the scenario of each run of a comparison: with consecutive seeds, and other starts in a trace.
 
     Parameters
     ----------
     scenario : Scenario
     count : int
-        How many.
+        Number of runs.
     lasts_s : float
-        Length of the trace that its link follows; 0 if it follows none: then all runs begin alike.
+        Length of the trace that the link follows, s; 0: no trace, and all runs start alike.
     """
     for number in range(count):
         start_s = number * lasts_s / count
@@ -72,16 +72,16 @@ def runs_of(scenario: Scenario, count: int, *, lasts_s: float = 0.0) -> Iterator
 def compare(
     runs: Sequence[Scenario], transports: Sequence[str], *, progress: Progress | None = None
 ) -> list[TransportResults]:
-    """Return what each transport reached in each run.
+    """Return the results of each transport in each run.
 
     Parameters
     ----------
     runs : sequence of Scenario
-        The same for all transports.
+        Scenarios, the same for all transports.
     transports : sequence of str
         Names of `TRANSPORTS`.
     progress : callable, optional
-        Called after each run with the number of those that are done.
+        Called after each run with the number of finished runs.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A host in virtual time: TCP sockets by address, UDP ports, timers, an interface that is captured."""
+"""A host in virtual time: TCP sockets, UDP ports, timers, and an interface whose packets are captured."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Datagram(NamedTuple):
 
 
 def is_udp(data: bytes) -> bool:
-    """Return whether a packet says that it is UDP over IPv4."""
+    """Return whether a packet is IPv4 with protocol UDP."""
     return len(data) >= IP_HEADER_BYTES and data[0] == 0x45 and data[9] == _UDP_PROTOCOL
 
 
 def build_datagram(datagram: Datagram, *, identification: int) -> bytes:
-    """Return the IPv4 packet of a datagram, lengths and both checksums filled in."""
+    """Return a datagram as an IPv4 packet with lengths and both checksums."""
     source, source_port, destination, destination_port, payload = datagram
     length = _UDP_HEADER_BYTES + len(payload)
     udp = _UDP.pack(source_port, destination_port, length, 0) + payload
@@ -74,7 +74,7 @@ def parse_datagram(data: bytes) -> Datagram:
     Raises
     ------
     RemoteProtocolError
-        If it holds no whole datagram with correct checksums.
+        If the packet is not a complete datagram with correct checksums.
     """
     if len(data) < IP_HEADER_BYTES + _UDP_HEADER_BYTES or not is_udp(data):
         raise RemoteProtocolError("packet: no UDP over IPv4 without options")
@@ -99,44 +99,47 @@ _READ_EVERY_NS = 100 * NS_PER_MS
 
 
 class Application(ABC):
-    """Uses one connection; called after every event that may have changed the connection."""
+    """An application on one connection.
+
+    It is called after every event that may have changed the connection.
+    """
 
     @abstractmethod
     def advance(self, connection: Connection, now_ns: int) -> None:
         """Write, read or close, as far as is possible now."""
 
     def next_timer_ns(self) -> int | None:
-        """Return when `advance` wants to be called without anything else happening, or None."""
+        """Return when `advance` must be called even if nothing else happens; None if never."""
         return None
 
 
 class TransportStream(Protocol):
-    """What every transport gives the application on it."""
+    """The methods that every transport offers to its application."""
 
     @property
     def is_established(self) -> bool:
-        """Whether both ends know each other, and neither has closed."""
+        """Whether the handshake is complete, and neither end has closed."""
 
     @property
     def free_bytes(self) -> int:
-        """How many bytes `write` would take now."""
+        """Number of bytes that `write` would accept now."""
 
     @property
     def readable_bytes(self) -> int:
-        """How many bytes wait to be read."""
+        """Number of bytes that wait to be read."""
 
     @property
     def at_end(self) -> bool:
-        """Whether everything that the peer sent was read, its end of the stream included."""
+        """Whether the application has read everything up to the end of the peer's stream."""
 
     def write(self, data: bytes) -> int:
-        """Give data to send; return how many bytes were taken."""
+        """Accept data to send; return how many bytes were accepted."""
 
     def read(self, max_bytes: int = ..., /) -> bytes:
-        """Return what arrived in order."""
+        """Return received bytes in order, at most `max_bytes`."""
 
     def close(self) -> None:
-        """Send what is written, then the end of the stream."""
+        """Send all written data, then the end of the stream."""
 
 
 class TcpStream:
@@ -155,46 +158,46 @@ class TcpStream:
 
     @property
     def free_bytes(self) -> int:
-        """How much of the send buffer is free."""
+        """Free bytes of the send buffer."""
         return self.connection.sender.stream.free_bytes
 
     @property
     def readable_bytes(self) -> int:
-        """How many bytes wait in order."""
+        """Number of bytes in order that wait to be read."""
         return self.connection.receiver.readable_bytes
 
     @property
     def at_end(self) -> bool:
-        """Whether the peer's FIN and all before it was read."""
+        """Whether the application has read everything up to the peer's FIN."""
         return self.connection.at_end
 
 
 class StreamApplication(Application):
-    """An application that any transport can carry."""
+    """An application that works over any transport."""
 
     _tcp: TcpStream | None = None
-    """The stream over the connection that was used last."""
+    """The stream of the connection that was used last."""
 
     @abstractmethod
     def use(self, stream: TransportStream, now_ns: int) -> None:
         """Write, read or close, as far as is possible now."""
 
     def advance(self, connection: Connection, now_ns: int) -> None:
-        """Do so over TCP."""
+        """Call `use` with the stream of a TCP connection."""
         if self._tcp is None or self._tcp.connection is not connection:
             self._tcp = TcpStream(connection)
         self.use(self._tcp, now_ns)
 
 
 class BulkSender(StreamApplication):
-    """Writes as much as the send buffer takes, closes when all is written, ignores what comes back.
+    """Writes as much as the send buffer takes, closes when all is written, ignores received data.
 
     Parameters
     ----------
     size_bytes : int
-        How much to send.
+        Number of bytes to send.
     bytes_per_s : int
-        How much to write at once each second; 0 as much as the buffer takes.
+        Bytes to write at once each second; 0: as many as the buffer takes.
     """
 
     def __init__(self, *, size_bytes: int, bytes_per_s: int = 0) -> None:
@@ -223,17 +226,17 @@ class BulkSender(StreamApplication):
         self._due_ns = now_ns + NS_PER_S if self._allowed_bytes < self._size else None
 
     def next_timer_ns(self) -> int | None:
-        """Return the time of the next write, if writing has a rate."""
+        """Return the time of the next write if the rate is limited, else None."""
         return self._due_ns
 
 
 class StreamReader(StreamApplication):
-    """Reads to the end, then closes; compares each byte with the one that was sent.
+    """Reads to the end, then closes; checks that each byte equals the sent one.
 
     Parameters
     ----------
     bytes_per_s : int
-        How fast to read; 0 as fast as it comes.
+        Reading rate; 0: no limit.
     """
 
     def __init__(self, *, bytes_per_s: int = 0) -> None:
@@ -243,7 +246,7 @@ class StreamReader(StreamApplication):
         self.read_bytes = 0
 
     def use(self, stream: TransportStream, now_ns: int) -> None:
-        """Read as much as the configured rate allows now."""
+        """Read as much as the rate allows now."""
         if self._bytes_per_s == 0:
             self._take(stream.read())
         elif self._due_ns is None or now_ns >= self._due_ns:
@@ -262,12 +265,12 @@ class StreamReader(StreamApplication):
         self.read_bytes += len(data)
 
     def next_timer_ns(self) -> int | None:
-        """Return the time of the next read, if reading has a rate."""
+        """Return the time of the next read if the rate is limited, else None."""
         return self._due_ns
 
 
 DONE = ConnectionState.CLOSED, ConnectionState.TIME_WAIT
-"""States in which nothing is left to do for a socket."""
+"""States in which a socket has nothing left to do."""
 _PORTS = (1 << 16) - FIRST_MOBILE_PORT
 
 
@@ -276,24 +279,24 @@ class World(Protocol):
 
     @property
     def now_ns(self) -> int:
-        """Virtual time."""
+        """Virtual time in ns."""
 
     def at(self, time_ns: int, call: Callable[[], None]) -> None:
-        """Call a function later."""
+        """Schedule a call of a function."""
 
     def initial_sequence_number(self) -> int:
-        """Return a 32-bit number."""
+        """Return an initial sequence number, 32 bits."""
 
     def transmit(self, host: SimulatedHost, data: bytes) -> bool:
-        """Offer a packet to the link; False if the host's interface refused it."""
+        """Offer a packet to the link; return False if the host's interface refuses it."""
 
     def saw_packet(
         self, host: SimulatedHost, packet: TcpPacket | None, data: bytes, *, outgoing: bool
     ) -> None:
-        """Note a packet at a host's interface, as a capture sees it; `packet` is None for a datagram."""
+        """Report a packet at a host's interface to the observers; `packet` is None for a datagram."""
 
     def saw_state(self, host: SimulatedHost, socket: SimulatedSocket) -> None:
-        """Note that a socket's variables may have changed."""
+        """Report to the observers that a socket's variables may have changed."""
 
 
 @dataclass(slots=True)
@@ -303,13 +306,13 @@ class SimulatedSocket:
     connection: Connection
     application: Application
     timer_ns: int | None = None
-    """When the loop will wake this socket."""
+    """Time at which the loop will call this socket; None if no timer is set."""
     number: int = 0
-    """Counts the sockets of a host, from 1."""
+    """Number of the socket on its host, from 1."""
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to do for the socket."""
+        """Whether the socket has nothing left to do."""
         return self.connection.state in DONE
 
 
@@ -319,13 +322,13 @@ class SimulatedHost:
     Parameters
     ----------
     name : str
-        Of its end of the link, and of its folder in a session.
+        Name of the host on the link, and of its folder in a session.
     address : bytes
         IPv4 address, 4 bytes.
     profile : TcpProfile
-        Of all sockets that are given no other one.
+        TCP of all sockets without a profile of their own.
     world : World
-        Time, the link, and who watches.
+        Time, the link and the observers.
     """
 
     def __init__(self, name: HostName, *, address: bytes, profile: TcpProfile, world: World) -> None:
@@ -334,10 +337,10 @@ class SimulatedHost:
         self.profile = profile
         self.sockets: list[SimulatedSocket] = []
         self.checksum_errors = 0
-        """Segments whose checksum was wrong: TcpInCsumErrors of nstat."""
+        """Number of segments with a wrong checksum: TcpInCsumErrors of nstat."""
         self.malformed_packets = 0
         self.keeps_closed = True
-        """Whether a closed socket stays in `sockets`, with its counters."""
+        """Whether closed sockets remain in `sockets`, with their counters."""
         self._world = world
         self._opened = 0
         self._by_address: dict[tuple[int, bytes, int], SimulatedSocket] = {}
@@ -347,7 +350,7 @@ class SimulatedHost:
 
     @property
     def free_port(self) -> int:
-        """The port from which the next connection is opened."""
+        """The local port of the next connection."""
         return FIRST_MOBILE_PORT + self._opened % _PORTS
 
     def listen(
@@ -375,7 +378,7 @@ class SimulatedHost:
         return socket
 
     def abort(self, socket: SimulatedSocket) -> None:
-        """Reset the connection, as when the user gives up."""
+        """Reset the connection, as if the user gives up."""
         socket.connection.abort()
         self.pump(socket)
 
@@ -388,7 +391,7 @@ class SimulatedHost:
     # --- packets ---
 
     def deliver(self, data: bytes, packet: TcpPacket | None = None) -> None:
-        """Take a packet from the link; `packet` is what it holds, if that is known."""
+        """Process a packet from the link; `packet` is its parsed form, if that is known."""
         if packet is None and is_udp(data):
             self._take_datagram(data)
             return
@@ -448,16 +451,16 @@ class SimulatedHost:
     # --- datagrams ---
 
     def bind(self, port: int, receive: Callable[[Datagram], None]) -> None:
-        """Hand the UDP datagrams that arrive at `port` to `receive`; `free_port` becomes another one."""
+        """Pass UDP datagrams for `port` to `receive`; `free_port` changes if it was this port."""
         self._bound[port] = receive
         self._opened += 1
 
     def unbind(self, port: int) -> None:
-        """Let a UDP port go: what still arrives there reaches nobody."""
+        """Release a UDP port: datagrams that arrive later are discarded."""
         del self._bound[port]
 
     def send_datagram(self, port: int, remote: Endpoint, octets: bytes) -> bool:
-        """Send a UDP datagram from `port`; False if the interface refused it."""
+        """Send a UDP datagram from `port`; return False if the interface refuses it."""
         self._datagrams += 1
         datagram = Datagram(self.address, port, remote.address, remote.port, octets)
         data = build_datagram(datagram, identification=self._datagrams)
@@ -480,7 +483,7 @@ class SimulatedHost:
     # --- sockets ---
 
     def pump(self, socket: SimulatedSocket) -> None:
-        """Let application and TCP do all that they can do now, then set the alarm."""
+        """Let application and TCP do everything that is possible now, then set the timer."""
         now_ns, connection = self._world.now_ns, socket.connection
         if connection.state is not ConnectionState.CLOSED:
             socket.application.advance(connection, now_ns)

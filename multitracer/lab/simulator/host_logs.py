@@ -1,4 +1,4 @@
-"""The logs of one host in virtual time: its capture, its sender variables, its end of the link."""
+"""The logs of one host in virtual time: its capture, its TCP variables, and its end of the link."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ _FIELDS = (
     *("bytes_received", "notsent_bytes", "data_segs_out", "bytes_sent", "bytes_retrans", "dsack_dups"),
     *("snd_wnd", "rcv_wnd", "total_rto"),
 )
-"""The fields of `struct tcp_info` that our TCP knows, in the order of `tcp_info_values`; the state first."""
+"""The fields of `struct tcp_info` that our TCP has, in the order of `tcp_info_values`; the state first."""
 
 
 def tcp_info_values(connection: Connection) -> tuple[int, ...]:
-    """Return what our TCP knows of `struct tcp_info`, in the kernel's units and the order of `_FIELDS`."""
+    """Return our TCP's values of `struct tcp_info`, in the kernel's units and the order of `_FIELDS`."""
     sender, receiver = connection.sender, connection.receiver
     mss, rto, counters, congestion = sender.mss_bytes, sender.rto, sender.counters, sender.congestion
     stream, smallest_ns, snd_max, snd_una = sender.stream, rto.smallest_ns, sender.snd_max, sender.snd_una
@@ -101,27 +101,27 @@ def tcp_info_values(connection: Connection) -> tuple[int, ...]:
 
 
 def tcp_info_fields(connection: Connection) -> dict[str, int]:
-    """Return the fields of `struct tcp_info` that our TCP knows, in the kernel's units; the state first."""
+    """Return the fields of `struct tcp_info` that our TCP has, in the kernel's units; the state first."""
     return dict(zip(_FIELDS, tcp_info_values(connection), strict=True))
 
 
 def pack_tcp_info(fields: dict[str, int]) -> bytes:
-    """Return `struct tcp_info`, little-endian; a field that is not given is marked as unknown."""
+    """Return a packed `struct tcp_info`, little-endian; absent fields are marked as unknown."""
     return _PACKED.pack(*(_UNKNOWN_FIELDS | fields).values())  # in the order of the struct
 
 
 class SimulatedReading(NamedTuple):
-    """A socket's variables as they were at a time."""
+    """A socket's variables at one time."""
 
     before: bytes
-    """The line that precedes it, if one does."""
+    """Log line that must precede this one; empty if none."""
     number: int
-    """Counts the readings."""
+    """Number of the reading."""
     read_ns: int
     about: tuple[int | str, ...]
-    """What a line says before `tcp_info`, in its order."""
+    """Values of the log line before `tcp_info`, in its order."""
     values: tuple[int, ...]
-    """Of `tcp_info_values`."""
+    """The result of `tcp_info_values`."""
 
 
 class TcpStateLog:
@@ -132,7 +132,7 @@ class TcpStateLog:
     host : str
         The host's name.
     clock : SimulatedClock
-        Its clocks.
+        The clocks of the host.
     """
 
     def __init__(self, host: str, clock: SimulatedClock) -> None:
@@ -161,7 +161,7 @@ class TcpStateLog:
         )
 
     def reading(self, socket: SimulatedSocket, now_ns: int) -> SimulatedReading | None:
-        """Return the variables of a socket that may have changed; None if it has not."""
+        """Return the reading of a socket that may have changed; None if it has not changed."""
         connection = socket.connection
         now = tcp_info_values(connection), connection.sender.next_timer_ns()
         if self._last.get(socket.number) == now:
@@ -205,7 +205,7 @@ _TEMPLATE = (
     '"receive_queue_bytes":%d,"send_queue_bytes":%d,"congestion_control":"%s",'
     f'"tcp_info":{{{_NAMED}}},"raw":"%s"}}\n'
 )
-"""The line of a reading with its values open: a quarter of the time of a JSON encoder."""
+"""Format of the line of a reading: it takes a quarter of the time of a JSON encoder."""
 
 
 def _line_of(reading: SimulatedReading) -> tuple[bytes, bytes]:
@@ -235,11 +235,11 @@ def _line(record: dict[str, object]) -> bytes:
 Row = TypeVar("Row")
 
 _AT_ONCE = 256
-"""Rows that are written together: not measured, 256 packets are 400 kB at most."""
+"""Number of rows that are written together (not measured: 256 packets are at most 400 kB)."""
 
 
 class _Log(Generic[Row]):
-    """A log whose rows are written many at a time."""
+    """A log that is written many rows at a time."""
 
     def __init__(self, file: BinaryIO, header: bytes, encoded: Callable[[list[Row]], bytes]) -> None:
         self._file = file
@@ -248,38 +248,38 @@ class _Log(Generic[Row]):
         file.write(header)
 
     def add(self, row: Row) -> None:
-        """Take a row."""
+        """Add a row."""
         self._rows.append(row)
         if len(self._rows) >= _AT_ONCE:
             self.write()
 
     def extend(self, rows: list[Row]) -> None:
-        """Take rows."""
+        """Add rows."""
         self._rows += rows
         if len(self._rows) >= _AT_ONCE:
             self.write()
 
     def write(self, last: bytes = b"") -> None:
-        """Write the rows that wait, and what follows them."""
+        """Write the waiting rows, then `last`."""
         rows, self._rows = self._rows, []
         self._file.write(self._encoded(rows) + last)
 
 
 class HostLogWriter:
-    """Writes what a capture, tcp_info and rlpdump would write on one host.
+    """Writes the logs that a capture, tcp_info and rlpdump would write on one host.
 
     Parameters
     ----------
     host : str
-        Its name.
+        Name of the host.
     clock : SimulatedClock
-        Its clocks.
+        The clocks of the host.
     opened : callable
-        Returns the open file for the name of a log; who gives it calls `write` and then closes it.
+        Returns the open file for the name of a log; the caller must call `write` and then close it.
     snap_bytes : int
-        How much of each packet the capture keeps.
+        Snap length of the capture.
     facts : mapping
-        What the header of the link's log says; that log is made at `open_link_log`, or by the first event.
+        Facts for the header of the link's log, which is made by `open_link_log` or by the first event.
     """
 
     def __init__(
@@ -314,13 +314,13 @@ class HostLogWriter:
         )
 
     def state(self, socket: SimulatedSocket, now_ns: int) -> None:
-        """Write a socket's variables, if they changed."""
+        """Write a socket's variables if they have changed."""
         reading = self._state.reading(socket, now_ns)
         if reading is not None:
             self._readings.add(reading)
 
     def open_link_log(self) -> _Log[LinkEvent]:
-        """Make the link's log, and return it."""
+        """Create the link's log and return it."""
         self._events = _Log(self._opened(RLPDUMP), self._rlp.header(), self._event_records)
         return self._events
 
@@ -333,13 +333,13 @@ class HostLogWriter:
         return b"".join([record(event, realtime_ns(event.time_ns)) for event in events])
 
     def write(self) -> None:
-        """Write the rows that wait."""
+        """Write the waiting rows."""
         self._packets.write()
         self._readings.write()
         if self._events is not None:
             self._events.write()
 
     def end(self, now_ns: int) -> None:
-        """Write the rows that wait, and the last lines."""
+        """Write the waiting rows and the last lines."""
         self.write()
         self._readings.write(self._state.end(now_ns))

@@ -1,4 +1,4 @@
-"""A run in virtual time as a session folder: the files of a real run, and the ground truth."""
+"""Writes a run in virtual time as a session folder: the files of a real run, and the truth."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _COLLECTORS = {"tcpdump": CAPTURE, "tcp_info": TCP_STATE, "rlpdump": RLPDUMP}
-"""Collector -> the log that a host's folder has of it."""
+"""Log file in a host's folder, by collector."""
 
 
 class SessionRecorder(WorldObserver):
@@ -56,16 +56,16 @@ class SessionRecorder(WorldObserver):
     Parameters
     ----------
     folder : Path
-        Does not exist yet, or is empty.
+        The folder; it must be absent or empty.
     scenario : Scenario
-        What is run.
+        The scenario of the run.
     seed : int
-        The seed that is used.
+        The seed of the run.
 
     Raises
     ------
     InputError
-        If the folder has something in it or cannot be made.
+        If the folder is not empty or cannot be made.
     """
 
     def __init__(self, folder: Path, scenario: Scenario, *, seed: int) -> None:
@@ -122,7 +122,7 @@ class SessionRecorder(WorldObserver):
         self._hosts[host].state(socket, now_ns)
 
     def reading(self, host: HostName, reading: RadioReading, *, now_ns: int) -> None:
-        """Write what a mobile's modem says of its pilot."""
+        """Write the pilot's Ec/Io that a mobile's modem reports."""
         self._pilots[host].write(pilot_line(reading, time_ns=self._hosts[host].clock.realtime_ns(now_ns)))
 
     def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
@@ -158,7 +158,7 @@ class SessionRecorder(WorldObserver):
         write_manifest(self._folder, self._manifest)
 
     def close(self) -> None:
-        """Close every log, whether the run succeeded or not."""
+        """Close every log, even if the run failed."""
         self._files.close()
 
 
@@ -180,24 +180,24 @@ def record_virtual(scenario: Scenario, folder: Path, *, seed: int | None = None)
     Parameters
     ----------
     scenario : Scenario
-        What happens.
+        The scenario to run.
     folder : Path
-        Does not exist yet, or is empty.
+        The folder; it must be absent or empty.
     seed : int, optional
-        Another one than the scenario's.
+        Random seed; by default that of the scenario.
 
     Returns
     -------
     Summary
-        What `summary.json` holds.
+        The content of `summary.json`.
 
     Raises
     ------
     InputError
-        If the folder has something in it or cannot be made, or the scenario has no traffic or a link that is
-        not up before its end.
+        If the folder is not empty or cannot be made, or the scenario has no traffic, or its link is not up
+        before the end.
     LocalProtocolError
-        If the scenario's link cannot be; nothing is written then.
+        If the scenario's link is impossible; nothing is written then.
     """
     scenario.check_traffic()
     used = scenario.seed if seed is None else seed

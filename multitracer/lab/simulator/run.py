@@ -1,4 +1,4 @@
-"""One run of a scenario's traffic in virtual time: a world, its flows, what is measured, and the end.
+"""One run of a scenario's traffic in virtual time: the modelled network, the flows, the meters, and the end.
 
 A run is determined by its scenario and its seed alone.
 """
@@ -37,11 +37,11 @@ class SimulatedFlow(ABC):
     Parameters
     ----------
     number : int
-        Its place in the scenario, from 0.
+        Number of the traffic in the scenario, from 0.
     scenario : Scenario
     world : VirtualWorld
     meters : Meters
-        Who measures it.
+        The meters of the run.
     """
 
     def __init__(self, number: int, scenario: Scenario, world: VirtualWorld, meters: Meters) -> None:
@@ -52,30 +52,30 @@ class SimulatedFlow(ABC):
         self._mobile = world.hosts[scenario.mobile_of(self._traffic)]
         self._fixed = world.hosts[FIXED]
         self._port = FIRST_PORT + number
-        """At which the fixed host listens."""
+        """Port at which the fixed host listens."""
 
     @abstractmethod
     def begin(self) -> None:
-        """Connect."""
+        """Connect from the mobile."""
 
     @property
     @abstractmethod
     def is_done(self) -> bool:
-        """Whether it began and nothing is left to do."""
+        """Whether the flow has begun and has nothing left to do."""
 
     def _endpoints(self) -> tuple[Endpoint, Endpoint]:
-        """Return the mobile's next endpoint and the fixed host's."""
+        """Return the next endpoint of the mobile and that of the fixed host."""
         mobile = Endpoint(self._mobile.address, self._mobile.free_port)
         return mobile, Endpoint(self._fixed.address, self._port)
 
     def _application(self, *, at_mobile: bool) -> BulkSender | StreamReader:
-        """Return what one end runs."""
+        """Return the application of one end."""
         if at_mobile == (self._traffic.direction == "up"):
             return BulkSender(size_bytes=self._traffic.bytes, bytes_per_s=self._traffic.writes_bytes_per_s)
         return StreamReader(bytes_per_s=self._traffic.reads_bytes_per_s)
 
     def _give_up_later(self, give_up: Callable[[], None]) -> None:
-        """Let the mobile give up when the scenario says so, if it does; from now on."""
+        """Schedule `give_up` at the time after which the scenario's user gives up, if there is one."""
         if self._traffic.aborts_after_s:
             self._world.at(self._world.now_ns + int(self._traffic.aborts_after_s * NS_PER_S), give_up)
 
@@ -94,7 +94,7 @@ class TcpFlow(SimulatedFlow):
         self._fixed.listen(self._port, served, self._of_transport(self._fixed.profile))
 
     def begin(self) -> None:
-        """Connect."""
+        """Connect from the mobile."""
         mobile, fixed = self._endpoints()
         self._meters.begin(self._number, mobile, fixed)
         running = self._application(at_mobile=True)
@@ -104,7 +104,7 @@ class TcpFlow(SimulatedFlow):
 
     @property
     def is_done(self) -> bool:
-        """Whether it began and the mobile's end has nothing left to do."""
+        """Whether the flow has begun and the mobile's end has nothing left to do."""
         return self._socket is not None and self._socket.connection.state in DONE  # asked at every event
 
 
@@ -120,23 +120,23 @@ class SimulatedWtcp:
 
     @property
     def is_established(self) -> bool:
-        """Whether the connection is made."""
+        """Whether the handshake is complete."""
         return self._connection.state is WtcpState.ESTABLISHED
 
     @property
     def free_bytes(self) -> int:
-        """How much of the send buffer is free; 0 before the hand-shake began and after the end."""
+        """Free bytes of the send buffer; 0 before the handshake and after the end."""
         is_over = self._connection.state in _CLOSED or self._connection.error is not None
         return 0 if is_over else self._connection.free_bytes
 
     @property
     def readable_bytes(self) -> int:
-        """How many bytes wait in order."""
+        """Number of bytes in order that wait to be read."""
         return self._connection.readable_bytes
 
     @property
     def at_end(self) -> bool:
-        """Whether everything was read, the end of the stream included."""
+        """Whether the application has read everything, up to the end of the stream."""
         return self._connection.at_end
 
 
@@ -144,37 +144,37 @@ _CLOSED = {WtcpState.CLOSED, WtcpState.LISTEN}
 
 
 class WtcpMeter:
-    """What a WTCP connection delivered, told after each datagram that arrived; times are those of the link.
+    """Measures what a WTCP connection delivered, after each datagram that arrived; times are link times.
 
     Parameters
     ----------
     receiver : WtcpConnection
-        The end to which the data go.
+        The end that receives the data.
     """
 
     def __init__(self, receiver: WtcpConnection) -> None:
         self._receiver = receiver
         self.arrived_packets = 0
         self.max_rtt_ns: int | None = None
-        """Not measured: the packets carry no time that another end understands."""
+        """Always None: WTCP packets carry no time from which a round trip could be computed."""
         self.longest_hole_ns: int | None = None
         self.began_ns: int | None = None
         self.latest_ns: int | None = None
 
     @property
     def arrived_bytes(self) -> int:
-        """Payload that arrived, in order or not, each byte once."""
+        """Payload bytes that arrived, in order or not, each counted once."""
         return self._receiver.counters.arrived_bytes
 
     @property
     def goodput_bytes_per_s(self) -> float | None:
-        """Payload per second from the first packet to the last new one."""
+        """Payload bytes per second from the first packet to the last new one."""
         if self.began_ns is None or self.latest_ns is None or self.latest_ns <= self.began_ns:
             return None
         return self.arrived_bytes * NS_PER_S / (self.latest_ns - self.began_ns)
 
     def note(self, now_ns: int) -> None:
-        """Look at the receiver after a datagram reached it."""
+        """Update the numbers after a datagram has reached the receiver."""
         packets = self._receiver.counters.arrived_packets
         if packets == self.arrived_packets:
             return
@@ -195,7 +195,7 @@ class WtcpEnd:
     running : BulkSender or Reader
         The application.
     remote : Endpoint, optional
-        The peer of the end that connects; the other answers whom it hears.
+        The peer, for the end that connects; the other end answers the peer that it receives from.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class WtcpEnd:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether this end has nothing left to do."""
         return self.connection.is_finished
 
     def _take(self, datagram: Datagram) -> None:
@@ -234,7 +234,7 @@ class WtcpEnd:
         self.pump()
 
     def pump(self) -> None:
-        """Let application and transport do all that they can do now, then set the alarm."""
+        """Let application and transport do everything that is possible now, then set the timer."""
         now_ns = self._world.now_ns
         if not self.is_done:
             self._running.use(self._stream, now_ns)
@@ -261,7 +261,7 @@ class WtcpFlow(SimulatedFlow):
         self._calling: WtcpEnd | None = None
 
     def begin(self) -> None:
-        """Connect."""
+        """Connect from the mobile."""
         local, remote = self._endpoints()
         running = self._application(at_mobile=True)
         calling = self._calling = WtcpEnd(self._world, self._mobile, local.port, running, remote=remote)
@@ -280,21 +280,24 @@ class WtcpFlow(SimulatedFlow):
 
     @property
     def is_done(self) -> bool:
-        """Whether it began and both ends have nothing left to do; who was never reached has nothing."""
+        """Whether the flow has begun and both ends have nothing left to do.
+
+        An end that was never reached has nothing.
+        """
         if self._calling is None or not self._calling.is_done:
             return False
         return self._listening.is_done or self._listening.connection.state is WtcpState.LISTEN
 
 
 _PATIENCE_NS = 10 * NS_PER_S
-"""How long a run goes on after its call was dropped."""
+"""Link time for which a run continues after its call was dropped."""
 
 _FLOWS: Mapping[str, type[SimulatedFlow]] = {**dict.fromkeys(TCP_TRANSPORTS, TcpFlow), WTCP: WtcpFlow}
-"""Transport -> what carries a traffic over it."""
+"""Class that runs a traffic, by transport."""
 
 
 class _ObservingMeters(Meters, WorldObserver):
-    """The meters as one of the observers."""
+    """The meters as an observer."""
 
 
 class VirtualRun:
@@ -303,11 +306,11 @@ class VirtualRun:
     Parameters
     ----------
     scenario : Scenario
-        What happens.
+        The scenario to run.
     seed : int, optional
-        Another one than the scenario's.
+        Random seed; by default that of the scenario.
     observers : sequence of WorldObserver
-        Who watches.
+        Observers of packets, sockets and link events.
 
     Raises
     ------
@@ -342,7 +345,7 @@ class VirtualRun:
         return self._summary()
 
     def _follow_link(self) -> None:
-        """Start the traffic once the link is up; note when it is over."""
+        """Start the traffic once the link is up, and stop the run after the link has ended."""
         if not self._has_started and self.world.link.is_up:
             self._has_started = True
             for flow, traffic in zip(self._flows, self.scenario.traffic, strict=True):

@@ -1,7 +1,7 @@
-"""One world in virtual time: an event loop, a link, the hosts at its ends, their clocks, and who watches.
+"""One modelled network in virtual time: an event loop, a link, the hosts at its ends, clocks, and observers.
 
-Whatever is run in it (the traffic of a scenario, a measurement) starts from here; the world only carries
-packets and lets time pass. It is determined by scenario, seed and what is done in it.
+Everything that runs in it (the traffic of a scenario, a measurement) starts from here; the network only
+carries packets and advances time. It is determined by scenario, seed and the calls that are made.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class EventLoop:
-    """Calls functions at their time; no clock is read, `now_ns` jumps from event to event."""
+    """Calls functions at their times; no clock is read, `now_ns` jumps from event to event."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -44,18 +44,21 @@ class EventLoop:
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next event, None if there is none."""
+        """Time of the next event; None if there is none."""
         return self._events[0][0] if self._events else None
 
     def at(self, time_ns: int, call: Call, *, first: bool = False) -> None:
-        """Call `call` at `time_ns`, which is not in the past; with `first` before the others of that time."""
+        """Schedule `call` for `time_ns`, which must not be in the past.
+
+        With `first`, before other calls of that time.
+        """
         if time_ns < self.now_ns:
             raise LocalProtocolError(f"event loop: {time_ns} ns is over, it is {self.now_ns} ns")
         heapq.heappush(self._events, (time_ns, not first, self._scheduled, call))
         self._scheduled += 1
 
     def run(self, *, until_ns: int, stop: Callable[[], bool]) -> None:
-        """Run events until `stop` holds before one, none is left, or the next one is after `until_ns`."""
+        """Run events until `stop` returns true before one, or no event is left up to `until_ns`."""
         while self._events and self._events[0][0] <= until_ns and not stop():
             self.now_ns, _, _, call = heapq.heappop(self._events)
             call()
@@ -65,8 +68,10 @@ class EventLoop:
 
 
 EPOCH_NS = 946_684_800 * NS_PER_S
-"""When every run in virtual time begins: 2000-01-01T00:00:00Z. A constant, so that the same seed writes the
-same bytes."""
+"""Start of every run in virtual time: 2000-01-01T00:00:00Z.
+
+It is a constant, so that the same seed writes the same bytes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +81,11 @@ class SimulatedClock:
     Parameters
     ----------
     booted_ns : int
-        What CLOCK_MONOTONIC reads when the run begins.
+        CLOCK_MONOTONIC at the start of the run.
     offset_ns : int
-        How far CLOCK_REALTIME is ahead of the truth then.
+        Error of CLOCK_REALTIME at the start; positive if it is ahead.
     skew_ppm : float
-        How much faster than the truth both run.
+        Skew of both clocks; positive if they run fast.
     """
 
     booted_ns: int
@@ -100,7 +105,7 @@ class SimulatedClock:
         return EPOCH_NS + self.offset_ns + elapsed_ns
 
     def reading(self, now_ns: int) -> dict[str, int]:
-        """Return both clocks as a collector reads them together."""
+        """Return both clocks, as a collector reads them together."""
         monotonic_ns = self.monotonic_ns(now_ns)
         return {
             "monotonic_before_ns": monotonic_ns,
@@ -113,39 +118,39 @@ class SimulatedClock:
 
 
 class WorldObserver:
-    """Each method is called when its event happens; here each does nothing."""
+    """Base of observers: each method is called when its event happens; here each does nothing."""
 
     def packet(
         self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
     ) -> None:
-        """Note a packet at a host's interface; `packet` is None if it holds no TCP segment."""
+        """Process a packet at a host's interface; `packet` is None if it holds no TCP segment."""
 
     def state(self, host: HostName, socket: SimulatedSocket, *, now_ns: int) -> None:
-        """Note that a socket's variables may have changed."""
+        """Process a possible change of a socket's variables."""
 
     def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
-        """Note events of one end of the link, in order."""
+        """Process events of one end of the link, in order."""
 
     def on_air(self, frame: OnAir) -> None:
-        """Note whether a frame was lost."""
+        """Process a frame with the fact whether it was lost."""
 
     def reading(self, host: HostName, reading: RadioReading, *, now_ns: int) -> None:
-        """Note what a mobile's modem says, each second of a measurement or of a run that asks for it."""
+        """Process a modem's reading: each second of a measurement, or of a run that requests it."""
 
 
 def watching(observers: Sequence[WorldObserver], what: str) -> list[Callable[..., object]]:
-    """Return the methods of this name that do something: most are called for every packet."""
+    """Return the methods with this name that do something: most of them are called for every packet."""
     nothing = getattr(WorldObserver, what)
     return [getattr(each, what) for each in observers if getattr(type(each), what) is not nothing]
 
 
 _BOOTED_NS, _FIXED_BOOTED_NS = 1_000 * NS_PER_S, 86_400 * NS_PER_S
-"""What CLOCK_MONOTONIC of a mobile and of the fixed host reads at the start: any two numbers, not alike."""
+"""CLOCK_MONOTONIC of a mobile and of the fixed host at the start: two arbitrary, different numbers."""
 _MOST_UNDER_WAY = 4096  # not measured: more than queues hold, 6 MB; those that were lost are in it, too
 
 
 def host_clock(scenario: Scenario, host: HostName) -> SimulatedClock:
-    """Return a host's clocks; those of the fixed host have the scenario's error."""
+    """Return a host's clocks; those of the fixed host have the scenario's clock error."""
     if host != FIXED:
         return SimulatedClock(_BOOTED_NS)
     offset_ns = round(scenario.clock.offset_s * NS_PER_S)
@@ -158,14 +163,14 @@ class VirtualWorld:
     Parameters
     ----------
     scenario : Scenario
-        The link, what befalls it, and the TCP of the hosts.
+        The link, its script, and the TCP of the hosts.
     seed : int
-        Of all chance.
+        Seed of all random numbers.
     observers : sequence of WorldObserver
-        Who watches.
+        Observers of packets, sockets and link events.
     link_first : bool
-        What happens at one instant: whether the link's events come before those of the hosts, or all in the
-        order in which they were scheduled.
+        Order of events at one time: the link's events before those of the hosts, or all in the order in
+        which they were scheduled.
     """
 
     def __init__(
@@ -186,7 +191,7 @@ class VirtualWorld:
         self._luck = Random(f"{seed} hosts")  # a run is to be repeated
         self._due_ns: int | None = None
         self._under_way: dict[bytes, TcpPacket] = {}
-        """What hosts sent, by its octets: what arrives unchanged is not parsed."""
+        """Packets that hosts sent, by their octets: a packet that arrives unchanged is not parsed again."""
         on_air = self._on_air if self._sees_frame else None
         self.link = link_of(scenario.link, seed=seed, script=scenario.events, on_air=on_air)
         self.clocks = {name: host_clock(scenario, name) for name in self.link.hosts}
@@ -195,7 +200,7 @@ class VirtualWorld:
             for name in self.link.hosts
         }
         self.moved: Callable[[], None] = _nothing
-        """Called whenever the link's time went on and what came out of it was delivered."""
+        """Called whenever the link has advanced and its packets are delivered."""
 
     def clock(self, host: HostName) -> Callable[[], int]:
         """Return a host's clock: a function that returns ns since 1970."""
@@ -206,15 +211,15 @@ class VirtualWorld:
 
     @property
     def now_ns(self) -> int:
-        """Time of the link: ns since the start."""
+        """Link time: ns since the start."""
         return self._loop.now_ns
 
     def at(self, time_ns: int, call: Callable[[], None]) -> None:
-        """Call a function later."""
+        """Schedule a call of a function."""
         self._loop.at(time_ns, call)
 
     def run(self, *, until_ns: int, stop: Callable[[], bool]) -> None:
-        """Let time pass until `stop` holds before an event, or the next one is after `until_ns`."""
+        """Run until `stop` returns true before an event, or the next event is after `until_ns`."""
         if self.link.is_up:
             self.advance()
         else:
@@ -222,12 +227,12 @@ class VirtualWorld:
         self._loop.run(until_ns=until_ns, stop=stop)
 
     def wait(self, until_ns: int, done: Callable[[], bool]) -> bool:
-        """Let time pass until `done` holds after all events of an instant; at the longest until `until_ns`.
+        """Run until `done` returns true after all events of one time; at most until `until_ns`.
 
         Returns
         -------
         bool
-            Whether `done` holds.
+            The last result of `done`.
         """
         self._wake()
         while not done():
@@ -240,7 +245,7 @@ class VirtualWorld:
         return True
 
     def read_radio_each_second(self, mobiles: int = 1) -> None:
-        """Tell the observers each second, from now, what the modems of the first mobiles answer."""
+        """Pass the readings of the first mobiles' modems to the observers, once per second from now on."""
         self.advance()
         for host in self.link.hosts[:mobiles]:
             reading = self.link.reading(self.now_ns, host=host)
@@ -255,11 +260,11 @@ class VirtualWorld:
         return self._luck.getrandbits(32)
 
     def random_bytes(self, count: int) -> bytes:
-        """Return octets that the seed determines."""
+        """Return random octets that the seed determines."""
         return self._luck.randbytes(count)
 
     def transmit(self, host: SimulatedHost, data: bytes) -> bool:
-        """Offer a host's packet to the link; False if the interface refused it."""
+        """Offer a host's packet to the link; return False if the interface refuses it."""
         taken = self.link.send(host.name, data, now_ns=self._loop.now_ns)
         self._wake()
         return taken
@@ -277,7 +282,7 @@ class VirtualWorld:
             see(host.name, packet, data, now_ns=now_ns, outgoing=outgoing)
 
     def saw_state(self, host: SimulatedHost, socket: SimulatedSocket) -> None:
-        """Report to the observers that a socket may have changed."""
+        """Report to the observers that a socket's variables may have changed."""
         now_ns = self._loop.now_ns
         for see in self._sees_state:
             see(host.name, socket, now_ns=now_ns)
@@ -296,7 +301,7 @@ class VirtualWorld:
             self.advance()
 
     def advance(self) -> None:
-        """Let the link do what is due, deliver what came out of it, and report its events."""
+        """Run the link's due events, deliver the packets that came out, and report the link's events."""
         self._due_ns = None
         for host, packet in self.link.advance(self._loop.now_ns):
             self.hosts[host].deliver(packet, self._under_way.pop(packet, None))
@@ -305,7 +310,7 @@ class VirtualWorld:
         self._wake()
 
     def drain(self) -> None:
-        """Hand the link's events to the observers."""
+        """Pass the link's events to the observers."""
         for host in self.hosts:
             if events := self.link.events(host):
                 for see in self._sees_events:

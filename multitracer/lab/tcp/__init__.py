@@ -1,10 +1,10 @@
 """Our own TCP without I/O; names are those of the RFCs.
 
-Packets and `now_ns` come in; packets, the application's bytes and the next deadline come out. Read
-`connection.py` first: it is one end of a connection, made of a `sender.py` (windows, recovery, timers) and a
-`receiver.py` (reassembly, ACKs). `congestion/` holds one algorithm a file, `packet.py` turns segments into
-bytes and back, `profile.py` is what differs from one implementation to the next, Linux among them.
+Input: packets and `now_ns`. Output: packets, the application's bytes and the next deadline. Read
+`connection.py` first: it is one end of a connection, with a `sender.py` (windows, recovery, timers) and a
+`receiver.py` (reassembly, ACKs). `congestion/` has one algorithm per file, `packet.py` converts between
+segments and bytes, `profile.py` holds the differences between implementations, including Linux.
 
-What must hold: the stream that is delivered equals the stream that was written, whatever the network does.
-Sequence numbers are unwrapped in `connection.py` and nowhere else. No packet raises; a wrong call does.
+What must hold: the delivered stream equals the written stream, whatever the network does. Sequence numbers
+are unwrapped only in `connection.py`. No packet raises an error; a wrong call does.
 """

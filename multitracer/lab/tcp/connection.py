@@ -2,10 +2,11 @@
 
 Rules of the file:
 
-- Sans-IO: packets go in by `receive`, come out of `next_packet` until it returns None; `now_ns` is a
-  parameter of everything that time matters to.
-- The wire's 32-bit numbers are turned into unwrapped units here, and nowhere else.
-- After each call that changed something the caller asks `next_packet` until None, then `next_timer_ns`.
+- No I/O: `receive` accepts packets, `next_packet` returns packets until it returns None; `now_ns` is a
+  parameter of every method that depends on time.
+- 32-bit sequence numbers are unwrapped only here.
+- After each call that changed something the caller must call `next_packet` until it returns None, then
+  `next_timer_ns`.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ if TYPE_CHECKING:
 
 
 DEFAULT_MSS_BYTES = 536
-"""What a peer takes that says nothing."""
+"""MSS of a peer that sends no MSS option (RFC 9293)."""
 _TIMESTAMP_BYTES = 12  # RFC 7323, appendix A: with two NOPs
 _MAX_WINDOW_SHIFT = 14  # RFC 7323, 2.3
 
 
 class EndOptions:
-    """The options of one end; before `settle`, those that it offers.
+    """The TCP options of one end; before `settle`, the offered ones.
 
     Parameters
     ----------
     profile : TcpProfile
-        What this end may offer.
+        Options that this end may offer.
     """
 
     def __init__(self, profile: TcpProfile) -> None:
@@ -60,11 +61,11 @@ class EndOptions:
         self.sack = profile.sack
         self.scaling = profile.window_scaling
         self.ecn = False
-        """Both ends do ECN; never so before `settle`."""
+        """Whether both ends use ECN; False before `settle`."""
         self.peer_shift = 0
-        """By how much the peer's window field is to be shifted."""
+        """Shift of the peer's window field."""
         self.mss_bytes = DEFAULT_MSS_BYTES
-        """Payload of a full segment."""
+        """Payload bytes of a full segment."""
 
     @property
     def _announced_mss_bytes(self) -> int:
@@ -72,15 +73,15 @@ class EndOptions:
 
     @property
     def most_sack_blocks(self) -> int:
-        """How many SACK blocks a segment has room for."""
+        """Maximum number of SACK blocks in a segment."""
         return sack_blocks_that_fit(timestamps=self.timestamps)
 
     def window_shift(self, *, syn: bool) -> int:
-        """Return by how much our window field is shifted; on a SYN it never is."""
+        """Return the shift of our window field; 0 on a SYN."""
         return self._own_shift if self.scaling and not syn else 0
 
     def settle(self, syn: Segment) -> None:
-        """Agree on options from the peer's SYN, the first one or the answer to ours."""
+        """Agree on options after the peer's SYN, which is the first one or the answer to ours."""
         self.timestamps = self.timestamps and syn.timestamps is not None
         self.sack = self.sack and syn.sack_permitted
         self.scaling = self.scaling and syn.window_scale is not None
@@ -92,7 +93,7 @@ class EndOptions:
         self.mss_bytes = max(1, most - (_TIMESTAMP_BYTES if self.timestamps else 0))
 
     def put(self, syn: Segment, *, first: bool) -> None:
-        """Write the options into our SYN: the `first` of the connection, or the answer to the peer's."""
+        """Write the options into our SYN; `first` means that the peer's SYN has not arrived yet."""
         syn.flags |= Flag.SYN
         syn.mss_bytes = self._announced_mss_bytes
         syn.sack_permitted = self.sack
@@ -126,35 +127,35 @@ class Numbering:
     isn : int
         Initial send sequence number.
     tick_ns : int
-        What one unit of TSval lasts.
+        Duration of one unit of TSval.
     """
 
     def __init__(self, *, isn: int, tick_ns: int) -> None:
         self.isn = isn % MODULUS
         self.irs = 0
-        """Initial receive sequence number, once the peer's SYN is here."""
+        """Initial receive sequence number; valid once the peer's SYN has arrived."""
         self.ts_recent = 0
         """TSval to echo (RFC 7323, section 4.3)."""
         self._tick_ns = tick_ns
 
     def wire_seq(self, unit: int) -> int:
-        """Return the wire's number of one of our units."""
+        """Return the 32-bit sequence number of one of our units."""
         return (self.isn + unit) % MODULUS
 
     def wire_ack(self, unit: int) -> int:
-        """Return the wire's number of one of the peer's units."""
+        """Return the 32-bit sequence number of one of the peer's units."""
         return (self.irs + unit) % MODULUS
 
     def wire_blocks(self, blocks: Blocks) -> Blocks:
-        """Return SACK blocks of the peer's units as the option carries them."""
+        """Return SACK blocks of the peer's units as 32-bit numbers."""
         return tuple((self.wire_ack(left), self.wire_ack(right)) for left, right in blocks)
 
     def seq(self, segment: Segment, *, near: int) -> int:
-        """Return the peer's unit that the segment begins with."""
+        """Return the peer's unit at which the segment begins."""
         return unwrap(segment.seq - self.irs, near=near)
 
     def ack(self, segment: Segment, *, near: int) -> int:
-        """Return our unit that the segment acknowledges up to."""
+        """Return our unit up to which the segment acknowledges."""
         return unwrap(segment.ack - self.isn, near=near)
 
     def blocks(self, segment: Segment, *, near: int) -> Blocks:
@@ -165,11 +166,11 @@ class Numbering:
         )
 
     def tsval(self, now_ns: int) -> int:
-        """Return the timestamps clock; its start differs on each connection."""
+        """Return the present TSval; its start differs between connections."""
         return (self.isn + now_ns // self._tick_ns) % MODULUS
 
     def echoed_ns(self, segment: Segment, *, now_ns: int) -> int | None:
-        """Return when the TSval that the segment echoes was created; None without one."""
+        """Return when the TSval that the segment echoes was created; None if it echoes none."""
         if segment.timestamps is None:
             return None
         age_ticks = (self.tsval(now_ns) - segment.timestamps[1]) % MODULUS
@@ -203,7 +204,7 @@ class Connection:
     profile : TcpProfile
         Options and constants of this end.
     local, remote : Endpoint
-        The remote endpoint of a listening connection is that of the first SYN.
+        Endpoints; a listening connection takes the remote one from the first SYN.
     isn : int
         Initial send sequence number, 32 bits.
     """
@@ -214,7 +215,7 @@ class Connection:
         self.remote = remote
         self.state = ConnectionState.CLOSED
         self.error: str | None = None
-        """Why the connection ended before its time: reset, refused, timed out, aborted."""
+        """Why the connection ended abnormally: reset, refused, timed out or aborted; else None."""
         self.sender = sender_of(profile, mss_bytes=DEFAULT_MSS_BYTES)
         self.receiver = TcpReceiver(profile)
         self.options = EndOptions(profile)
@@ -243,7 +244,7 @@ class Connection:
     # --- the application's side ---
 
     def write(self, data: bytes) -> int:
-        """Give data to send; return how many bytes the send buffer accepted.
+        """Accept data to send; return how many bytes the send buffer accepted.
 
         Raises
         ------
@@ -255,12 +256,12 @@ class Connection:
         return self.sender.stream.write(data)
 
     def read(self, max_bytes: int = 1 << 30) -> bytes:
-        """Return the data that arrived in order; empty when there is none, or after the end."""
+        """Return data that arrived in order; empty if there are none, and after the end."""
         return self.receiver.read(max_bytes)
 
     @property
     def at_end(self) -> bool:
-        """Whether everything that the peer sent, FIN included, was read."""
+        """Whether the application has read everything that the peer sent, FIN included."""
         return self.receiver.fin_received and self.receiver.readable_bytes == 0
 
     def close(self) -> None:
@@ -274,7 +275,7 @@ class Connection:
             self.state = ConnectionState.CLOSED
 
     def abort(self) -> None:
-        """Discard everything and send a RST."""
+        """Discard all data and send a RST."""
         self._reset_due = self.state not in {
             ConnectionState.CLOSED,
             ConnectionState.LISTEN,
@@ -291,7 +292,7 @@ class Connection:
     # --- what arrives ---
 
     def receive(self, packet: TcpPacket, *, now_ns: int) -> None:
-        """Take a packet with a correct checksum that is addressed to this connection."""
+        """Process a packet for this connection with a correct checksum."""
         segment = packet.segment
         if self.state is ConnectionState.CLOSED:
             return
@@ -334,7 +335,7 @@ class Connection:
         self._established()
 
     def _take_syn(self, syn: Segment) -> None:
-        """Take the peer's sequence number, options and window."""
+        """Use the sequence number, options and window of the peer's SYN."""
         self.options.settle(syn)
         self.numbering.irs = syn.seq
         if syn.timestamps is not None:
@@ -353,7 +354,7 @@ class Connection:
         return self.numbering.seq(segment, near=self.receiver.rcv_nxt)
 
     def _passes_checks(self, segment: Segment, seq: int, end: int, now_ns: int) -> bool:
-        """First to fourth check of RFC 9293, section 3.10.7.4, and PAWS (RFC 7323, section 5)."""
+        """Return whether a segment passes the first four checks (RFC 9293, 3.10.7.4) and PAWS (RFC 7323)."""
         if (self.options.timestamps and self._is_old_by_timestamp(segment)) or not self.receiver.acceptable(
             seq, end
         ):
@@ -374,7 +375,7 @@ class Connection:
         return self.options.timestamps and not segment.flags & _RST and self.numbering.is_old(segment)
 
     def _answer_unacceptable(self, segment: Segment, seq: int, now_ns: int) -> None:
-        """Acknowledge a segment outside the window, unless it is a RST."""
+        """Send an ACK for a segment outside the window, unless it is a RST."""
         if segment.flags & Flag.RST:
             return
         self.receiver.note_duplicate(seq, seq + len(segment.payload))
@@ -389,7 +390,7 @@ class Connection:
             self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
 
     def _answer_repeated_syn(self, segment: Segment, seq: int, now_ns: int) -> None:
-        """Handle a SYN received before: with an ACK it ends a simultaneous open, otherwise ours was lost."""
+        """Handle a repeated SYN: with an ACK it ends a simultaneous open, otherwise our SYN was lost."""
         if segment.flags & Flag.ACK and self._ack_of(segment) == 1 <= self.sender.snd_max:
             self._acknowledge(segment, seq, 1, now_ns, pure=False)
             self._established()
@@ -398,7 +399,7 @@ class Connection:
             self.sender.snd_nxt = 0
 
     def _challenge(self, segment: Segment, now_ns: int) -> None:
-        """Send an ACK that states what is expected."""
+        """Send an ACK with the expected sequence number."""
         if self._answers.allow(segment, now_ns=now_ns):
             self.receiver.demand_ack()
 
@@ -481,7 +482,7 @@ class Connection:
     # --- what leaves ---
 
     def next_packet(self, now_ns: int) -> TcpPacket | None:
-        """Return the next packet that leaves at `now_ns`, or None."""
+        """Return the next packet to send at `now_ns`; None if there is none."""
         if self.state in _SILENT:
             return self._reset_packet(now_ns)
         transmission = self.sender.next_transmission(now_ns)
@@ -505,7 +506,7 @@ class Connection:
         return self._packet(segment, marked=False)
 
     def _segment(self, now_ns: int, *, syn: bool) -> Segment:
-        """Return an empty segment with all fields of an ACK filled in."""
+        """Return an empty segment with all fields of an ACK."""
         segment = Segment(
             source_port=self.local.port,
             destination_port=self.remote.port,
@@ -552,7 +553,7 @@ class Connection:
     # --- timers ---
 
     def next_timer_ns(self) -> int | None:
-        """Return when `on_timer` must be called, or None."""
+        """Return when `on_timer` must be called; None if no timer runs."""
         if self.state in _SILENT:
             return None
         ends_ns = earlier(self.receiver.delayed_ack_ns, self._time_wait_ns)

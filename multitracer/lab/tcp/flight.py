@@ -1,8 +1,8 @@
-"""What is outstanding, segment by segment, as Linux keeps it: which are SACKed, lost, or sent again.
+"""The outstanding segments as in Linux: which of them are SACKed, lost, or retransmitted.
 
-Sources: net/ipv4/tcp_input.c and tcp_recovery.c of Linux 6.x, RFC 8985 (RACK). A segment is lost if one that
-was sent after it has arrived, and more time has passed than that one needed. It does not matter whether it
-was sent again meanwhile: a lost retransmission is lost, too.
+Sources: net/ipv4/tcp_input.c and tcp_recovery.c of Linux 6.x, RFC 8985 (RACK). A segment is lost if a segment
+that was sent later has arrived, and more time has passed than that one needed. The rule is the same for
+retransmissions, so a lost retransmission is found, too.
 """
 
 from __future__ import annotations
@@ -20,48 +20,49 @@ if TYPE_CHECKING:
 
 
 def is_before(echoed_ns: int | None, sent_ns: int) -> bool:
-    """Return whether an echoed timestamp is older than what left then; its clock ticks each ms."""
+    """Return whether an echoed timestamp is older than a sending time; the timestamp clock ticks every ms."""
     return echoed_ns is not None and echoed_ns // NS_PER_MS < sent_ns // NS_PER_MS
 
 
 class Undo:
-    """The window before a reduction, and what has been sent again since.
+    """The window before a reduction, and the retransmissions since, to undo a needless reduction.
 
     Sources: tcp_init_undo, tcp_may_undo, tcp_packet_delayed and tcp_check_dsack of net/ipv4/tcp_input.c.
     """
 
     def __init__(self) -> None:
         self.since: int | None = None
-        """`snd_una` when the reduction began; None if there is nothing to undo."""
+        """`snd_una` at the start of the reduction; None if there is nothing to undo."""
         self.cwnd_bytes = self.ssthresh_bytes = 0
         self.resent_ns: int | None = None
-        """When the first retransmission left (retrans_stamp)."""
+        """Time of the first retransmission (retrans_stamp)."""
         self._copies = -1
-        """Retransmissions that did not come back as duplicates; -1 before any left (undo_retrans)."""
+        """Retransmissions that no D-SACK has reported as duplicates; -1 before the first one (undo_retrans).
+        """
 
     def remember(self, cwnd_bytes: int, ssthresh_bytes: int) -> None:
-        """Note the window and the threshold to return to."""
+        """Record the window and the threshold, to restore them."""
         self.cwnd_bytes, self.ssthresh_bytes = cwnd_bytes, ssthresh_bytes
 
     def forget_window(self) -> None:
-        """Have nothing to return to: the window was reduced for the same data before."""
+        """Discard the recorded window: it was reduced for the same data before."""
         self.cwnd_bytes = self.ssthresh_bytes = 0
 
     def begin(self, una: int, *, under_way: int) -> None:
-        """Begin a reduction while so many retransmissions are under way."""
+        """Begin a reduction while `under_way` retransmissions are in transit."""
         self.since, self._copies = una, under_way or -1
 
     def end(self) -> None:
-        """Have nothing to undo."""
+        """End the reduction: there is nothing to undo."""
         self.since = None
 
     def resent(self, now_ns: int) -> None:
-        """Note that a segment leaves again."""
+        """Count a retransmission."""
         self.resent_ns = now_ns if self.resent_ns is None else self.resent_ns
         self._copies = max(self._copies, 0) + 1
 
     def came_back(self, block: tuple[int, int], *, una: int) -> None:
-        """Take a D-SACK: a copy arrived that was not needed."""
+        """Process a D-SACK: it reports a needless retransmission."""
         if self.since is not None and self._copies > 0 and self.since < block[1] <= una:
             self._copies -= 1
 
@@ -77,7 +78,7 @@ class Undo:
         return is_before(echoed_ns, self.resent_ns)
 
     def is_needless(self, echoed_ns: int | None) -> bool:
-        """Return whether the reduction was (tcp_may_undo)."""
+        """Return whether the reduction was needless (tcp_may_undo)."""
         return self.came_all_back or self.is_delayed(echoed_ns)
 
 
@@ -88,75 +89,75 @@ class Sent:
     seq: int
     end: int
     sent_ns: int
-    """When it was sent last."""
+    """Time of the last transmission."""
     is_sacked: bool = False
     is_lost: bool = False
     is_repairing: bool = False
-    """Its retransmission is under way (TCPCB_SACKED_RETRANS)."""
+    """Whether its retransmission is in transit (TCPCB_SACKED_RETRANS)."""
     was_resent: bool = False
-    """It was ever sent again (TCPCB_EVER_RETRANS)."""
+    """Whether it was ever retransmitted (TCPCB_EVER_RETRANS)."""
     has_fin: bool = False
-    """Its last unit is a FIN, which a receiver need not report in its blocks."""
+    """Whether its last unit is a FIN, which a receiver need not report in its blocks."""
 
 
 @dataclass(slots=True)
 class Arrived:
-    """What one ACK reports for the first time."""
+    """The segments that one ACK is the first to report as arrived."""
 
     segments: int = 0
     oldest_ns: int | None = None
-    """When the first of them was sent, of those sent once."""
+    """Earliest sending time of those that were sent once; None if there are none."""
     newest_ns: int | None = None
     has_resent: bool = False
-    """One of them was sent more than once."""
+    """Whether one of them was sent more than once."""
     has_original: bool = False
-    """One of those outstanding at the last reduction was sent only once (FLAG_ORIG_SACK_ACKED)."""
+    """Whether one that was outstanding at the last reduction was sent only once (FLAG_ORIG_SACK_ACKED)."""
 
 
 class Flight:
-    """The segments that are outstanding, in the order of their units."""
+    """The outstanding segments, in order of their units."""
 
     def __init__(self) -> None:
         self._segments: deque[Sent] = deque()
         self.sacked = self.lost = self.repairing = 0
-        """Segments that are so: sacked_out, lost_out, retrans_out."""
+        """Number of segments that are SACKed, lost or retransmitted: sacked_out, lost_out, retrans_out."""
         self._newest = (0, 0)
-        """When the latest of the segments that arrived was sent, and its end (rack.mstamp, rack.end_seq)."""
+        """Sending time and end of the arrived segment that was sent last (rack.mstamp, rack.end_seq)."""
         self._newest_rtt_ns = 0
         self._has_news = False
 
     def __len__(self) -> int:
-        """Return how many segments are outstanding."""
+        """Return the number of outstanding segments."""
         return len(self._segments)
 
     @property
     def in_network(self) -> int:
-        """Segments thought to be in the network (tcp_packets_in_flight)."""
+        """Number of segments estimated to be in the network (tcp_packets_in_flight)."""
         return len(self._segments) - self.sacked - self.lost + self.repairing
 
     @property
     def last(self) -> Sent | None:
-        """The segment with the highest units."""
+        """The segment with the highest units; None if there is none."""
         return self._segments[-1] if self._segments else None
 
     @property
     def any_resent(self) -> bool:
-        """Whether the first segment outstanding was ever sent again (tcp_any_retrans_done)."""
+        """Whether the first outstanding segment was ever retransmitted (tcp_any_retrans_done)."""
         return self.repairing > 0 or bool(self._segments and self._segments[0].was_resent)
 
     # --- what leaves ---
 
     def add(self, seq: int, end: int, now_ns: int, *, fin: bool = False) -> None:
-        """Add a new segment that leaves now."""
+        """Add a new segment that is sent now."""
         self._segments.append(Sent(seq, end, now_ns, has_fin=fin))
 
     @property
     def has_news(self) -> bool:
-        """Whether something arrived since losses were looked for."""
+        """Whether a segment has arrived since `detect_losses` was last called."""
         return self._has_news
 
     def take_back(self, seq: int) -> None:
-        """Undo that the segment from `seq` left: a new one is unsent, of an old one the copy."""
+        """Undo the sending of the segment at `seq`: of a new segment, or of a retransmission."""
         if self._segments and self._segments[-1].seq == seq and not self._segments[-1].was_resent:
             self._segments.pop()
             return
@@ -166,13 +167,13 @@ class Flight:
                 self.repairing -= 1
 
     def next_lost(self) -> Sent | None:
-        """Return the first lost segment that is not being repaired."""
+        """Return the first lost segment whose retransmission is not in transit; None if there is none."""
         if self.lost == self.repairing:
             return None
         return next((each for each in self._segments if each.is_lost and not each.is_repairing), None)
 
     def resend(self, segment: Sent, now_ns: int) -> bool:
-        """Note that a lost segment leaves again; return whether it is the first one outstanding."""
+        """Record the retransmission of a lost segment; return whether it is the first outstanding one."""
         segment.sent_ns, segment.was_resent, segment.is_repairing = now_ns, True, True
         self.repairing += 1
         return segment is self._segments[0]
@@ -182,7 +183,7 @@ class Flight:
     def acknowledge(
         self, una: int, *, high: int, now_ns: int, least_rtt_ns: int, echoed_ns: int | None
     ) -> Arrived:
-        """Remove what is below `una`.
+        """Remove the segments below `una`; return those that were not SACKed before.
 
         Parameters
         ----------
@@ -191,7 +192,7 @@ class Flight:
             `snd_max` at the last reduction.
         now_ns, least_rtt_ns : int
         echoed_ns : int or None
-            When the timestamp that the ACK echoes was made: a retransmission that left later has not arrived.
+            Time of the timestamp that the ACK echoes: a retransmission that was sent later has not arrived.
         """
         news = Arrived()
         while self._segments and self._segments[0].end <= una:
@@ -208,7 +209,7 @@ class Flight:
     def take_blocks(
         self, blocks: Iterable[tuple[int, int]], *, high: int, now_ns: int, least_rtt_ns: int
     ) -> Arrived:
-        """Mark what SACK blocks hold."""
+        """Mark the segments in SACK blocks; return those that are reported for the first time."""
         news, blocks = Arrived(), sorted(blocks)
         for segment in self._segments if blocks else ():
             first, end = segment.seq, segment.end - segment.has_fin
@@ -226,7 +227,7 @@ class Flight:
         self.repairing -= segment.is_repairing
 
     def _note(self, news: Arrived, segment: Sent, *, high: int, now_ns: int, least_rtt_ns: int) -> None:
-        """Count an arrival, and see whether it is the latest sent (tcp_rack_advance)."""
+        """Add an arrival to `news`, and update the latest one by sending time (tcp_rack_advance)."""
         news.segments += 1
         rtt_ns = now_ns - segment.sent_ns
         if segment.was_resent:
@@ -243,20 +244,20 @@ class Flight:
     # --- what is lost ---
 
     def detect_losses(self, now_ns: int, *, window_ns: int, again: bool = False) -> tuple[bool, int | None]:
-        """Mark what was sent before something that arrived, and is late by the reordering window.
+        """Mark as lost the segments sent before an arrived one that are later than the reordering window.
 
         Parameters
         ----------
         now_ns, window_ns : int
         again : bool
-            Look even though nothing arrived since the last time: the window is over.
+            Check even if nothing has arrived since the last call: the reordering window has expired.
 
         Returns
         -------
         bool
             Whether a retransmission was lost.
         int or None
-            When what is not yet late enough will be; None if nothing is so.
+            Time at which the next segment will count as lost; None if there is none.
         """
         if not self._has_news and not again:
             return False, None
@@ -275,7 +276,7 @@ class Flight:
         return lost_again, due_ns
 
     def _lose(self, segment: Sent) -> bool:
-        """Mark a segment as lost; return whether it was its retransmission."""
+        """Mark a segment as lost; return whether its retransmission was lost."""
         was_repairing = segment.is_repairing
         self.repairing -= was_repairing
         self.lost += not segment.is_lost
@@ -283,7 +284,7 @@ class Flight:
         return was_repairing
 
     def time_out(self, now_ns: int) -> None:
-        """Mark as lost the first segment and all that are late (tcp_timeout_mark_lost)."""
+        """Mark the first segment and all late ones as lost (tcp_timeout_mark_lost)."""
         reneged = self._segments[0].is_sacked
         for place, segment in enumerate(self._segments):
             if reneged and segment.is_sacked:
@@ -295,7 +296,7 @@ class Flight:
             self._lose(segment)
 
     def unmark_losses(self) -> None:
-        """Take back that anything is lost (tcp_undo_cwnd_reduction)."""
+        """Mark no segment as lost any longer (tcp_undo_cwnd_reduction)."""
         for segment in self._segments:
             segment.is_lost = False
         self.lost = 0

@@ -1,10 +1,10 @@
-"""The sender of Linux with SACK: RACK finds losses, ACKs pace a reduction, and a needless one is undone.
+"""The sender of Linux with SACK: RACK finds losses, ACKs pace reductions, needless ones are undone.
 
 Sources: net/ipv4/tcp_input.c, tcp_recovery.c and tcp_timer.c of Linux 6.x (tcp_fastretrans_alert,
 tcp_process_loss, tcp_enter_loss, tcp_cwnd_reduction), RFC 8985 (RACK), RFC 6937 (proportional rate
 reduction), RFC 5682 (F-RTO), RFC 3522 (Eifel). Rules of the file:
 
-- Windows are counted in segments, and `snd_nxt` never goes back: what is lost is known segment by segment.
+- Windows are counted in segments, and `snd_nxt` never goes back: losses are recorded for each segment.
 - A reduction is undone if an ACK shows that nothing was lost: it echoes a timestamp from before the first
   retransmission, or every retransmission came back as a duplicate, or after a timeout a segment that was sent
   only once is reported as arrived.
@@ -31,20 +31,22 @@ _REDUCING = frozenset({CongestionState.RECOVERY, CongestionState.LOSS})
 
 
 class LinuxSender(TcpSender):
-    """A sender as Linux', where SACK is agreed."""
+    """The sender of Linux, for connections with SACK."""
 
     def __init__(self, profile: TcpProfile, *, mss_bytes: int, sack: bool) -> None:
         super().__init__(profile, mss_bytes=mss_bytes, sack=sack)
         self._flight = Flight()
         self._undo = Undo()
         self._before = self._delivered = self._left = 0
-        """The window when the reduction began; segments that arrived and that left since: prior_cwnd,
-        prr_delivered, prr_out."""
+        """Window at the start of the reduction; segments delivered and sent since then.
+
+        Linux: prior_cwnd, prr_delivered, prr_out.
+        """
         self._is_frto = False
         self._tries_new = False
-        """New data leave before anything is repaired: F-RTO waits for what they bring (RFC 5682, 2.b)."""
+        """Whether new data are sent before any retransmission: F-RTO waits for their ACKs (RFC 5682, 2.b)."""
         self._reorder_ns: int | None = None
-        """When what is late but not yet by the reordering window will be."""
+        """Time at which the next late segment exceeds the reordering window; None if there is none."""
 
     # --- what leaves ---
 
@@ -56,7 +58,7 @@ class LinuxSender(TcpSender):
         self.congestion.cwnd_bytes = max(segments, 1) * self.mss_bytes
 
     def next_transmission(self, now_ns: int) -> Transmission | None:
-        """Return the next segment that may leave at `now_ns`, or None."""
+        """Return the next segment to send at `now_ns`; None if there is none."""
         if not self.sack or self.snd_una == 0 or self._copies or self._waits:
             return super().next_transmission(now_ns)
         if self._probe_due or self._tail_due:
@@ -106,7 +108,7 @@ class LinuxSender(TcpSender):
     # --- what comes back ---
 
     def acknowledge(self, info: AckInfo, *, now_ns: int) -> None:
-        """Handle an ACK that is not above `snd_max`; an old one changes nothing."""
+        """Process an ACK that is not above `snd_max`; an old one changes nothing."""
         if not self.sack or self.snd_una == 0:
             super().acknowledge(info, now_ns=now_ns)
             return
@@ -150,7 +152,7 @@ class LinuxSender(TcpSender):
                 self.congestion.on_ack(ack)
 
     def _take_news(self, info: AckInfo, now_ns: int) -> tuple[Arrived, Arrived]:
-        """Return what the number and the blocks of an ACK report for the first time."""
+        """Return the segments that number and blocks of an ACK are the first to report."""
         if is_dsack(list(info.blocks), ack=info.ack):
             self._undo.came_back(info.blocks[0], una=self.snd_una)
         self._take_blocks(info)
@@ -163,7 +165,10 @@ class LinuxSender(TcpSender):
         return acked, sacked
 
     def _sample(self, info: AckInfo, acked: Arrived, sacked: Arrived, now_ns: int) -> int | None:
-        """Take an RTT sample of what was sent once, else by the echoed timestamp; return the newest one's."""
+        """Sample the RTT of segments sent once, else by the echoed timestamp.
+
+        Return that of the newest segment.
+        """
         self._timed.acknowledged(info.ack)
         oldest_ns, newest_ns = (acked.oldest_ns, acked.newest_ns) if not acked.has_resent else (None, None)
         if oldest_ns is None:
@@ -176,7 +181,7 @@ class LinuxSender(TcpSender):
         return now_ns - newest_ns
 
     def _end_tail_probe(self, ack: int, now_ns: int) -> None:
-        """Reduce the window if more than the probe was acknowledged, and the probe was a repetition."""
+        """Reduce the window if more than the probe was acknowledged, and the probe was a retransmission."""
         if self._tail_probe is None or ack < self._tail_probe[0] + self._tail_probe[1]:
             return
         repaired, self._tail_probe = self._tail_probe[1], None
@@ -186,17 +191,17 @@ class LinuxSender(TcpSender):
     # --- tcp_fastretrans_alert ---
 
     def _react(self, info: AckInfo, *, advanced: bool, reported: bool, original: bool, now_ns: int) -> None:
-        """Leave, keep or begin a recovery, for an ACK that is not of the plain kind.
+        """Begin, continue or end a recovery, for an ACK that is more than an ACK of new data in order.
 
         Parameters
         ----------
         info : AckInfo
         advanced : bool
-            It acknowledges new units.
+            Whether the ACK acknowledges new units.
         reported : bool
-            It is a duplicate, or its blocks report an arrival.
+            Whether it is a duplicate, or its blocks report an arrival.
         original : bool
-            It reports one that was sent only once, before the last reduction.
+            Whether it reports a segment that was sent only once, before the last reduction.
         now_ns : int
         """
         self._end_what_is_over(info)
@@ -218,7 +223,7 @@ class LinuxSender(TcpSender):
             self._keep_open()
 
     def _end_what_is_over(self, info: AckInfo) -> None:
-        """Leave a state whose data are all acknowledged."""
+        """End a state whose data are all acknowledged."""
         if self.ca_state is CongestionState.OPEN:
             self._undo.resent_ns = None
         elif self.ca_state is CongestionState.CWR and self.snd_una >= self._ecn_recover:
@@ -227,7 +232,10 @@ class LinuxSender(TcpSender):
             self._leave_recovery_of(info)
 
     def _undoes_partly(self, info: AckInfo, *, advanced: bool) -> bool:
-        """Undo a recovery whose first segments were only late (tcp_try_undo_partial)."""
+        """Undo a recovery whose first segments were only delayed.
+
+        Return whether it was done (tcp_try_undo_partial).
+        """
         is_recovery = self.ca_state is CongestionState.RECOVERY
         if not (is_recovery and advanced and self._undo.is_delayed(info.echoed_ns)):
             return False
@@ -237,7 +245,7 @@ class LinuxSender(TcpSender):
         return True
 
     def _leave_recovery_of(self, info: AckInfo) -> None:
-        """End a recovery: at its goal, or as if it had not been (tcp_try_undo_recovery)."""
+        """End a recovery: at its goal, or undone if it was needless (tcp_try_undo_recovery)."""
         if self._undo.is_needless(info.echoed_ns):
             self._take_back_reduction(unmark=False)
         elif self._undo.since is not None:
@@ -245,7 +253,7 @@ class LinuxSender(TcpSender):
         self.ca_state = CongestionState.OPEN
 
     def _keep_open(self) -> None:
-        """Return to Open, or to Disorder while something is missing (tcp_try_keep_open)."""
+        """Return to Open, or to Disorder while segments are missing (tcp_try_keep_open)."""
         if not self._flight.any_resent:
             self._undo.resent_ns = None
         missing = self._flight.sacked or self._flight.lost or self._flight.any_resent
@@ -266,12 +274,12 @@ class LinuxSender(TcpSender):
         self.ca_state = CongestionState.RECOVERY
 
     def _note_before(self) -> None:
-        """Remember the window and ssthresh, to return to them (tcp_current_ssthresh)."""
+        """Record the window and ssthresh, to restore them (tcp_current_ssthresh)."""
         cwnd, ssthresh = self.congestion.cwnd_bytes, self.congestion.ssthresh_bytes
         self._undo.remember(cwnd, max(ssthresh, cwnd * 3 // 4))
 
     def _reduce(self, arrived: int, *, clean: bool) -> None:
-        """Let ACKs pace the reduction (tcp_cwnd_reduction; RFC 6937)."""
+        """Set cwnd during the reduction, paced by ACKs (tcp_cwnd_reduction; RFC 6937)."""
         if arrived <= 0 or not self._before:
             return
         self._delivered += arrived
@@ -285,7 +293,7 @@ class LinuxSender(TcpSender):
     # --- losses ---
 
     def _detect(self, now_ns: int, *, again: bool = False) -> bool:
-        """Mark what RACK calls lost; return whether a retransmission was."""
+        """Mark the segments that RACK finds lost; return whether a retransmission is among them."""
         if not (again or self._flight.has_news):
             return False
         is_aggressive = self.ca_state in _REDUCING or self._flight.sacked >= DUP_THRESH
@@ -296,7 +304,7 @@ class LinuxSender(TcpSender):
         return lost_again
 
     def _process_loss(self, info: AckInfo, *, advanced: bool, reported: bool, original: bool) -> None:
-        """Find out whether the timeout was needless (tcp_process_loss; RFC 5682, section 3.1)."""
+        """Find whether the timeout was needless (tcp_process_loss; RFC 5682, section 3.1)."""
         if (advanced and self._undo.is_needless(info.echoed_ns)) or (self._is_frto and original):
             self._reopen()
             return
@@ -312,7 +320,7 @@ class LinuxSender(TcpSender):
             self.ca_state = CongestionState.OPEN
 
     def _reopen(self) -> None:
-        """Return to what was before a timeout that was needless (tcp_try_undo_loss)."""
+        """Restore the state before a needless timeout (tcp_try_undo_loss)."""
         self._take_back_reduction(unmark=True)
         self.retries = 0
         self.ca_state = CongestionState.OPEN
@@ -330,11 +338,11 @@ class LinuxSender(TcpSender):
     # --- timers ---
 
     def next_timer_ns(self) -> int | None:
-        """Return when `on_timer` must be called, or None."""
+        """Return when `on_timer` must be called; None if no timer runs."""
         return earlier(super().next_timer_ns(), self._reorder_ns)
 
     def on_timer(self, now_ns: int) -> bool:
-        """Run the timers that have expired; return False when the connection has to be given up."""
+        """Run the timers that have expired; return False if the connection must be given up."""
         if self._reorder_ns is not None and self._reorder_ns <= now_ns:
             self._reorder_ns = None
             self._detect(now_ns, again=True)
@@ -344,7 +352,10 @@ class LinuxSender(TcpSender):
         return super().on_timer(now_ns)
 
     def _time_out(self, now_ns: int) -> bool:
-        """Mark what is lost and begin again with one segment (tcp_retransmit_timer, tcp_enter_loss)."""
+        """Mark losses and restart with one segment.
+
+        Return False to give up (tcp_retransmit_timer, tcp_enter_loss).
+        """
         if not self.sack or not len(self._flight):
             return super()._time_out(now_ns)
         if self.retries >= self.profile.max_retransmissions:
@@ -374,6 +385,6 @@ class LinuxSender(TcpSender):
 
 
 def sender_of(profile: TcpProfile, *, mss_bytes: int) -> TcpSender:
-    """Return the sender that a profile names, before SACK is agreed."""
+    """Return the sender of a profile, before SACK is agreed."""
     kind = LinuxSender if profile.recovery == "linux" else TcpSender
     return kind(profile, mss_bytes=mss_bytes, sack=False)

@@ -1,11 +1,11 @@
-"""TCP segments in IPv4 packets, to bytes and back (RFC 791; RFC 9293, section 3.1; RFC 2018; RFC 7323).
+"""TCP segments in IPv4 packets: encoding and decoding (RFC 791; RFC 9293, 3.1; RFC 2018; RFC 7323).
 
 Rules of the file:
 
-- `parse_packet` takes any bytes and raises nothing but RemoteProtocolError.
-- A wrong TCP checksum is not an error here: the packet is returned with `checksum_ok` False, because
-  counting such packets is the receiving host's work.
-- Numbers are as on the wire: 32-bit sequence numbers, a window that is not scaled.
+- `parse_packet` accepts any bytes and raises only RemoteProtocolError.
+- A wrong TCP checksum raises no error: the packet is returned with `checksum_ok` False, because
+  the receiving host counts such packets.
+- Numbers are as in the packet: 32-bit sequence numbers, a window that is not scaled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ecn(IntEnum):
     ECT_1 = 1
     ECT_0 = 2
     CE = 3
-    """Congestion experienced: marked instead of dropped."""
+    """Congestion experienced: the packet was marked instead of dropped."""
 
 
 _END, _NOP = OptionKind.END.value, OptionKind.NOP.value  # plain: looked for at every octet of padding
@@ -54,7 +54,7 @@ class Endpoint:
 
 @dataclass(slots=True)
 class Segment:
-    """One TCP segment; every number is as on the wire."""
+    """One TCP segment; every number is as in the packet."""
 
     source_port: int
     destination_port: int
@@ -87,7 +87,7 @@ class TcpPacket:
 
 
 def internet_checksum(data: bytes) -> int:
-    """Return the ones' complement checksum of RFC 1071; over data with a correct one in it, 0."""
+    """Return the ones' complement checksum of RFC 1071; 0 over data that include a correct one."""
     if len(data) & 1:
         data += b"\0"
     number = int.from_bytes(data, "big")  # 2^16 is 1 modulo 0xFFFF: its digits are added up
@@ -95,12 +95,12 @@ def internet_checksum(data: bytes) -> int:
 
 
 def build_packet(packet: TcpPacket) -> bytes:
-    """Return `packet` as bytes, lengths and both checksums filled in.
+    """Return `packet` as bytes with lengths and both checksums.
 
     Raises
     ------
     struct.error
-        If a field does not fit its width: a mistake of our own caller.
+        If a field does not fit its width: an error of the caller.
     """
     tcp = _build_segment(packet.segment)
     pseudo = packet.source + packet.destination + _PSEUDO.pack(0, _TCP_NUMBER, len(tcp))
@@ -154,8 +154,8 @@ def parse_packet(data: bytes) -> TcpPacket:
     Raises
     ------
     RemoteProtocolError
-        If `data` is not an unfragmented IPv4 packet with a correct header checksum and a whole TCP
-        header with well-formed options.
+        If `data` is not an unfragmented IPv4 packet with a correct header checksum and a complete
+        TCP header with well-formed options.
     """
     header_bytes, total_bytes = _checked_ip_lengths(data)
     _, ecn, _, identification, _, _, _, _, source, destination = _IP.unpack_from(data)
@@ -249,7 +249,7 @@ def has_flags(segment: Segment, flags: int) -> bool:
 
 
 def sequence_length(segment: Segment) -> int:
-    """Return how many units of sequence space the segment takes: payload, SYN and FIN."""
+    """Return the length of the segment in sequence space: payload, SYN and FIN."""
     return len(segment.payload) + bool(segment.flags & _SYN) + bool(segment.flags & _FIN)
 
 
@@ -259,7 +259,7 @@ def is_ecn_capable(data: bytes) -> bool:
 
 
 def congestion_marked(data: bytes) -> bytes:
-    """Return an ECN-capable IPv4 packet with CE set and its header checksum updated."""
+    """Return an ECN-capable IPv4 packet with CE and an updated header checksum."""
     header_bytes = (data[0] & 0x0F) * 4
     header = data[:1] + bytes([data[1] | Ecn.CE]) + data[2:10] + b"\0\0" + data[12:header_bytes]
     checksum = internet_checksum(header).to_bytes(2, "big")
@@ -278,7 +278,7 @@ MODULUS = 1 << 32  # RFC 9293, 3.4
 def unwrap(number: int, *, near: int) -> int:
     """Return the integer congruent to `number` modulo 2^32 that is closest to `near`.
 
-    It may be negative when `near` is small: a number from before the initial one.
+    It may be negative if `near` is small: the number is then before the initial one.
     """
     distance = (number - near) % MODULUS
     return near + distance - (MODULUS if distance >= MODULUS // 2 else 0)

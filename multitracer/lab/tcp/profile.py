@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MOST_COPIES = 3
-"""One less than the copies whose ACKs are three duplicates, which begin a fast retransmit (RFC 5681, 3.2)."""
+"""Maximum copies of a segment: with four, the duplicate ACKs would start a fast retransmit (RFC 5681, 3.2).
+"""
 _MOST_SSTHRESH_SEGMENTS = 1 << 20
-"""The largest window of RFC 7323, 1 GiB, in segments of 1 KiB."""
+"""Maximum ssthresh in segments: the largest window of RFC 7323, 1 GiB, in segments of 1 KiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,21 +25,28 @@ class TcpProfile:
     congestion: str = "newreno"
     """Name of the congestion control, see `congestion.ALGORITHMS`."""
     mtu_bytes: int = 1500
-    """Largest IP packet; the MSS option announces 40 less (RFC 6691)."""
+    """Largest IP packet; the MSS option is 40 less (RFC 6691)."""
     initial_window_segments: int = 10
     """Initial window in segments (RFC 5681: 2 to 4; RFC 6928: 10)."""
     initial_ssthresh_segments: int = 0
-    """Slow-start threshold before any loss; 0 is arbitrarily high (RFC 5681, 3.1; paper 002: 8, 16 or 32)."""
+    """Slow-start threshold before any loss in segments; 0: unlimited (RFC 5681, 3.1.
+
+    Paper 002: 8, 16 or 32).
+    """
     timeout_window: Literal["one", "half"] = "one"
-    """What is left of the window after a timeout or Tahoe's fast retransmit: one segment (RFC 5681, 3.1), or
-    half of what was outstanding, which paper 002 proposes after a fade."""
+    """Window after a timeout or Tahoe's fast retransmit.
+
+    one: one segment (RFC 5681, 3.1). half: half of FlightSize, which paper 002 proposes after a fade.
+    """
     copies: int = 1
-    """How often each segment with data leaves, 1 to 3 (paper 002 proposes copies); with 4 the duplicate ACKs
-    of one segment would begin a recovery."""
+    """How often each segment with data is sent, 1 to 3 (paper 002 proposes copies).
+
+    With 4, the duplicate ACKs of one segment would begin a recovery.
+    """
     timestamps: bool = True
     """Offer the timestamps option (RFC 7323)."""
     sack: bool = True
-    """Offer selective acknowledgments, D-SACK included (RFC 2018, 2883, 6675)."""
+    """Offer selective acknowledgments with D-SACK (RFC 2018, 2883, 6675)."""
     window_scaling: bool = True
     """Offer the window scale option (RFC 7323)."""
     ecn: bool = False
@@ -46,38 +54,43 @@ class TcpProfile:
     limited_transmit: bool = True
     """Send new data on the first two duplicate ACKs (RFC 3042)."""
     recovery: Literal["rfc6675", "linux"] = "rfc6675"
-    """How losses are found and repaired with SACK: by RFC 6675, or as Linux does (`linux_sender.py`): RACK,
-    proportional rate reduction, and needless reductions undone."""
+    """How losses are found and repaired with SACK.
+
+    rfc6675: by that RFC. linux: RACK, proportional rate reduction, and undoing of needless reductions
+    (`linux_sender.py`).
+    """
     tail_loss_probe: bool = False
-    """With SACK, probe the end of what is outstanding before the timer expires (RFC 8985, section 7)."""
+    """With SACK, send a tail loss probe before the timer expires (RFC 8985, section 7)."""
     nagle: bool = True
-    """Hold a short segment while anything is unacknowledged, unless it is the last (RFC 9293, 3.7.4)."""
+    """Delay a short segment while data are unacknowledged, unless it is the last (RFC 9293, 3.7.4)."""
     send_buffer_bytes: int = 1 << 20
-    """What the application may write ahead of the acknowledgments."""
+    """Maximum number of written bytes that are not acknowledged."""
     receive_buffer_bytes: int = 65_535
-    """The largest window that is advertised."""
+    """Maximum advertised window."""
     initial_rto_ns: int = NS_PER_S
-    """Retransmission timeout before any sample (RFC 6298; 3 s in RFC 2988, 6 s in BSD)."""
+    """Retransmission timeout before the first sample (RFC 6298; 3 s in RFC 2988, 6 s in BSD)."""
     min_rto_ns: int = NS_PER_S
     """Lower bound of the retransmission timeout (RFC 6298: 1 s; Linux: 200 ms)."""
     max_rto_ns: int = 60 * NS_PER_S
-    """Upper bound of the retransmission timeout, backed off or not; at least 60 s in RFC 6298."""
+    """Upper bound of the retransmission timeout, with or without back-off; at least 60 s in RFC 6298."""
     rto: Literal["rfc6298", "linux"] = "rfc6298"
-    """How the retransmission timeout follows from the samples, see `rto.py`."""
+    """How the retransmission timeout is computed from samples; see `rto.py`."""
     syn_linear_timeouts: int = 0
-    """Timeouts of a SYN that do not double the next (Linux: 4)."""
+    """Number of SYN timeouts that do not double the next timeout (Linux: 4)."""
     timer_tick_ns: int = NS_PER_MS
     """Granularity of timers, of RTT samples and of TSval: 500 ms in BSD's slow timeout."""
     sample_every_ack: bool = False
     """Without timestamps, take an RTT sample of every segment instead of one per window."""
     delayed_ack_ns: int = 200 * NS_PER_MS
-    """How long an ACK may wait for a second segment; 0 acknowledges at once (RFC 1122: < 500 ms)."""
+    """Maximum time for which an ACK waits for a second segment; 0: no delay (RFC 1122: below 500 ms)."""
     longest_delayed_ack_ns: int = 0
-    """Above `delayed_ack_ns`: each ACK that waited in vain doubles the next one's wait, up to this."""
+    """Maximum delay of an ACK, if above `delayed_ack_ns`: each timeout of a delayed ACK doubles the next
+    delay.
+    """
     quick_acks: bool = False
-    """Acknowledge the first segments at once, as many as fill half the window, and so after a long gap."""
+    """Acknowledge the first segments at once, as many as fill half the window; also after a long idle gap."""
     max_retransmissions: int = 12
-    """The connection is given up when the same unit would be sent again after so many timeouts."""
+    """Number of timeouts of one unit after which the connection is given up."""
     msl_ns: int = 30 * NS_PER_S
     """Maximum segment lifetime; TIME-WAIT lasts twice as long."""
     quench_on_local_drop: bool = False
@@ -113,7 +126,7 @@ BSD = TcpProfile(
 """A BSD of 1998, as in the papers: Reno, coarse timers, 8 KB socket buffers, source quench."""
 
 MODERN = TcpProfile(min_rto_ns=200 * NS_PER_MS, delayed_ack_ns=40 * NS_PER_MS, sample_every_ack=True)
-"""Defaults of a present system: NewReno with SACK, timestamps, an initial window of ten."""
+"""Defaults of a present system: NewReno with SACK, timestamps and an initial window of ten."""
 
 _RFC1122 = TcpProfile(
     initial_window_segments=1,
@@ -123,8 +136,11 @@ _RFC1122 = TcpProfile(
     limited_transmit=False,
     initial_rto_ns=3 * NS_PER_S,
 )
-"""What both ends of paper 000 share: no option but the MSS, one RTT sample a window, a first RTO of 3 s
-(RFC 1122, section 4.2.3.1), an initial window of one segment (RFC 2001)."""
+"""Common base of both ends of paper 000.
+
+No option but the MSS, one RTT sample per window, a first RTO of 3 s (RFC 1122, section 4.2.3.1), and an
+initial window of one segment (RFC 2001).
+"""
 
 PALM = replace(
     _RFC1122,
@@ -136,9 +152,12 @@ PALM = replace(
     timer_tick_ns=10 * NS_PER_MS,
     max_retransmissions=100,
 )
-"""PalmOS 3.5 as far as RFC 1122 goes: none of its numbers is in paper 000. `max_rto_ns` is the free parameter
-of docs/papers/experiments_sweep.md. The least RTO is a "fraction of a second", the tick a hundredth of one;
-with 100 retransmissions R2 is 100 s (section 4.2.3.5) at an RTO of 1 s: the application gives up first."""
+"""PalmOS 3.5, as RFC 1122 requires it: paper 000 contains none of its numbers.
+
+`max_rto_ns` is the free parameter of docs/papers/experiments_sweep.md. The minimum RTO is a "fraction of a
+second", the tick a hundredth of one. With 100 retransmissions R2 is 100 s (section 4.2.3.5) at an RTO of 1 s:
+the application gives up first.
+"""
 
 LINUX22 = replace(
     _RFC1122,
@@ -150,12 +169,15 @@ LINUX22 = replace(
     timer_tick_ns=10 * NS_PER_MS,
     max_retransmissions=15,
 )
-"""Linux 2.2.17 towards a peer without timestamps and SACK: HZ is 100, TCP_RTO_MIN HZ/5, TCP_RTO_MAX 120 HZ,
-tcp_retries2 15, NewReno. Its RTO is SRTT and four deviations, times 1.25 and more; here it is without that
-factor, as in RFC 1122. The buffers are half of its 64 KB, as it offers no more of them."""
+"""Linux 2.2.17 towards a peer without timestamps and SACK.
+
+HZ is 100, TCP_RTO_MIN HZ/5, TCP_RTO_MAX 120 HZ, tcp_retries2 15, congestion control NewReno. Its real RTO is
+SRTT plus four deviations, times at least 1.25; here that factor is absent, as in RFC 1122. The buffers are
+half of its 64 KB, because it offers only that much.
+"""
 
 PROFILES: Mapping[str, TcpProfile] = {"bsd": BSD, "modern": MODERN, "palm": PALM, "linux22": LINUX22}
-"""Profiles by the name that a scenario gives."""
+"""Profiles by the name in a scenario."""
 
 
 def tcp_profile(name: str, **changes: Any) -> TcpProfile:
@@ -178,11 +200,11 @@ def tcp_profile(name: str, **changes: Any) -> TcpProfile:
 
 
 _LINUX = {**dict.fromkeys(("tahoe", "reno", "newreno"), "linux-reno"), "cubic": "linux-cubic"}
-"""What Linux makes of a congestion control."""
+"""Linux' variant of each congestion control."""
 
 
 def as_linux(profile: TcpProfile) -> TcpProfile:
-    """Return the profile with every behaviour in which Linux differs."""
+    """Return the profile with all behaviour in which Linux differs from the RFCs."""
     return replace(
         profile,
         congestion=_LINUX.get(profile.congestion, profile.congestion),

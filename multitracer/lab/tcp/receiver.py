@@ -1,7 +1,7 @@
 """The receiving half of a connection: reassembly, the window, and when to acknowledge.
 
-Units are unwrapped: 0 is the peer's SYN, 1 the first byte, the FIN follows the last byte; ends are
-exclusive.
+Units are unwrapped sequence numbers: 0 is the peer's SYN, 1 the first byte, the FIN follows the last byte;
+ends are exclusive.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from multitracer.lab.tcp.profile import TcpProfile
 
 _ACK_EVERY_SEGMENTS = 2
-"""An ACK for at least every second full segment (RFC 5681, section 4.2)."""
+"""At least every second full segment is acknowledged (RFC 5681, section 4.2)."""
 _REMEMBERED_ARRIVALS = 31
-"""Out-of-order arrivals from which SACK blocks are chosen; a header holds at most four."""
+"""Out-of-order arrivals from which SACK blocks are chosen; a header contains at most four blocks."""
 
 
 class TcpReceiver:
@@ -33,11 +33,11 @@ class TcpReceiver:
         self.profile = profile
         self.rcv_nxt = 0
         self.peer_mss_bytes = 536
-        """Largest payload that the peer is expected to send: what "full segment" means."""
+        """Payload bytes of a full segment of the peer."""
         self.fin_received = False
-        """Everything up to and including the peer's FIN has arrived."""
+        """Whether everything up to and including the peer's FIN has arrived."""
         self.duplicate_bytes = 0
-        """Payload that arrived although it was here already."""
+        """Payload bytes that arrived although they had been received before."""
         self._readable = bytearray()
         self._early: list[tuple[int, bytes]] = []
         self._ranges = RangeSet()
@@ -47,9 +47,9 @@ class TcpReceiver:
         self._right_edge = 0
         self._unacknowledged_bytes = 0
         self.acks_due = 0
-        """ACKs that have to leave now, with data or without."""
+        """Number of ACKs that must be sent now, with data or without."""
         self.delayed_ack_ns: int | None = None
-        """When a delayed ACK must leave."""
+        """Time at which a delayed ACK must be sent; None if none waits."""
         self._wait_ns = profile.delayed_ack_ns
         self._quick_acks_left: int | None = None
 
@@ -57,12 +57,12 @@ class TcpReceiver:
 
     @property
     def readable_bytes(self) -> int:
-        """How many bytes `read` would return."""
+        """Number of bytes that `read` would return."""
         return len(self._readable)
 
     @property
     def window_bytes(self) -> int:
-        """The window now: the free buffer, or more if more was advertised before."""
+        """The present window: the free buffer, or the rest of the advertised window if that is larger."""
         buffer_bytes, offered = self.profile.receive_buffer_bytes, self._right_edge - self.rcv_nxt
         free = buffer_bytes - len(self._readable)
         gain = free - offered
@@ -71,7 +71,7 @@ class TcpReceiver:
         return offered if offered > 0 else 0
 
     def window_field(self, shift: int) -> int:
-        """Return the window as the header carries it, and remember it: it never shrinks."""
+        """Return the window field of the header and record it, because the window never shrinks."""
         field = min(-(-self.window_bytes >> shift), 0xFFFF)
         edge = self.rcv_nxt + (field << shift)
         self._right_edge = max(self._right_edge, edge)
@@ -87,7 +87,7 @@ class TcpReceiver:
     # --- what arrives ---
 
     def take(self, seq: int, payload: bytes, *, fin: bool, now_ns: int) -> None:
-        """Take the payload and FIN of a segment, as far as they are new."""
+        """Process the payload and FIN of a segment; known data are ignored."""
         if seq < self.rcv_nxt or self._early:
             self.note_duplicate(seq, seq + len(payload))
         if fin:
@@ -106,7 +106,7 @@ class TcpReceiver:
         self._plan_ack(len(kept), prompt=prompt, now_ns=now_ns)
 
     def note_duplicate(self, seq: int, end: int) -> None:
-        """Remember what arrived a second time, for the D-SACK of the next ACK (RFC 2883)."""
+        """Record units that arrived again, for the D-SACK of the next ACK (RFC 2883)."""
         if seq < self.rcv_nxt and seq < end:
             self._dsack = (seq, min(end, self.rcv_nxt))
         elif (held := self._ranges.holding(seq)) is not None and seq < end:
@@ -128,7 +128,7 @@ class TcpReceiver:
         self._ranges.remove_below(self.rcv_nxt)
 
     def _keep_early(self, seq: int, payload: bytes) -> None:
-        """Store those parts of an out-of-order stretch that are not stored already."""
+        """Store the parts of an out-of-order segment that are not stored yet."""
         at, end = seq, seq + len(payload)
         while at < end:
             held = self._ranges.holding(at)
@@ -148,7 +148,7 @@ class TcpReceiver:
             self.rcv_nxt += 1
 
     def read(self, max_bytes: int) -> bytes:
-        """Return up to `max_bytes` of the stream; a window that opens by enough is advertised."""
+        """Return up to `max_bytes` of the stream; advertise the window if it opens by enough."""
         if not self._readable:
             return b""
         data = bytes(self._readable[:max_bytes] if max_bytes < len(self._readable) else self._readable)
@@ -170,7 +170,7 @@ class TcpReceiver:
             self.delayed_ack_ns = now_ns + self._wait_ns
 
     def _quick(self) -> bool:
-        """Return whether this is one of the first segments, if the profile acknowledges those at once."""
+        """Return whether this is one of the first segments, and the profile acknowledges those at once."""
         if self._quick_acks_left is None:
             window = self.profile.receive_buffer_bytes // self.peer_mss_bytes
             self._quick_acks_left = window // 2 + 1 if self.profile.quick_acks else 0
@@ -178,17 +178,17 @@ class TcpReceiver:
         return self._quick_acks_left >= 0
 
     def demand_ack(self) -> None:
-        """Request one ACK that must leave now."""
+        """Request one ACK that must be sent now."""
         self.acks_due += 1
 
     def acknowledged(self, *, pure: bool) -> None:
-        """Note that an ACK leaves; one with data replaces all requested ACKs but duplicate ones."""
+        """Record that an ACK is sent; one with data replaces all requested ACKs except duplicate ones."""
         self.acks_due = max(0, self.acks_due - 1) if pure else 0
         self._unacknowledged_bytes = 0
         self.delayed_ack_ns = None
 
     def sack_blocks(self, limit: int) -> tuple[tuple[int, int], ...]:
-        """Return up to `limit` blocks: a D-SACK, then the most recent first (RFC 2018, section 4)."""
+        """Return up to `limit` SACK blocks: a D-SACK, then the most recent first (RFC 2018, section 4)."""
         if self._dsack is None and not self._ranges:
             return ()
         duplicate = [self._dsack] if self._dsack is not None else []
@@ -201,7 +201,7 @@ class TcpReceiver:
         return tuple([*duplicate, *held][:limit])
 
     def on_timer(self, now_ns: int) -> None:
-        """Let a delayed ACK leave."""
+        """Send a delayed ACK whose time has come."""
         if self.delayed_ack_ns is not None and self.delayed_ack_ns <= now_ns:
             self.delayed_ack_ns = None
             self.acks_due += 1

@@ -1,4 +1,4 @@
-"""The retransmission timeout: RFC 6298, with the coarse clock of 4.4BSD as an option."""
+"""The retransmission timeout: RFC 6298, optionally with the coarse clock of 4.4BSD."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 _WHEEL_STEPS_NS = tuple(4 * NS_PER_MS << 3 * level for level in range(9))
-"""Levels of Linux' timer wheel at 250 Hz: each serves times up to 63 of its steps."""
+"""Step of each level of Linux' timer wheel at 250 Hz: a level serves times up to 63 steps."""
 
 
 class RtoEstimator:
@@ -21,9 +21,9 @@ class RtoEstimator:
     Parameters
     ----------
     initial_ns, min_ns, max_ns : int
-        RTO before a sample, and its bounds.
+        RTO before the first sample, and its bounds.
     tick_ns : int
-        Clock granularity G: samples are differences of whole ticks and the RTO is a whole number of them.
+        Clock granularity G: samples and the RTO are multiples of it.
     """
 
     def __init__(self, *, initial_ns: int, min_ns: int, max_ns: int, tick_ns: int) -> None:
@@ -32,18 +32,18 @@ class RtoEstimator:
         self._tick_ns = tick_ns
         self._base_ns = initial_ns
         self.rto_ns = min(initial_ns, max_ns)
-        """The timeout to arm the timer with now, backed off and bounded."""
+        """Present timeout for the timer, with back-off and within its bounds."""
         self.srtt_ns: int | None = None
         self.rttvar_ns: int | None = None
         self.latest_ns: int | None = None
-        """The last sample."""
+        """The last sample; None before."""
         self.smallest_ns: int | None = None
-        """The smallest sample."""
+        """The minimum sample; None before."""
         self.backoff = 0
-        """How often the timeout has been doubled."""
+        """Number of times that the timeout has been doubled."""
 
     def sample(self, rtt_ns: int, *, snd_una: int = 0, snd_nxt: int = 0) -> None:
-        """Take one measurement R of the round-trip time (equations 2.2 and 2.3); ends any back-off."""
+        """Add a round-trip sample R (equations 2.2 and 2.3); this ends any back-off."""
         del snd_una, snd_nxt
         if self.srtt_ns is None or self.rttvar_ns is None:
             self.srtt_ns, self.rttvar_ns = rtt_ns, rtt_ns // 2
@@ -53,19 +53,19 @@ class RtoEstimator:
         self._took(rtt_ns, self.srtt_ns + max(self._tick_ns, 4 * self.rttvar_ns))
 
     def _took(self, rtt_ns: int, rto_ns: int) -> None:
-        """Keep a sample and the timeout that results from it."""
+        """Store a sample and the timeout that results from it."""
         self.latest_ns = rtt_ns
         self.smallest_ns = rtt_ns if self.smallest_ns is None else min(rtt_ns, self.smallest_ns)
         self._start(min(max(self._whole_ticks(rto_ns), self._min_ns), self._max_ns))
 
     def _start(self, base_ns: int) -> None:
-        """Use a timeout without back-off."""
+        """Set the timeout without back-off."""
         self.backoff = 0
         self._base_ns = base_ns
         self.rto_ns = min(base_ns, self._max_ns)
 
     def sample_between(self, sent_ns: int, acked_ns: int, *, snd_una: int = 0, snd_nxt: int = 0) -> None:
-        """Take a measurement from two readings of this coarse clock, and the sender's window then."""
+        """Add a sample from two readings of this coarse clock, with the sender's window at that time."""
         rtt_ns = (acked_ns // self._tick_ns - sent_ns // self._tick_ns) * self._tick_ns
         self.sample(rtt_ns, snd_una=snd_una, snd_nxt=snd_nxt)
 
@@ -76,11 +76,11 @@ class RtoEstimator:
             self.rto_ns = min(self._base_ns << self.backoff, self._max_ns)
 
     def restart_after_syn_timeout(self) -> None:
-        """Use 3 s for data when the SYN timed out and less was in use (RFC 6298, section 5.7)."""
+        """Use 3 s for data if the SYN timed out and the timeout was shorter (RFC 6298, section 5.7)."""
         self._start(max(self._base_ns, 3_000_000_000))
 
     def deadline_ns(self, now_ns: int) -> int:
-        """Return when a timer armed at `now_ns` expires: on a tick, never early."""
+        """Return when a timer started at `now_ns` expires: on a tick, never early."""
         return self._whole_ticks(now_ns + self.rto_ns)
 
     def _whole_ticks(self, duration_ns: int) -> int:
@@ -90,20 +90,20 @@ class RtoEstimator:
 class LinuxRtoEstimator(RtoEstimator):
     """The estimator of Linux (tcp_rtt_estimator in net/ipv4/tcp_input.c).
 
-    Four times the mean deviation rises at once to the largest of a round trip, falls by a quarter of what is
-    too much once a round trip, and is never below the least RTO: the RTO is at least SRTT plus that. A sample
-    below the mean by more than the deviation counts for an eighth only, so that a queue that empties does not
-    lengthen the timeout.
+    The RTO is SRTT plus four mean deviations. This fourfold deviation rises at once to the maximum of a round
+    trip, falls once per round trip by a quarter of the difference, and is never below the minimum RTO. A
+    sample that is below the mean by more than the deviation has only an eighth of the weight, so that a queue
+    that empties does not lengthen the timeout.
     """
 
     def __init__(self, *, initial_ns: int, min_ns: int, max_ns: int, tick_ns: int) -> None:
         super().__init__(initial_ns=initial_ns, min_ns=min_ns, max_ns=max_ns, tick_ns=tick_ns)
         self._deviation4_ns = self._round_max_ns = self._bound_ns = 0
-        """mdev_us, mdev_max_us, rttvar_us: all four times a deviation."""
+        """Linux' mdev_us, mdev_max_us and rttvar_us in ns: all are four times a deviation."""
         self._round_end = 0
 
     def sample(self, rtt_ns: int, *, snd_una: int = 0, snd_nxt: int = 0) -> None:
-        """Take one measurement; `snd_una` shows when a round trip is over."""
+        """Add a sample; `snd_una` shows when a round trip is over."""
         if self.srtt_ns is None:
             self.srtt_ns, self._deviation4_ns = rtt_ns, 2 * rtt_ns
             self._bound_ns = self._round_max_ns = max(2 * rtt_ns, self._min_ns)
@@ -118,7 +118,7 @@ class LinuxRtoEstimator(RtoEstimator):
         self._took(rtt_ns, self.srtt_ns + self._bound_ns)
 
     def deadline_ns(self, now_ns: int) -> int:
-        """Return when the timer expires: late by up to a step of the timer wheel (kernel/time/timer.c)."""
+        """Return when the timer expires: up to one step of the timer wheel late (kernel/time/timer.c)."""
         step_ns = next(step for step in _WHEEL_STEPS_NS if self.rto_ns < 63 * step)
         return ((now_ns + self.rto_ns) // step_ns + 1) * step_ns
 
@@ -132,13 +132,13 @@ class LinuxRtoEstimator(RtoEstimator):
 
 
 class TimedSegments:
-    """Segments whose ACK gives a round-trip time: those that were never sent again (Karn's rule).
+    """Segments whose ACK gives a round-trip time: those that were not retransmitted (Karn's rule).
 
     Parameters
     ----------
     every : bool
-        Time every segment; otherwise one at a time, as before RFC 7323, and none that was under way when
-        anything was resent.
+        Time every segment; otherwise one at a time, as before RFC 7323, and none that was in transit at a
+        retransmission.
     """
 
     def __init__(self, *, every: bool) -> None:
@@ -146,32 +146,35 @@ class TimedSegments:
         self._sent: deque[tuple[int, int | None]] = deque()
 
     def note(self, end: int, now_ns: int) -> None:
-        """Add a new segment up to unit `end` that leaves now."""
+        """Add a new segment up to unit `end` that is sent now."""
         if self._every or not self._sent:
             self._sent.append((end, now_ns))
 
     @property
     def oldest_ns(self) -> int | None:
-        """When the oldest segment was sent; None without one, or if it was sent again."""
+        """Sending time of the oldest segment; None if there is none, or it was retransmitted."""
         return self._sent[0][1] if self._sent else None
 
     def clear(self) -> None:
-        """Forget all segments: it is no longer clear which copy an ACK answers."""
+        """Remove all segments: an ACK can no longer be assigned to one transmission."""
         self._sent.clear()
 
     def resent(self, begin: int, end: int) -> None:
-        """Note that the units `[begin, end)` were sent again."""
+        """Record that the units `[begin, end)` were retransmitted."""
         if not self._every:
             self.clear()
         self._sent = deque((last, None if begin < last <= end else ns) for last, ns in self._sent)
 
     def take_back(self, end: int) -> None:
-        """Remove the last segment, up to unit `end`, because it did not leave."""
+        """Remove the last segment, up to unit `end`, because it was not sent."""
         if self._sent and self._sent[-1][0] == end:
             self._sent.pop()
 
     def acknowledged(self, ack: int) -> int | None:
-        """Return when the oldest segment that `ack` covers was sent, None if one of them was sent again."""
+        """Return when the oldest segment that `ack` covers was sent.
+
+        None if one of them was retransmitted.
+        """
         sent_ns: list[int | None] = []
         while self._sent and self._sent[0][0] <= ack:
             sent_ns.append(self._sent.popleft()[1])
@@ -179,7 +182,7 @@ class TimedSegments:
 
 
 def rto_estimator(profile: TcpProfile) -> RtoEstimator:
-    """Return the estimator that a profile names."""
+    """Return the estimator of a profile."""
     kind = LinuxRtoEstimator if profile.rto == "linux" else RtoEstimator
     return kind(
         initial_ns=profile.initial_rto_ns,

@@ -1,7 +1,7 @@
-"""The receiving side of the sender: what an ACK, a timeout or a refused packet changes.
+"""The sender's reaction to an ACK, a timeout or a refused packet.
 
-Recovery is one of three: fast recovery (RFC 5681, 6582), SACK (RFC 6675), or slow start after a timeout.
-What leaves meanwhile is in `transmitter.py`.
+There are three kinds of recovery: fast recovery (RFC 5681, 6582), SACK (RFC 6675), or slow start after a
+timeout. `transmitter.py` chooses the segments that are sent meanwhile.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class TcpSender(Transmitter):
-    """A sender with feedback (RFC 9293, section 3.10.7.4, and the RFCs of each mechanism)."""
+    """A sender with reactions to ACKs and timeouts (RFC 9293, 3.10.7.4, and the RFCs of each mechanism)."""
 
     # --- what comes back ---
 
     def acknowledge(self, info: AckInfo, *, now_ns: int) -> None:
-        """Handle an ACK that is not above `snd_max`; an old one changes nothing."""
+        """Process an ACK that is not above `snd_max`; an old one changes nothing."""
         if info.ack < self.snd_una:
             return
         self._waits = False
@@ -37,7 +37,7 @@ class TcpSender(Transmitter):
             self._count_duplicate(now_ns)  # with no timer running only a window probe is out
 
     def _take_window(self, info: AckInfo) -> None:
-        """Take the window unless a newer segment has set it (SND.WL1, SND.WL2 of RFC 9293)."""
+        """Use the window of an ACK unless a newer segment has set it (SND.WL1, SND.WL2 of RFC 9293)."""
         if (info.seq, info.ack) < self._window_told_by:
             return
         self._window_told_by, self.snd_wnd_bytes = (info.seq, info.ack), info.window_bytes
@@ -48,7 +48,10 @@ class TcpSender(Transmitter):
             self._persist_backoff = 0
 
     def _take_blocks(self, info: AckInfo) -> int:
-        """Update the scoreboard; count a D-SACK apart (RFC 2883); return the newly SACKed units."""
+        """Update the scoreboard, count a D-SACK separately (RFC 2883).
+
+        Return the number of newly SACKed units.
+        """
         blocks = list(info.blocks)
         if is_dsack(blocks, ack=info.ack):
             self.counters.dsacks += 1
@@ -63,13 +66,13 @@ class TcpSender(Transmitter):
         return gained
 
     def _heed_ecn(self, now_ns: int) -> None:
-        """Reduce the window, once for the data in flight (RFC 3168, section 6.1.2)."""
+        """Reduce the window after an ECN echo, once for the data in flight (RFC 3168, section 6.1.2)."""
         if self._reduce_once(now_ns):
             self.counters.ecn_reductions += 1
             self._cwr_due = True
 
     def _reduce_once(self, now_ns: int) -> bool:
-        """Reduce the window without a loss, only once for the data in flight; return whether it was done."""
+        """Reduce the window without a loss, once for the data in flight; return whether it was reduced."""
         if self.snd_una < self._ecn_recover or self.ca_state in {
             CongestionState.RECOVERY,
             CongestionState.LOSS,
@@ -81,7 +84,7 @@ class TcpSender(Transmitter):
         return True
 
     def _advance(self, info: AckInfo, *, now_ns: int) -> None:
-        """Handle an ACK of new units."""
+        """Process an ACK of new units."""
         limited = self.snd_una > 0 and self.pipe_bytes + self.mss_bytes > self.congestion.cwnd_bytes
         flight_bytes, acked = self.flight_bytes, info.ack - self.snd_una
         rtt_ns = self._sample_rtt(info, now_ns)
@@ -126,7 +129,7 @@ class TcpSender(Transmitter):
         return self.rto.latest_ns
 
     def _drop_acknowledged(self, ack: int, now_ns: int) -> None:
-        """Move `snd_una`; the timer stops with nothing outstanding (RFC 6298, 5.2 and 5.3)."""
+        """Move `snd_una`; stop the timer if nothing is outstanding (RFC 6298, 5.2 and 5.3)."""
         self.stream.acknowledge(ack)
         self.snd_una = ack
         self.snd_nxt = max(self.snd_nxt, ack)
@@ -182,7 +185,7 @@ class TcpSender(Transmitter):
         self._arm(now_ns)
 
     def _go_back(self) -> None:
-        """Go back to `snd_una`, to send from there by slow start, or with half of the window if profiled."""
+        """Set `snd_nxt` to `snd_una`, and the window to one segment or to half, as in the profile."""
         if self.profile.timeout_window == "half":
             self.congestion.cwnd_bytes = max(self.congestion.cwnd_bytes, self.congestion.ssthresh_bytes)
         self.snd_nxt = self.snd_una
@@ -194,13 +197,13 @@ class TcpSender(Transmitter):
     # --- timers ---
 
     def next_timer_ns(self) -> int | None:
-        """Return when `on_timer` must be called, or None."""
+        """Return when `on_timer` must be called; None if no timer runs."""
         if self.persist_ns is None:
             return self.retransmit_ns
         return earlier(self.retransmit_ns, self.persist_ns)
 
     def on_timer(self, now_ns: int) -> bool:
-        """Run the timers that have expired; return False when the connection has to be given up."""
+        """Run the timers that have expired; return False if the connection must be given up."""
         self._waits = False
         if self.persist_ns is not None and self.persist_ns <= now_ns:
             self.persist_ns = None
@@ -214,7 +217,10 @@ class TcpSender(Transmitter):
         return True
 
     def _time_out(self, now_ns: int) -> bool:
-        """Back off and return to the oldest unit (RFC 6298, 5.4 to 5.6; RFC 5681, section 3.1)."""
+        """Back off and return to the oldest unit; return False to give up (RFC 6298, 5.4 to 5.6.
+
+        RFC 5681, 3.1).
+        """
         if self.retries >= self.profile.max_retransmissions:
             return False
         self.counters.timeouts += 1
@@ -233,7 +239,7 @@ class TcpSender(Transmitter):
     # --- the own interface ---
 
     def on_local_drop(self, now_ns: int) -> None:
-        """Note that the local interface refused the last packet."""
+        """Process the refusal of the last packet by the local interface."""
         self.counters.local_drops += 1
         if self.profile.quench_on_local_drop:
             self.congestion.on_local_drop()

@@ -1,4 +1,4 @@
-"""The types at the border of the TCP core: states, counters, readings, and the fields of an ACK."""
+"""The public types of our TCP: states, counters, readings, and the fields of an ACK."""
 
 from __future__ import annotations
 
@@ -31,43 +31,43 @@ class ConnectionState(StrEnum):
 
 
 class CongestionState(StrEnum):
-    """State of the congestion machinery, with Linux' names (`tcpi_ca_state`)."""
+    """State of the congestion control, with Linux' names (`tcpi_ca_state`)."""
 
     OPEN = "open"
     DISORDER = "disorder"
-    """Duplicate ACKs, fewer than three."""
+    """Fewer than three duplicate ACKs."""
     CWR = "cwr"
-    """Reduced after an ECN echo."""
+    """The window is reduced after an ECN echo."""
     RECOVERY = "recovery"
-    """Fast recovery, or SACK-based."""
+    """Fast recovery, or SACK-based recovery."""
     LOSS = "loss"
-    """Going back after a timeout."""
+    """Retransmission after a timeout."""
 
     __hash__ = str.__hash__
 
 
 @dataclass(slots=True)
 class SenderCounters:
-    """Counts since the start of the connection."""
+    """Counters since the start of the connection."""
 
     segments: int = 0
     payload_bytes: int = 0
-    """Every copy counted."""
+    """Payload bytes that were sent, retransmissions included."""
     retransmitted_segments: int = 0
     retransmitted_bytes: int = 0
     timeouts: int = 0
     fast_retransmits: int = 0
-    """Times fast or SACK recovery was entered."""
+    """Number of times that fast or SACK recovery was entered."""
     dsacks: int = 0
     undone: int = 0
-    """Reductions that were taken back because they were needless."""
+    """Number of needless reductions that were undone."""
     ecn_reductions: int = 0
     zero_window_probes: int = 0
     local_drops: int = 0
-    """Times the own interface refused a packet."""
+    """Number of packets that the local interface refused."""
 
     def note_sent(self, payload_bytes: int, *, again: bool, copies: int = 1) -> None:
-        """Count a segment that leaves, `again` if it is a retransmission; -1 copies undo the count."""
+        """Count a sent segment, `again` if it is a retransmission; -1 copies undo the count."""
         self.segments += copies
         self.payload_bytes += payload_bytes
         if again:
@@ -77,22 +77,22 @@ class SenderCounters:
 
 @dataclass(slots=True, kw_only=True)  # made of every ACK: frozen it takes 2.6 times as long
 class AckInfo:
-    """The fields of an arriving segment that matter to the sender, unwrapped and scaled."""
+    """The fields of an arriving segment that the sender needs, unwrapped and scaled."""
 
     seq: int
-    """Sequence number of the segment, in the peer's units: which of two windows is newer."""
+    """Sequence number of the segment, in the peer's units; it shows which of two windows is newer."""
     ack: int
     window_bytes: int
     blocks: tuple[tuple[int, int], ...] = ()
     pure: bool = True
-    """No payload, SYN or FIN: it may be a duplicate ACK."""
+    """Whether it has no payload, SYN or FIN, and so may be a duplicate ACK."""
     echoed_ns: int | None = None
-    """When the TSval that it echoes was made."""
+    """Time at which the echoed TSval was created; None if none is echoed."""
     ece: bool = False
 
 
 def earlier(one_ns: int | None, other_ns: int | None) -> int | None:
-    """Return the earlier of two times; None if there is neither."""
+    """Return the earlier of two times; None if both are None."""
     if one_ns is None or other_ns is None:
         return other_ns if one_ns is None else one_ns
     return min(one_ns, other_ns)
@@ -101,7 +101,7 @@ def earlier(one_ns: int | None, other_ns: int | None) -> int | None:
 class AnswerLimit:
     """Limits the rate of ACKs that answer an unacceptable segment without data.
 
-    Two ends that contradict each other would otherwise answer each other for ever (RFC 5961, section 7;
+    Two ends with contradicting states would otherwise answer each other without end (RFC 5961, section 7;
     Linux tcp_invalid_ratelimit).
     """
 
@@ -111,7 +111,7 @@ class AnswerLimit:
         self._last_ns = -self.GAP_NS
 
     def allow(self, segment: Segment, *, now_ns: int) -> bool:
-        """Return whether an unacceptable segment gets an answer: always with data, else not too often."""
+        """Return whether to answer an unacceptable segment: always with data, else at a limited rate."""
         if segment.payload:
             return True
         if now_ns - self._last_ns < self.GAP_NS:

@@ -1,11 +1,12 @@
-"""The data that a sender has sent and may send: windows, segments, and which one is next.
+"""The sending part of the sender: windows, segments, and the choice of the next one.
 
 Rules of the file:
 
-- Units are unwrapped, ends exclusive: `snd_una <= snd_nxt <= snd_max`. `snd_nxt` goes back to `snd_una`
-  after a timeout.
-- How much may be outstanding is the congestion control's word alone.
-- Nothing is sent from here: `next_transmission` is asked until it returns None.
+- Units are unwrapped sequence numbers, ends exclusive: `snd_una <= snd_nxt <= snd_max`. `snd_nxt` goes back
+  to
+  `snd_una` after a timeout.
+- Only the congestion control decides how much may be outstanding.
+- This module sends nothing: the caller must call `next_transmission` until it returns None.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)  # made of every segment: frozen it takes 2.6 times as long
 class Transmission:
-    """A part of the stream that leaves now."""
+    """A part of the stream that is sent now."""
 
     seq: int
     payload: bytes = b""
     syn: bool = False
     fin: bool = False
     retransmission: bool = False
-    """Some unit of it, other than a window probe's, was sent before."""
+    """Whether one of its units was sent before, other than by a window probe."""
     cwr: bool = False
-    """Tell the peer that its ECN echo was heeded (RFC 3168)."""
+    """Whether to set CWR: the window was reduced after an ECN echo (RFC 3168)."""
 
     @property
     def end(self) -> int:
@@ -53,7 +54,7 @@ class Transmission:
 
 
 class SendStream:
-    """Bytes that the application wrote and the peer has not acknowledged.
+    """Bytes that the application has written and the peer has not acknowledged.
 
     Parameters
     ----------
@@ -68,16 +69,16 @@ class SendStream:
         self.end = 1
         """Unit after the last byte that was written."""
         self.closed = False
-        """The application will write no more: a FIN follows the data."""
+        """Whether the application has closed the stream: a FIN follows the data."""
         self.fin_acknowledged = False
 
     def __len__(self) -> int:
-        """Return how many bytes are held: the value of SIOCOUTQ."""
+        """Return the number of stored bytes: the value of SIOCOUTQ."""
         return len(self._data)
 
     @property
     def free_bytes(self) -> int:
-        """How many bytes `write` would accept."""
+        """Number of bytes that `write` would accept."""
         return 0 if self.closed else max(0, self.capacity_bytes - len(self._data))
 
     def write(self, data: bytes) -> int:
@@ -97,7 +98,7 @@ class SendStream:
         return bytes(self._data[seq - self._first : end - fin - self._first]), fin
 
     def acknowledge(self, ack: int) -> None:
-        """Drop everything below `ack`."""
+        """Discard everything below `ack`."""
         if self.closed and ack > self.end:
             self.fin_acknowledged = True
         gone = min(max(0, ack - self._first), len(self._data))
@@ -112,23 +113,23 @@ class SendStream:
 
 
 DUP_THRESH = 3
-"""Duplicate ACKs, or SACKed ranges above a unit, that mean it is lost."""
+"""Number of duplicate ACKs, or of SACKed ranges above a unit, that mean that it is lost."""
 
 
 class Scoreboard:
-    """SACKed ranges of the data in flight, and how far recovery has sent them again."""
+    """SACKed ranges of the data in flight, and the progress of retransmissions in a recovery."""
 
     def __init__(self, *, mss_bytes: int) -> None:
         self.mss_bytes = mss_bytes
         self.sacked = RangeSet()
         self.high_rxt = 0
-        """Unit after the last that this recovery retransmitted."""
+        """Unit after the last one that this recovery retransmitted."""
         self.rescued = False
         """Whether this recovery has used its rescue retransmission."""
         self._lost_below = self._late_below = 0
 
     def update(self, blocks: list[tuple[int, int]], *, una: int, end: int) -> int:
-        """Take the blocks of one ACK; return how many units they SACK for the first time."""
+        """Add the blocks of one ACK; return how many units they SACK for the first time."""
         before = self.sacked.total
         for left, right in blocks:
             if una <= left < right <= end:
@@ -138,22 +139,25 @@ class Scoreboard:
         return gained
 
     def advance(self, una: int) -> None:
-        """Remove what the cumulative ACK covers."""
+        """Remove the ranges that the cumulative ACK covers."""
         self.sacked.remove_below(una)
         self._lost_below = self._loss_boundary()
 
     def begin_recovery(self, una: int) -> None:
-        """Start a recovery in which nothing was retransmitted yet."""
+        """Start a recovery without retransmissions so far."""
         self.high_rxt = una
         self.rescued = False
 
     def clear(self) -> None:
-        """Remove all ranges, when the receiver has reneged (RFC 2018, section 8)."""
+        """Remove all ranges, because the receiver has reneged (RFC 2018, section 8)."""
         self.sacked.clear()
         self._lost_below = self._late_below = 0
 
     def _loss_boundary(self) -> int:
-        """Return the unit below which every un-SACKed one IsLost(), or was sent long before one SACKed."""
+        """Return the unit below which all un-SACKed units are lost.
+
+        They are lost by IsLost(), or because they were sent long before a SACKed one.
+        """
         if not self.sacked:  # as after nearly every ACK
             return self._late_below
         held = 0
@@ -164,14 +168,14 @@ class Scoreboard:
         return self._late_below
 
     def arrived_later(self, unit: int) -> None:
-        """Note that `unit` was sent last: once it is SACKed, what is below is lost (RFC 8985)."""
+        """Record that `unit` was sent last: if it is SACKed, un-SACKed units below it are lost (RFC 8985)."""
         held = self.sacked.holding(unit)
         if held is not None:
             self._late_below = held[0]
             self._lost_below = self._loss_boundary()
 
     def is_lost(self, unit: int) -> bool:
-        """IsLost(): enough is SACKed above `unit` to think it lost."""
+        """Return whether a unit is lost, because enough is SACKed above it (IsLost())."""
         return unit < self._lost_below
 
     def sacked_between(self, left: int, right: int) -> int:
@@ -179,14 +183,19 @@ class Scoreboard:
         return sum(max(0, min(end, right) - max(begin, left)) for begin, end in self.sacked)
 
     def pipe(self, *, una: int, end: int) -> int:
-        """SetPipe(): units thought to be in the network."""
+        """Return the number of units estimated to be in the network (SetPipe())."""
         intact = max(self._lost_below, una)
         not_lost = end - intact - self.sacked_between(intact, end)
         resent = max(self.high_rxt, una) - una - self.sacked_between(una, self.high_rxt)
         return not_lost + resent
 
     def next_hole(self, *, una: int, lost_only: bool) -> tuple[int, int] | None:
-        """NextSeg() rules 1 and 3: the first hole below the highest SACKed unit that was not sent again."""
+        """Return the first hole below the highest SACKed unit that was not retransmitted.
+
+        None if there is none.
+
+        It is NextSeg() rules 1 and 3.
+        """
         highest = self.sacked.highest
         start = self._skip_sacked(max(self.high_rxt, una))
         if highest is None or start >= highest or (lost_only and not self.is_lost(start)):
@@ -196,9 +205,9 @@ class Scoreboard:
         return start, min(end, start + self.mss_bytes)
 
     def rescue(self, *, una: int, end: int, fin: int) -> tuple[int, int] | None:
-        """NextSeg() rule 4: once per recovery, the highest outstanding segment, if not SACKed.
+        """Return the highest outstanding segment if it is not SACKed, once per recovery (NextSeg() rule 4).
 
-        `fin` is how many of the units before `end` are a FIN, 0 or 1.
+        `fin` is 1 if the last unit before `end` is a FIN, else 0.
         """
         begin = self.sacked.highest or una
         if self.rescued or begin >= end:
@@ -220,11 +229,11 @@ def is_dsack(blocks: list[tuple[int, int]], *, ack: int) -> bool:
 
 
 _LONGEST_DELAYED_ACK_NS = 200 * NS_PER_MS
-"""WCDelAckT of RFC 8985: what a probe of a single segment allows for."""
+"""WCDelAckT of RFC 8985: allowance for a delayed ACK in the probe of a single segment."""
 
 
 class Transmitter:
-    """Send state of one connection (RFC 9293, section 3.3.1), and its outgoing segments."""
+    """State of a sender (RFC 9293, section 3.3.1), and its outgoing segments."""
 
     def __init__(self, profile: TcpProfile, *, mss_bytes: int, sack: bool) -> None:
         self.profile = profile
@@ -236,7 +245,7 @@ class Transmitter:
         self.ca_state = CongestionState.OPEN
         self.dup_acks = 0
         self.retries = 0
-        """Timeouts of the unit at `snd_una`."""
+        """Number of timeouts of the unit at `snd_una`."""
         self.negotiate(mss_bytes=mss_bytes, sack=sack)
         self._recover = 0
         self._ecn_recover = 0
@@ -248,21 +257,24 @@ class Transmitter:
         self._timed = TimedSegments(every=profile.sample_every_ack)
         self._last_sent_ns = 0
         self.retransmit_ns: int | None = None
-        """When the retransmission timer expires."""
+        """Expiry time of the retransmission timer; None if it does not run."""
         self._expires_early = False
-        """It does so for a tail loss probe."""
+        """Whether the timer expires early, for a tail loss probe."""
         self._tail_due = False
         self._tail_probe: tuple[int, bool] | None = None
-        """The unit after the last when it was probed, and whether the probe repeated something."""
+        """Unit after the last one at the probe, and whether the probe was a retransmission.
+
+        None without a probe.
+        """
         self.persist_ns: int | None = None
-        """When the next window probe is due."""
+        """Time of the next window probe; None if none is scheduled."""
         self._persist_backoff = 0
         self._last: tuple[Transmission, int, int] | None = None
-        """The last segment, and snd_nxt and snd_max before it."""
+        """The last segment, with snd_nxt and snd_max before it."""
         self._copies: list[Transmission] = []
-        """Of the last segment; they leave before anything else, and count nowhere."""
+        """Copies of the last segment; they are sent first, and are not counted."""
         self._waits = False
-        """The own interface refuses packets: nothing leaves before an ACK or a timer."""
+        """Whether the local interface refuses packets: nothing is sent before an ACK or a timer."""
 
     def negotiate(self, *, mss_bytes: int, sack: bool) -> None:
         """Apply the result of the handshake: payload of a full segment, and SACK."""
@@ -279,19 +291,19 @@ class Transmitter:
 
     @property
     def ack_seq(self) -> int:
-        """Sequence number of a segment without data: the next new unit, unless a window is closed."""
+        """Sequence number of a segment without data: the next new unit, or `snd_nxt` with a closed window."""
         return self.snd_max if self.persist_ns is None else self.snd_nxt
 
     # --- what leaves ---
 
     @property
     def flight_bytes(self) -> int:
-        """FlightSize: sent but not cumulatively acknowledged (RFC 5681)."""
+        """FlightSize: units that are sent and not cumulatively acknowledged (RFC 5681)."""
         return self.snd_max - self.snd_una
 
     @property
     def pipe_bytes(self) -> int:
-        """Units thought to be in the network, which cwnd limits."""
+        """Units estimated to be in the network, which cwnd limits."""
         if not self.sack:
             return self.snd_nxt - self.snd_una
         if self.ca_state is CongestionState.RECOVERY:
@@ -299,7 +311,7 @@ class Transmitter:
         return self.snd_nxt - self.snd_una - self.scoreboard.sacked_between(self.snd_una, self.snd_nxt)
 
     def next_transmission(self, now_ns: int) -> Transmission | None:
-        """Return the next segment that may leave at `now_ns`, or None."""
+        """Return the next segment to send at `now_ns`; None if there is none."""
         self._last = None  # what leaves instead is an ACK alone: if it is refused nothing is taken back
         if self._copies:
             return self._copies.pop()
@@ -332,7 +344,7 @@ class Transmitter:
         return min(end, above[0]) if above is not None else end
 
     def _next_in_sack_recovery(self, now_ns: int) -> Transmission | None:
-        """NextSeg() of RFC 6675: lost holes, new data, other holes, one rescue."""
+        """Return the next segment by NextSeg() of RFC 6675: lost holes, new data, other holes, one rescue."""
         board = self.scoreboard
         if self.congestion.cwnd_bytes - self.pipe_bytes < self.mss_bytes:
             return None
@@ -371,7 +383,8 @@ class Transmitter:
         return self.congestion.cwnd_bytes + min(self.dup_acks, DUP_THRESH - 1) * self.mss_bytes
 
     def _segment_at(self, seq: int, *, room: int) -> Transmission | None:
-        """Return the segment from `seq` if windows, Nagle and silly-window rules allow it."""
+        """Return the segment at `seq` if the windows, Nagle's algorithm and silly window avoidance allow it.
+        """
         if room <= 0:
             return None
         unsent = self.stream.end - seq
@@ -389,7 +402,7 @@ class Transmitter:
         return self._transmission(seq, seq + size + self.stream.fin_due(seq + size))
 
     def _nagle_holds(self, seq: int, size: int) -> bool:
-        """Return whether a short last segment waits until all is acknowledged (RFC 9293, 3.7.4)."""
+        """Return whether a short last segment must wait until all is acknowledged (RFC 9293, 3.7.4)."""
         new_and_short = seq >= self.snd_max and size < self.mss_bytes
         return self.profile.nagle and new_and_short and not self.stream.closed and self.flight_bytes > 0
 
@@ -405,7 +418,7 @@ class Transmitter:
         )
 
     def _probe(self, now_ns: int) -> Transmission:
-        """Send what fits, at least one byte, into a window that is too small (RFC 9293, section 3.8.6.1)."""
+        """Return a probe of a window that is too small: at least one byte (RFC 9293, section 3.8.6.1)."""
         size = max(1, min(self.snd_wnd_bytes, self.mss_bytes, self.stream.end - self.snd_una))
         probe = self._transmission(self.snd_una, self.snd_una + size)
         self.counters.note_sent(size, again=False)
@@ -417,7 +430,7 @@ class Transmitter:
         return probe
 
     def _sent(self, segment: Transmission, now_ns: int) -> Transmission:
-        """Update the state for a segment that leaves now."""
+        """Update the state for a segment that is sent now."""
         end = segment.end
         self.counters.note_sent(len(segment.payload), again=segment.retransmission)
         self._cwr_due = self._cwr_due and not segment.cwr
@@ -444,9 +457,9 @@ class Transmitter:
         return self.ca_state in {CongestionState.OPEN, CongestionState.CWR} and self.rto.srtt_ns is not None
 
     def _arm(self, now_ns: int, *, oldest_ns: int | None = None) -> None:
-        """Start the timer; earlier if a probe of the tail may bring an ACK (RFC 8985, section 7.2).
+        """Start the timer; earlier if a tail loss probe may bring an ACK (RFC 8985, section 7.2).
 
-        With `oldest_ns`, when the oldest segment was sent, a probe leaves when that one would time out
+        With `oldest_ns`, the sending time of the oldest segment, a probe is sent when that one would time out
         (tcp_schedule_loss_probe of Linux).
         """
         self.retransmit_ns = self.rto.deadline_ns(now_ns)
@@ -458,7 +471,7 @@ class Transmitter:
             self.retransmit_ns = max(now_ns, min(soon_ns, due_ns))
 
     def _probe_tail(self, now_ns: int) -> Transmission:
-        """Send new data, otherwise the last segment again (RFC 8985, section 7.3)."""
+        """Return a tail loss probe: new data, or else the last segment again (RFC 8985, section 7.3)."""
         new = self._segment_at(self.snd_nxt, room=self.mss_bytes)
         last = self._transmission(max(self.snd_una, self.snd_max - self.mss_bytes), self.snd_max)
         self._tail_probe = max(self.snd_max, (new or last).end), new is None
@@ -481,7 +494,7 @@ class Transmitter:
     # --- a closed window ---
 
     def _consider_persisting(self, now_ns: int) -> None:
-        """Start the persist timer when only a small window prevents sending."""
+        """Start the persist timer if only a small window prevents sending."""
         waiting = self.persist_ns is None and self.snd_nxt == self.snd_una < self.stream.end
         if waiting and self.snd_wnd_bytes < min(self.mss_bytes, self.stream.end - self.snd_una):
             self.retransmit_ns = None

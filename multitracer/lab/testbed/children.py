@@ -1,7 +1,7 @@
-"""The child processes of a run: each in a session of its own, listed in the manifest, ended in any case.
+"""The child processes of a run: each in its own session, listed in the manifest, and ended in any case.
 
-A child has the maker's name in its environment, and is told by the kernel when its parent ends. Ctrl-C on a
-terminal goes to the parent alone, because it is in another session.
+A child has the maker's name in its environment, and the kernel sends it a signal when its parent ends. Ctrl-C
+on a terminal reaches only the parent, because the children are in other sessions.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class TestbedProcess:
         self.process = process
         self.run = run
         self.words = words
-        """What it wrote to standard error."""
+        """Text that it wrote to standard error."""
         self.reads_another = reads_another
-        """Whether it ends by itself when the child has ended whose output it reads."""
+        """Whether it ends without a signal, when the child whose output it reads has ended."""
 
     @property
     def has_ended(self) -> bool:
@@ -62,7 +62,7 @@ class TestbedProcess:
         return self.process.poll() is not None
 
     def stop(self, *, patience_s: float) -> None:
-        """Ask the process to end, then kill it; note how it ended."""
+        """Ask the process to end, then kill it; record how it ended."""
         if not self.has_ended and not self.reads_another:
             self.process.terminate()
         try:
@@ -90,14 +90,14 @@ class Children:
     Parameters
     ----------
     folder : Path
-        The session folder; the processes' current one.
+        The session folder, which is the processes' working directory.
     hosts : Hosts
     maker : Maker
         This process.
     interruption : Interruption
         Ends every wait.
     suffix : str
-        Behind the names of logs, so that those of a session's several runs do not meet.
+        Appended to the names of logs, so that several runs of a session have different logs.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Children:
     ) -> TestbedProcess:
         """Start a process at a host; its standard error goes to `SIDE/NAMESUFFIX.log`.
 
-        `stdout` is a name in the host's folder, or what `subprocess` takes.
+        `stdout` is a file name in the host's folder, or a value for `subprocess`.
         """
         words = self._folder / side / f"{name}{self._suffix}.log"
         with ExitStack() as files:
@@ -143,14 +143,14 @@ class Children:
         return self._children[-1]
 
     def _environment(self) -> dict[str, str]:
-        """Put our Python and our packages first, so that a recorded `python -m ...` means them everywhere."""
+        """Return an environment in which `python -m ...` finds our Python and our packages first."""
         first = {"PATH": Path(sys.executable).parent, "PYTHONPATH": Path(multitracer.__file__).parents[1]}
         paths = {name: f"{path}:{os.environ.get(name, '')}".rstrip(":") for name, path in first.items()}
         return os.environ | paths | {VARIABLE: str(self._maker)}
 
     @property
     def runs(self) -> list[CollectorRun]:
-        """The manifest's entries, in the order of their starts."""
+        """Return the manifest's entries of all processes, in order of their starts."""
         return [child.run for child in self._children]
 
     def wait(self, child: TestbedProcess, ready: Callable[[], bool], *, needed: bool = True) -> None:
@@ -159,7 +159,7 @@ class Children:
         Raises
         ------
         CollectorError
-            If it ends before, or takes too long, and is needed.
+            If a needed child ends first, or takes too long.
         """
         deadline_s = time.monotonic() + _READY_S
         while not ready():
@@ -172,7 +172,7 @@ class Children:
             time.sleep(_LOOK_EVERY_S)
 
     def stop(self) -> None:
-        """End all, readers of others last; do not wait if the user asked twice."""
+        """End all processes, readers of others last; do not wait if the user has interrupted twice."""
         for child in sorted(self._children, key=lambda child: child.reads_another):
             if child.run.outcome is None:
                 child.stop(patience_s=0.2 if self._interruption.count > 1 else _PATIENCE_S)
@@ -187,12 +187,12 @@ class Children:
 TCP_PROBE = "tcp_probe.txt"
 _FORMATS = {"tcpdump": "pcap", "tcp_info": "jsonl", "tcp_probe": "ftrace"}
 _READINGS_HZ, _LOOKS_HZ = 10, 2
-"""Per link second. A look for new sockets costs many times what reading known ones does."""
+"""Readings of sockets, and searches for new sockets, per link second: a search costs many times more."""
 _MOST_HZ = 1_000
 
 
 def numbered(log: str, number: int) -> str:
-    """Return the name of a log in the nth run, from 0, of one session folder: the first has no number."""
+    """Return the name of a log in run `number` (from 0) of a session folder; in run 0 it does not change."""
     stem, _, suffix = log.partition(".")
     return f"{stem}-{number}.{suffix}" if number else log
 
@@ -206,13 +206,13 @@ class Collectors:
         The session folder.
     children : Children
     addresses : mapping
-        Of both hosts.
+        IPv4 addresses of both hosts.
     clock_errors : mapping
-        Of both hosts' clocks.
+        Errors of both hosts' clocks.
     speed : float
-        Link seconds in a second.
+        Link seconds per second.
     number : int
-        Of the run in its session folder: the names of a later one's logs end with it.
+        Number of the run in its session folder; the names of later runs' logs end with it.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class Collectors:
         )
 
     def start(self, privileges: Privileges, *, snap_bytes: int, tracing: bool = True) -> None:
-        """Start all collectors that work here, without `tracing` no tcp_probe, and wait until they record."""
+        """Start all collectors that work here and wait until they record; `tracing` includes tcp_probe."""
         if privileges.may("tcpdump"):
             for side in SIDES:
                 self._tcpdump(side, snap_bytes)
@@ -262,7 +262,10 @@ class Collectors:
         self._start("tcp_info", side, command, log, __version__, self._has_begun(side, log))
 
     def _tcp_probe(self, side: Side) -> None:
-        """Record both hosts' sockets, as they share a kernel; with unlike clocks, in a log for each host."""
+        """Record both hosts' sockets, because they share a kernel.
+
+        If their clocks differ, in a log per host.
+        """
         command = [PYTHON, "-m", "collectors.tcp_probe", "--address", self._addresses[side], "-o"]
         self._start("tcp_probe", side, command, TCP_PROBE, __version__, self._has_begun(side, TCP_PROBE))
 

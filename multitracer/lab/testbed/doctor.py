@@ -1,4 +1,4 @@
-"""The results of `testbed doctor`: the tiers of this machine, what each lacks, and what would help."""
+"""The results of `testbed doctor`: the tiers of this machine, what each lacks, and how to change that."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PURPOSES = {
     "tcp_probe": ("the sender's variables at every ACK", "cwnd is known 20 times a second only"),
     "real-time priority": ("slots in time on a busy machine", "slots come late in bursts under load"),
 }
-"""Ability -> what it is for, what a run is without it."""
+"""Purpose of each ability, and how a run differs without it."""
 _PACKAGES = {
     "ip": "iproute2",
     "tc": "iproute2",
@@ -47,32 +47,32 @@ _SWITCHES = (
     ("kernel.unprivileged_userns_clone", "1", re.compile(r"0")),
     ("user.max_user_namespaces", "10000", re.compile(r"0")),
 )
-"""Setting, the value that lets a user make user namespaces, values that do not."""
+"""Kernel settings: name, value that lets users make user namespaces, and pattern of forbidding values."""
 
 
 @dataclass(frozen=True, slots=True)
 class AbilityCheck:
-    """An ability that a run uses, and what follows without it."""
+    """An ability that a run uses, and the consequence without it."""
 
     name: str
     purpose: str
     works: bool
     message: str
-    """What the system said; empty if it works."""
+    """Error message of the system; empty if the ability works."""
     without: str
-    """What a run is without it."""
+    """How a run differs without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TierCheck:
-    """One of the three tiers."""
+    """One of the three tiers of privileges."""
 
     tier: Tier
     offered: bool
     how: str
-    """How to run in it; where it is not offered, why not."""
+    """How to run in this tier, or why that is not possible."""
     lost: str
-    """What did not work there when it was tried."""
+    """Abilities that did not work in it when they were tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class SystemCheck:
     """The results of `examine`."""
 
     tier: Tier
-    """The best one that this process reaches without other rights."""
+    """The best tier of this process without further rights."""
     tiers: tuple[TierCheck, ...]
     checks: tuple[AbilityCheck, ...]
     advice: str
@@ -88,7 +88,7 @@ class SystemCheck:
 
 
 def examine() -> SystemCheck:
-    """Try what a run in real time needs, in this process and in a user namespace of its own."""
+    """Try all operations of a run in real time, in this process and in its own user namespace."""
     privileges = probe()
     refused = why_no_user_namespace() if not privileges.in_user_namespace else ""
     tiers = (_root(privileges), _user_namespace(privileges, refused), _plain())
@@ -140,7 +140,7 @@ def _in_user_namespace() -> str:
 
 
 def _advice(privileges: Privileges, refused: str) -> str:
-    """Return the command that opens the next better tier."""
+    """Return the command that makes the next better tier possible."""
     absent = [a.name for a in privileges.missing if a.name in _PACKAGES]
     if absent:
         return f"sudo apt-get install {' '.join(sorted({_PACKAGES[name] for name in absent}))}"
@@ -158,7 +158,7 @@ def _advice(privileges: Privileges, refused: str) -> str:
 
 
 def _switch() -> str:
-    """Return the command that lets users make user namespaces, if a known setting forbids it."""
+    """Return the command that lets users make user namespaces; empty if no known setting forbids it."""
     for name, wanted, forbids in _SWITCHES:
         setting = _SETTINGS.joinpath(*name.split("."))
         if setting.is_file() and forbids.fullmatch(setting.read_text().strip()):

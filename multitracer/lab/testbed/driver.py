@@ -1,8 +1,7 @@
-"""Runs a link's events at their time, and carries packets between the link and the hosts' devices.
+"""Runs a link's events at their times, and moves packets between the link and the hosts' devices.
 
-The clock of a run: link time is real time since the start, times the speed. Events (of the data call: its
-slots) have absolute deadlines. A late one is made up for at once, so that lateness makes a short burst, but
-never another rate.
+Link time is real time since the start, times the speed. Events (of a data call: its slots) have absolute
+deadlines. A late event runs at once, so lateness makes a short burst, but does not change the rate.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ if TYPE_CHECKING:
 
 _LARGEST_PACKET = 65_535
 _LOOK_EVERY_NS = NS_PER_S // 10
-"""Link time after which a run is asked whether it is over, though nothing happened on the link."""
+"""Link time after which `is_over` is called even if nothing happened on the link."""
 
 
 class LinkClock:
-    """Link time, and what the kernel's clocks read at that time; it begins when the object is made.
+    """Converts between link time and the kernel's clocks; link time 0 is when the object is made.
 
     Parameters
     ----------
     speed : float
-        Link seconds in a second.
+        Link seconds per second.
     """
 
     def __init__(self, speed: float) -> None:
@@ -55,7 +54,7 @@ class LinkClock:
         return self._start_ns + round(link_ns / self._speed)
 
     def realtime_ns(self, link_ns: int) -> int:
-        """Return CLOCK_REALTIME at a link time, by the offset between the clocks when last read."""
+        """Return CLOCK_REALTIME at a link time, by the clock offset of the last reading."""
         return self.monotonic_ns(link_ns) + self._ahead_ns
 
 
@@ -63,16 +62,16 @@ class RunObserver(Protocol):
     """Observes a run; times are link times."""
 
     def packet(self, side: Side, data: bytes, *, now_ns: int, outgoing: bool) -> None:
-        """Note a packet that passes a host's device."""
+        """Record a packet that passes a host's device."""
 
     def link_event(self, side: Side, event: LinkEvent) -> None:
-        """Note an event of one end of the link."""
+        """Record an event of one end of the link."""
 
 
 class Driver:
-    """The loop; a packet leaves its device at once and waits in the link's interface queue.
+    """The loop of a run; a packet leaves its device at once and waits in the link's interface queue.
 
-    The queue may drop it without the host's knowledge.
+    The host does not learn of drops in that queue.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class Driver:
         self._observer = observer
         self._look_ns = 0
         self.latest_ns = 0
-        """By how much an event was late at most, in link time."""
+        """Maximum lateness of an event, in link time."""
 
     def run(self, is_over: Callable[[int], bool], *, wake: int) -> None:
         """Run until `is_over`, called with the link time after every event, returns true.
@@ -93,7 +92,7 @@ class Driver:
         ----------
         is_over : callable
         wake : int
-            Descriptor that becomes readable when there is no time to lose.
+            Descriptor that becomes readable when the run must be checked at once.
         """
         watched = [wake, *self._watched()]
         sides = {descriptor: side for side, descriptor in self._tuns.items()}
@@ -116,7 +115,7 @@ class Driver:
             self.tell_events()
 
     def _watched(self) -> list[int]:
-        """Return the devices whose packets are taken as they arrive."""
+        """Return the devices whose packets are read as they arrive."""
         return list(self._tuns.values())
 
     def _due_ns(self) -> int:
@@ -124,7 +123,7 @@ class Driver:
         return self._look_ns if next_ns is None else min(next_ns, self._look_ns)
 
     def _catch_up(self, now_ns: int) -> None:
-        """Run all events whose time has come."""
+        """Run all events that are due."""
         self._look_ns = now_ns + _LOOK_EVERY_NS
         next_ns = self._link.next_ns
         if next_ns is not None:
@@ -159,9 +158,9 @@ class Driver:
 
 
 class PullingDriver(Driver):
-    """The loop of a data call whose hosts notice drops: packets stay in the device's own queue.
+    """The loop of a data call whose hosts learn of drops: packets wait in the device's own queue.
 
-    A packet leaves that queue when the link has room for it.
+    A packet leaves that queue when the link can accept it.
     """
 
     def __init__(
@@ -185,18 +184,18 @@ class PullingDriver(Driver):
 
 
 def why_dropped(link: PacketLink) -> str:
-    """Return why a link is over for good: a data call is dropped, a trace that is not repeated ends."""
+    """Return why a link has ended permanently: a dropped data call, or the end of a trace."""
     return "the call was dropped" if isinstance(link, GsmLink) else "the link's trace is over"
 
 
 @contextmanager
 def punctual() -> Iterator[bool]:
-    """Make this thread as punctual as possible while the context lasts.
+    """Reduce the scheduling delay of this thread as far as possible during the body.
 
     Yields
     ------
     bool
-        Whether it has a real-time priority.
+        Whether the thread has a real-time priority.
     """
     before = os.sched_getscheduler(0), os.sched_getparam(0)
     is_real_time = False

@@ -1,6 +1,6 @@
-"""What the link's process writes and measures: the logs of both ends, the clocks, the truth, the summary.
+"""Files and measurements of the link's process: the logs of both ends, the clocks, the truth, the summary.
 
-Where tcpdump may not run it writes captures, too, because every packet passes here.
+If tcpdump may not run, it also writes captures, because every packet passes here.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ _BUFFER_BYTES = 1 << 16
 
 
 class LinkLogs:
-    """Observes the driver; the logs are open while the context lasts.
+    """Observes the driver and writes logs, which are open during the context.
 
     Parameters
     ----------
     folder : Path
         The session folder, with those of the hosts.
     facts : mapping
-        What the header of a link's log says.
+        Facts for the header of a link's log.
     captures_bytes : int
-        How much of each packet to write into captures; 0 writes none.
+        Snap length of captures; 0 writes none.
     number : int
-        Of the run in its session folder.
+        Number of the run in its session folder.
     clock_errors : mapping, optional
-        Of both hosts' clocks.
+        Errors of both hosts' clocks.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class LinkLogs:
         return self
 
     def _open(self, files: ExitStack) -> None:
-        """Open every log, and write what it begins with."""
+        """Open every log, and write its first lines."""
         for side in SIDES:
             self._links[side] = self._binary(side, numbered(RLPDUMP, self._number), files)
             self._links[side].write(self._writers[side].header())
@@ -104,7 +104,7 @@ class LinkLogs:
         return files.enter_context((self._folder / side / name).open("xb", buffering=_BUFFER_BYTES))
 
     def begin(self, clock: LinkClock) -> None:
-        """Take the clock that converts link times to times of the hosts."""
+        """Set the clock that converts link times to times of the hosts."""
         self._clock = clock
 
     def _realtime_ns(self, side: Side, link_ns: int) -> int:
@@ -114,22 +114,22 @@ class LinkLogs:
     # --- what it observes ---
 
     def packet(self, side: Side, data: bytes, *, now_ns: int, outgoing: bool) -> None:
-        """Take a packet that passes a host's device."""
+        """Write a packet that passes a host's device."""
         del outgoing
         if side in self._captures:
             time_ns = self._realtime_ns(side, now_ns)
             self._captures[side].write(pcap_record(data, time_ns=time_ns, snap_bytes=self._snap))
 
     def link_event(self, side: Side, event: LinkEvent) -> None:
-        """Take an event of one end of the link."""
+        """Write an event of one end of the link."""
         stamped = event._replace(time_ns=self._realtime_ns(side, event.time_ns))
         self._links[side].write(self._writers[side].record(stamped))
 
     def on_air(self, frame: OnAir) -> None:
-        """Take a frame of a data call."""
+        """Write a frame of a data call."""
 
     def each_second(self) -> None:
-        """Let what is buffered reach the files, if a second is over."""
+        """Flush the files, once per second."""
         if time.monotonic_ns() >= self._due_ns:
             self._due_ns = time.monotonic_ns() + NS_PER_S
             self._each_second()
@@ -153,20 +153,20 @@ class LinkLogs:
 
 
 class LinkLogRecorder(LinkLogs):
-    """The link's logs, and what is beside them.
+    """The link's logs, with clocks, truth and summary.
 
     Parameters
     ----------
     folder : Path
-        The session folder, made.
+        The existing session folder.
     scenario : Scenario
     clock_errors : mapping
-        Of both hosts' clocks.
+        Errors of both hosts' clocks.
     addresses : mapping
         IPv4 addresses of the hosts, 4 bytes.
     speed : float
     captures_bytes : int
-        How much of each packet to write into captures; 0 writes none.
+        Snap length of captures; 0 writes none.
     """
 
     _clocks: TextIO
@@ -210,7 +210,7 @@ class LinkLogRecorder(LinkLogs):
     # --- what it observes ---
 
     def packet(self, side: Side, data: bytes, *, now_ns: int, outgoing: bool) -> None:
-        """Take a packet that passes a host's device."""
+        """Write a packet that passes a host's device."""
         super().packet(side, data, now_ns=now_ns, outgoing=outgoing)
         try:
             packet = parse_packet(data)
@@ -223,13 +223,13 @@ class LinkLogRecorder(LinkLogs):
             self._segments.writelines(self._truth.arrived(side, packet, data, now_ns=now_ns))
 
     def link_event(self, side: Side, event: LinkEvent) -> None:
-        """Take an event of one end of the link."""
+        """Write an event of one end of the link."""
         super().link_event(side, event)
         self.meters.link_events(side, [event])
         self._segments.writelines(self._truth.noted(side, event))
 
     def reading(self, reading: RadioReading, *, now_ns: int) -> None:
-        """Write what the modem says of its pilot, if the link has one."""
+        """Write the Ec/Io that the modem reports, if the link has a pilot."""
         if self._pilot is not None:
             self._pilot.write(pilot_line(reading, time_ns=self._realtime_ns("mobile", now_ns)))
 
@@ -264,7 +264,7 @@ class LinkLogRecorder(LinkLogs):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write the facts that are known only now, and close every log."""
+        """Write the facts that are only known at the end, and close every log."""
         with self._files:
             self._segments.writelines(self._truth.rest())
             self._read_clocks()

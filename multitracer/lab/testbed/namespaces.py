@@ -1,4 +1,4 @@
-"""Two hosts: network namespaces, the TUN device of each, and their TCP settings."""
+"""Two hosts: their network namespaces, TUN devices and TCP settings."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 VARIABLE = "MULTITRACER_TESTBED"
-"""In the environment of every process of a run, with its maker as the value."""
+"""Environment variable of every process of a run; its value is the maker of the process."""
 _MAKER = re.compile(r"(\d+)-(\d+)")
 _NAMESPACE = re.compile(r"mt(\d+)-(\d+)-testbed-(?:mobile|fixed)")
 _START_TIME_FIELD = 19  # of /proc/PID/stat behind the name, from 0: starttime in clock ticks
 _NETWORK = int(IPv4Address("10.0.0.0"))
 _PID_BITS = 22
-"""Linux has at most 2^22 processes; with two hosts each, in networks of four, they fill 10.0.0.0/8."""
+"""Bits of a process number: 2^22 processes with networks of four addresses fill 10.0.0.0/8."""
 
 
 class Maker(NamedTuple):
@@ -58,12 +58,12 @@ class Maker(NamedTuple):
 
     @classmethod
     def of_namespace(cls, name: str) -> Maker | None:
-        """Return the maker of a namespace; None if it is not a testbed's."""
+        """Return the maker of a namespace; None if the namespace is not a testbed's."""
         return cls._matched(_NAMESPACE.fullmatch(name))
 
     @classmethod
     def of_word(cls, word: str) -> Maker | None:
-        """Return the maker in the value of the environment variable."""
+        """Return the maker that a value of the environment variable names; None if it is not valid."""
         return cls._matched(_MAKER.fullmatch(word))
 
     @classmethod
@@ -75,7 +75,7 @@ class Maker(NamedTuple):
 
     @property
     def lives(self) -> bool:
-        """Whether the process still runs."""
+        """Whether the maker process still runs."""
         return start_time(self.pid) == self.start_time
 
     def namespace(self, side: Side) -> str:
@@ -83,7 +83,7 @@ class Maker(NamedTuple):
         return f"mt{self}-testbed-{side}"
 
     def address(self, side: Side) -> str:
-        """Return a host's address, unique among the runs on a machine: kernel tracing records all of them."""
+        """Return a host's address, unique among the runs of a machine: kernel tracing records all runs."""
         number = self.pid % (1 << _PID_BITS)
         return str(IPv4Address(_NETWORK + 4 * number + (1 if side == "mobile" else 2)))
 
@@ -102,7 +102,7 @@ def start_time(pid: int) -> int | None:
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What users, shells and lost terminals send."""
+"""Signals that end a run: from users, shells and lost terminals."""
 
 
 class InterruptedRunError(BaseException):
@@ -114,11 +114,11 @@ class InterruptedRunError(BaseException):
 
 
 class Interruption:
-    """Notes signals while the context lasts; `wake` becomes readable when one comes."""
+    """Receives signals during the context; `wake` becomes readable when one arrives."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
-        """The first one."""
+        """The first signal that arrived; None before."""
         self.count = 0
         self.wake = -1
 
@@ -144,11 +144,11 @@ class Interruption:
 
     @property
     def reason(self) -> str:
-        """Why the run is over, as the manifest says it; empty if no signal has come."""
+        """Why the run is over, in the words of the manifest; empty if no signal has arrived."""
         return f"interrupted by {self.signal.name}" if self.signal is not None else ""
 
     def check(self) -> None:
-        """Raise InterruptedRunError if a signal has come."""
+        """Raise InterruptedRunError if a signal has arrived."""
         if self.signal is not None:
             raise InterruptedRunError(self.signal)
 
@@ -165,15 +165,21 @@ _NAMES = {
     **dict.fromkeys(("cubic", "linux-cubic"), "cubic"),
     "vegas": "vegas",
 }
-"""Linux' reno without SACK stays in recovery until all is acknowledged: it is NewReno (RFC 6582)."""
+"""The kernel's name of each congestion control.
+
+Linux' reno without SACK stays in recovery until all is acknowledged, so it serves as NewReno (RFC 6582).
+"""
 _LEAST_RTO_MIN_MS = 4
-"""A tick of the kernel's timers at 250 Hz."""
+"""Minimum retransmission timeout: a tick of the kernel's timers at 250 Hz."""
 _RTO_MAX_MS = 1_000, 120_000
-"""What net.ipv4.tcp_rto_max_ms takes."""
+"""Range of net.ipv4.tcp_rto_max_ms."""
 
 
 def sysctls(profile: TcpProfile, *, speed: float) -> dict[str, int]:
-    """Return net.ipv4 settings; without SACK also those that make a present TCP behave like one of 1999."""
+    """Return the net.ipv4 settings of a profile.
+
+    Without SACK, also those that let a present TCP act like that of 1999.
+    """
     least, most = _RTO_MAX_MS
     settings: dict[str, int] = {
         "tcp_timestamps": int(profile.timestamps),
@@ -190,9 +196,9 @@ def sysctls(profile: TcpProfile, *, speed: float) -> dict[str, int]:
 
 
 def route_options(profile: TcpProfile, *, speed: float) -> list[str]:
-    """Return words of `ip route`.
+    """Return the arguments of `ip route` for a profile.
 
-    A segment takes over half a second of link time, so a receiver at 1x never delays an ACK for a second
+    At speed 1 a segment takes over half a second, so a receiver never delays an ACK for a second
     segment; in a run at a higher speed it would, unless it acknowledges at once.
     """
     rto_min_ms = max(round(profile.min_rto_ns / speed / NS_PER_MS), _LEAST_RTO_MIN_MS)
@@ -201,10 +207,11 @@ def route_options(profile: TcpProfile, *, speed: float) -> list[str]:
 
 
 def for_every_socket(profile: TcpProfile) -> list[str]:
-    """Return words of `ip route` for sockets that get no profile of their own.
+    """Return the arguments of `ip route` for sockets that get no profile of their own.
 
-    The route, because a namespace's sysctl takes no congestion control that this machine restricts. Without
-    window scaling no socket offers more than the profile's window; otherwise the kernel chooses.
+    The route is used because a namespace's sysctl does not accept a congestion control that the machine
+    restricts. Without window scaling no socket offers more than the profile's window; otherwise the kernel
+    chooses.
     """
     window = [] if profile.window_scaling else ["window", str(profile.receive_buffer_bytes)]
     return ["congctl", congestion_control(profile), *window]
@@ -216,7 +223,7 @@ def congestion_control(profile: TcpProfile) -> str:
     Raises
     ------
     PreflightError
-        If this kernel has none like it.
+        If this kernel has no such congestion control.
     """
     name = _NAMES.get(profile.congestion, "")
     if name in _AVAILABLE.read_text().split():
@@ -239,7 +246,7 @@ _LOOK_EVERY_S = 0.02
 
 
 def remove_stale() -> None:
-    """End the processes of dead runs, then remove their namespaces."""
+    """End the processes of runs whose maker is dead, then remove their namespaces."""
     orphans = list(_orphans())
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid, started in orphans:
@@ -252,7 +259,7 @@ def remove_stale() -> None:
 
 
 def _send(pid: int, started: int, number: signal.Signals) -> None:
-    """Signal a process if it is still the one that started then."""
+    """Send a signal to a process if its start time is still `started`."""
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(pid)
         try:
@@ -263,7 +270,7 @@ def _send(pid: int, started: int, number: signal.Signals) -> None:
 
 
 def _orphans() -> Iterator[tuple[int, int]]:
-    """Yield number and start time of each process whose maker has ended."""
+    """Yield the number and start time of each process whose maker has ended."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (maker := _maker(entry)) is not None and not maker.lives:
             started = start_time(int(entry.name))
@@ -290,10 +297,10 @@ T = TypeVar("T")
 DEVICE = "tun0"
 FOLDER = Path("/run/netns")
 _OURS = FOLDER / ".multitracer"
-"""In a private /run, to know it again."""
+"""Marker file in a private /run, to recognise it later."""
 _IPV4, _IPV6 = Path("/proc/sys/net/ipv4"), Path("/proc/sys/net/ipv6/conf")
 _ROOMY_QUEUE_PACKETS = 1_000
-"""Of a device whose packets are taken at once: it never overflows."""
+"""Queue of a device whose packets are read at once: it never overflows."""
 
 
 class Hosts:
@@ -309,13 +316,13 @@ class Hosts:
         self._maker = maker
         self.addresses: dict[Side, str] = {side: maker.address(side) for side in SIDES}
         self.tuns: dict[Side, int] = {}
-        """Descriptors of the devices, not blocking."""
+        """Descriptors of the devices, in non-blocking mode."""
         self.devices: dict[Side, list[str]] = {}
-        """The words that describe each device."""
+        """Arguments that describe each device."""
         self.settings: dict[Side, dict[str, int]] = {}
-        """The sysctls that were set."""
+        """Sysctls that were set."""
         self.routes: dict[Side, list[str]] = {}
-        """The words that describe each route."""
+        """Arguments that describe each route."""
 
     def facts(self, side: Side) -> dict[str, object]:
         """Return a host's entry in the manifest, once its link is set up."""
@@ -351,11 +358,11 @@ class Hosts:
         side : {"mobile", "fixed"}
         profile : TcpProfile
         speed : float
-            How many link seconds pass in a second.
+            Link seconds per second.
         queue_packets : int, optional
-            Length of the device's own queue, if that is the one that is to overflow.
+            Length of the device's own queue, if that queue must be the one that overflows.
         every_socket : bool
-            Whether sockets have the profile's congestion control and window without asking for them.
+            Whether all sockets get the profile's congestion control and window by default.
         """
         name, queue = self._maker.namespace(side), queue_packets or _ROOMY_QUEUE_PACKETS
         self.tuns[side] = self.within(side, lambda: open_tun(DEVICE))
@@ -374,7 +381,7 @@ class Hosts:
         check("ip", "-n", name, "route", "add", *self.routes[side])
 
     def within(self, side: Side, call: Callable[[], T]) -> T:
-        """Call a function in a host's namespace, in a thread of its own."""
+        """Call a function in a host's namespace, in a separate thread; return its result."""
         path = FOLDER / self._maker.namespace(side)
         results: list[T] = []
         errors: list[OSError] = []
@@ -432,7 +439,7 @@ def _enter(path: Path) -> None:
 
 
 def _ensure_folder() -> None:
-    """In a user namespace, mount an empty file system over /run, which belongs to the system."""
+    """In a user namespace, mount an empty file system over /run, which belongs to the system outside."""
     if not in_user_namespace() or _OURS.exists():
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -459,7 +466,7 @@ def _set(values: dict[str, int]) -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Block signals in programs started meanwhile: a terminal's Ctrl-C shall reach only this process."""
+    """Block signals in programs that are started meanwhile: Ctrl-C must reach only this process."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -473,7 +480,7 @@ def check(*argv: str) -> str:
     Raises
     ------
     PreflightError
-        If it fails, with its own words.
+        If the command fails, with its error message.
     """
     try:
         with _undisturbed():

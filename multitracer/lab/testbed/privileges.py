@@ -1,7 +1,8 @@
-"""The privileges of this process, found by trying: nothing that is made for a test stays.
+"""The privileges of this process, found by trying; nothing remains after the attempts.
 
-Three tiers. `root`: everything. `userns`: in a user namespace with namespaces and devices of its own
-(`unshare -Urnm`), without the kernel's tracing, real-time priority and tcpdump. `plain`: virtual time only.
+There are three tiers. `root`: everything. `userns`: in a user namespace with its own network namespaces and
+devices (`unshare -Urnm`), without the kernel's tracing, real-time priority and tcpdump. `plain`: virtual time
+only.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class Ability:
     name: str
     works: bool
     why_not: str = ""
-    """What the system said; empty if it works."""
+    """Error message of the system; empty if the ability works."""
     needed: bool = True
-    """Whether there is no run in real time without it."""
+    """Whether a run in real time is impossible without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Privileges:
     tier: Tier
     abilities: tuple[Ability, ...]
     in_user_namespace: bool
-    """Whether this process lives in a user namespace already."""
+    """Whether this process is already in a user namespace."""
 
     @property
     def missing(self) -> tuple[Ability, ...]:
@@ -72,7 +73,7 @@ class Privileges:
 
     @property
     def wants_unshare(self) -> bool:
-        """Whether the tier is only reached through `unshare -Urnm`."""
+        """Whether this tier requires `unshare -Urnm`."""
         return self.tier == "userns" and any(ability.needed for ability in self.missing)
 
 
@@ -100,7 +101,7 @@ def required() -> Privileges:
     Raises
     ------
     PreflightError
-        If it is not, with what would help.
+        If they do not; the message states what would help.
     """
     privileges = probe()
     if privileges.tier == "plain" or privileges.wants_unshare:
@@ -113,13 +114,16 @@ def required() -> Privileges:
 
 
 def in_user_namespace() -> bool:
-    """Return whether this process is outside the system's first user namespace."""
+    """Return whether this process is outside the system's initial user namespace."""
     first, _, count = Path("/proc/self/uid_map").read_text().split()[:3]
     return (int(first), int(count)) != (0, _ALL_IDS)
 
 
 def namespaces() -> Ability:
-    """Make a network namespace and a TUN device in it, in a thread; both end with the thread."""
+    """Test whether a network namespace with a TUN device can be made, in a thread.
+
+    Both end with the thread.
+    """
     problem = _in_thread(_make_namespace_with_device)
     return Ability("namespaces", not problem, problem)
 
@@ -133,7 +137,7 @@ def _make_namespace_with_device() -> None:
 
 
 def open_tun(name: str) -> int:
-    """Make a TUN device in this thread's network namespace; it lives as long as the descriptor is open."""
+    """Make a TUN device in this thread's network namespace; it exists until the descriptor is closed."""
     descriptor = os.open(TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.ioctl(descriptor, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TUN | IFF_NO_PI))
@@ -144,7 +148,7 @@ def open_tun(name: str) -> int:
 
 
 def _in_thread(attempt: Callable[[], None]) -> str:
-    """Run `attempt` in a thread of its own; return the error, empty if it succeeded."""
+    """Run `attempt` in a separate thread; return the error message, empty if it succeeded."""
     problems: list[str] = []
 
     def run() -> None:
@@ -174,19 +178,19 @@ def _collector(name: str, *, needed: bool) -> Ability:
 
 
 def _real_time() -> Ability:
-    """Ask for a real-time priority in a thread of its own, because priorities belong to threads."""
+    """Test whether a thread can get a real-time priority."""
     problem = _in_thread(take_real_time_priority)
     return Ability("real-time priority", not problem, problem, needed=False)
 
 
 def take_real_time_priority() -> None:
-    """Let this thread run before all ordinary ones; its children get an ordinary priority."""
+    """Give this thread a real-time priority; its children get an ordinary one."""
     policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
     os.sched_setscheduler(0, policy, os.sched_param(REAL_TIME_PRIORITY))
 
 
 def probe_in_user_namespace() -> tuple[Ability, ...]:
-    """Try every operation of a run in a child's own user namespace; empty if there can be none."""
+    """Try every operation of a run in a child's user namespace; empty if it cannot be made."""
     program = (
         "import dataclasses, json; from multitracer.lab.testbed import privileges as p; "
         "print(json.dumps([dataclasses.astuple(ability) for ability in p.probe().abilities]))"
@@ -197,7 +201,7 @@ def probe_in_user_namespace() -> tuple[Ability, ...]:
 
 
 def why_no_user_namespace() -> str:
-    """Return why a child in its own user namespace could not make hosts and devices; empty if it can."""
+    """Return why a child in a new user namespace could not make hosts and devices; empty if it can."""
     if in_user_namespace():
         return "this is one already"
     if not shutil.which(_USER_NAMESPACE[0]):

@@ -1,4 +1,7 @@
-"""The traffic of a scenario under real kernels: a session folder as of a run in virtual time."""
+"""Runs the traffic of a scenario with real kernels.
+
+Writes a session folder like that of a run in virtual time.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +58,9 @@ if TYPE_CHECKING:
 
 TRAFFIC = "traffic.jsonl"
 _QUIET_NS = 3 * NS_PER_S
-"""Link time without data on the link after which a run whose applications have ended is over."""
+"""Link time without data after which a run ends, once its applications have ended."""
 _AFTER_DROP_NS = 10 * NS_PER_S
-"""How long a run goes on after its link is over for good."""
+"""Link time for which a run continues after its link has ended permanently."""
 
 
 def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed: float) -> TrafficPlan:
@@ -89,7 +92,10 @@ def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed
 
 
 def _send_buffer_bytes(profile: TcpProfile, peer: TcpProfile) -> int:
-    """Return the send buffer, 0 where it limits nothing: Linux counts much more than payload in it."""
+    """Return the send buffer in bytes.
+
+    0 where it limits nothing, because Linux counts more than payload in it.
+    """
     limits = profile.send_buffer_bytes < peer.receive_buffer_bytes
     return profile.send_buffer_bytes if limits else 0
 
@@ -102,7 +108,7 @@ class Applications:
     scenario : Scenario
     children : Children
     addresses : mapping
-        Of both hosts.
+        Addresses of both hosts.
     speed : float
     """
 
@@ -129,19 +135,19 @@ class Applications:
 
     @property
     def have_ended(self) -> bool:
-        """Whether everything is sent, received and closed."""
+        """Whether all data are sent and received, and all connections closed."""
         return all(child.has_ended for child in self._children)
 
 
 class TestbedCourse:
-    """Follows a run from event to event: when the applications begin, when it is over, and why.
+    """Decides when the applications begin, when the run is over, and why; called after every event.
 
     Parameters
     ----------
     link : PacketLink
     applications : Applications
     limit_s : float
-        When the run ends at the latest, in link seconds.
+        Link time at which the run ends at the latest, s.
     """
 
     def __init__(self, link: PacketLink, applications: Applications, *, limit_s: float) -> None:
@@ -153,7 +159,7 @@ class TestbedCourse:
         self._dropped_ns: int | None = None
 
     def reason(self, now_ns: int) -> str:
-        """Return why the run is over, empty while it is not; asked after every event."""
+        """Return why the run is over; empty while it continues. Called after every event."""
         if self._link.is_up and not self._began:
             self._applications.begin()
             self._began = True
@@ -186,28 +192,28 @@ def run_real(
     Parameters
     ----------
     scenario : Scenario
-        What happens, over a link of any kind with one mobile.
+        The scenario, with a link of any kind and one mobile.
     folder : Path
-        Does not exist yet, or is empty.
+        The folder; it must be absent or empty.
     seed : int, optional
-        Another one than the scenario's.
+        Random seed; by default that of the scenario.
     speed : float
-        Link seconds that pass in a second.
+        Link seconds per second.
     progress : callable, optional
         Called after every event of the link with the payload bytes that have arrived.
 
     Returns
     -------
     Summary
-        What `summary.json` holds.
+        The content of `summary.json`.
 
     Raises
     ------
     PreflightError
-        If this process may not do it, or the kernel has no such congestion control.
+        If this process lacks a privilege, or the kernel lacks the congestion control.
     InputError
-        If the folder has something in it or cannot be made, a traffic is not over the hosts' TCP, there is
-        none, or the link is not for real time (`check_link`).
+        If the folder is not empty or cannot be made, a traffic does not use the hosts' TCP, there is no
+        traffic, or the link cannot run in real time (`check_link`).
     InterruptedRunError
         If a signal ended the run; the folder is complete up to then.
     """
@@ -245,11 +251,11 @@ def _check_transports(scenario: Scenario) -> None:
 
 
 class RealTraffic(Workload):
-    """The traffic of a scenario in a world; see `run_real`."""
+    """The traffic of a scenario as a workload; see `run_real`."""
 
     clock_errors: dict[Side, ClockShift]
     summary: Summary
-    """When the run is over."""
+    """Numbers of the run; set when it is over."""
     _recorder: LinkLogRecorder
     _course: TestbedCourse
     _link: PacketLink
@@ -264,7 +270,7 @@ class RealTraffic(Workload):
     # --- before the first event ---
 
     def logs(self) -> LinkLogs:
-        """Return who writes the logs of the link, the truth and the clocks."""
+        """Return the writer of the link's logs, the truth and the clocks."""
         world = self._world
         self._recorder = LinkLogRecorder(
             world.folder,
@@ -277,7 +283,7 @@ class RealTraffic(Workload):
         return self._recorder
 
     def start(self, link: PacketLink, undo: ExitStack) -> None:
-        """Count, and start collectors and applications."""
+        """Read the TCP counters, and start collectors and applications."""
         del undo
         self._link = link
         world, scenario = self._world, self._world.scenario
@@ -289,7 +295,7 @@ class RealTraffic(Workload):
         self._course = TestbedCourse(link, applications, limit_s=scenario.limit_s)
 
     def _count(self, side: Side, name: str) -> dict[str, int]:
-        """Write the TCP counters of a host, and return them."""
+        """Write the TCP counters of a host to a file, and return them."""
         text = self._world.hosts.output(side, *_COUNTERS)
         self._write(side, name, text)
         counters: dict[str, int] = json.loads(text)["kernel"]
@@ -299,7 +305,7 @@ class RealTraffic(Workload):
         (self._world.folder / side / name).write_text(text)
 
     def own_logs(self, ended_ns: int | None) -> list[CollectorRun]:
-        """Return rlpdump, and captures where tcpdump may not run."""
+        """Return the manifest entries of rlpdump, and of captures where tcpdump may not run."""
         own = ["rlpdump"] if self._world.privileges.may("tcpdump") else ["rlpdump", "capture"]
         outcome = None if ended_ns is None else "ended"
         command = ["multitracer", "testbed", "run", self._world.scenario.name]
@@ -313,7 +319,7 @@ class RealTraffic(Workload):
     # --- the run, and after it ---
 
     def reason(self, now_ns: int) -> str:
-        """Return why the run is over."""
+        """Return why the run is over; empty while it continues."""
         self._progress(self._recorder.meters.flows[0].arrived_bytes)
         if now_ns >= self._reading_due_ns:
             self._reading_due_ns = now_ns - now_ns % NS_PER_S + NS_PER_S
@@ -321,7 +327,7 @@ class RealTraffic(Workload):
         return self._course.reason(now_ns)
 
     def conclude(self, link: PacketLink) -> None:
-        """Count again, and write the summary."""
+        """Read the TCP counters again, and write the summary."""
         world = self._world
         after = {side: self._count(side, "nstat_after.json") for side in SIDES}
         for side in SIDES:  # a packet that the device refused is counted nowhere else
@@ -332,7 +338,7 @@ class RealTraffic(Workload):
         write_radio(world.folder, link, now_ns=world.ended_ns)
 
     def _grown(self, after: dict[Side, dict[str, int]]) -> TcpCounts:
-        """Return by how much the kernels' counters grew."""
+        """Return the increase of the kernels' counters."""
         sender = side_of(self._world.scenario.sender)
 
         def grown(side: Side, *names: str) -> int:
@@ -346,7 +352,7 @@ class RealTraffic(Workload):
         )
 
     def note_end(self, ended: str, lateness: Lateness | None) -> None:
-        """Put into the variables why the run ended, and how late a slot was at most."""
+        """Write into the variables why the run ended, and the maximum lateness of a slot."""
         variables = self._world.manifest.variables
         variables.ended = ended
         variables.more[LINK_NS] = self._world.ended_ns

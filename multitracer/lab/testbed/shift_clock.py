@@ -1,7 +1,7 @@
 """`python -m multitracer.lab.testbed.shift_clock` shifts the clock of a log.
 
-It copies a collector's log from standard input to a file, and puts the error of the host's clock into every
-time stamp on the way.
+It copies a collector's log from standard input to a file, and adds the error of the host's clock to every
+time stamp.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _PPM = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ClockShift:
-    """How a host's clocks differ from the kernel's.
+    """Difference of a host's clocks from the kernel's clocks.
 
     Parameters
     ----------
     offset_ns : int
-        How far CLOCK_REALTIME is ahead at the origin.
+        Lead of CLOCK_REALTIME at the origin.
     skew_ppm : float
-        How much faster than the kernel's both clocks run.
+        Skew of both clocks; positive if they run faster than the kernel's.
     origin_realtime_ns, origin_monotonic_ns : int
-        When the skew begins, in both of the kernel's clocks.
+        Start of the skew, in both of the kernel's clocks.
     """
 
     offset_ns: int = 0
@@ -54,7 +54,7 @@ class ClockShift:
 
     @classmethod
     def from_now(cls, clock: ClockSetting) -> ClockShift:
-        """Return the error that a scenario states, beginning now."""
+        """Return the clock error of a scenario, beginning now."""
         offset_ns = round(clock.offset_s * NS_PER_S)
         return cls(offset_ns, clock.skew_ppm, time.time_ns(), time.monotonic_ns())
 
@@ -83,7 +83,7 @@ _FTRACE_COMMENT = b"# multitracer "
 
 
 def pcap(source: BinaryIO, error: ClockShift) -> Iterator[bytes]:
-    """Yield a pcap with nanosecond stamps, record by record."""
+    """Yield the parts of a pcap file with nanosecond stamps, shifted, record by record."""
     yield source.read(_PCAP_HEADER)
     while len(header := source.read(_RECORD.size)) == _RECORD.size:
         seconds, rest, kept, length = _RECORD.unpack(header)
@@ -92,7 +92,7 @@ def pcap(source: BinaryIO, error: ClockShift) -> Iterator[bytes]:
 
 
 def json_lines(source: BinaryIO, error: ClockShift) -> Iterator[bytes]:
-    """Yield a log of JSON objects, line by line."""
+    """Yield the shifted lines of a log of JSON objects."""
     for line in source:
         yield json.dumps(_shifted(json.loads(line), error), separators=(",", ":")).encode() + b"\n"
 
@@ -105,7 +105,7 @@ def _shifted(record: Document, error: ClockShift) -> Document:
 
 
 def ftrace(source: BinaryIO, error: ClockShift) -> Iterator[bytes]:
-    """Yield a log of the kernel's tracing, line by line."""
+    """Yield the shifted lines of a log of the kernel's tracing."""
     for line in source:
         if line.startswith(_FTRACE_COMMENT):
             record = _shifted(json.loads(line.removeprefix(_FTRACE_COMMENT)), error)
@@ -128,7 +128,7 @@ FORMATS: dict[str, Callable[[BinaryIO, ClockShift], Iterator[bytes]]] = {
 
 
 def main() -> None:
-    """Copy until the input ends."""
+    """Copy and shift until the input ends."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--format", choices=FORMATS, required=True)
     options.add_argument("--offset-ns", type=int, required=True)

@@ -1,7 +1,7 @@
 """`python -m multitracer.lab.testbed.traffic PLAN`: the applications of one host, in its namespace.
 
-Says that it is ready when it listens or could connect, waits for a line on standard input, then writes a
-line of JSON for each connection when it ends. Every byte that arrives is compared with what was sent.
+The program reports that it is ready when it listens or can connect, waits for a line on standard input, then
+writes a line of JSON for each connection when that ends. Every received byte is compared with the sent one.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ if TYPE_CHECKING:
     from multitracer.schemas.schema import Document
 
 READY = "ready"
-"""What it says on standard error when it listens or could connect."""
+"""Line on standard error when the program listens or can connect."""
 _SIOCOUTQ = termios.TIOCOUTQ
 _TCP_WINDOW_CLAMP = 10
 _PIECE_BYTES = 65_536
 _READ_EVERY_S = 0.1
 _LOOK_EVERY_S = 0.1
-"""Between questions whether all is acknowledged; like the others, in link seconds."""
+"""Interval of checks whether all data are acknowledged, in link seconds like other times."""
 _LEAST_PAUSE_S = 0.002
 _ROOM = 4
-"""Receive buffer per byte of window: a segment of 460 octets occupies a multiple of that in the kernel."""
+"""Receive buffer per byte of window: in the kernel a segment of 460 octets occupies a multiple of its size.
+"""
 _NEVER_S = 1e9
 
 
@@ -46,9 +47,9 @@ class TrafficTransfer:
     sends: bool
     size: int
     port: int
-    """Of the fixed host."""
+    """Port of the fixed host."""
     local_port: int
-    """Of the mobile."""
+    """Port of the mobile."""
     start_s: float
     reads_bytes_per_s: int
     writes_bytes_per_s: int
@@ -65,7 +66,7 @@ class TrafficPlan:
     congestion: str
     window_bytes: int
     send_buffer_bytes: int
-    """0: the kernel's choice."""
+    """Send buffer; 0: the kernel's default."""
     transfers: Sequence[TrafficTransfer]
 
     def text(self) -> str:
@@ -74,7 +75,7 @@ class TrafficPlan:
 
     @classmethod
     def parse(cls, text: str) -> TrafficPlan:
-        """Return the plan of `text`."""
+        """Return the plan that `text` contains."""
         document = json.loads(text)
         transfers = tuple(TrafficTransfer(**transfer) for transfer in document.pop("transfers"))
         return cls(**document, transfers=transfers)
@@ -109,7 +110,7 @@ class _Run:
         self.took_s = (time.monotonic() - began_s) * self.plan.speed
 
     def report(self) -> Document:
-        """Return the result of the transfer; the time in link seconds."""
+        """Return the result of the transfer, with the time in link seconds."""
         way = "sent" if self.transfer.sends else "received"
         return {"port": self.transfer.port, way: self.moved_bytes, "took_s": self.took_s, "ended": self.ended}
 
@@ -136,9 +137,10 @@ class _Run:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def _send(self, sock: socket.socket) -> None:
-        """Send everything, and close only when it is acknowledged.
+        """Send all data, and close only when they are acknowledged.
 
-        A socket that is shut down earlier leaves ESTABLISHED, and the kernel's tcp_probe no longer sees it.
+        A socket that is shut down earlier leaves ESTABLISHED, and the kernel's tcp_probe no longer reports
+        it.
         """
         size, rate = self.transfer.size, self.transfer.writes_bytes_per_s
         while self.moved_bytes < size:
@@ -169,7 +171,7 @@ class _Run:
                 self._pause(_READ_EVERY_S)
 
     def _patience(self, sock: socket.socket) -> None:
-        """Limit the next call on the socket by the time at which the user gives up."""
+        """Limit the next call on the socket to the time at which the user gives up."""
         left_s = self._deadline_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
@@ -181,7 +183,7 @@ class _Run:
 
 
 def _socket(plan: TrafficPlan, transfer: TrafficTransfer) -> socket.socket:
-    """Return a socket with the plan's window; a listening socket passes its options on."""
+    """Return a socket with the plan's window; a listening socket passes its options to accepted ones."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     room = 1 if transfer.reads_bytes_per_s else _ROOM
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -198,7 +200,7 @@ def _unacknowledged(sock: socket.socket) -> int:
 
 
 def main() -> None:
-    """Run the plan that the command line holds."""
+    """Run the plan of the command line."""
     plan = TrafficPlan.parse(sys.argv[1])
     runs = [_Run(plan, transfer) for transfer in plan.transfers]
     print(READY, file=sys.stderr, flush=True)  # noqa: T201  # the parent reads it

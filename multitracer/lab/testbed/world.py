@@ -1,8 +1,8 @@
-"""One world in real time: two hosts with the kernel's TCP, the modelled link between them, and who watches.
+"""One modelled network in real time: two hosts with the kernel's TCP, the link between them, and observers.
 
-Whatever is run in it (the traffic of a scenario, a measurement) is a `Workload`. The world makes the hosts,
-lets the link's events happen at their time until the workload says why it is over, and completes the
-manifest. What a run makes is undone by one ExitStack, in the reverse order of its making, however it ends.
+The task of a run (the traffic of a scenario, a measurement) is a `Workload`. The network makes the hosts,
+runs the link's events at their times until the workload gives a reason to end, and completes the
+manifest. One ExitStack undoes everything that a run makes, in reverse order, however it ends.
 """
 
 from __future__ import annotations
@@ -37,53 +37,56 @@ if TYPE_CHECKING:
 
 
 _SEEDS_APART = 1_000_003
-"""Between the seeds of two runs of a session: who goes on meets another stretch of the same radio."""
+"""Difference of the seeds of two runs of a session: a continued run has another part of the same radio."""
 
 
 class Lateness(NamedTuple):
-    """How punctual the link's process was."""
+    """Scheduling delay of the link's process."""
 
     real_time_priority: bool
     latest_ms: float
-    """By how much an event of the link was late at most, in ms of the clock."""
+    """Maximum lateness of a link event, in ms of real time."""
 
 
 class Workload(ABC):
-    """What is run in a world, which calls these methods in their order here."""
+    """The task of a run; the network calls these methods in the order in which they stand here."""
 
     every_socket = False
-    """Whether sockets of the hosts have the profile's congestion control and window unasked."""
+    """Whether all sockets of the hosts get the profile's congestion control and window by default."""
     clock_errors: Mapping[Side, ClockShift] | None = None
-    """Of both hosts' logs; None where the logs keep the kernel's clock, and the manifest does not name it."""
+    """Clock errors of both hosts' logs.
+
+    None: the logs have the kernel's clock, and the manifest has no errors.
+    """
 
     @abstractmethod
     def logs(self) -> LinkLogs:
-        """Return who writes what passes the link; the hosts are there."""
+        """Return the writer of packets and events of the link; called when the hosts exist."""
 
     @abstractmethod
     def start(self, link: PacketLink, undo: ExitStack) -> None:
-        """Start collectors and programs at the hosts; the logs are open."""
+        """Start collectors and programs at the hosts; called when the logs are open."""
 
     def begin(self, clock: LinkClock) -> None:
-        """Take the clock of the link, which begins now."""
+        """Set the clock of the link, which starts now."""
         del clock
 
     @abstractmethod
     def reason(self, now_ns: int) -> str:
-        """Return why the run is over, empty while it is not; asked after every event of the link."""
+        """Return why the run is over; empty while it continues. Called after every event of the link."""
 
     def conclude(self, link: PacketLink) -> None:
-        """Take what is known when the run is over; the hosts are still there."""
+        """Collect results at the end of the run, while the hosts still exist."""
         del link
 
     def own_logs(self, ended_ns: int | None) -> list[CollectorRun]:
-        """Return the manifest's entries of logs that no child writes; None for the time while it runs."""
+        """Return the manifest's entries of logs that no child writes; `ended_ns` is None during the run."""
         del ended_ns
         return []
 
     @abstractmethod
     def note_end(self, ended: str, lateness: Lateness | None) -> None:
-        """Put into the manifest why the run ended, and how late the link was; None if it never ran."""
+        """Write into the manifest why the run ended, and how late the link was; None if it never ran."""
 
 
 class RealWorld:
@@ -92,13 +95,13 @@ class RealWorld:
     Parameters
     ----------
     scenario : Scenario
-        The link, what befalls it, and the TCP of the hosts.
+        The link, its script, and the TCP of the hosts.
     folder : Path
-        The session folder, made.
+        The existing session folder.
     manifest : Manifest
-        Of the folder, with seed, speed and the runs before this one; completed here.
+        Manifest of the folder, with seed, speed and the runs before this one; completed here.
     privileges : Privileges
-        What this process may do.
+        Privileges of this process.
     interruption : Interruption
         Ends the run.
     """
@@ -115,10 +118,10 @@ class RealWorld:
         self.folder = folder
         self.manifest = manifest
         self.number = len(manifest.variables.runs)
-        """Of the run in its session folder, from 0."""
+        """Number of the run in its session folder, from 0."""
         self.seed = (manifest.variables.seed or 0) + self.number * _SEEDS_APART
         self.speed = manifest.variables.speed or 1.0
-        """Link seconds that pass in a second."""
+        """Link seconds per second."""
         self.privileges = privileges
         self.interruption = interruption
         maker = Maker.myself()
@@ -132,7 +135,7 @@ class RealWorld:
         self._lateness: Lateness | None = None
 
     def run(self, workload: Workload) -> None:
-        """Make the hosts, run, write everything down, and remove the hosts."""
+        """Make the hosts, run the workload, write all files, and remove the hosts."""
         write_manifest(self.folder, self.manifest)
         with ExitStack() as undo:
             undo.callback(self._complete_manifest, workload)
@@ -167,7 +170,7 @@ class RealWorld:
         self.interruption.check()
 
     def _device_queue_packets(self, side: Side) -> int | None:
-        """Return the length of a device's own queue, if it is to overflow."""
+        """Return the length of a device's own queue if that queue must overflow, else None."""
         link = self.scenario.link
         queue = link.queue_of(side) if isinstance(link, LinkConfig) else link.queue
         return queue.limit_packets if queue.local_drops == "told" else None
@@ -187,7 +190,7 @@ class RealWorld:
     # --- the run ---
 
     def _drive(self, workload: Workload, link: PacketLink, logs: LinkLogs) -> None:
-        """Let the link's events happen until the run is over."""
+        """Run the link's events until the run is over."""
         with punctual() as is_real_time:
             clock = LinkClock(self.speed)
             logs.begin(clock)
@@ -208,7 +211,7 @@ class RealWorld:
         self._lateness = Lateness(is_real_time, latest_ms)
 
     def _driver(self, link: PacketLink, clock: LinkClock, logs: LinkLogs) -> Driver:
-        """Return the loop; where hosts of a data call notice drops, packets wait in the device's queue."""
+        """Return the loop; if hosts of a data call learn of drops, packets wait in the device's queue."""
         if isinstance(link, GsmLink) and self.scenario.link.queue.local_drops == "told":
             return PullingDriver(link, clock, self.hosts.tuns, logs)
         return Driver(link, clock, self.hosts.tuns, logs)
@@ -220,21 +223,21 @@ class RealWorld:
         write_manifest(self.folder, self.manifest)
 
     def _complete_manifest(self, workload: Workload) -> None:
-        """Say how the run and each child ended, and what every log is now."""
+        """Write into the manifest how the run and each child ended, and the state of every log."""
         workload.note_end(self._ended or self.interruption.reason or "it failed", self._lateness)
         self.manifest.files = list(log_files(self.folder))
         self._write_manifest(workload, time.time_ns())
 
 
 def check_link(scenario: Scenario, seed: int) -> None:
-    """Refuse a link that real time does not have, and one that cannot be.
+    """Raise an error for a link that cannot run in real time, or is impossible.
 
     Raises
     ------
     InputError
-        If it has several mobiles, or is no data call and its hosts are to learn of drops.
+        If the link has several mobiles, or it is not a data call and its hosts must learn of drops.
     LocalProtocolError
-        If nodes cannot be where they are, or it is never up.
+        If the positions of nodes are impossible, or the link is never up.
     """
     link_of(scenario.link, seed=seed, script=scenario.events)
     if len(scenario.hosts) > len(SIDES):

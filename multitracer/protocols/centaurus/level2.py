@@ -5,7 +5,8 @@ Rules of this file:
 - Level I drives it with an indication (POLL, HELO, SENT, which are never sent over the medium) or a message.
   It asks for the next message with `outgoing`, and reports SENT for each before it asks again.
 - A session is a sequence of turns. In a turn one end offers one object, or sends NOPE. Peer-to-peer the
-  initiator has the first turn, master-slave the slave; then the other end has one (ours). With the extension
+  initiator has the first turn, master-slave the slave; then the other end has one (our choice). With the
+  extension
   "several messages" turns alternate until both ends sent NOPE.
 - No control message is repeated. If one is lost, the session waits until the watchdog of Level I ends it.
 - A message that the state does not expect is late or a duplicate, and is ignored.

@@ -58,7 +58,7 @@ class OutgoingObject:
         return self.data[slot * self.segment_bytes : (slot + 1) * self.segment_bytes]
 
     def offered(self, segment_bytes: int) -> None:
-        """Note that a session begins to send it, in segments of this size unless it already has a size."""
+        """Record that a session begins to send it, in segments of this size unless it already has a size."""
         self.sessions += 1
         if self.is_cut_too_long:
             self.segment_bytes = SEGMENT_BYTES
@@ -217,7 +217,7 @@ class Acceptance:
         return None
 
     def complete(self, part: Partial, keep_until_ns: int) -> None:
-        """Note that an object was completely received."""
+        """Record that an object was completely received."""
         self.accepted[part.kind] = Accepted(part.stamp_ns, keep_until_ns)
         self.partials.pop(part.kind, None)
 
@@ -251,7 +251,7 @@ class Peer:
         """Nonces that it echoed, and whether early segments may still use them."""
 
     def proved(self, nonce: int) -> None:
-        """Note that the peer echoed a nonce: it receives at its address."""
+        """Record that the peer echoed a nonce: it receives at its address."""
         self.nonces.pop(nonce, None)
         self.nonces[nonce] = True
         while len(self.nonces) > _NONCES:

@@ -94,7 +94,7 @@ class CentaurusSession:
         return self.proven or self.sent_bytes + octets <= _AMPLIFICATION * self.received_bytes
 
     def on_packet(self, octets: int, clock_ns: int, now_ns: int) -> None:
-        """Note a valid packet, and restart the watchdog."""
+        """Record a valid packet, and restart the watchdog."""
         self.clock_ns = max(self.clock_ns, clock_ns)
         self.armed_ns = now_ns
         self.received_bytes += octets
@@ -426,7 +426,8 @@ class Worker(ABC):
             self._timers.arm(peer, min(times))
 
     def _wants_session(self, peer: MetPeer) -> None:  # noqa: B027  # for those media that want to know
-        """Note that a peer may have an object waiting; a medium that polls all peers need not do anything."""
+        """Record that a peer may have an object waiting; a medium that polls all peers need not do anything.
+        """
 
     def _new_number(self, address: Address) -> int:
         """Return a session number that cannot be guessed and is not in use."""

@@ -250,7 +250,7 @@ class WtcpConnection:
         self._enter(WtcpState.ESTABLISHED)
 
     def _confirmed(self, now_ns: int) -> None:
-        """Note a packet that shows that the peer has accepted our address as proven."""
+        """Record a packet that shows that the peer has accepted our address as proven."""
         self._heard_ns = now_ns
         if not self._is_confirmed:
             self._is_confirmed = True

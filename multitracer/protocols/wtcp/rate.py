@@ -220,13 +220,13 @@ class RateControl:
         return self._is_untold or self._told_serial >= 0
 
     def note_told(self, serial: int) -> None:
-        """Note that the acknowledgment with this serial carries the rate."""
+        """Record that the acknowledgment with this serial carries the rate."""
         if self._is_untold:
             self._is_untold = False
             self._told_serial = serial
 
     def note_late(self, age: int) -> None:
-        """Note a late transmission, `age` transmissions before the newest."""
+        """Record a late transmission, `age` transmissions before the newest."""
         if age < self._config.loss_window_packets:
             self.losses.note_late(age)
 

@@ -82,7 +82,7 @@ class Outstanding:
         self.payload_bytes += len(segment.payload)
 
     def note_sent(self, number: int, now_ns: int, segment: StreamSegment | None = None) -> None:
-        """Note the sending time of a transmission, and the segment that it carried."""
+        """Record the sending time of a transmission, and the segment that it carried."""
         self._sent_ns[number] = now_ns
         if len(self._sent_ns) > _REMEMBERED_TIMES:
             del self._sent_ns[next(iter(self._sent_ns))]

@@ -1,7 +1,7 @@
 """Error processes, one per direction: they decide which frames the radio destroys.
 
-A process is asked once for each slot, in order; a slot is the time of one frame. Randomness comes from the
-generator that is passed in, so the same seed destroys the same frames.
+A process is called once for each slot, in order; a slot is the duration of one frame. Random numbers come
+from the generator that is passed in, so the same seed destroys the same frames.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from multitracer.protocols.error_trace import Runs
 
 _WORST_BER = 0.5
-"""Half of the bits are right by chance."""
+"""Maximum bit error rate: half of random bits are correct."""
 _LEAST_STATE_S, _LONGEST_STATE_S = 0.001, 86_400
-"""Mean time in a state of bit errors: what is shorter than a slot averages out; a run lasts a day."""
+"""Bounds of the mean time in a state: shorter than a slot has no effect; a run lasts at most a day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorConfig:
-    """The radio in one direction: which process destroys its frames."""
+    """Which process destroys the frames of one direction, and its parameters."""
 
     kind: Literal["none", "independent", "gilbert-elliott", "bits", "replay"] = "none"
     rate: float = 0.0
@@ -44,11 +44,11 @@ class ErrorConfig:
     good_ber: float = 0.0
     """Bits: error rate of the channel's bits before decoding in the good state (`bit_failure`)."""
     bad_ber: float = 0.1
-    """Bits: the same in the bad state."""
+    """Bits: bit error rate before decoding in the bad state."""
     replayed: tuple[tuple[int, int], ...] = ()
-    """Replay: (first failed slot, slots), ascending, as in an error trace."""
+    """Replay: pairs of first failed slot and number of slots, ascending, as in an error trace."""
     replayed_slot_ns: int = 0
-    """Replay: time of one slot of the recording; 0 is the link's own."""
+    """Replay: duration of one slot of the recording in ns; 0 is that of the link."""
     repeat_slots: int = 0
     """Replay: slots after which the recording repeats; 0: no errors after its end."""
 
@@ -75,12 +75,15 @@ class ErrorProcess(ABC):
         """Return whether the frame in `slot` is destroyed; called once per slot, in order."""
 
     def lost_slots(self, begin: int, end: int) -> list[bool]:
-        """Return whether the frames in the slots `[begin, end)` are destroyed: `lost` of each, quicker."""
+        """Return whether the frames in the slots `[begin, end)` are destroyed.
+
+        Faster than calling `lost` for each.
+        """
         return [self.lost(slot) for slot in range(begin, end)]
 
 
 class NoErrors(ErrorProcess):
-    """A perfect radio."""
+    """A radio without errors."""
 
     def lost(self, slot: int) -> bool:
         """Return False."""
@@ -99,7 +102,7 @@ def _checked_rate(rate: float, what: str) -> float:
 
 
 class IndependentErrors(ErrorProcess):
-    """Each frame is lost independently with the same probability.
+    """Each frame is lost with the same probability, independently of the others.
 
     Parameters
     ----------
@@ -147,11 +150,11 @@ class GilbertElliottErrors(ErrorProcess):
         self._random = luck.random
 
     def lost(self, slot: int) -> bool:
-        """Draw the change of state, then whether the frame is lost."""
+        """Draw the next state, then whether the frame is lost."""
         return self.lost_slots(slot, slot + 1)[0]
 
     def lost_slots(self, begin: int, end: int) -> list[bool]:
-        """Draw the same for each slot of `[begin, end)`."""
+        """Draw state and loss for each slot of `[begin, end)`."""
         random, is_bad = self._random, self.is_bad
         leave, rate = self._leave[is_bad], self._rate[is_bad]
         lost = []
@@ -165,7 +168,7 @@ class GilbertElliottErrors(ErrorProcess):
 
 
 class ReplayedErrors(ErrorProcess):
-    """The frames that failed in a recording fail again; after its end the radio is perfect, or it repeats.
+    """The frames that failed in a recording fail again; after its end there are no errors, or it repeats.
 
     A frame of a link with other slots fails if the recorded radio failed at any time while it was sent.
 
@@ -174,9 +177,9 @@ class ReplayedErrors(ErrorProcess):
     runs : sequence of (first slot, slots), ascending
         One direction of an `ErrorTrace`.
     repeat_slots : int
-        Length of the recording in its slots, after which it begins again; 0 if it does not.
+        Length of the recording in its slots, after which it repeats; 0 if it does not repeat.
     slot_ns, recorded_ns : int
-        Time of one slot of this link, and of the recording.
+        Duration of one slot of this link, and of the recording.
     """
 
     def __init__(self, runs: Runs, *, repeat_slots: int = 0, slot_ns: int = 1, recorded_ns: int = 1) -> None:
@@ -211,7 +214,7 @@ class _Fade:
 
 
 class FadingErrors(ErrorProcess):
-    """Another process with additional fades; fades may be added during the run.
+    """Adds fades to another process; fades may be added during the run.
 
     Parameters
     ----------
@@ -288,11 +291,11 @@ def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorPr
 
 
 _WORST = 0.5
-"""Maximum error rate of a decoder: that of guessing; the bound itself can exceed it."""
+"""Maximum error rate of a decoder, that of guessing; the computed bound can exceed it."""
 
 
 def pairwise_failure(ber: float, *, distance: int) -> float:
-    """Return the probability that a path which differs in `distance` places is preferred to the sent one.
+    """Return the probability that a decoder prefers a path that differs in `distance` bits.
 
     Examples
     --------
@@ -338,13 +341,13 @@ class TwoStateBitErrors(ErrorProcess):
     Parameters
     ----------
     config : ErrorConfig
-        Times and bit error rates of the states.
+        Mean durations and bit error rates of the states.
     frame_bits : int
         Size of a frame.
     weights : sequence of (int, float)
         Weights of the code, as in `bit_failure`.
     slot_ns : int
-        Time that a frame takes; slot n is the time from n to n + 1 of these.
+        Duration of a frame; slot n begins at n times this.
     luck : Random
         Random generator.
     """

@@ -1,4 +1,4 @@
-"""A network interface before a link: its queue, and the events of the packets in it, with their IP fields."""
+"""The network interface before a link: its queue, and events of its packets with their IP fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 _TCP = IpProtocol.TCP.value
 _IP, _TCP_HEADER = struct.Struct("!B3xH3xB2x8s"), struct.Struct("!4sI4xB")
-"""First octet, identification, protocol and both addresses; ports, sequence number and data offset."""
+"""Fields that are read: first octet, identification, protocol and addresses.
+
+Ports, sequence number and data offset.
+"""
 
 
 class IpFacts(NamedTuple):
@@ -29,16 +32,16 @@ class IpFacts(NamedTuple):
 
     ip_id: int | None = None
     flow: bytes = b""
-    """Addresses and ports, as they stand in the packet."""
+    """Addresses and ports, as encoded in the packet."""
     seq: int | None = None
     """TCP sequence number."""
     payload_bytes: int = 0
-    """TCP payload."""
+    """Bytes of TCP payload."""
 
 
 @lru_cache(maxsize=256)  # of the packets on a link, each of which is asked two or three times
 def ip_facts(packet: bytes) -> IpFacts:
-    """Return the facts of any bytes; never raises."""
+    """Return the fields of a packet; never raises, whatever the bytes are."""
     if len(packet) < 20 or packet[0] >> 4 != 4:
         return IpFacts()
     first, ip_id, protocol, addresses = _IP.unpack_from(packet)
@@ -53,12 +56,12 @@ def ip_facts(packet: bytes) -> IpFacts:
 
 
 class SideJournal:
-    """Collects events; `slot_ns` is the length of a slot, from which their slot number follows.
+    """Collects the events of one side, with time and slot number.
 
     Parameters
     ----------
     slot_ns : int
-        Time of the link's slot.
+        Duration of the link's slot, from which the slot number is computed.
     """
 
     def __init__(self, slot_ns: int) -> None:
@@ -67,7 +70,7 @@ class SideJournal:
         """Events that `events` has not returned yet."""
 
     def add(self, kind: type[LinkEvent], now_ns: int, *facts: Any) -> None:
-        """Add an event of a kind with its facts; time and slot come first."""
+        """Add an event of a kind with its fields after time and slot, which come first."""
         fields = now_ns, now_ns // self._slot_ns, *facts
         if len(fields) == len(kind._fields):
             self.waiting.append(named(kind, fields))
@@ -81,10 +84,10 @@ class SideJournal:
 
 
 class Tell(Protocol):
-    """Takes an event: its kind, its time, and the facts that follow time and slot."""
+    """A function that receives an event: its kind, its time, and the fields after time and slot."""
 
     def __call__(self, kind: QueueEvent, now_ns: int, *facts: int | str | None) -> None:
-        """Take it."""
+        """Process one event."""
 
 
 class LinkInterface:
@@ -94,7 +97,7 @@ class LinkInterface:
     ----------
     config : QueueConfig
     tell : Tell
-        Function for its events.
+        Function that receives the events.
     """
 
     def __init__(self, config: QueueConfig, tell: Tell) -> None:
@@ -104,7 +107,7 @@ class LinkInterface:
         self._drops_due = 0
 
     def lose_packets(self, count: int) -> None:
-        """Lose the next `count` packets without notice to the sender."""
+        """Drop the next `count` packets without informing the sender."""
         self._drops_due += count
 
     def offer(self, packet: bytes, *, now_ns: int, is_closed: bool = False) -> bool:

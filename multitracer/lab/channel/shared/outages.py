@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 OutageKind = Literal["hop", "ejection", "blackout"]
 STATES: dict[OutageKind, str] = {"blackout": "blackout", "ejection": "scanning", "hop": "hopping"}
-"""State that a modem reports during an outage; of several outages that of the first."""
+"""State that a modem reports during an outage; with several outages, the first key that is active counts."""
 
 
 class Chance(NamedTuple):
-    """Frequency and duration of random outages."""
+    """Frequency and duration of one kind of random outage."""
 
     kind: OutageKind
     every_ns: int
-    """Mean interval, exponential; 0 is never."""
+    """Mean interval, exponentially distributed; 0 means never."""
     min_ns: int
     max_ns: int
     is_log: bool = False
-    """Whether the logarithm of its duration is spread evenly, not the duration."""
+    """Whether the logarithm of the duration is uniform, instead of the duration."""
 
 
 class OutageProcess:
@@ -38,9 +38,9 @@ class OutageProcess:
     chances : sequence of Chance
     agenda : Agenda
     seed : str
-        Each kind has its own chance.
+        Each kind of outage has its own random numbers.
     changed : callable
-        Called with the time, the kind, and whether it begins.
+        Called with the time, the kind, and whether the outage begins (or ends).
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class OutageProcess:
 
     @property
     def kind(self) -> OutageKind | None:
-        """The worst of the present outages."""
+        """The worst of the active outages; None if there is none."""
         return next((kind for kind in STATES if kind in self._active), None)
 
 
@@ -126,10 +126,10 @@ class Signal:
         self._renew = config.deviation_db * sqrt(1 - self._keep**2)
         self._fading_db = self._gauss(0.0, config.deviation_db)
         self.until_ns = NS_PER_S
-        """Time until which the power is that of the last call."""
+        """Time up to which the power of the last call is valid."""
 
     def dbm(self, now_ns: int) -> float:
-        """Return the power; the time must not be before that of the last call."""
+        """Return the power in dBm; the time must not be before that of the last call."""
         while now_ns >= self.until_ns:
             self._fading_db = self._keep * self._fading_db + self._gauss(0.0, self._renew)
             self.until_ns += NS_PER_S

@@ -1,4 +1,4 @@
-"""The interface of every link between mobiles and the fixed host, and the hosts by name."""
+"""The interface of every link between mobiles and the fixed host, and the names of the hosts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Side = Literal["mobile", "fixed"]
 """Side of the radio on which a host is; on a link with one mobile also the name of the host."""
 SIDES: tuple[Side, Side] = ("mobile", "fixed")
 FAR: dict[Side, Side] = {"mobile": "fixed", "fixed": "mobile"}
-"""The other side."""
+"""The opposite side of each side."""
 FIXED: Side = "fixed"
 MOST_MOBILES = 30
-"""Maximum mobiles on a CDPD channel (paper 001, section II: "up to 30 users")."""
+"""Maximum number of mobiles on a CDPD channel (paper 001, section II: "up to 30 users")."""
 
 _NETWORK = bytes([10, 64, 0])
 _ONE, _FIXED_HOST = 1, 2
-"""Last octets of the first mobile and of the fixed host."""
+"""Last octets of the addresses of the first mobile and of the fixed host."""
 
 
 def host_names(mobiles: int = 1) -> tuple[HostName, ...]:
@@ -55,7 +55,7 @@ def side_of(host: HostName) -> Side:
 
 
 def one_of_two(host: HostName) -> Side:
-    """Return the side that a host of a link with two ends is.
+    """Return the side of a host on a link with two hosts.
 
     Raises
     ------
@@ -107,7 +107,7 @@ class Mobiles(Generic[Member]):
         self._by_address = {host_address(host): member for host, member in members.items()}
 
     def named(self, host: HostName) -> Member:
-        """Return the state of the mobile with a name.
+        """Return the state of the mobile with this name.
 
         Raises
         ------
@@ -132,28 +132,28 @@ class LinkDelivery(NamedTuple):
     """An IP packet that came out of the link."""
 
     host: HostName
-    """Host at which it came out."""
+    """Host at which the packet came out."""
     packet: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class RadioReading:
-    """The answer of a mobile's modem at one time; None is what the modem cannot know then."""
+    """The answer of a mobile's modem at one time; None where the modem cannot know the value then."""
 
     rssi_dbm: float | None
     """Received power; -113 dBm means no signal (paper 000, section IV)."""
     bler_percent: float | None
-    """Blocks that could not be decoded, of those received in the last seconds."""
+    """Percentage of blocks that could not be decoded, of those received in the last seconds."""
     cell_busy_percent: float | None
-    """Share of the last seconds in which others used the shared channel."""
+    """Percentage of the last seconds in which others used the shared channel."""
     channel: int | None
     """The radio channel that the modem is tuned to."""
     state: str
-    """registered, hopping, scanning, blackout; connected and dropped for links that are calls."""
+    """registered, hopping, scanning or blackout; connected or dropped for links that are calls."""
     link_quality: int | None = None
-    """Bluetooth's measure, 0 to 255."""
+    """Bluetooth's link quality, 0 to 255."""
     ecio_db: float | None = None
-    """Ec/Io of the pilot."""
+    """Ec/Io of the pilot in dB."""
 
 
 class PacketLink(Protocol):
@@ -161,11 +161,11 @@ class PacketLink(Protocol):
 
     @property
     def hosts(self) -> tuple[HostName, ...]:
-        """Names of the hosts that it joins: the mobiles in their order, then the fixed one."""
+        """Names of the hosts that the link connects: the mobiles in order, then the fixed host."""
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next event without `send`; None if there is none."""
+        """Time of the next event if nothing is sent, in ns; None if there is none."""
 
     @property
     def is_up(self) -> bool:
@@ -173,14 +173,16 @@ class PacketLink(Protocol):
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the link is over for good."""
+        """Whether the link has ended permanently."""
 
     @property
     def is_quiet(self) -> bool:
         """Whether no packet waits or is in transit."""
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
-        """Offer a host's IP packet; return False if the interface queue refuses it and reports this.
+        """Offer an IP packet of a host.
+
+        Return False if the interface queue refuses it (an event reports this).
 
         A packet of the fixed host goes to the mobile with its destination address; a single mobile gets all
         packets.
@@ -190,7 +192,10 @@ class PacketLink(Protocol):
         """Run all events up to `now_ns`; return the packets that came out, in order."""
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return what happened at a host's end since the last call, in order."""
+        """Return the events at a host since the last call, in order of time."""
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return the answer of a mobile's modem now, by default the first one's; call `advance` before."""
+        """Return the present reading of a mobile's modem, by default of the first one.
+
+        Call `advance` first.
+        """

@@ -1,4 +1,4 @@
-"""Interface queues: the packets before the link, and which are dropped or marked (drop-tail, CoDel)."""
+"""Interface queues before the link: drop-tail and CoDel decide which packets are dropped or marked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class QueueEvent(NamedTuple):
     kind: Literal["dropped", "marked"]
     packet: bytes
     cause: str
-    """full, codel."""
+    """Reason: full or codel."""
 
 
 Policy = Literal["drop-tail", "codel"]
@@ -31,20 +31,25 @@ class QueueConfig:
     """How an interface queue behaves."""
 
     limit_packets: int = 50
-    """Most packets that wait; BSD's and Linux' default interface queue is 50 (Linux: 1000)."""
+    """Maximum number of packets that wait; BSD's and Linux' default interface queue is 50 (Linux: 1000)."""
     limit_bytes: int = 0
-    """Most octets of IP packets that wait, too; 0: only packets are counted."""
+    """Maximum number of octets of waiting IP packets; 0: only packets are counted."""
     policy: Policy = "drop-tail"
     local_drops: Literal["default", "told", "silent"] = "default"
-    """Whether the host learns that its full queue refused a packet. By default it does in virtual time, where
-    its TcpProfile says what it makes of that; a real Linux does not, because it would send such a packet
-    again later, which no BSD did, and the losses of the paper would not happen."""
+    """Whether the host learns that its full queue refused a packet.
+
+    By default it does in virtual time, where its TcpProfile defines the reaction. A real Linux does not: it
+    would send the packet again later, which no BSD did, and the losses of the paper would not happen.
+    """
     ecn: bool = False
     """Mark ECN-capable packets instead of dropping them (RFC 3168)."""
     target_ns: int = 5 * NS_PER_MS
-    """CoDel: target sojourn time; on a slow link at least the time of a packet (RFC 8289, section 4)."""
+    """CoDel: target sojourn time.
+
+    On a slow link at least the transmission time of a packet (RFC 8289, section 4).
+    """
     interval_ns: int = 100 * NS_PER_MS
-    """CoDel: how long it may persist; about a worst-case round trip."""
+    """CoDel: time for which the delay may exceed the target; about the maximum round trip."""
 
     def __post_init__(self) -> None:
         if self.limit_packets < 1 or self.policy not in ("drop-tail", "codel"):
@@ -67,7 +72,7 @@ class PacketQueue(ABC):
         self.config = config
         self._waiting: deque[_Waiting] = deque()
         self.happened: list[QueueEvent] = []
-        """Drops and marks that `incidents` has not returned yet."""
+        """Drops and marks that were not returned yet by `incidents`."""
         self.queued_bytes = 0
         """Sum of the waiting packets' lengths."""
 
@@ -76,7 +81,7 @@ class PacketQueue(ABC):
         return len(self._waiting)
 
     def offer(self, packet: bytes, *, now_ns: int) -> bool:
-        """Put a packet at the end; False if it was dropped because the queue is full."""
+        """Append a packet; return False if it was dropped because the queue is full."""
         most_bytes = self.config.limit_bytes
         is_full = len(self._waiting) >= self.config.limit_packets
         if is_full or 0 < most_bytes < self.queued_bytes + len(packet):
@@ -104,7 +109,7 @@ class PacketQueue(ABC):
 
 
 class DropTail(PacketQueue):
-    """Drops what arrives when it is full."""
+    """A queue that drops arriving packets while it is full."""
 
     def take(self, *, now_ns: int) -> bytes | None:
         """Return the oldest packet."""
@@ -120,8 +125,11 @@ class DropTail(PacketQueue):
 
 
 named = tuple.__new__
-"""Makes a named tuple from its type and a tuple of all its fields: in half the time of the type's own
-constructor, which is a Python function. Nothing checks how many fields there are."""
+"""Makes a named tuple from its type and a tuple of all its fields.
+
+It needs half the time of the type's own constructor, which is a Python function. The number of fields is not
+checked.
+"""
 
 
 # CoDel, controlled delay: drops or marks packets when the delay was too long for an interval (RFC 8289).
@@ -131,7 +139,7 @@ _RECENT_INTERVALS = 16
 
 
 class CoDel(PacketQueue):
-    """The algorithm of RFC 8289, section 5; names are those of its pseudocode."""
+    """CoDel, the algorithm of RFC 8289, section 5; names are those of its pseudocode."""
 
     def __init__(self, config: QueueConfig) -> None:
         super().__init__(config)
@@ -143,7 +151,7 @@ class CoDel(PacketQueue):
         self._dropping = False
 
     def take(self, *, now_ns: int) -> bytes | None:
-        """Return the next packet that passes, marked or not."""
+        """Return the next packet that is not dropped; it may be marked."""
         packet, ok_to_drop = self._next(now_ns)
         if self._dropping:
             return self._take_while_dropping(packet, ok_to_drop, now_ns)
@@ -152,7 +160,10 @@ class CoDel(PacketQueue):
         return self._begin_dropping(packet, now_ns)
 
     def _next(self, now_ns: int) -> tuple[bytes | None, bool]:
-        """dodequeue(): the next packet, and whether the delay has persisted for an interval."""
+        """Return the next packet, and whether the delay was above the target for an interval.
+
+        It is dodequeue() of the RFC.
+        """
         first = self._pop()
         if first is None:
             self._first_above_ns = 0

@@ -1,4 +1,4 @@
-"""Future events of a link, and the ones that a scenario scripts, at their times.
+"""Schedules the future events of a link, and the scripted events of a scenario.
 
 What must hold: calls happen in the order of their time and, at one time, in the order of scheduling.
 """
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class Agenda:
-    """A queue of calls; `advance` makes those that are due, each with its own time."""
+    """A queue of calls with times; `advance` makes the calls that are due."""
 
     def __init__(self) -> None:
         self.now_ns = 0
-        """Time of the present call, or up to which all calls were made."""
+        """Time of the present call, or the time up to which all calls were made."""
         self.next_ns: int | None = None
-        """Time of the next call."""
+        """Time of the next call; None if there is none."""
         self._calls: list[tuple[int, int, Call]] = []
         self._scheduled = 0
 
     def at(self, time_ns: int, call: Call) -> None:
-        """Make `call` at `time_ns`, which is not in the past."""
+        """Schedule `call` for `time_ns`, which must not be in the past."""
         if time_ns < self.now_ns:
             raise LocalProtocolError(f"agenda: {time_ns} ns is over, it is {self.now_ns} ns")
         heapq.heappush(self._calls, (time_ns, self._scheduled, call))
@@ -57,26 +57,32 @@ Direction = Literal["up", "down", "both"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptEvent:
-    """Something that happens to the link at a stated time."""
+    """An event that happens to the link at a stated time."""
 
     kind: Literal["fade", "reset", "xoff", "drop", "hop", "ejection", "blackout"]
-    """fade: the radio destroys frames; drop: the interface queue loses packets without a word. GSM: reset: an
-    end asks for a link reset; xoff: the far terminal stops reading. CDPD and Bluetooth: blackout: no signal;
-    CDPD: hop: the channel is searched; ejection: the modem scans wide."""
+    """Kind of event.
+
+    fade: the radio destroys frames. drop: the interface queue loses packets without an event. GSM only:
+    reset: an end requests a link reset; xoff: the far terminal stops reading. CDPD and Bluetooth: blackout:
+    no signal. CDPD only: hop: the modem searches the channel; ejection: the modem scans a wide range.
+    """
     at_s: float
-    """Link seconds after the first IP packet, or after what `after` names."""
+    """Link seconds after the first IP packet, or after the event that `after` names."""
     after: Literal["first-packet", "retransmission"] = "first-packet"
     """A retransmission is a TCP segment with data that enters an interface queue for the second time."""
     nth: int = 1
-    """Number of the retransmission."""
+    """Which retransmission: 1 is the first one."""
     direction: Direction = "up"
-    """Direction of the frames (fade, xoff) or packets (drop); reset: up means requested by the mobile."""
+    """Direction of the frames (fade, xoff) or packets (drop).
+
+    For a reset, up means that the mobile requests it.
+    """
     duration_s: float = 0.0
     """Duration of a fade, xoff or outage."""
     rate: float = 1.0
     """Frame error rate of a fade."""
     packets: int = 1
-    """How many packets are dropped."""
+    """Number of packets that are dropped."""
 
 
 class Script:
@@ -86,7 +92,7 @@ class Script:
     ----------
     events : sequence of ScriptEvent
     kinds : set of str
-        What can befall this link.
+        Kinds of events that this link can have.
     agenda : Agenda
     play : callable
         Called with an event and its time.
@@ -94,7 +100,7 @@ class Script:
     Raises
     ------
     LocalProtocolError
-        If an event cannot befall this link, or waits for a retransmission.
+        If this link cannot have an event, or an event waits for a retransmission.
     """
 
     def __init__(
@@ -114,7 +120,7 @@ class Script:
         self._play = play
 
     def first_packet(self, now_ns: int) -> None:
-        """Begin to count, if this is the first."""
+        """Start the time of the script, if this is the first packet."""
         for event in self._waiting:
             self._agenda.at(now_ns + round(event.at_s * NS_PER_S), lambda then, e=event: self._play(e, then))  # type: ignore[misc]
         self._waiting = []

@@ -1,10 +1,10 @@
-"""Congestion controls, one a file; read `base.py` first, then `reno.py`.
+"""Congestion controls, one per file; read `base.py` first, then `reno.py`.
 
-The sender tells an algorithm what was acknowledged, lost or timed out, with the time; the algorithm answers
-with the congestion window and the threshold, in bytes. It sees no packets and has no timers.
+The sender informs an algorithm about acknowledgements, losses and timeouts with their times; the algorithm
+returns the congestion window and the threshold, in bytes. It sees no packets and has no timers.
 
-What must hold: the window is at least one segment; RFC 5681 bounds how it grows and shrinks, except where an
-algorithm's own document says otherwise (RFC 9438 for CUBIC, Brakmo, O'Malley and Peterson 1994 for Vegas).
+What must hold: the window is at least one segment; RFC 5681 limits how it grows and shrinks, except where an
+algorithm's own document differs (RFC 9438 for CUBIC, Brakmo, O'Malley and Peterson 1994 for Vegas).
 """
 
 from __future__ import annotations

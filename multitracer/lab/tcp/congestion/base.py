@@ -1,7 +1,7 @@
 """The interface between the TCP sender and a congestion control.
 
-The sender finds losses and decides which segment goes next; a congestion control only says how many
-bytes may be outstanding. All numbers are bytes and nanoseconds; none of it reads a clock.
+The sender finds losses and decides which segment is sent next; a congestion control only decides how many
+bytes may be outstanding. All numbers are bytes and nanoseconds; no clock is read.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ UNLIMITED_BYTES = 1 << 30
 
 @dataclass(slots=True, kw_only=True)  # made of every ACK: frozen it takes 2.6 times as long
 class Acked:
-    """What one ACK of new data shows to the sender."""
+    """The information of one ACK of new data, for the congestion control."""
 
     now_ns: int
     acked_bytes: int
     """Units that this ACK acknowledges for the first time."""
     flight_bytes: int
-    """Outstanding before the ACK."""
+    """FlightSize before the ACK, in bytes."""
     snd_una: int
-    """First unit still unacknowledged."""
+    """First unacknowledged unit."""
     snd_max: int
-    """Unit after the last that was ever sent."""
+    """Unit after the last one that was ever sent."""
     rtt_ns: int | None
-    """A round-trip sample, if the ACK gave one."""
+    """Round-trip sample of the ACK in ns; None if it gave none."""
     srtt_ns: int | None
     limited: bool = True
-    """Whether cwnd was what limited the sender."""
+    """Whether cwnd limited the sender."""
 
 
 class CongestionControl(ABC):
@@ -46,9 +46,9 @@ class CongestionControl(ABC):
     """
 
     name: ClassVar[str]
-    """What a profile calls it."""
+    """Name of the algorithm in a profile."""
     leaves_above: ClassVar[bool] = False
-    """Recovery ends only with an ACK above what was outstanding when it began."""
+    """Whether recovery ends only with an ACK above `snd_max` at its start."""
 
     def __init__(self, *, mss_bytes: int, initial_window_bytes: int) -> None:
         self.mss_bytes = mss_bytes
@@ -66,10 +66,10 @@ class CongestionControl(ABC):
 
     @abstractmethod
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
-        """Reduce once for a window with a loss, or with an ECN echo: set ssthresh, cwnd follows."""
+        """Reduce the window once for a loss or an ECN echo: set ssthresh; the sender sets cwnd after it."""
 
     def enter_fast_recovery(self, *, flight_bytes: int, now_ns: int) -> bool:
-        """Reduce on the third duplicate ACK; three segments have left (RFC 5681, section 3.2, steps 2-3).
+        """Reduce on the third duplicate ACK; three segments have left the network (RFC 5681, 3.2, steps 2-3).
 
         Returns
         -------
@@ -91,7 +91,7 @@ class CongestionControl(ABC):
         Returns
         -------
         bool
-            True to stay in recovery and resend the next hole.
+            True to stay in recovery and retransmit the next hole.
         """
         del flight_bytes
         self.cwnd_bytes = max(self.cwnd_bytes - acked_bytes, self.mss_bytes)
@@ -100,7 +100,7 @@ class CongestionControl(ABC):
         return True
 
     def on_full_ack(self, acked_bytes: int, *, flight_bytes: int) -> None:
-        """Handle an ACK of just what was sent before recovery: it ends recovery, unless `leaves_above`."""
+        """Handle an ACK of exactly the data sent before recovery; it ends recovery unless `leaves_above`."""
         del acked_bytes, flight_bytes
 
     def leave_fast_recovery(self) -> None:
@@ -108,13 +108,13 @@ class CongestionControl(ABC):
         self.cwnd_bytes = self.ssthresh_bytes
 
     def on_timeout(self, *, flight_bytes: int, first: bool, now_ns: int) -> None:
-        """Fall to one segment; ssthresh only at the `first` timeout of a segment (RFC 5681, eq. 4)."""
+        """Reduce to one segment; set ssthresh only at the `first` timeout of a segment (RFC 5681, eq. 4)."""
         if first:
             self.on_loss(flight_bytes=flight_bytes, now_ns=now_ns)
         self.cwnd_bytes = self.mss_bytes
 
     def on_local_drop(self) -> None:
-        """Fall to one segment because the local interface refused a packet (4.4BSD tcp_quench)."""
+        """Reduce to one segment because the local interface refused a packet (4.4BSD tcp_quench)."""
         self.cwnd_bytes = self.mss_bytes
 
     def on_idle(self) -> None:

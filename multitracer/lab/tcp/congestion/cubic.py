@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from multitracer.lab.tcp.congestion.base import Acked
 
 C = 0.4
-"""Segments per second cubed (RFC 9438, section 5)."""
+"""Constant C of the cubic function, in segments per second cubed (RFC 9438, section 5)."""
 BETA = 0.7
-"""What a loss leaves of the window (section 4.6)."""
+"""Factor of the window after a loss (section 4.6)."""
 ALPHA = 3 * (1 - BETA) / (1 + BETA)
 """Reno-friendly growth in segments per round trip (section 4.3)."""
 
 
 class Cubic(NewReno):
-    """CUBIC over NewReno's slow start and recovery; windows are in segments inside."""
+    """CUBIC with NewReno's slow start and recovery; internally, windows are in segments."""
 
     name = "cubic"
 
@@ -31,7 +31,7 @@ class Cubic(NewReno):
         self._epoch_ns: int | None = None
 
     def on_ack(self, ack: Acked) -> None:
-        """Grow to the cubic target, or as Reno where that is more (sections 4.2 to 4.5)."""
+        """Grow to the cubic target, or as Reno if that gives more (sections 4.2 to 4.5)."""
         if self.cwnd_bytes < self.ssthresh_bytes:
             super().on_ack(ack)
             return
@@ -58,7 +58,7 @@ class Cubic(NewReno):
         self._k_s = ((self._w_max - segments) / C) ** (1 / 3)
 
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
-        """Fall to seven tenths; reduce W_max further if the last maximum was not reached (4.6, 4.7)."""
+        """Reduce the window to 70 %; reduce W_max further if the last maximum was not reached (4.6, 4.7)."""
         del now_ns
         segments = self.cwnd_bytes / self.mss_bytes
         shrinking = segments < self._w_max

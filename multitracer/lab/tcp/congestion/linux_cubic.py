@@ -1,9 +1,9 @@
 """CUBIC as in Linux: its own arithmetic, and HyStart, which leaves slow start before the first loss.
 
-Source: net/ipv4/tcp_cubic.c of Linux 6.x, whose names the comments give. What differs from RFC 9438:
+Source: net/ipv4/tcp_cubic.c of Linux 6.x; comments give its names. Differences from RFC 9438:
 
-- A loss leaves seven tenths of the window, not of what is outstanding (both ways are in section 4.6).
-- A timeout forgets all: the largest window, the smallest delay, the epoch (bictcp_reset). The next epoch
+- A loss reduces the window to 70 % of cwnd, not of FlightSize (section 4.6 allows both).
+- A timeout resets all state: the largest window, the smallest delay, the epoch (bictcp_reset). The next epoch
   begins where slow start ends, and grows by at least a twentieth of the window in a round trip.
 - Slow start ends (HyStart) when the smallest delay of a round trip is an eighth longer than ever, or when
   the ACKs of one round trip come without a gap for half of that delay.
@@ -32,20 +32,20 @@ _LEAST_RISE_NS, _MOST_RISE_NS = 4 * NS_PER_MS, 16 * NS_PER_MS  # HYSTART_DELAY_M
 
 
 class LinuxCubic(NewReno):
-    """CUBIC of Linux; windows are in segments inside."""
+    """CUBIC of Linux; internally, windows are in segments."""
 
     name = "linux-cubic"
 
     def __init__(self, *, mss_bytes: int, initial_window_bytes: int) -> None:
         super().__init__(mss_bytes=mss_bytes, initial_window_bytes=initial_window_bytes)
         self._is_reduced = False
-        """Whether the window was reduced for what is outstanding, without SACK."""
+        """Whether the window was reduced, without SACK, for the data that are outstanding now."""
         self._counted = 0
-        """Segments acknowledged towards the next one of the window (snd_cwnd_cnt)."""
+        """Acknowledged segments since the window last grew in congestion avoidance (snd_cwnd_cnt)."""
         self._reset()
 
     def _reset(self) -> None:
-        """Forget all (bictcp_reset, bictcp_hystart_reset)."""
+        """Reset all state (bictcp_reset, bictcp_hystart_reset)."""
         self._maximum = 0
         self._epoch_ns: int | None = None
         self._origin, self._k_s = 0, 0.0
@@ -61,7 +61,7 @@ class LinuxCubic(NewReno):
     may_grow = LinuxReno.may_grow
 
     def on_ack(self, ack: Acked) -> None:
-        """Grow in slow start, then as the cubic function says."""
+        """Grow by slow start, then by the cubic function."""
         self._is_reduced = False
         if ack.rtt_ns is not None:
             self._take_delay(ack, ack.rtt_ns)
@@ -74,7 +74,7 @@ class LinuxCubic(NewReno):
             self._avoid_congestion(acked, self._acks_for_one(acked, ack.now_ns))
 
     def _avoid_congestion(self, acked: int, needed: int) -> None:
-        """Open the window by one for each `needed` segments (tcp_cong_avoid_ai)."""
+        """Grow by one segment for each `needed` acknowledged segments (tcp_cong_avoid_ai)."""
         if self._counted >= needed:
             self._counted = 0
             self.cwnd_bytes += self.mss_bytes
@@ -84,7 +84,7 @@ class LinuxCubic(NewReno):
             self._counted %= needed
 
     def _acks_for_one(self, acked: int, now_ns: int) -> int:
-        """Return how many segments are to be acknowledged for one more of the window (bictcp_update)."""
+        """Return how many acknowledged segments let the window grow by one (bictcp_update)."""
         window = self.cwnd_bytes // self.mss_bytes
         self._reno_acked += acked
         if self._epoch_ns is None:
@@ -103,7 +103,7 @@ class LinuxCubic(NewReno):
         self._k_s = ((self._origin - window) / _C) ** (1 / 3)
 
     def _reno_needs(self, window: int) -> int:
-        """Return the same for a window that grows as Reno's."""
+        """Return the number of segments for a window that grows as Reno's."""
         steps = int(self._reno_acked / (window * _FRIENDLY))
         self._reno += steps
         self._reno_acked -= steps * window * _FRIENDLY
@@ -112,7 +112,7 @@ class LinuxCubic(NewReno):
     # --- HyStart ---
 
     def _take_delay(self, ack: Acked, delay_ns: int) -> None:
-        """Take a delay, except in the second after a reduction (cubictcp_acked)."""
+        """Use a delay sample, except in the second after a reduction (cubictcp_acked)."""
         if self._epoch_ns is not None and ack.now_ns - self._epoch_ns < NS_PER_S:
             return
         self._least_delay_ns = min(delay_ns, self._least_delay_ns or delay_ns)
@@ -122,7 +122,7 @@ class LinuxCubic(NewReno):
             self._look_for_a_queue(ack, delay_ns, self._least_delay_ns)
 
     def _look_for_a_queue(self, ack: Acked, delay_ns: int, least_ns: int) -> None:
-        """End slow start if the delay or the train of ACKs says that the path is full (hystart_update)."""
+        """End slow start if the delay or the train of ACKs shows that the path is full (hystart_update)."""
         if self._round_end is None or ack.snd_una > self._round_end:
             self._round_end = ack.snd_max
             self._round_began_ns = self._train_ns = ack.now_ns
@@ -144,7 +144,7 @@ class LinuxCubic(NewReno):
     # --- reduction ---
 
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
-        """Fall to seven tenths of the window (cubictcp_recalc_ssthresh)."""
+        """Reduce to 70 % of the window (cubictcp_recalc_ssthresh)."""
         del flight_bytes, now_ns
         window = self.cwnd_bytes // self.mss_bytes
         self._maximum = int(window * (1 + _BETA) / 2) if window < self._maximum else window
@@ -155,12 +155,12 @@ class LinuxCubic(NewReno):
         self._is_reduced = True
 
     def leave_fast_recovery(self) -> None:
-        """Note that the next loss is another one."""
+        """End the reduction: a further loss reduces the window again."""
         super().leave_fast_recovery()
         self._is_reduced = False
 
     def on_timeout(self, *, flight_bytes: int, first: bool, now_ns: int) -> None:
-        """Fall to one segment and forget all; a window that is being reduced is not reduced a second time."""
+        """Reduce to one segment and reset all state; a window that is being reduced is not reduced again."""
         super().on_timeout(flight_bytes=flight_bytes, first=first and not self._is_reduced, now_ns=now_ns)
         self._is_reduced = False
         self._counted = 0

@@ -1,4 +1,4 @@
-"""NewReno: a partial ACK in fast recovery resends the next hole (RFC 6582)."""
+"""NewReno: a partial ACK in fast recovery retransmits the next hole (RFC 6582)."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ class NewReno(Reno):
     name = "newreno"
 
     def on_partial_ack(self, acked_bytes: int, *, flight_bytes: int) -> bool:
-        """Stay in recovery, and send the next hole again."""
+        """Stay in recovery, and retransmit the next hole."""
         return CongestionControl.on_partial_ack(self, acked_bytes, flight_bytes=flight_bytes)

@@ -23,7 +23,7 @@ class Reno(CongestionControl):
             self.cwnd_bytes += max(self.mss_bytes * self.mss_bytes // self.cwnd_bytes, 1)
 
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
-        """Halve what is in flight (equation 4)."""
+        """Set ssthresh to half of FlightSize (equation 4)."""
         del now_ns
         self.ssthresh_bytes = max(flight_bytes // 2, 2 * self.mss_bytes)
         self.cwnd_bytes = self.ssthresh_bytes

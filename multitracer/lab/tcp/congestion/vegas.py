@@ -1,6 +1,6 @@
 """Vegas: keeps two to four segments in the queue (Brakmo, O'Malley, Peterson, SIGCOMM 1994).
 
-Once a round trip the smallest RTT of the round is compared with the smallest ever seen; the constants
+Once per round trip the minimum RTT of the round is compared with the minimum of the connection; the constants
 and the order of the steps are those of Linux, net/ipv4/tcp_vegas.c.
 """
 
@@ -26,16 +26,16 @@ class Vegas(NewReno):
         super().__init__(mss_bytes=mss_bytes, initial_window_bytes=initial_window_bytes)
         self._base_rtt_ns: int | None = None
         self._round_end: int | None = 0
-        """None after a loss: the next ACK begins a round."""
+        """Unit at which the present round ends; None after a loss: the next ACK begins a round."""
         self._round_rtts_ns: list[int] = []
 
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
-        """Halve what is in flight; what was measured until then says nothing of the new window."""
+        """Set ssthresh to half of FlightSize; discard the measurements, which belong to the old window."""
         super().on_loss(flight_bytes=flight_bytes, now_ns=now_ns)
         self._round_end = None
 
     def on_ack(self, ack: Acked) -> None:
-        """Collect RTTs; once a round trip, adjust the window."""
+        """Collect RTT samples; adjust the window once per round trip."""
         if self._round_end is None:
             self._round_end, self._round_rtts_ns = ack.snd_max, []
         if ack.rtt_ns:
