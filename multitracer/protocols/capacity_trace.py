@@ -1,4 +1,4 @@
-"""A capacity trace in Mahimahi's format: when a link could deliver 1504 octets, as text.
+"""A capacity trace in Mahimahi's format: the times at which a link could deliver 1504 octets, as text.
 
     0
     3
@@ -10,7 +10,7 @@ opportunities in one millisecond are several equal lines. Stamps never decrease.
 length of the trace, after which it repeats. There are no comments and no empty lines. Any list of ascending
 integers looks like such a trace, so a file is read as one only where an option or a scenario names it.
 
-Source: mm-link of Mahimahi (Netravali et al., USENIX ATC 2015), its rules are taken from its behaviour.
+Source: mm-link of Mahimahi (Netravali et al., USENIX ATC 2015); the rules were derived from its behaviour.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 OPPORTUNITY_BYTES = 1504
 """Size of one opportunity: an IP packet of 1500 octets and the 4-octet header of a TUN device."""
 _MOST_MS = 1 << 42
-"""Latest stamp, 139 years: later times in ns do not fit into int64."""
+"""Maximum time in ms, 139 years: later times in ns do not fit into int64."""
 _MOST_DIGITS = 13
-"""Maximum digits of a stamp up to `_MOST_MS`."""
+"""Maximum number of digits in a line, those of `_MOST_MS`."""
 
 
 class CapacityTrace:
@@ -58,7 +58,7 @@ class CapacityTrace:
         if stamps[-1] == 0:
             raise InputError("capacity trace: it lasts 0 ms; its last stamp is its length, and is above 0")
         self.stamps_ms: Times = stamps
-        """Shape (opportunities,), ms since the trace's start."""
+        """Times in ms since the start of the trace, shape (opportunities,)."""
 
     def __len__(self) -> int:
         """Return the number of opportunities."""
@@ -72,26 +72,26 @@ class CapacityTrace:
         return hash((len(self), self.lasts_ms))
 
     def __deepcopy__(self, memo: object) -> CapacityTrace:
-        """Return the trace itself, which never changes."""
+        """Return the trace itself, because it is immutable."""
         return self
 
     @property
     def lasts_ms(self) -> int:
-        """The trace's length: its last stamp."""
+        """Length of the trace in ms: its last time."""
         return int(self.stamps_ms[-1])
 
     @property
     def lasts_ns(self) -> int:
-        """The trace's length."""
+        """Length of the trace in ns."""
         return self.lasts_ms * NS_PER_MS
 
     @property
     def mean_bits_per_s(self) -> float:
-        """Mean capacity in IP bits, with packets of 1500 octets."""
+        """Mean capacity in bit/s of IP packets, with packets of 1500 octets."""
         return len(self) * (OPPORTUNITY_BYTES - 4) * 8_000 / self.lasts_ms
 
     def facts(self) -> Document:
-        """Return the entry of the trace in a manifest."""
+        """Return the manifest entry of the trace."""
         return {"opportunities": len(self), "lasts_ms": self.lasts_ms}
 
     def text(self) -> str:
@@ -107,7 +107,7 @@ def parse_capacity_trace(text: str, *, path: str) -> CapacityTrace:
     text : str
         The complete file.
     path : str
-        Its name, for messages.
+        Name of the file, for messages.
 
     Raises
     ------

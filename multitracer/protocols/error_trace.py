@@ -1,4 +1,4 @@
-"""An error trace: which frames of a link failed, as text, to replay the errors under any transport.
+"""An error trace: the frames of a link that failed, as text, to replay the errors under any transport.
 
     # multitracer error-trace 1
     # slot_ns 20000000
@@ -6,11 +6,11 @@
     up 1034 3
     down 2210 1
 
-Where the slots of the directions differ, as blocks of CDPD do, `slot_ns` and `slots` are those of `up`, and
+If the slots of the directions differ, as with CDPD's blocks, `slot_ns` and `slots` are those of `up`, and
 `down_slot_ns` is that of `down`.
 
-A line names a direction (`up`: sent by the mobile), the first failed slot, counted from 0 at the start of
-the link, and how many slots in a row failed. Lines of one direction ascend and do not touch. Lines that
+A line names a direction (`up`: sent by the mobile), the first failed slot, counted from 0 at the start of the
+link, and the number of consecutive failed slots. Lines of one direction ascend and do not touch. Lines that
 begin with `#` and name no key above are comments.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Direction = Literal["up", "down"]
 Runs = tuple[tuple[int, int], ...]
-"""(first slot, number of slots), ascending."""
+"""Pairs of first slot and number of slots, ascending."""
 
 RADIO = "truth/radio.txt"
 """Path of the error trace in the session folder of a run over a modelled GSM link."""
@@ -39,13 +39,13 @@ class ErrorTrace:
     """The failed slots of both directions of one link."""
 
     slot_ns: int
-    """Time of one frame, of `up` if the directions differ."""
+    """Duration of one frame in ns; of an `up` frame if the directions differ."""
     slots: int
-    """How long the recording is, in slots of `slot_ns`."""
+    """Length of the recording in slots of `slot_ns`."""
     up: Runs
     down: Runs
     down_slot_ns: int = 0
-    """Duration of one frame of `down`; 0: the same as `up`."""
+    """Duration of one frame of `down` in ns; 0: the same as `up`."""
 
     @classmethod
     def from_slots(cls, *, slot_ns: int, slots: int, up: Iterable[int], down: Iterable[int]) -> ErrorTrace:
@@ -54,15 +54,15 @@ class ErrorTrace:
 
     @property
     def lasts_ns(self) -> int:
-        """How long the recording is."""
+        """Length of the recording in ns."""
         return self.slots * self.slot_ns
 
     def slot_ns_of(self, direction: Direction) -> int:
-        """Return the time of one frame of a direction."""
+        """Return the duration of one frame of a direction in ns."""
         return (self.down_slot_ns if direction == "down" else 0) or self.slot_ns
 
     def slots_of(self, direction: Direction) -> int:
-        """Return how long the recording is, in slots of a direction; all its failed slots lie within."""
+        """Return the length of the recording in slots of a direction; all its failed slots are below it."""
         runs = self.up if direction == "up" else self.down
         return max(-(-self.lasts_ns // self.slot_ns_of(direction)), sum(runs[-1]) if runs else 0)
 
@@ -83,7 +83,7 @@ class LostRuns:
         self._runs: list[tuple[int, int]] = []
 
     def add(self, first: int, count: int = 1) -> None:
-        """Note failed slots, which are not before those that were noted."""
+        """Add failed slots, which must be at or after the last added slot."""
         if self._runs and first <= sum(self._runs[-1]):
             begin, known = self._runs.pop()
             first, count = begin, max(known, first + count - begin)
@@ -91,7 +91,7 @@ class LostRuns:
 
     @property
     def runs(self) -> Runs:
-        """All runs, ascending; they do not touch."""
+        """Runs of failed slots, ascending; they do not touch."""
         return tuple(self._runs)
 
 
@@ -116,7 +116,7 @@ def parse_error_trace(text: str, *, path: str) -> ErrorTrace:
     text : str
         The complete file.
     path : str
-        Its name, for messages.
+        Name of the file, for messages.
 
     Raises
     ------

@@ -21,13 +21,13 @@ _HEADER = struct.Struct("!BBBBHbbLBBBB")
 _IP_UDP = struct.Struct("!BBHHHBBH4s4sHHHH")
 _LOG = struct.Struct("!LL16sLB3x16s32sL")
 FRAME_NUMBER_AT = _IP_UDP.size + 8  # gsmtap.h of libosmocore
-"""Octet of an encoded packet at which the frame number is; the header ends 8 octets later."""
+"""Offset of the frame number in an encoded packet; the header ends 8 octets later."""
 LOG_TEXT_AT = _IP_UDP.size + _HEADER.size + _LOG.size
-"""Octet of an encoded log line at which its text begins; its first 8 are the time."""
+"""Offset of the text in an encoded log line; the first 8 octets of the text part are the time."""
 _UPLINK, _ARFCN = 0x4000, 0x3FFF  # gsmtap.h: GSMTAP_ARFCN_F_UPLINK and GSMTAP_ARFCN_MASK
 _LEVEL_NOTICE = 5  # libosmocore, logging.h: LOGL_NOTICE
 _MOBILE, _FIXED = bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
-"""Addresses of the documentation range (RFC 5737) that show the direction in a packet list."""
+"""Addresses of the documentation range (RFC 5737), which show the direction in a packet list."""
 
 
 class GsmtapError(RemoteProtocolError):
@@ -42,7 +42,7 @@ class GsmtapType(IntEnum):
 
 
 class Gsmtap(NamedTuple):
-    """The header fields that are used here, and the payload."""
+    """The header fields that are used here, with the payload."""
 
     type: int
     uplink: bool
@@ -77,13 +77,13 @@ def encode(kind: GsmtapType, payload: bytes, *, uplink: bool, frame_number: int)
     Parameters
     ----------
     kind : GsmtapType
-        What the payload is.
+        Type of the payload.
     payload : bytes
-        An RLP frame, or what `log_line` returns.
+        An RLP frame, or the result of `log_line`.
     uplink : bool
         Whether the mobile sent it.
     frame_number : int
-        32 bits of the header; MultiTracer puts the number of the 20 ms slot here.
+            32 bits of the header; MultiTracer writes the number of the 20 ms slot.
     """
     arfcn = _UPLINK if uplink else 0
     header = _HEADER.pack(
@@ -98,7 +98,7 @@ def decode(datagram: bytes) -> Gsmtap:
     Raises
     ------
     GsmtapError
-        If it is cut, or of a version other than 2.
+        If it is truncated, or its version is not 2.
     """
     if len(datagram) < _HEADER.size or datagram[0] != _VERSION or datagram[1] * 4 < _HEADER.size:
         raise GsmtapError(f"GSMTAP: {len(datagram)} octets without a header of version 2; skip the packet")
@@ -107,7 +107,7 @@ def decode(datagram: bytes) -> Gsmtap:
 
 
 def log_line(text: str, *, time_ns: int, process: str, subsystem: str) -> bytes:
-    """Return the payload of a LOG packet: one line, ASCII, with its time to the microsecond."""
+    """Return the payload of a LOG packet: one line, ASCII, with its time in microseconds."""
     seconds, rest = divmod(time_ns, NS_PER_S)
     head = (
         seconds & 0xFFFFFFFF,
@@ -128,7 +128,7 @@ def log_text(payload: bytes) -> str:
     Raises
     ------
     GsmtapError
-        If the payload is cut.
+        If the payload is truncated.
     """
     if len(payload) < _LOG.size:
         raise GsmtapError(f"GSMTAP: a log line of {len(payload)} octets is cut; skip the packet")

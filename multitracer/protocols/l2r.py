@@ -17,7 +17,7 @@ SA, SB, X = 0x80, 0x40, 0x20
 """Status bits: SA for circuits 107/108, SB for 105/109, X for flow control active."""
 _STATUS = SA | SB | X
 _LONGEST_COUNT = 23
-"""Maximum number of characters that one address octet of a 240-bit frame counts; 24 are "full"."""
+"""Maximum number of characters that one address of a 240-bit frame counts; for 24 it is "full"."""
 _LONGEST_TWO_OCTET_COUNT = 63  # six bits hold the count
 
 
@@ -29,9 +29,9 @@ class Address(IntEnum):
     BREAK_ACK = 28
     BREAK = 29
     FULL = 30
-    """Characters to the end of the field."""
+    """Characters fill the field to its end."""
     EMPTY = 31
-    """None: the last status octet."""
+    """No characters: the last status octet."""
 
 
 class L2rError(RemoteProtocolError):
@@ -42,9 +42,9 @@ class L2rCharacters(NamedTuple):
     """A status octet and the characters after it."""
 
     status: int
-    """SA | SB | X."""
+    """Status bits SA | SB | X."""
     data: bytes = b""
-    """The characters that follow it."""
+    """The characters after the status octet."""
     signal: Literal["", "break", "break-ack"] = ""
     """A destructive break, or the answer to one."""
 
@@ -63,7 +63,7 @@ def unpack(info: bytes) -> list[L2rCharacters]:
     Raises
     ------
     L2rError
-        If the field is empty, an address is 0, or it announces more characters than it holds.
+        If the field is empty, an address is 0, or it announces more characters than it contains.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def unpack(info: bytes) -> list[L2rCharacters]:
 
 
 def _piece(info: bytes, at: int) -> tuple[L2rCharacters, int, bool]:
-    """Return the status octet at `at`, its characters, the next position, and whether there is another."""
+    """Return a status octet with its characters, the next position, and whether another octet follows."""
     status, address = info[at] & _STATUS, info[at] & ~_STATUS
     if address == Address.FULL:
         return L2rCharacters(status, info[at + 1 :]), len(info), False
@@ -126,7 +126,7 @@ def pack(data: bytes, *, status: int = 0, octets: int = 25) -> bytes:
 
 
 def usable(waiting: int, *, octets: int = 25) -> int:
-    """Return how many of `waiting` characters one field of `octets` octets takes."""
+    """Return how many of `waiting` characters fit into one field of `octets` octets."""
     if waiting >= octets - 1:
         return octets - 1
     with_two_octets = min(octets - 3, _LONGEST_TWO_OCTET_COUNT)  # a last status octet follows
@@ -134,7 +134,7 @@ def usable(waiting: int, *, octets: int = 25) -> int:
 
 
 def user_octets(info: bytes) -> int:
-    """Return how many characters an information field carries, 0 if it cannot be decoded."""
+    """Return the number of characters in an information field; 0 if it cannot be decoded."""
     if info[:1] and info[0] & ~_STATUS == Address.FULL:
         return len(info) - 1
     try:

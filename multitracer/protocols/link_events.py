@@ -1,10 +1,9 @@
-"""The events of the data link's layers, under the names of rlpdump's log.
+"""The events of the data link's layers; the class names are the event names in rlpdump's log.
 
-Each class is one kind of event. The first two fields are always when (`time_ns`, as the driver passed it,
+Each class is one kind of event. The first two fields are always the time (`time_ns`, as the driver passed it)
 and `tick`, the number of the slot: 20 ms of GSM, 3.125 ms of CDPD, 0.625 ms of Bluetooth, 20 ms
-of cdma2000). The log calls an
-event by its class name in snake case and its fields by theirs, so a field added here is logged and read
-without further ado.
+of cdma2000. The log contains the class name in snake case and the field names, so a new field is logged and
+read without other changes.
 """
 
 from __future__ import annotations
@@ -16,8 +15,10 @@ from typing import NamedTuple
 
 
 STREAM_BITS = 40
-"""Distance between the stream offsets of two mobiles, as a power of two, so that they do not overlap in the
-log of the fixed side: no run sends a terabyte, and 30 streams stay below the limit 2**53 of rlpdump."""
+"""Distance between the stream offsets of two mobiles in the log of the fixed side, as a power of two.
+
+Streams do not overlap, because no run sends a terabyte; 30 streams are below rlpdump's limit of 2**53.
+"""
 
 
 class PieceSent(NamedTuple):
@@ -27,18 +28,18 @@ class PieceSent(NamedTuple):
     """Time at which the transmission ended."""
     tick: int
     air_us: int
-    """Time on air, from the first bit to the last."""
+    """Time on air in µs, from the first bit to the last."""
     wire_bytes: int
-    """Octets of the link frame, its headers included."""
+    """Octets of the link frame with its headers."""
     offset_bytes: int
-    """Position of its first octet of information in the sender's stream."""
+    """Position of the frame's first octet of information in the sender's stream."""
     attempts: int
-    """1 for the first transmission."""
+    """Number of the transmission; 1 for the first one."""
     ip_id: int | None = None
     seq: int | None = None
-    """Sequence number of the packet that the frame carries; of several packets, that of the first."""
+    """Sequence number of the packet in the frame; of several packets, that of the first."""
     cause: str = ""
-    """Why it was sent again: srej, poll, arq."""
+    """Reason of a retransmission: srej, poll, arq."""
 
 
 class PieceReceived(NamedTuple):
@@ -51,11 +52,11 @@ class PieceReceived(NamedTuple):
     ip_id: int | None = None
     seq: int | None = None
     cause: str = ""
-    """Why the frame was discarded: duplicate; reset while the link is set up again."""
+    """Reason why the frame was discarded: duplicate; reset while the link is set up again."""
 
 
 class PieceLost(NamedTuple):
-    """A link frame with a part of a packet did not arrive; the model knows it, the receiver may not."""
+    """A link frame with a part of a packet did not arrive; the receiver may not know this."""
 
     time_ns: int
     tick: int
@@ -64,61 +65,61 @@ class PieceLost(NamedTuple):
     ip_id: int | None = None
     seq: int | None = None
     cause: str = ""
-    """block: not decoded; outage: no channel; loss: on a link without error recovery."""
+    """Reason: block (not decoded), outage (no channel), loss (on a link without error recovery)."""
 
 
 class BurstSent(NamedTuple):
-    """A burst of blocks on a channel; on a contended one, those of one access."""
+    """A burst of blocks on a channel; on a contended channel, the blocks of one access."""
 
     time_ns: int
-    """Time at which the burst ended; it began `air_us` before."""
+    """Time at which the burst ended; it began `air_us` earlier."""
     tick: int
     air_us: int
     blocks: int
-    """Blocks sent, the undecoded ones included."""
+    """Number of blocks sent, with undecoded ones."""
     cause: str = ""
-    """Why it ended: done, full, collision, undecoded, outage."""
+    """Reason of its end: done, full, collision, undecoded, outage."""
 
 
 class RateAssigned(NamedTuple):
-    """A mobile's channel has this rate from now on, in the direction of this side's data (cdma2000)."""
+    """A mobile's channel has a new rate from now on, in the direction of this side's data (cdma2000)."""
 
     time_ns: int
     tick: int
     rate_bps: int
-    """Rate of the channel; 9600 is the fundamental channel alone."""
+    """Rate of the channel; 9600 is the fundamental channel only."""
     queue_bytes: int
-    """Bytes that waited in the queue."""
+    """Bytes that wait in the queue."""
     offset_bytes: int
-    """Stream offset of the mobile: in the log of the fixed side it identifies the mobile."""
+    """Stream offset of the mobile, which identifies it in the log of the fixed side."""
 
 
 class NakSent(NamedTuple):
-    """A NAK asks the other side for octets that are missing (RLP type 3, C.S0017)."""
+    """A NAK requests missing octets from the other side (RLP type 3, C.S0017)."""
 
     time_ns: int
     tick: int
     attempts: int
     """Number of the NAK round, from 1."""
     wire_bytes: int
-    """Octets that are missing."""
+    """Number of missing octets."""
     offset_bytes: int
-    """Position of the first of them in the other side's stream."""
+    """Position of the first missing octet in the other side's stream."""
 
 
 class NakGivenUp(NamedTuple):
-    """The last round of NAKs failed: the octets after the missing ones are delivered without them."""
+    """The last round of NAKs failed; the octets after the missing ones are delivered."""
 
     time_ns: int
     tick: int
     attempts: int
-    """Rounds."""
+    """Number of rounds."""
     wire_bytes: int
     offset_bytes: int
 
 
 class AccessWaitStarted(NamedTuple):
-    """Data at this side wait for access to a shared channel; none is being transmitted."""
+    """Data at this side wait for access to a shared channel; this side is not transmitting."""
 
     time_ns: int
     tick: int
@@ -127,15 +128,15 @@ class AccessWaitStarted(NamedTuple):
 
 
 class AccessWaitEnded(NamedTuple):
-    """The wait for access ended: a burst begins, or the channel is lost."""
+    """The wait for access has ended: a burst begins, or the channel is lost."""
 
     time_ns: int
     tick: int
     waited_us: int
     deferrals: int
-    """How often the channel was found busy in it."""
+    """Number of times that the channel was found busy during the wait."""
     cause: str = ""
-    """burst, outage, given-up."""
+    """Reason: burst, outage, given-up."""
 
 
 class OutageStarted(NamedTuple):
@@ -144,11 +145,11 @@ class OutageStarted(NamedTuple):
     time_ns: int
     tick: int
     cause: str
-    """hop, ejection, blackout."""
+    """Reason: hop, ejection, blackout."""
 
 
 class OutageEnded(NamedTuple):
-    """The channel is back."""
+    """The channel between the two sides is available again."""
 
     time_ns: int
     tick: int
@@ -156,32 +157,35 @@ class OutageEnded(NamedTuple):
 
 
 class FrameSent(NamedTuple):
-    """A frame was sent. Idle RR and NULL frames are counted, not reported."""
+    """A frame was sent. Idle RR and NULL frames are only counted."""
 
     time_ns: int
     tick: int
     octets: bytes
     offset_bytes: int | None = None
-    """Position of its first user octet in the sender's stream; None if it carries none."""
+    """Position of the frame's first user octet in the sender's stream; None if it carries none."""
     attempt: int = 1
-    """1 for the first transmission of this information; of polls and commands, which try it is."""
+    """Number of the transmission of this information, from 1; for polls and commands, of the attempt."""
     cause: str = ""
-    """Why it was sent again: srej, rej, checkpoint; why a poll was sent: t1."""
+    """Reason of a retransmission: srej, rej, checkpoint; of a poll: t1."""
 
 
 class FrameReceived(NamedTuple):
-    """A frame arrived intact at this side. Idle RR and NULL frames are counted, not reported."""
+    """A frame arrived intact at this side. Idle RR and NULL frames are only counted."""
 
     time_ns: int
     tick: int
     octets: bytes
     fate: str = ""
-    """What the receiver did: delivered, stored, duplicate or refused (information frames); ignored, with the
-    reason state or content (any frame); empty for control frames that took effect."""
+    """How the receiver handled the frame.
+
+    delivered, stored, duplicate or refused (information frames); ignored, with the reason state or content
+    (any frame); empty for control frames that took effect.
+    """
 
 
 class FrameLost(NamedTuple):
-    """A slot in which no frame could be decoded."""
+    """No frame could be decoded in this slot."""
 
     time_ns: int
     tick: int
@@ -190,7 +194,7 @@ class FrameLost(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """The link is set up: SABM was answered by UA."""
+    """The link is set up: a UA answered the SABM."""
 
     time_ns: int
     tick: int
@@ -201,25 +205,26 @@ class Connected(NamedTuple):
 
 
 class T1Expired(NamedTuple):
-    """The oldest frame stayed unacknowledged for T1: the peer is polled (checkpoint recovery)."""
+    """The oldest frame was not acknowledged within T1: the peer is polled (checkpoint recovery)."""
 
     time_ns: int
     tick: int
     polls: int
-    """Polls sent in a row, this one included."""
+    """Number of consecutive polls, with this one."""
 
 
 class ResetStarted(NamedTuple):
-    """The link is being reset."""
+    """The reset of the link begins."""
 
     time_ns: int
     tick: int
     cause: str
-    """Reason: n2 (a frame or poll was repeated N2 times), peer (SABM received), forced (the user asked)."""
+    """Reason: n2 (a frame or poll was sent N2 times), peer (SABM received), forced (the user requested it).
+    """
     n_s: int | None = None
     """Number of the frame that failed."""
     attempts: int | None = None
-    """How often it was transmitted, or the peer polled."""
+    """Number of transmissions of the frame, or of polls."""
 
 
 class Flushed(NamedTuple):
@@ -228,27 +233,27 @@ class Flushed(NamedTuple):
     time_ns: int
     tick: int
     unacked_bytes: int
-    """User octets sent and not acknowledged; the peer may have some of them."""
+    """User octets that were sent and not acknowledged; the peer may have received some of them."""
     unsent_bytes: int
-    """User octets accepted and never sent."""
+    """User octets that were accepted and never sent."""
     stored_frames: int
-    """Frames received out of order and not delivered."""
+    """Frames that were received out of order and not delivered."""
 
 
 class ResetDone(NamedTuple):
-    """Both ends number from 0 again."""
+    """The reset is complete: both ends number from 0 again."""
 
     time_ns: int
     tick: int
 
 
 class CallDropped(NamedTuple):
-    """The data call is over, without a release."""
+    """The data call has ended without a release."""
 
     time_ns: int
     tick: int
     cause: str
-    """Reason: n2 (this side gave up instead of resetting), lost (the layer below lost the channel)."""
+    """Reason: n2 (this side gave up instead of a reset), lost (the layer below lost the channel)."""
 
 
 class Disconnected(NamedTuple):
@@ -257,25 +262,25 @@ class Disconnected(NamedTuple):
     time_ns: int
     tick: int
     cause: str
-    """local, peer, refused (DM), no-answer."""
+    """Reason: local, peer, refused (DM), no-answer."""
 
 
 class PeerBusy(NamedTuple):
-    """The peer sent RNR after RR: no new frames."""
+    """The peer sent RNR after RR: this side must send no new frames."""
 
     time_ns: int
     tick: int
 
 
 class PeerReady(NamedTuple):
-    """The peer sent RR after RNR."""
+    """The peer sent RR after RNR: this side may send again."""
 
     time_ns: int
     tick: int
 
 
 class XoffSent(NamedTuple):
-    """The buffer of this side passed its upper threshold; the peer is asked to stop."""
+    """The buffer of this side has exceeded its upper threshold; the peer is asked to stop."""
 
     time_ns: int
     tick: int
@@ -283,7 +288,7 @@ class XoffSent(NamedTuple):
 
 
 class XonSent(NamedTuple):
-    """The buffer of this side fell below its lower threshold; the peer may go on."""
+    """The buffer of this side has fallen below its lower threshold; the peer may continue."""
 
     time_ns: int
     tick: int
@@ -291,14 +296,14 @@ class XonSent(NamedTuple):
 
 
 class XoffReceived(NamedTuple):
-    """The peer's status octets turned to "flow control active"."""
+    """The peer's status octets changed to "flow control active"."""
 
     time_ns: int
     tick: int
 
 
 class XonReceived(NamedTuple):
-    """The peer's status octets turned back."""
+    """The peer's status octets changed back to "flow control inactive"."""
 
     time_ns: int
     tick: int
@@ -310,15 +315,15 @@ class PacketQueued(NamedTuple):
     time_ns: int
     tick: int
     queue_packets: int
-    """Packets in the queue, this one included."""
+    """Number of packets in the queue, with this one."""
     ip_bytes: int
     ip_id: int | None = None
     seq: int | None = None
-    """TCP sequence number as on the wire."""
+    """TCP sequence number of the packet, 32 bits."""
 
 
 class PacketDropped(NamedTuple):
-    """A packet found the interface queue full, or was dropped by its policy."""
+    """A packet was dropped, because the interface queue was full or by the queue's policy."""
 
     time_ns: int
     tick: int
@@ -327,7 +332,7 @@ class PacketDropped(NamedTuple):
     ip_id: int | None = None
     seq: int | None = None
     cause: str = ""
-    """full, codel, closed."""
+    """Reason: full, codel, closed."""
 
 
 class PacketMarked(NamedTuple):
@@ -351,12 +356,12 @@ class PppSent(NamedTuple):
     ip_bytes: int
     """Length of the IP packet before header compression."""
     wire_bytes: int
-    """Octets of the PPP frame, flags and escapes included."""
+    """Octets of the PPP frame with flags and escapes."""
     offset_bytes: int
-    """Position of its first octet in the stream handed to the link."""
+    """Position of its first octet in the stream that is passed to the link."""
     ip_id: int | None = None
     seq: int | None = None
-    """TCP sequence number as on the wire, before compression."""
+    """TCP sequence number before compression, 32 bits."""
 
 
 class PppReceived(NamedTuple):
@@ -366,11 +371,11 @@ class PppReceived(NamedTuple):
     tick: int
     protocol: int
     ip_bytes: int | None
-    """Length of the IP packet handed up; None if the decompressor tossed it."""
+    """Length of the delivered IP packet; None if the decompressor discarded it."""
     wire_bytes: int
     ip_id: int | None = None
     seq: int | None = None
-    """TCP sequence number as reconstructed; wrong after a desynchronisation."""
+    """TCP sequence number as reconstructed; wrong after a lost compressed packet."""
 
 
 class PppDamaged(NamedTuple):
@@ -379,7 +384,7 @@ class PppDamaged(NamedTuple):
     time_ns: int
     tick: int
     cause: str
-    """fcs, short, abort, long."""
+    """Reason: fcs, short, abort, long."""
     wire_bytes: int
 
 
@@ -391,7 +396,7 @@ class VjTossed(NamedTuple):
 
 
 class IdleFrames(NamedTuple):
-    """How many idle frames were not reported since the last such event."""
+    """Number of idle frames since the last event of this kind."""
 
     time_ns: int
     tick: int
@@ -450,6 +455,6 @@ def event_name(kind: type) -> str:
 
 
 LINK_EVENTS: dict[str, type] = {event_name(kind): kind for kind in LinkEvent.__args__}
-"""Every event class by the name that the log gives it."""
+"""Event classes by their name in the log."""
 EVENT_NAMES: dict[type[LinkEvent], str] = {kind: name for name, kind in LINK_EVENTS.items()}
-"""The name of every event class, for each line of a log."""
+"""Names in the log by event class, for the lines of a log."""

@@ -1,8 +1,8 @@
 """Writes capture files as bytes: pcap and pcapng.
 
 Source: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Times are nanoseconds since 1970. Every
-function returns one complete header, record or block. A file can therefore be appended to, and everything
-before a cut stays readable.
+function returns one complete header, record or block. So records can be appended to a file, and a truncated
+file remains readable up to its last complete record.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class BlockType(IntEnum):
     STATISTICS = 5
     ENHANCED_PACKET = 6
     SECTION = 0x0A0D0D0A
-    """The same in either byte order."""
+    """Type of a section header; it is the same in both byte orders."""
 
 
 _ENHANCED_PACKET = BlockType.ENHANCED_PACKET.value  # plain: packed for every packet
 BLOCK_TIME_AT, BLOCK_PACKET_AT = 12, 28
-"""Octets of an Enhanced Packet Block at which its time and its packet begin (the same, section 4.3)."""
+"""Offsets of the time and of the packet in an Enhanced Packet Block (the same draft, section 4.3)."""
 _PACKET_BLOCK, _LENGTH, _PCAP_RECORD = struct.Struct("<7I"), struct.Struct("<I"), struct.Struct("<4I")
 
 
@@ -50,21 +50,21 @@ class OptionCode(IntEnum):
 
 
 def pcap_header(*, link_type: int = LINKTYPE_RAW, snap_bytes: int = _SNAP_BYTES) -> bytes:
-    """Return the file header of a pcap with nanosecond stamps."""
+    """Return the file header of a pcap file with nanosecond time stamps."""
     return struct.pack("<IHHiIII", _PCAP_NS, 2, 4, 0, 0, snap_bytes, link_type)
 
 
 def pcap_record(
     packet: bytes, *, time_ns: int, snap_bytes: int = _SNAP_BYTES, original_bytes: int | None = None
 ) -> bytes:
-    """Return the record of one packet, cut to at most `snap_bytes`.
+    """Return the record of one packet, truncated to `snap_bytes`.
 
-    `original_bytes` is the length on the wire, if `packet` is already cut.
+    `original_bytes` is the length on the wire, if `packet` is already truncated.
 
     Raises
     ------
     LocalProtocolError
-        If the time does not fit: before 1970 or after February 2106.
+        If the time is before 1970 or after February 2106.
     """
     seconds, rest = divmod(time_ns, NS_PER_S)
     if seconds >> 32:
@@ -77,7 +77,7 @@ def pcap_record(
 def section_header(
     *, application: str = "", hardware: str = "", system: str = "", comment: str = ""
 ) -> bytes:
-    """Return the block that begins a pcapng file (or another section of one)."""
+    """Return the section header block, which begins a pcapng file or another section."""
     fixed = struct.pack("<IHHq", _BYTE_ORDER, 1, 0, _UNKNOWN_LENGTH)
     texts = (OptionCode.COMMENT, comment), (2, hardware), (3, system), (4, application)
     return _block(
@@ -93,7 +93,7 @@ def interface_block(
     capture_filter: str = "",
     snap_bytes: int = 0,
 ) -> bytes:
-    """Return the description of the section's next interface; its stamps count nanoseconds."""
+    """Return the description of the section's next interface, with nanosecond time stamps."""
     options = [(2, name.encode()), (3, description.encode()), (9, b"\x09")]
     if capture_filter:
         options.append((11, b"\0" + capture_filter.encode()))
@@ -109,9 +109,9 @@ def packet_block(
     Parameters
     ----------
     packet : bytes
-        What was captured of it.
+        The captured octets.
     time_ns : int
-        Since 1970.
+        Time of capture, ns since 1970.
     interface : int
         Number of the interface in its section, from 0.
     comment : str
@@ -131,7 +131,7 @@ def packet_block(
 
 
 def statistics_block(*, time_ns: int, interface: int = 0, received: int, dropped: int) -> bytes:
-    """Return an interface's counts until `time_ns`: packets received, and of those dropped."""
+    """Return an interface's counts up to `time_ns`: received packets, and how many of them were dropped."""
     fixed = struct.pack("<III", interface, time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF)
     counts = [(4, struct.pack("<Q", received)), (5, struct.pack("<Q", dropped))]
     return _block(BlockType.STATISTICS, fixed + _options(counts))

@@ -1,8 +1,8 @@
 """Output of satellite receivers: NMEA 0183 sentences, and the reports of gpsd.
 
-A line comes in; a fix or a part of one comes out (`nmea.sentence`, `gpsd.report`), with time, place, height,
-speed and accuracy, as far as the line holds them. `Epochs` joins the sentences of one instant, `Dates` gives
-times of day their date.
+Input: a line. Output: a fix or a part of one (`sentence`, `report`), with time, position, height, speed and
+accuracy as far as the line contains them. `Epochs` joins the sentences of one time, `Dates` adds the date to
+times of day.
 
 What must hold: a line that cannot be used raises only `NmeaError` or `ReportError`; an empty field is
 NA. A time is that of the receiver (UTC), never that of arrival.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 KNOT_MPS = 1852 / 3600  # one nautical mile (1,852 m) an hour
 DAY_NS = 86_400 * NS_PER_S  # without leap seconds, as POSIX
 _MOST_WAITING = 10_000
-"""Bounds memory: fixes without a date wait for one; at 1 Hz nearly three hours."""
+"""Maximum number of fixes that wait for a date, to limit memory: nearly three hours at 1 Hz."""
 LONGEST = 256
 """Maximum characters of a line; the standard allows 82, real receivers write more."""
 _SENTENCE = re.compile(r"\$([A-Z][!-+\--~ ]{2,80})(?:,([^*$]{0,240}))?\*([0-9A-Fa-f]{2})")
@@ -44,7 +44,7 @@ _DATE = re.compile(r"(\d\d)(\d\d)(\d\d)")
 _ANGLE = re.compile(r"(\d{1,3})(\d\d(?:\.\d{1,12})?)")
 _NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,9})?")
 _PIVOT_YEAR = 80
-"""Two digits from here on are of the last century: GPS began in 1980."""
+"""Two-digit years from this one on are in the 1900s: GPS began in 1980."""
 
 
 class NmeaError(RemoteProtocolError):
@@ -57,7 +57,7 @@ def sentence(line: str) -> tuple[str, list[str]]:
     Raises
     ------
     NmeaError
-        If it is not a sentence, or its checksum is wrong.
+        If the line is not a sentence, or its checksum is wrong.
     """
     text = line.strip()
     match = _SENTENCE.match(text) if len(text) <= LONGEST else None
@@ -73,15 +73,15 @@ def sentence(line: str) -> tuple[str, list[str]]:
 
 
 class Epochs:
-    """Groups the sentences that carry the same time of day."""
+    """Groups the sentences with the same time of day."""
 
     def __init__(self) -> None:
         self._fix: Fix = {}
 
     def take(self, kind: str, fields: Sequence[str], **stamps: int) -> Iterator[Fix]:
-        """Take a sentence; yield the epoch before, if this one begins another.
+        """Process a sentence; yield the previous epoch if this sentence begins a new one.
 
-        `stamps` become columns of the epoch that it begins.
+        `stamps` become columns of the new epoch.
         """
         values = _READERS[kind](_padded(fields)) if kind in _READERS else {}
         tod = values.get("tod_ns")
@@ -93,7 +93,7 @@ class Epochs:
         self._fix |= {name: value for name, value in values.items() if value is not None}
 
     def finish(self) -> Iterator[Fix]:
-        """Yield the current epoch, if it holds a position or reports that there is no fix."""
+        """Yield the current epoch, if it has a position or reports that there is no fix."""
         fix, self._fix = self._fix, {}
         if "valid" not in fix:
             return
@@ -209,7 +209,7 @@ def _day(text: str) -> int | None:
 
 
 def _days(year: int, month: int, day: int) -> int | None:
-    """Return days since 1970 of the Gregorian calendar; None if there is no such day."""
+    """Return the days since 1970 of a Gregorian date; None if there is no such day."""
     from datetime import date  # noqa: PLC0415  # only where a date is read
 
     try:
@@ -236,7 +236,10 @@ class Dates:
         return self._day is not None
 
     def take(self, fix: Fix) -> Iterator[Fix]:
-        """Take the next fix; yield those whose date is known, with `fix_time_ns` in place of day and time."""
+        """Process the next fix.
+
+        Yield fixes with a known date, with `fix_time_ns` in place of day and time.
+        """
         self._waiting.append(fix)
         if self._day is None and "day" in fix and "tod_ns" in fix:
             first = next((f["tod_ns"] for f in self._waiting if "tod_ns" in f), fix["tod_ns"])

@@ -16,7 +16,7 @@ class RangeSet:
         self._lefts: list[int] = []
         self._rights: list[int] = []
         self.total = 0
-        """How many integers the ranges hold."""
+        """Number of integers in the set."""
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(zip(self._lefts, self._rights, strict=True))
@@ -25,12 +25,12 @@ class RangeSet:
         return zip(reversed(self._lefts), reversed(self._rights), strict=True)
 
     def __len__(self) -> int:
-        """Return how many ranges there are."""
+        """Return the number of ranges."""
         return len(self._lefts)
 
     @property
     def highest(self) -> int | None:
-        """The end of the last range, or None."""
+        """End of the last range; None if the set is empty."""
         return self._rights[-1] if self._rights else None
 
     def add(self, left: int, right: int) -> None:
@@ -65,14 +65,14 @@ class RangeSet:
         self.total = 0
 
     def holding(self, value: int) -> tuple[int, int] | None:
-        """Return the range that holds `value`, or None."""
+        """Return the range that contains `value`, or None."""
         i = bisect_right(self._lefts, value) - 1
         if i >= 0 and value < self._rights[i]:
             return self._lefts[i], self._rights[i]
         return None
 
     def covers(self, left: int, right: int) -> bool:
-        """Return whether the set holds all of `[left, right)`; always True for an empty range."""
+        """Return whether the set contains all of `[left, right)`; always True for an empty range."""
         if left >= right:
             return True
         holder = self.holding(left)

@@ -1,11 +1,12 @@
 """Frames of the GSM radio link protocol (3GPP TS 24.022), versions 0 and 1: reading and writing.
 
-`decode` makes an `RlpFrame` of octets. `read_header` and `position_tables` serve to read the many frames of a
-log fast. Frames have 240 or 576 bits (TS 24.022, 5.1); three more sizes, for studies, are not standard.
+`decode` returns the `RlpFrame` in octets. `read_header` and `position_tables` are for fast reading of the
+many frames of a log. Frames have 240 or 576 bits (TS 24.022, 5.1); three more sizes, for studies, are not
+standard.
 
 The protocol's entities, which exchange frames over slots, belong to the lab: `multitracer.lab.rlp`.
 
-What must hold: octets from outside raise nothing but `FrameError`.
+What must hold: octets from outside raise only `FrameError`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from multitracer.errors import LocalProtocolError, RemoteProtocolError
 _REFLECTED = 0xAD85DD  # TS 24.022, 4.4: the generator polynomial of degree 24, bits reversed
 _ONES = 0xFFFFFF  # 24 bits: the register's start
 RESIDUE = 0xF36E49
-"""Result of `fcs24` over a complete intact frame, FCS included."""
+"""Result of `fcs24` over a complete intact frame with its FCS."""
 
 
 def _byte_remainder(octet: int) -> int:
@@ -42,7 +43,7 @@ def position_tables(length: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
     """Return the FCS of `length` zero octets and, for each position, the contribution of each octet value.
 
     The code is linear, so the contribution of an octet depends only on its value and its distance from the
-    end. One look-up and one exclusive-or per octet is half the work of a shift register in Python.
+    end. One look-up and one exclusive-or per octet takes half the time of a shift register in Python.
     """
     tables = [_STEP]
     for _ in range(length - 1):
@@ -54,7 +55,7 @@ def position_tables(length: int) -> tuple[int, tuple[tuple[int, ...], ...]]:
 
 
 _LENGTHS = frozenset((27, 69, 39, 141, 285))
-"""Octets before the FCS, for frames of 240 and 576 bits and the three sizes for studies."""
+"""Frame lengths without the FCS, in octets: 240 and 576 bits, and the three sizes for studies."""
 
 
 @lru_cache(maxsize=256)  # of frames on the air: each is sealed, and checked when it arrives
@@ -89,13 +90,16 @@ def fcs24(data: bytes) -> int:
 
 MODULUS = 62  # TS 24.022, 5.2: N(S) and N(R) run from 0 to 61
 FRAME_OCTETS = (30, 72, 42, 144, 288)
-"""240 bits each 20 ms (TCH/F9.6) and 576 bits each 40 ms (TCH/F14.4); then sizes of studies, not of RLP:
-336 (a PDU of UMTS), 1152 and 2304 bits."""
+"""Frame lengths in octets: 240 bits every 20 ms (TCH/F9.6), 576 bits every 40 ms (TCH/F14.4), then sizes for
+studies.
+
+The sizes for studies are not of RLP: 336 (a PDU of UMTS), 1152 and 2304 bits.
+"""
 COMMAND = 1  # TS 24.022, 5.2: the C/R bit
 POLL_FINAL = 1 << 9  # TS 24.022, 5.2: the P/F bit
 S_FRAME = 62 << 3  # TS 24.022, 5.2: N(S) of a supervisory frame
 U_FRAME = 63 << 3
-"""Header bits that build frames: C/R, P/F, and the two reserved values of N(S)."""
+"""Header bits for building frames: C/R, P/F, and the two reserved values of N(S)."""
 HEADER_OCTETS = 2  # TS 24.022, 4: 16 bits (24 from version 2 in 576-bit frames)
 FCS_OCTETS = 3  # TS 24.022, 4: 24 bits
 _SUPERVISORY = 62  # TS 24.022, 5.2: N(S) 111110
@@ -116,13 +120,13 @@ class FrameKind(IntEnum):
     U = 0
     """Unnumbered: set-up, release, negotiation."""
     S = 1
-    """Supervisory: acknowledgment and rejection alone."""
+    """Supervisory: only acknowledgment or rejection."""
     IS = 2
-    """Information with supervisory information piggybacked, which TS 24.022 calls I+S."""
+    """Information with supervisory fields, which TS 24.022 calls I+S."""
 
 
 class Supervisory(IntEnum):
-    """Supervisory function of an S or I+S frame, about the other direction (clause 5.2.3)."""
+    """Supervisory function of an S or I+S frame; it is about the other direction (clause 5.2.3)."""
 
     RR = 0
     RNR = 1
@@ -145,7 +149,7 @@ class Unnumbered(IntEnum):
 
 
 class RlpFrame(NamedTuple):
-    """One frame, decoded.
+    """One decoded frame.
 
     `n_s` is set only in I+S frames; `n_r` is None in U frames. `function` is a `Supervisory` in S and I+S
     frames and an `Unnumbered` in U frames.
@@ -160,7 +164,7 @@ class RlpFrame(NamedTuple):
     n_s: int | None = None
     n_r: int | None = None
     info: bytes = b""
-    """25 or 67 octets (in studies 37, 139, 283); empty means all zero when encoding."""
+    """Information field, 25 or 67 octets (in studies 37, 139, 283); empty means all zero when encoding."""
 
     def encode(self, *, octets: int = 30) -> bytes:
         """Return the frame as octets for the channel.
@@ -204,12 +208,15 @@ def seal(header: int, info: bytes, *, octets: int) -> bytes:
 
 @cache
 def sealed_without_info(header: int, octets: int) -> bytes:
-    """Return `seal` of a frame without information; cached, as few exist and most slots carry one."""
+    """Return `seal` of a frame without information.
+
+    Cached, because there are few and most slots carry one.
+    """
     return seal(header, b"", octets=octets)
 
 
 class RlpHeader(NamedTuple):
-    """The fields of a header; as in `RlpFrame`."""
+    """The fields of a header, with the meaning of those in `RlpFrame`."""
 
     kind: FrameKind
     function: Supervisory | Unnumbered
@@ -249,7 +256,7 @@ def is_information(octets: bytes) -> bool:
 
 
 def is_intact(octets: bytes) -> bool:
-    """Return whether `octets` has the length of a frame and the FCS fits."""
+    """Return whether `octets` has the length of a frame and a correct FCS."""
     if len(octets) not in FRAME_OCTETS:
         return False
     return fcs24(octets[:-FCS_OCTETS]) == int.from_bytes(octets[-FCS_OCTETS:], "little")
@@ -286,7 +293,7 @@ def decode(octets: bytes, *, check_fcs: bool = True) -> RlpFrame:
 
 
 _decode_short = lru_cache(maxsize=1024)(decode)
-"""S and U frames repeat all the time; a link uses some 200, the bound is for hostile input."""
+"""Cached `decode` for S and U frames: a link uses some 200 different ones; the limit is for hostile input."""
 
 
 def decode_slot(octets: bytes, *, length: int) -> RlpFrame:
@@ -295,7 +302,7 @@ def decode_slot(octets: bytes, *, length: int) -> RlpFrame:
     Raises
     ------
     FcsError
-        If it has another length or a wrong FCS.
+        If the octets have another length or a wrong FCS.
     FrameError
         If a code point is wrong.
     """
@@ -305,9 +312,9 @@ def decode_slot(octets: bytes, *, length: int) -> RlpFrame:
 
 
 class RlpFrameReader:
-    """Cuts a stream of octets into frames.
+    """Divides a stream of octets into frames.
 
-    RLP has no flags: frames are aligned to radio blocks. A carrier that keeps the order
+    RLP has no flags: frames are aligned to radio blocks. A medium that keeps the order
     but not the boundaries (a file, a serial line) stays aligned if the first frame is aligned.
     """
 
@@ -316,7 +323,7 @@ class RlpFrameReader:
         self._pending = b""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the frames that `data` completes; the octets after the last one wait for more."""
+        """Return the frames that `data` completes; octets after the last one are stored for the next call."""
         self._pending += data
         whole = len(self._pending) // self._octets * self._octets
         frames = [self._pending[i : i + self._octets] for i in range(0, whole, self._octets)]

@@ -1,17 +1,17 @@
 """rlpdump's log: the frames and events of one side of a link, as a pcapng file.
 
 Each frame is a packet of the file: GSMTAP type 0x14 over UDP in raw IP, so that Wireshark 4.2 and later
-dissect it. Facts that the frame itself does not hold stand in the comment of the packet, as `key=value`
+dissect it. Facts that the frame itself does not contain are in the comment of the packet, as `key=value`
 words: `off`, the position of its first character in the sender's stream; `try`, the number of the
-transmission; `cause` of a repetition; `fate` at the receiver. Events without a frame (a reset, XOFF, a packet
-dropped by the queue) are packets too: a GSMTAP log line with the name of the event and its `key=value` words.
-The slot's number is the frame number of the GSMTAP header in both.
+transmission; `cause` of a retransmission; `fate` at the receiver. Events without a frame (a reset, XOFF, a
+packet dropped by the queue) are packets too: a GSMTAP log line with the name of the event and its `key=value`
+words. The slot's number is the frame number of the GSMTAP header in both.
 
-Why comments and not a second file: frames and comments cannot be separated, a log that is cut is cut at one
-place, and Wireshark shows both in order without a plug-in.
+Comments are used instead of a second file because frames and comments then cannot be separated, a truncated
+log ends at one place, and Wireshark shows both in order without a plug-in.
 
-The file begins with a section whose comment is `rlpdump 1` and facts in `key=value` words, one per side;
-idle frames are counted, not logged.
+Each side has one file. It begins with a section whose comment is `rlpdump 1` and facts as `key=value` words.
+Idle frames are counted, not logged.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ if TYPE_CHECKING:
     from multitracer.protocols.link_events import LinkEvent
 
 MARK = "rlpdump 1"
-"""How the comment of the section begins: the name of the format and its version."""
+"""Start of the section's comment: the name of the format and its version."""
 APPLICATION = "MultiTracer rlpdump"
 _KEPT_OCTETS = {30: 3, 72: 4, 42: 4, 144: 4, 288: 4}
-"""Header and status octet of an information frame; in the longer ones a count may follow."""
+"""Octets of an information frame that are stored, by frame length: header, status octet and possibly a count.
+"""
 _FACTS = {name: kind._fields[2:] for kind, name in EVENT_NAMES.items()}
-"""Names of the facts after time and slot, by the name of the event in the log."""
+"""Names of an event's fields after time and slot, by the event's name in the log."""
 _NOTHING = frozenset({None, "", b""})
-"""Values of facts that are not written."""
+"""Values of fields that are not written."""
 _STAMP, _TICK = struct.Struct("<II"), struct.Struct("!I4xII")
-"""Time of a pcapng block; frame number of GSMTAP, with seconds and microseconds of its log line."""
+"""Formats of the time in a pcapng block, and of GSMTAP's frame number with the time of its log line."""
 _TICK_AT, _TEXT_AT = BLOCK_PACKET_AT + FRAME_NUMBER_AT, BLOCK_PACKET_AT + LOG_TEXT_AT
 _MASK = 0xFFFFFFFF  # of those 32 bits
 _DELIVERED = "delivered"
@@ -63,7 +64,7 @@ def words(facts: Mapping[str, Fact | None]) -> str:
     Raises
     ------
     LocalProtocolError
-        If a value holds a space or a control character.
+        If a value contains a space or a control character.
     """
     parts = [f"{key}={value}" for key, value in facts.items() if value is not None and value != ""]
     return _checked(" ".join(parts), words=len(parts))
@@ -76,7 +77,7 @@ def _checked(text: str, *, words: int) -> str:
 
 
 class RlpdumpWriter:
-    """Turns the events of one side into the bytes of its log.
+    """Converts the events of one side to the bytes of its log.
 
     Parameters
     ----------
@@ -85,8 +86,8 @@ class RlpdumpWriter:
     facts : mapping
         Facts for the reader: `slot_ns`, `speed`, `clock`, `t1_ms`, ... Values without spaces.
     keep : {"headers", "frames"}
-        "headers" cuts information frames after the status octet of the relay, like a snap length of
-        tcpdump: users' data stay out of the log, and a busy link takes less than 1 kB/s compressed.
+        "headers" truncates information frames after the status octet of the relay, like a snap length of
+        tcpdump: the log contains no user data, and a busy link takes less than 1 kB/s compressed.
         "frames" stores all octets, FCS included.
     """
 
@@ -113,7 +114,7 @@ class RlpdumpWriter:
         return b"".join(map(self.record, events))
 
     def record(self, event: LinkEvent, time_ns: int | None = None) -> bytes:
-        """Return the record of one event, a frame or a log line; `time_ns` replaces its own time."""
+        """Return the record of one event, a frame or a log line; `time_ns` replaces the event's time."""
         time_ns = event.time_ns if time_ns is None else time_ns
         if isinstance(event, FrameSent):
             tries = event.attempt if event.attempt > 1 else None
@@ -134,7 +135,7 @@ class RlpdumpWriter:
         return packet_block(packet[:-cut], time_ns=time_ns, comment=comment, original_bytes=len(packet))
 
     def _line(self, event: LinkEvent, time_ns: int) -> bytes:
-        """Return the record of an event: a blank one of its length with its times and its text."""
+        """Return the record of an event: a blank record with the times and the text inserted."""
         text = _text(event).encode("ascii", "backslashreplace")
         record = bytearray(_blank_line(len(text), self._side))
         seconds, rest = divmod(time_ns, NS_PER_S)
@@ -145,7 +146,7 @@ class RlpdumpWriter:
 
 
 def _text(event: LinkEvent) -> str:
-    """Return an event's name and its facts as words; None and empty ones are left out."""
+    """Return an event's name and fields as words; None and empty values are left out."""
     name = EVENT_NAMES[type(event)]
     facts: tuple[Fact | None, ...] = event[2:]  # type: ignore[assignment]  # octets only if they are empty
     while facts and facts[-1] in _NOTHING:  # most events have no cause
@@ -157,12 +158,12 @@ def _text(event: LinkEvent) -> str:
 
 @lru_cache
 def _template(name: str, count: int) -> str:
-    """Return the template of an event's words, with a place for each of `count` facts."""
+    """Return the template of an event's words, with a placeholder for each of `count` fields."""
     return " ".join([name, *(f"{fact}=%s" for fact in _FACTS[name][:count])])
 
 
 @lru_cache(maxsize=1024)
 def _blank_line(length: int, side: Literal["mobile", "fixed"]) -> bytes:
-    """Return the record of a text of `length` spaces at the time 0."""
+    """Return the record of a text of `length` spaces at time 0."""
     line = log_line(" " * length, time_ns=0, process="rlpdump", subsystem=side)
     return packet_block(encode(GsmtapType.LOG, line, uplink=side == "mobile", frame_number=0), time_ns=0)

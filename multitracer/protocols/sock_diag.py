@@ -1,12 +1,12 @@
-"""Linux `sock_diag`: the kernel's variables of TCP sockets, as bytes in and values out.
+"""Linux `sock_diag`: encodes requests for the kernel's variables of TCP sockets, and decodes the answers.
 
-Out go questions: which sockets, by filters that run in the kernel (`filter_bytecode`). In come answers: a
-socket's ends and state (`decode`) and its `struct tcp_info` (`decode_tcp_info`). No socket is opened here:
+A request selects sockets by filters that run in the kernel (`filter_bytecode`). An answer has a socket's
+endpoints and state (`decode`) and its `struct tcp_info` (`decode_tcp_info`). No socket is opened here:
 `collectors.tcp_info` does that.
 
-What must hold: an older kernel's struct is shorter, a newer one's is longer; fields that are absent are
-absent, and none moves. Values keep the kernel's names and units (microseconds, bytes, segments). Source:
-linux/inet_diag.h, linux/tcp.h, linux/netlink.h.
+What must hold: an older kernel's struct is shorter, a newer one's is longer; the decoded result leaves out
+absent fields; no field changes its position. Values keep the kernel's names and units (microseconds, bytes,
+segments). Source: linux/inet_diag.h, linux/tcp.h, linux/netlink.h.
 """
 
 from __future__ import annotations
@@ -75,24 +75,24 @@ class TcpCaState(IntEnum):
     DISORDER = 1
     """Duplicate ACKs or SACKs arrived; nothing was retransmitted yet."""
     CWR = 2
-    """The window is being reduced without a loss: ECN, or a drop in the host itself."""
+    """The window is being reduced without a loss: after ECN, or a drop in the host itself."""
     RECOVERY = 3
-    """Fast retransmit."""
+    """Fast retransmit is in progress."""
     LOSS = 4
-    """A retransmission timeout."""
+    """A retransmission timeout occurred."""
 
 
 class ReadBy(IntEnum):
-    """How a row of tcp_state was obtained."""
+    """Method by which a row of tcp_state was obtained."""
 
     TCP_INFO = 1
-    """Polled: the state at some instant between read_before and read_after."""
+    """Polled: the state at some time between read_before and read_after."""
     TCP_PROBE = 2
     """Read at the arrival of a segment, before it changed the state."""
     SS = 3
     """Polled through the text of `ss`, between two time stamps of the recorder."""
     SIFTR = 4
-    """Read at a packet, in the filter of FreeBSD."""
+    """Read at a packet, in FreeBSD's packet filter."""
 
 
 class TcpEvent(IntEnum):
@@ -112,7 +112,7 @@ class TcpEvent(IntEnum):
 IpVersion = Literal[4, 6]  # the version field of the IP header
 
 NETLINK_SOCK_DIAG = 4
-"""The protocol number of the netlink socket that carries these messages."""
+"""Protocol number of the netlink socket for these messages."""
 
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBBI48s")
@@ -121,7 +121,7 @@ _ATTRIBUTE = struct.Struct("=HH")
 
 
 class _Message(IntEnum):
-    """Types of netlink messages (linux/netlink.h: NLMSG_*); BY_FAMILY is sock_diag's question and answer."""
+    """Types of netlink messages (linux/netlink.h: NLMSG_*); BY_FAMILY is sock_diag's request and answer."""
 
     NOOP = 1
     ERROR = 2
@@ -131,7 +131,7 @@ class _Message(IntEnum):
 
 
 class _Attribute(IntEnum):
-    """INET_DIAG_*: attributes of an answer besides the socket."""
+    """Attributes of an answer in addition to the socket (INET_DIAG_*)."""
 
     INFO = 2
     VEGAS = 3
@@ -139,13 +139,13 @@ class _Attribute(IntEnum):
 
 
 _REQUEST_FLAG, _DUMP, _DUMP_INTERRUPTED = 0x01, 0x300, 0x10
-"""linux/netlink.h: NLM_F_REQUEST, NLM_F_DUMP, NLM_F_DUMP_INTR."""
+"""Flags of netlink messages (linux/netlink.h): NLM_F_REQUEST, NLM_F_DUMP, NLM_F_DUMP_INTR."""
 _FAMILY: dict[IpVersion, Family] = {4: Family.INET, 6: Family.INET6}
 _VERSION: dict[int, IpVersion] = {family: version for version, family in _FAMILY.items()}
 _MAPPED = b"\0" * 10 + b"\xff\xff"  # RFC 4291, 2.5.5.2
 
 _WANTED = 1 << (_Attribute.INFO - 1) | 1 << (_Attribute.VEGAS - 1) | 1 << (_Attribute.CONGESTION - 1)
-"""linux/inet_diag.h: bit n - 1 asks for extension n."""
+"""Requested extensions (linux/inet_diag.h): bit n - 1 requests extension n."""
 _BYTECODE = 1  # linux/inet_diag.h: INET_DIAG_REQ_BYTECODE
 
 ACTIVE = (
@@ -165,10 +165,10 @@ _ANY_ACTIVE = sum(1 << state for state in ACTIVE)  # a bit for each state, as id
 
 @dataclass(frozen=True, slots=True)
 class DiagSocket:
-    """One socket as an answer describes it.
+    """One socket, from an answer.
 
-    `identity` is the kernel's 48-byte socket id (ports, addresses, interface, cookie), as `socket_request`
-    takes it. `attributes` are the raw values by INET_DIAG_* number. Queues are in bytes, `expires_ms` is the
+    `identity` is the kernel's 48-byte socket id (ports, addresses, interface, cookie), which `socket_request`
+    needs. `attributes` are the raw values by INET_DIAG_* number. Queues are in bytes, `expires_ms` is the
     time until `timer` fires (a `SocketTimer`).
     """
 
@@ -184,21 +184,21 @@ class DiagSocket:
     inode: int
     attributes: dict[int, bytes] = field(repr=False)
     interrupted: bool = False
-    """The kernel's table changed during the dump: sockets may be missing from it or be there twice."""
+    """Whether the kernel's table changed during the dump: sockets may be missing or occur twice."""
 
     @property
     def ip_version(self) -> IpVersion:
-        """4 also for IPv4 carried by an IPv6 socket (RFC 4291, section 2.5.5.2)."""
+        """IP version; 4 also for IPv4 over an IPv6 socket (RFC 4291, section 2.5.5.2)."""
         return 4 if self.family_version == 4 or self.identity[4:16] == _MAPPED else 6
 
     @property
     def address_local(self) -> bytes:
-        """4 or 16 bytes."""
+        """Local address, 4 or 16 bytes."""
         return self._address(4)
 
     @property
     def address_remote(self) -> bytes:
-        """4 or 16 bytes."""
+        """Remote address, 4 or 16 bytes."""
         return self._address(20)
 
     def _address(self, at: int) -> bytes:
@@ -218,18 +218,18 @@ class DiagSocket:
 
     @property
     def cookie(self) -> int:
-        """The number that the kernel gives to a socket once and never again until it restarts."""
+        """Number that the kernel gives to only one socket until it restarts."""
         low, high = struct.unpack_from("=II", self.identity, 40)
         return int(high << 32 | low)
 
     @property
     def tcp_info(self) -> bytes | None:
-        """The raw struct, None if the kernel sent none."""
+        """The raw struct; None if the kernel sent none."""
         return self.attributes.get(_Attribute.INFO)
 
     @property
     def congestion_control(self) -> str | None:
-        """Name of the algorithm, None if the kernel sent none."""
+        """Name of the congestion control; None if the kernel sent none."""
         name = self.attributes.get(_Attribute.CONGESTION)
         return None if name is None else name.split(b"\0")[0].decode("ascii", "replace")
 
@@ -243,7 +243,7 @@ class DumpDone:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The kernel's error: `errno` 2 (ENOENT) if the requested socket no longer exists."""
+    """An error of the kernel: `errno` 2 (ENOENT) if the requested socket no longer exists."""
 
     errno: int
 
@@ -276,14 +276,14 @@ def decode(datagram: bytes, *, sequence: int | None = None) -> Iterator[Answer]:
     Parameters
     ----------
     datagram : bytes
-        What one `recv` returned.
+        The result of one `recv`.
     sequence : int, optional
-        Answers to other questions than this one are skipped (a late answer to one that was given up).
+        Answers to other requests are skipped, such as late answers to a request that was given up.
 
     Raises
     ------
     RemoteProtocolError
-        If lengths contradict each other or the datagram was cut.
+        If lengths contradict each other or the datagram was truncated.
     """
     at = 0
     while at < len(datagram):
@@ -378,13 +378,13 @@ _DESTINATION = 8  # INET_DIAG_BC_D_COND
 _ANY_PORT = -1  # struct inet_diag_hostcond: any port
 _OPERATION_BYTES = 4  # sizeof(struct inet_diag_bc_op)
 _MOST_BYTES = 0xFFFF - _OPERATION_BYTES
-"""The length of a netlink attribute has 16 bits and counts its header."""
+"""Maximum length of a filter: the length field of a netlink attribute has 16 bits and includes its header."""
 
 Network = IPv4Network | IPv6Network
 
 
 def filter_bytecode(*, ports: Iterable[int] = (), networks: Iterable[Network] = ()) -> bytes:
-    """Return the program that selects sockets by the address or port of either end.
+    """Return the program that selects sockets by the address or port of either endpoint.
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ def filter_bytecode(*, ports: Iterable[int] = (), networks: Iterable[Network] = 
         The local or the remote port must be one of these; by default any.
     networks : iterable of IPv4Network or IPv6Network
         The local or the remote address must be in one of these; by default any. An IPv4 network also
-        selects IPv6 sockets with IPv4-mapped addresses of it.
+        selects IPv6 sockets with IPv4-mapped addresses of the network.
 
     Raises
     ------
@@ -433,7 +433,10 @@ def _clause_bytes(clause: Sequence[tuple[int, bytes]]) -> int:
 
 
 def _assemble(clause: Sequence[tuple[int, bytes]], *, rest: int) -> bytes:
-    """Return one clause: the first true condition jumps to its end; without one, the socket is refused."""
+    """Return one clause: the first true condition jumps to its end.
+
+    If none is true, the socket is rejected.
+    """
     program, length = b"", _clause_bytes(clause)
     for code, argument in clause[:-1]:
         step = _OPERATION_BYTES + len(argument)
@@ -468,18 +471,18 @@ _FIELDS = (
     "I received_ce delivered_e1_bytes delivered_e0_bytes delivered_ce_bytes",
     "I received_e1_bytes received_e0_bytes received_ce_bytes accecn",
 )
-"""Type code (as in `struct`), then field names without `tcpi_`, in order and without gaps."""
+"""Lines of a `struct` type code and field names without `tcpi_`, in order and without gaps."""
 
 LAYOUT = tuple((name, line[0]) for line in _FIELDS for name in line[2:].split())
-"""(field, `struct` code) in the order of the struct; `wscale` and `flags` are bit fields."""
+"""Pairs of field name and `struct` code, in order; `wscale` and `flags` are bit fields."""
 
 TCP_INFO_BYTES = struct.calcsize("=" + "".join(code for _, code in LAYOUT))
-"""Length of the longest struct known here; what follows is ignored."""
+"""Length of the longest known struct; further bytes are ignored."""
 
 _PARTS = {"wscale": ("snd_wscale", "rcv_wscale"), "flags": ("app_limited", "fastopen_client_fail")}
 
 INFINITE_SSTHRESH = 0x7FFFFFFF
-"""tcpi_snd_ssthresh before the first loss."""
+"""Value of tcpi_snd_ssthresh before the first loss."""
 
 _ORDER = {"little": "<", "big": ">"}
 
@@ -496,7 +499,7 @@ def _prefix(length: int, byte_order: ByteOrder) -> tuple[struct.Struct, tuple[st
 
 
 def decode_tcp_info(blob: bytes, *, byte_order: ByteOrder = sys.byteorder) -> dict[str, int]:
-    """Return the fields that `blob` holds, by the kernel's names without `tcpi_`, in the kernel's units.
+    """Return the fields in `blob` by the kernel's names without `tcpi_`, in the kernel's units.
 
     The bit fields `wscale` and `flags` appear as `snd_wscale`, `rcv_wscale`, `app_limited` and
     `fastopen_client_fail`. Bytes after the known struct are ignored.
@@ -508,7 +511,10 @@ def decode_tcp_info(blob: bytes, *, byte_order: ByteOrder = sys.byteorder) -> di
 
 
 def _split(fields: Document, byte_order: ByteOrder) -> None:
-    """Replace the two bit fields by their parts; a little-endian machine has the first part lowest."""
+    """Replace the two bit fields by their parts.
+
+    On a little-endian machine the first part has the lowest bits.
+    """
     little = byte_order == "little"
     if "wscale" in fields:
         both = fields.pop("wscale")

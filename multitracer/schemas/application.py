@@ -1,7 +1,7 @@
-"""Results of programs that load a path: the rate of each stream, sums, and pings.
+"""Results of programs that send traffic over a path: rates of streams, sums, and pings.
 
-These are measurements of the program itself: bytes that it wrote or read, not bytes on the path.
-Times are those of the host that it ran on.
+The programs measured these values: bytes that they wrote or read, not bytes on the path. Times are those of
+the host on which the program ran.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from multitracer.schemas.schema import Column, Schema
 
 LAYER = "application"
-"""The layer of logs that hold these tables."""
+"""Layer of logs with these tables."""
 
 _RUN = Column("run", "int64", "which test of the log, from 1")
 _SOURCE = Column("source", "U8", "the program: iperf3, flent")
@@ -54,7 +54,7 @@ APPLICATION_RATE = Schema(
         ),
     ),
 )
-"""One row is the rate of one stream in one interval, or a reading of its sender's kernel."""
+"""Rate of one stream in one interval, or a reading of its sender's kernel; one per row."""
 
 APPLICATION_SUMS = Schema(
     "application_sums",
@@ -74,7 +74,7 @@ APPLICATION_SUMS = Schema(
         *_reals(("rate_bps", "of the application over the whole stream", "bit/s")),
     ),
 )
-"""One row is one end's count of one stream."""
+"""Count of one stream at one endpoint; one per row."""
 
 PINGS = Schema(
     "pings",
@@ -86,4 +86,4 @@ PINGS = Schema(
         *_reals(("rtt_s", "round-trip time", "s")),
     ),
 )
-"""One row is one echo, or one request that was answered."""
+"""Replies, or requests with their answers, of ping programs; one per row."""

@@ -1,4 +1,4 @@
-"""Results on all flows of a session: how evenly they share the link, by intervals."""
+"""Results about all flows of a session: how equally they share the link, by intervals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAIRNESS = Schema(
         Column("reason", "U96", "why the gap is missing, or both are; empty if none is"),
     ),
 )
-"""How evenly the flows of a session share the link, by intervals."""
+"""How equally the flows of a session share the link, one row per interval."""
 
 SHARES = Schema(
     "shares",
@@ -37,4 +37,4 @@ SHARES = Schema(
         ),
     ),
 )
-"""Share of the link of each flow, by intervals; a flow has no row while it is inactive."""
+"""Share of the link of each flow, per interval; a flow has no row while it is inactive."""

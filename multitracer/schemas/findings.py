@@ -1,4 +1,4 @@
-"""Tables of diagnoses and comparisons: findings, use of time, dependence, differences of two sides."""
+"""Tables of diagnoses and comparisons: findings, use of time, dependence, and differences of two sides."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FINDINGS = Schema(
 )
 """A diagnosis of one transfer, one row per occurrence.
 
-`evidence` is words of the form `table:row`, where the table is one of a `Transfer` (sender, receiver, state,
-events, near.frames, near.events, far.frames, far.events) and the row an index into it, from 0.
+`evidence` is a list of words `table:row`: a table of the `Transfer` (sender, receiver, state,
+events, near.frames, near.events, far.frames, far.events) and a row number in it, from 0.
 """
 
 LINK_USE = Schema(
@@ -39,10 +39,10 @@ LINK_USE = Schema(
         Column("ended_row", "int64", "row in `sender` of the segment that ended an idle interval", na=True),
     ),
 )
-"""Use of a transfer's time, in order; the seconds sum to the transfer's duration.
+"""Use of a transfer's time in order; the seconds of all rows sum to the transfer's duration.
 
-Where a slot is shared (the end of one packet and the begin of the next in one frame) intervals overlap, and
-`seconds` is each one's share. `source` is sender, near.events, near.frames or far.frames.
+Intervals overlap where a slot is shared (the end of one packet and the start of the next are in one frame);
+`seconds` is then the share of each row. `source` is sender, near.events, near.frames or far.frames.
 """
 
 LIMITS = Schema(
@@ -57,10 +57,10 @@ LIMITS = Schema(
         Column("evidence", "U48", "rows of `sender` at its begin and its end"),
     ),
 )
-"""What limited a transfer at each instant: intervals that partition T, in order, without gaps.
+"""What limited a transfer at each time: intervals that partition its duration, in order, without gaps.
 
-T runs from the connection's first SYN to the ACK of the last payload byte; in a capture made at the receiver,
-to the last segment with data, and the times are the receiver's.
+The duration is from the connection's first SYN to the ACK of the last payload byte; in a capture made at the
+receiver, it ends with the last segment with data, and the times are the receiver's.
 """
 
 CARRIAGES = Schema(
@@ -93,7 +93,7 @@ CARRIAGES = Schema(
         Column("far_buffer_ns", "int64", "from the link's delivery until the far host took it", "ns"),
     ),
 )
-"""A PPP frame that the link's sender carried, in order; the five times add up to its whole way."""
+"""A PPP frame that the link's sender carried, in order; the five durations sum to its complete delay."""
 
 PIECES = Schema(
     "pieces",
@@ -104,7 +104,7 @@ PIECES = Schema(
         Column("share", "float64", "part of the frame that this is"),
     ),
 )
-"""Which transmission of which RLP frame carried how much of which packet; in order of the frames."""
+"""Part of a packet in one transmission of an RLP frame, with its bytes; in order of the frames."""
 
 NMI = Schema(
     "nmi",
@@ -136,7 +136,7 @@ NMI = Schema(
         Column("reason", "U128", "why the cells are NA; empty where they are not"),
     ),
 )
-"""One row for each pair and lag."""
+"""Normalized mutual information of two series: one row for each pair and lag."""
 
 SESSIONS_NMI = Schema(
     "nmi",
@@ -149,7 +149,10 @@ SESSIONS_NMI = Schema(
         Column("reason", "U400", "why the cells are NA; empty where they are not"),
     ),
 )
-"""How much one quantity tells of another: one row for each pair and lag; a pair that cannot be is one row."""
+"""Normalized mutual information of two quantities over sessions: one row for each pair and lag.
+
+A pair that cannot be computed has one row.
+"""
 
 COMPARED = Schema(
     "compared",
@@ -170,4 +173,4 @@ COMPARED = Schema(
         Column("shown", "bool", "whether it may be claimed, with 5 % for a false claim in all rows together"),
     ),
 )
-"""Two sides of many sessions compared: one row for each quantity (docs/compare.md)."""
+"""Comparison of two sides of many sessions: one row for each quantity (docs/compare.md)."""

@@ -1,7 +1,8 @@
-"""What a log of the data link hands over: the frames of one side, and what else happened there.
+"""Tables of a data link's log: the frames of one side, and its other events.
 
-One pair of tables per side: a log knows only what its own side sent, received and did. Words in `kind`,
-`function`, `cause`, `fate` and `event` are those of docs/protocols.md. A missing value is NA, never 0.
+Each side has a pair of tables: a log contains only what its own side sent, received and did. The values of
+`kind`, `function`, `cause`, `fate` and `event` are those of docs/protocols.md. A missing value is NA, never
+0.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LINK_FRAMES = Schema(
         Column("fate", "U12", "of a received frame: delivered, stored, duplicate, refused, ignored, lost"),
     ),
 )
-"""An RLP frame (or a slot without one) as one side saw it; idle RR and NULL frames are left out."""
+"""RLP frames, or slots without a decodable frame, at one side; idle RR and NULL frames are left out."""
 
 LINK_EVENTS = Schema(
     "link_events",
@@ -87,4 +88,4 @@ LINK_EVENTS = Schema(
         ),
     ),
 )
-"""What happened at one side of the link that is not a frame."""
+"""Events at one side of the link other than frames."""

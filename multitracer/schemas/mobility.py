@@ -1,7 +1,7 @@
-"""What the analysis says of a drive: the route, the cells that served, handovers, and where it was bad.
+"""Tables of the analysis of a drive: the route, the serving cells, handovers, and the bad segments.
 
-The readings themselves are `multitracer.schemas.radio`; docs/mobility.md tells how each number is counted. A
-missing value is NA, never 0.
+The readings themselves are in `multitracer.schemas.radio`; docs/mobility.md explains how each number is
+computed. A missing value is NA, never 0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROUTE = Schema(
         Column("gap", "U7", "what lies between the row before and this one: silence, leap, or empty"),
     ),
 )
-"""The positions that can be trusted, in the order of time."""
+"""Trustworthy positions, in order of time."""
 
 ROUTE_GAPS = Schema(
     "route_gaps",
@@ -69,7 +69,7 @@ JUDGED_HANDOVERS = HANDOVERS.extended(
     Column("verdict", "U10", "too early, too late, wrong cell (TS 36.300, 22.4.2.2), none; empty if unknown"),
     Column("verdict_reason", "U64", "what the verdict rests on, or why there is none"),
 )
-"""Changes of the serving cell alone, with what the standards call them; secondary cells are not here."""
+"""Changes of the serving cell with their classification by the standards; without secondary cells."""
 
 STAYS = Schema(
     "stays",
@@ -90,7 +90,7 @@ STAYS = Schema(
         *_reals(("seconds", "time in which it was read, without gaps", "s")),
     ),
 )
-"""Times between two changes of the serving cell, in order."""
+"""Cell visits: times between two changes of the serving cell, in order."""
 
 _LEVELS = (
     ("rsrp", "dBm", "RSRP"), ("rsrq", "dB", "RSRQ"), ("sinr", "dB", "SINR"), ("rscp", "dBm", "RSCP"),
@@ -136,7 +136,7 @@ CELLS = Schema(
         Column("handovers_out", "int64", "changes from it"),
     ),
 )
-"""The cells that served, the longest first."""
+"""Cells that served, by descending total time."""
 
 AROUND = Schema(
     "around",
@@ -157,7 +157,7 @@ AROUND = Schema(
         Column("reason", "U64", "why the baseline cannot be used; empty if it can"),
     ),
 )
-"""Traffic in windows around each handover; the limits in these windows are `around_limits`."""
+"""Traffic in windows around each handover; the limits in these windows are in `around_limits`."""
 
 AROUND_LIMITS = Schema(
     "around_limits",
@@ -188,7 +188,7 @@ EPOCHS = Schema(
         ),
     ),
 )
-"""One quantity laid over all handovers, by the time since them."""
+"""One quantity aligned at all handovers, by time since the handover."""
 
 STRETCHES = Schema(
     "stretches",
@@ -223,4 +223,4 @@ STRETCHES = Schema(
         Column("missing", "U120", "of an unknown cause: what would have to be recorded to tell"),
     ),
 )
-"""Bad parts of a drive with cost and cause, the most costly first."""
+"""Bad segments of a drive with cost and cause, by descending cost."""

@@ -1,8 +1,8 @@
 """Tables of radio, position and clock logs.
 
-One row is one statement of a source: an answer of a modem gives a row for each cell in it, with only the
-columns in the answer. Two consecutive commands give two rows, each with its own stamps; they are never
-merged. A missing value is NA, never 0, and a value that was not read is never repeated: a time without
+One row is one reading of a source: an answer of a modem gives a row for each cell in it, with values only in
+the columns of the answer. Two consecutive commands give two rows, each with its own time stamps; they are
+never merged. A missing value is NA, never 0, and a value that was not read is never repeated: a time without
 readings is a row of `gaps`.
 """
 
@@ -22,9 +22,12 @@ def _numbers(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
 
 
 SEARCHES = ("SEARCH", "NOSERVICE", "NO SERVICE")
-"""Values of `state` without a network, as Quectel (+QENG) and SIMCom (+CPSI) write it; LIMSRV has a cell."""
+"""Values of `state` without a network, as Quectel (+QENG) and SIMCom (+CPSI) write them.
+
+LIMSRV has a cell.
+"""
 OUT_OF_SERVICE = "OUT_OF_SERVICE"
-"""The same of Android's ServiceState; packets may then go over another network."""
+"""Value of `state` without a network, of Android's ServiceState; packets may then use another network."""
 
 RADIO = Schema(
     "radio",
@@ -80,7 +83,7 @@ RADIO = Schema(
         ),
     ),
 )
-"""A statement of the radio about one cell."""
+"""Readings of the radio, one cell per row."""
 
 POSITION = Schema(
     "position",
@@ -117,7 +120,7 @@ GAPS = Schema(
         Column("reason", "U64", "silent, port busy, unplugged, unintelligible, late, ..."),
     ),
 )
-"""Times at which a collector could not read its source, with the reason."""
+"""Intervals in which a collector could not read its source, with the reason."""
 
 MARKERS = Schema(
     "markers",
@@ -127,7 +130,7 @@ MARKERS = Schema(
         Column("note", "U256", "what the engineer wrote; empty if only the key was pressed"),
     ),
 )
-"""Moments that the engineer marked while recording."""
+"""Times that the engineer marked during the recording."""
 
 CLOCK_READINGS = Schema(
     "clock_readings",
@@ -150,4 +153,4 @@ CLOCK_READINGS = Schema(
         ),
     ),
 )
-"""Clocks of one host read together, and what happened to them."""
+"""Clocks of one host that were read together, and events of these clocks."""

@@ -1,6 +1,6 @@
 """Columns with their units, schemas of tables, and the schemas of a capture; without NumPy.
 
-Column names carry their unit. Time is int64 nanoseconds since 1970 UTC. A missing value is the `NA` of
+Column names contain their unit. Time is int64 nanoseconds since 1970 UTC. A missing value is the `NA` of
 its column: `NOT_A_TIME` in int64 columns whose unit is ns, `-1` in signed integer columns marked `na`, NaN in
 floats.
 """
@@ -23,11 +23,11 @@ Document = dict[str, Any]
 """A JSON object: content of a log, manifest or page, or the provenance of a table."""
 
 NA = -1
-"""The missing value of a signed integer column that is marked `na`."""
+"""The missing value in signed integer columns that are marked `na`."""
 
 
 class Column(NamedTuple):
-    """One column of a schema: its name, NumPy dtype, unit, meaning, and whether a cell may be missing."""
+    """One column of a schema: name, NumPy dtype, unit, meaning, and whether values may be missing."""
 
     name: str
     dtype: str
@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
     @property
     def is_time(self) -> bool:
-        """Whether cells are points in time (not durations)."""
+        """Whether the values are times (not durations)."""
         return self.unit == "ns since 1970"
 
 
@@ -57,7 +57,7 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     def extended(self, name: str, *columns: Column) -> Schema:
-        """Return a schema with this one's columns, then `columns`."""
+        """Return a schema with the columns of this one, followed by `columns`."""
         return Schema(name, self.columns + columns)
 
 
@@ -82,7 +82,7 @@ SEGMENTS = Schema(
         Column("marks", "uint16", "bits of Mark: what is special about how it was captured"),
     ),
 )
-"""A TCP segment as a capture point saw it, in capture order; nothing is derived yet."""
+"""A TCP segment at a capture point, in capture order, without derived values."""
 
 FLOWS = Schema(
     "flows",
@@ -104,7 +104,7 @@ FLOWS = Schema(
         ),
     ),
 )
-"""An unordered pair of TCP endpoints within one VLAN; one pair may carry several connections."""
+"""An unordered pair of TCP endpoints within one VLAN; one pair may have several consecutive connections."""
 
 SACK_BLOCKS = Schema(
     "sack_blocks",
@@ -114,7 +114,7 @@ SACK_BLOCKS = Schema(
         Column("right", "uint32", "byte after the block"),
     ),
 )
-"""SACK blocks in the order of the option, so that a D-SACK is the first one of its row (RFC 2883)."""
+"""SACK blocks in the order of the option; so a D-SACK is the first block of its row (RFC 2883)."""
 
 SYN_OPTIONS = Schema(
     "syn_options",
@@ -127,4 +127,4 @@ SYN_OPTIONS = Schema(
         Column("fast_open", "bool", "TCP Fast Open option (34 or 254/0xF989) seen"),
     ),
 )
-"""The options that only SYN segments carry."""
+"""Options that only SYN segments have."""

@@ -1,4 +1,4 @@
-"""Tables of TCP variables of a host: readings of its sockets, and events of its kernel.
+"""Tables of a host's TCP variables: readings of its sockets, and events of its kernel.
 
 docs/tcp_state.md shows which source provides which column; the numbers in `state`, `ca_state`, `method` and
 `event` are those of `multitracer.protocols.sock_diag`. A missing value is NA, never 0.
@@ -79,7 +79,7 @@ TCP_STATE = Schema(
         ),
     ),
 )
-"""A reading of one socket's variables, at the host; docs/tcp_state.md shows what each source provides."""
+"""Readings of a socket's variables on the host; docs/tcp_state.md shows what each source provides."""
 
 TCP_EVENTS = Schema(
     "tcp_events",
@@ -103,10 +103,10 @@ _JOINED = (
 )
 
 JOINED_STATE = TCP_STATE.extended("joined_state", *_JOINED)
-"""tcp_state with what each reading belongs to; rows as in tcp_state."""
+"""tcp_state with the connection and direction of each reading; rows as in tcp_state."""
 
 JOINED_EVENTS = TCP_EVENTS.extended("joined_events", *_JOINED[1:])
-"""tcp_events with what each event belongs to; rows as in tcp_events."""
+"""tcp_events with the connection and direction of each event; rows as in tcp_events."""
 
 TCP_PHASES = Schema(
     "tcp_phases",

@@ -1,9 +1,9 @@
 """Tables of the signalling between a phone and its network: messages, and changes of the cell.
 
 `signalling` has a row for each message of radio resource control (RRC), mobility and session management (NAS)
-or the link layers below them. `handovers` has a row for each change of a serving cell. Its rows come from the
-messages, or, where there are none, from a table `radio` alone; `evidence` says which. A missing value is NA,
-never 0. Identities of a subscriber or of a phone (IMSI, IMEI, numbers) are in no column.
+or the link layers below them. `handovers` has a row for each change of a serving cell. Its rows are derived
+from the messages or, without messages, from a table `radio`; `evidence` names the source. A missing value is
+NA, never 0. Identities of a subscriber or of a phone (IMSI, IMEI, numbers) are in no column.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _CELL_COLUMNS = (
 
 
 class HandoverKind(StrEnum):
-    """How a serving cell changes, the values of `kind` in HANDOVERS."""
+    """Kinds of change of a serving cell; the values of `kind` in HANDOVERS."""
 
     HANDOVER = "handover"
-    """The network ordered it; also within one cell to another channel (TS 36.331, 5.3.5.4)."""
+    """The network ordered a change; also to another channel within one cell (TS 36.331, 5.3.5.4)."""
     INTER_RAT = "inter-RAT handover"
-    """The network ordered it to another technology (TS 36.331, 5.4)."""
+    """The network ordered a change to another technology (TS 36.331, 5.4)."""
     REDIRECTION = "redirection"
-    """The network released the connection and named where to go (TS 36.331, 5.3.8.3)."""
+    """The network released the connection and named the target (TS 36.331, 5.3.8.3)."""
     RE_ESTABLISHMENT = "re-establishment"
-    """The phone lost its cell and asked one to continue the connection (TS 36.331, 5.3.7)."""
+    """The phone lost its cell and asked another one to continue the connection (TS 36.331, 5.3.7)."""
     RESELECTION = "reselection"
-    """The phone alone chose another cell (TS 36.304, 5.2.4); or it is not known who did."""
+    """The phone chose another cell (TS 36.304, 5.2.4), or it is not known who chose it."""
     SECONDARY_ADDED = "secondary added"
     """The NR leg of a dual connection began (TS 37.340, 10.2)."""
     SECONDARY_CHANGED = "secondary changed"
@@ -40,22 +40,22 @@ class HandoverKind(StrEnum):
     SECONDARY_RELEASED = "secondary released"
     """The NR leg ended (TS 37.340, 10.4)."""
     ACTIVE_SET = "active set"
-    """A UMTS phone received additional cells, or fewer (TS 25.331, 8.3.4)."""
+    """Cells were added to, or removed from, the active set of a UMTS phone (TS 25.331, 8.3.4)."""
     CHANGE = "change"
-    """Another cell served from one reading of the radio to the next; nothing else is known."""
+    """The serving cell differs between two readings of the radio; nothing else is known."""
 
 
 class Result(StrEnum):
-    """How a change of the serving cell ended, the values of `result` in HANDOVERS."""
+    """Results of a change of the serving cell; the values of `result` in HANDOVERS."""
 
     COMPLETE = "complete"
-    """The phone confirmed it, or used the new cell."""
+    """The phone confirmed the change, or used the new cell."""
     FAILED = "failed"
     """The phone reported a failure."""
     RE_ESTABLISHED = "re-established"
-    """The phone did not confirm; it then asked a cell to continue the connection."""
+    """The phone did not confirm the change; it then asked a cell to continue the connection."""
     UNKNOWN = "unknown"
-    """The log does not say."""
+    """The log does not contain the result."""
 
 
 SIGNALLING = Schema(
@@ -79,7 +79,7 @@ SIGNALLING = Schema(
         Column("encrypted", "int64", "1 if its content is ciphered and was not read, 0 if not", na=True),
     ),
 )
-"""A message between phone and network."""
+"""Messages between phone and network."""
 
 HANDOVERS = Schema(
     "handovers",
@@ -111,4 +111,4 @@ HANDOVERS = Schema(
         Column("trigger_line", "int64", "frame of the measurement report before the command", na=True),
     ),
 )
-"""A change of a serving cell, or of the leg that a dual connection adds to it."""
+"""Changes of a serving cell, or of the NR leg that a dual connection adds."""

@@ -1,6 +1,7 @@
 """Tables of the TCP analysis: connections, their directions and segments, and series over them.
 
-The segments as they were captured are `multitracer.tables.SEGMENTS`; docs/analysis.md defines each number.
+The schema of captured segments is `multitracer.schemas.schema.SEGMENTS`; docs/analysis.md defines each
+number.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from multitracer.schemas.schema import SACK_BLOCKS, SEGMENTS, Column, Schema
 
 
 class Vantage(IntEnum):
-    """Where a capture was made, as seen from one direction of a connection."""
+    """Position of a capture point, as seen from one direction of a connection."""
 
     UNKNOWN = 0
     NEAR_SENDER = 1
@@ -20,7 +21,7 @@ class Vantage(IntEnum):
 
     @property
     def opposite(self) -> Vantage:
-        """The same place as seen from the other direction."""
+        """The same position as seen from the other direction."""
         return _OPPOSITE.get(self, self)
 
 
@@ -31,26 +32,26 @@ _OPPOSITE = {
 
 
 class GoodputBy(IntEnum):
-    """How the goodput of a direction is known, or why it is not."""
+    """How the goodput of a direction was measured, or why it is unknown."""
 
     NO_DATA = 0
     ACKNOWLEDGED = 1
-    """Measured by ACKs: the capture was not made near the receiver."""
+    """Measured by ACKs, because the capture was not made near the receiver."""
     ARRIVED = 2
     """Measured by the arrival of bytes near the receiver."""
     ONE_MOMENT = 3
-    """All bytes arrived at one moment: there is no duration to divide by."""
+    """All bytes arrived at the same time, so there is no duration to divide by."""
     NOTHING_CAME_THROUGH = 4
-    """No ACK of its data was captured, or none with a time; what was sent may be lost."""
+    """No ACK of the data was captured, or none with a time; the sent data may be lost."""
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a goodput."""
+        """Whether the goodput is known."""
         return self in (GoodputBy.ACKNOWLEDGED, GoodputBy.ARRIVED)
 
     @property
     def words(self) -> str:
-        """How, or why not, for people and in JSON."""
+        """The method, or the reason why it is unknown, as a text for people and JSON."""
         return _GOODPUT_WORDS[self]
 
 
@@ -64,20 +65,20 @@ _GOODPUT_WORDS = {
 
 
 class RoundTrips(IntEnum):
-    """Whether the round-trip times of a direction could be measured, or why not."""
+    """Whether the round-trip times of a direction could be measured, or why they could not."""
 
     MEASURED = 0
     NEAR_RECEIVER = 1
-    """The capture was made near the receiver: what it could measure is the receiver's own delay."""
+    """The capture was made near the receiver: only the receiver's own delay could be measured."""
     NO_ACK = 2
     NO_EXACT_ACK = 3
-    """No ACK ends exactly at a segment that was sent once (Karn's rule)."""
+    """No ACK number is exactly the end of a segment that was sent once (Karn's rule)."""
     NO_TIME = 4
     """The segments have no times."""
 
     @property
     def words(self) -> str:
-        """The reason for no round-trip times, for people and in JSON."""
+        """The reason for missing round-trip times, as a text for people and JSON."""
         return _ROUND_TRIP_WORDS[self]
 
 
@@ -91,14 +92,14 @@ _ROUND_TRIP_WORDS = {
 
 
 class WindowScaleBy(IntEnum):
-    """How it is known by how many bits a direction's windows are scaled."""
+    """How the window scale of a direction is known."""
 
     SYN = 0
-    """Announced, or ruled out, in the SYNs."""
+    """Announced in the SYNs, or excluded by them."""
     SENT = 1
-    """Minimum scale at which the other side's data fitted the window: the SYN options were not captured."""
+    """Minimum scale at which the other side's data fit the window; the SYN options were not captured."""
     UNKNOWN = 2
-    """Neither: windows are as they stand in the header, and may be larger."""
+    """Unknown: windows are the header's values, and may be larger."""
 
 
 class Close(IntEnum):
@@ -115,22 +116,22 @@ class Initiator(IntEnum):
 
     HANDSHAKE = 0
     OTHER_CONNECTIONS = 1
-    """The other end answered a SYN in another connection."""
+    """The other endpoint answered a SYN in another connection."""
     PORTS = 2
-    """The other end has the port that a server would have."""
+    """The other endpoint has the port that a server would have."""
     DATA = 3
     """The initiator is the endpoint that sent less payload."""
     FIRST_SENDER = 4
-    """The initiator is the endpoint that was seen first."""
+    """The initiator is the endpoint whose segment was captured first."""
 
     @property
     def words(self) -> str:
-        """The name in output: `first sender`."""
+        """The name in output, such as `first sender`."""
         return self.name.replace("_", " ").lower()
 
 
 def _codes(kind: type[IntEnum]) -> str:
-    """Return what the numbers of a column stand for, in words."""
+    """Return the meaning of a column's numbers as a text."""
     return ", ".join(f"{each.value} {each.name.replace('_', ' ').lower()}" for each in kind)
 
 
@@ -264,7 +265,7 @@ VERDICTS = Schema(
         Column("evidence", "uint32", "how both are known: bits of analysis.verdicts.Evidence"),
     ),
 )
-"""Verdict on each retransmission of one direction, in capture order."""
+"""Cause of each retransmission of one direction, in capture order."""
 
 SEGMENT_VERDICTS = Schema(
     "segment_verdicts",
@@ -280,7 +281,7 @@ SEGMENT_VERDICTS = Schema(
         Column("evidence", "U256", "how both are known: words joined by +"),
     ),
 )
-"""Each retransmission of a capture with the verdict on it, in words."""
+"""Each retransmission of a capture with its cause as a text."""
 
 RTT_SAMPLES = Schema(
     "rtt_samples",
@@ -293,7 +294,10 @@ RTT_SAMPLES = Schema(
         Column("provenance", "uint8", "0 exact ACK (Karn's rule), 1 timestamp echo, 2 SACK"),
     ),
 )
-"""Round-trip times of one connection, in order of their ACKs; the three provenances are listed separately."""
+"""Round-trip times of one connection, in order of their ACKs.
+
+The three kinds of samples are separate rows.
+"""
 
 RTO_STATES = Schema(
     "rto_states",
@@ -305,7 +309,7 @@ RTO_STATES = Schema(
         Column("rto_ns", "float64", "retransmission timeout after it, without back-off", "ns"),
     ),
 )
-"""RFC 6298 run over RTT samples: reconstructed, never the sender's own values."""
+"""RTO by RFC 6298 from RTT samples: reconstructed, never the sender's own values."""
 
 RATES = Schema(
     "rates",
@@ -314,7 +318,7 @@ RATES = Schema(
         Column("bytes_per_s", "float64", "moving average over the window that ends here", "bytes/s"),
     ),
 )
-"""A rate over time, as steps."""
+"""A rate over time; each value is valid until the next row."""
 
 PACKET_PAIRS = Schema(
     "packet_pairs",
@@ -334,4 +338,4 @@ PACKET_PAIRS = Schema(
         ),
     ),
 )
-"""Packets of two capture points, matched; in order of the near point, then those only the far one saw."""
+"""Matched packets of two capture points, in order of the near one; then packets seen only at the far one."""

@@ -1,8 +1,8 @@
 """Tables of a measurement: request / reply / good-bye transactions, as `measure run` writes them.
 
-The CSV has these columns by these names, in this order, and one `label_NAME` for each label behind them; the
-table holds the labels in one column. `rig.join_radio` fills the columns of the radio. docs/measuring.md
-explains each.
+The CSV has these columns in this order, then one `label_NAME` for each label; the
+table has all labels in one column. `rig.radio_join` fills the radio columns. docs/measuring.md
+explains each column.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from multitracer.schemas.schema import Column, Schema
 
 LABEL = "label_"
-"""How the name of a label's column in the CSV begins."""
+"""Prefix of a label's column name in the CSV."""
 
 
 def _text(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
@@ -26,7 +26,7 @@ def _real(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
 
 
 RADIO_COLUMNS = ("rssi_dbm", "bler_percent", "cell_busy_percent", "radio_readings")
-"""Columns that are filled in later, by time, from the log of a modem."""
+"""Columns that are filled in later, by time, from a modem's log."""
 
 TRANSACTIONS = Schema(
     "transactions",
@@ -87,4 +87,4 @@ TRANSACTIONS = Schema(
         ),
     ),
 )
-"""One row is one transaction, in the order of execution."""
+"""Transactions, one per row, in order of execution."""

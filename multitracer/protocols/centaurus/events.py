@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 Address = Hashable
-"""A peer: of UDP (host, port), of a serial line (line, station)."""
+"""Address of a peer: (host, port) over UDP, (line, station) on a serial line."""
 
 
 class ObjectDelivered(NamedTuple):
@@ -20,20 +20,20 @@ class ObjectDelivered(NamedTuple):
     sessions: int
     """Number of sessions in which the object was offered."""
     segments: int
-    """Segments into which it was cut."""
+    """Number of segments of the object."""
     segments_sent: int
-    """Segments put on the wire for it, repetitions included."""
+    """Number of segments sent for it, retransmissions included."""
 
 
 class Received(NamedTuple):
-    """An object is complete: reported once, and handled before the worker is called again."""
+    """A complete object; it is reported once, and must be processed before the worker is called again."""
 
     time_ns: int
     peer: Address
     kind: int
-    """The object's class."""
+    """Class of the object."""
     stamp_ns: int
-    """Time stamp of the sender."""
+    """Time stamp of the sender, ns since 1970."""
     data: bytes
     payload_bytes: int
     """Payload bytes that arrived for it, duplicates included."""
@@ -48,7 +48,7 @@ class Rejected(NamedTuple):
     peer: Address
     handle: int
     reason: str
-    """class, newer, size; a number if the peer's reason is not known."""
+    """class, newer or size; a number if the peer's reason is not known."""
     segments_sent: int
 
 
@@ -69,33 +69,36 @@ class SessionEnded(NamedTuple):
     peer: Address
     session: int
     cause: str
-    """complete, watchdog, cap, replaced (by a session of the peer), unanswered (a poll), crowded out."""
+    """Reason of the end.
+
+    complete, watchdog, cap, replaced (by a session of the peer), unanswered (a poll), crowded out.
+    """
     started_ns: int
     sent_bytes: int
-    """Bytes of the packets that this end sent, headers of Level I included."""
+    """Bytes of the packets that this end sent, with headers of Level I."""
     received_bytes: int
 
 
 class ClockCompared(NamedTuple):
-    """The tightest comparison of two clocks in a session."""
+    """The most exact comparison of the two clocks in a session."""
 
     time_ns: int
     peer: Address
     offset_ns: int
-    """The peer's clock less this one's."""
+    """The peer's clock minus this end's clock."""
     uncertainty_ns: int
-    """Half the time between question and answer: the offset is surely within it."""
+    """Half the time between question and answer: the true offset is within this of `offset_ns`."""
 
 
 class PeerFound(NamedTuple):
-    """Serial: a slave answered its first poll."""
+    """Serial line: a slave answered its first poll."""
 
     time_ns: int
     peer: Address
 
 
 class PeerLost(NamedTuple):
-    """Serial line: a slave did not answer several polls."""
+    """Serial line: a slave did not answer several consecutive polls."""
 
     time_ns: int
     peer: Address
@@ -111,17 +114,17 @@ class Counters:
     packets_received: int = 0
     packets_sent: int = 0
     malformed: int = 0
-    """Datagrams that are not CentaurusComm packets, or hold no message of Level II."""
+    """Datagrams that are not CentaurusComm packets, or contain no message of Level II."""
     checksum: int = 0
     authentication: int = 0
     unknown_session: int = 0
-    """Late packets of sessions that are over, and spoofed ones."""
+    """Packets of unknown sessions: late or spoofed ones."""
     refused: int = 0
     """Offers that were not answered because of a limit on peers or memory."""
     crowded_out: int = 0
     """Sessions of unproven peers that were ended to accept newer ones."""
     amplification: int = 0
-    """Packets not sent, because an unproven peer had not sent a third of them."""
+    """Packets not sent, because they exceed three times the bytes that an unproven peer sent."""
     duplicate_segments: int = 0
     forgotten_partials: int = 0
-    """Partial objects deleted: expired, superseded by a newer stamp, or crowded out."""
+    """Partly received objects that were deleted: expired, superseded by a newer stamp, or crowded out."""

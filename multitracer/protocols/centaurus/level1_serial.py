@@ -7,7 +7,7 @@ Rules of this file:
 - One session at a time over all lines, as paper 000 describes it. The known slaves are visited round-robin;
   between rounds one station that was not found yet is probed.
 - SENT is indicated when the output of the line is drained, so no packet waits in the buffer of the driver.
-- A slave is trusted to be at the end of its line, so no address needs a proof. The nonces are still used.
+- A slave needs no proof of its address, because it is at the end of the line. The nonces are still used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Station = tuple[int, int]
 
 
 class SerialWorker(Worker):
-    """The common part of master and slave: frames on lines."""
+    """Base of master and slave: frames on lines."""
 
     def __init__(self, config: CentaurusConfig | None, *, random_bytes: Callable[[int], bytes]) -> None:
         super().__init__(config, random_bytes=random_bytes)
@@ -71,9 +71,9 @@ class SerialMaster(SerialWorker):
     Parameters
     ----------
     stations : sequence of (line, station)
-        Where slaves may be; those that answer are visited.
+        Possible addresses of slaves; those that answer are visited.
     config, random_bytes
-        As `UdpWorker`.
+        See `UdpWorker`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class SerialMaster(SerialWorker):
         self._probe_ns = 0
 
     def receive(self, octets: bytes, line: int, now_ns: int) -> None:
-        """Take octets of a line."""
+        """Process octets from a line."""
         for address, octets_of_packet in self._frames(octets, line):
             unsealed = self._unsealed(octets_of_packet, bytes((address[1],)))
             if unsealed is None:
@@ -112,7 +112,7 @@ class SerialMaster(SerialWorker):
             self._shared.events.append(PeerFound(now_ns, peer.address))
 
     def next_timer(self) -> int | None:
-        """Return when `on_timer` or `outgoing` is due."""
+        """Return when `on_timer` or `outgoing` must be called; None if never."""
         due_ns = (
             self._visit_ns if self._visiting is None else self._visiting.started_ns + self.config.probe_ns
         )
@@ -122,7 +122,7 @@ class SerialMaster(SerialWorker):
         return due_ns if armed_ns is None else min(due_ns, armed_ns)
 
     def on_timer(self, now_ns: int) -> None:
-        """End the sessions and objects whose lifetime is over."""
+        """End the sessions and objects whose lifetime has expired."""
         super().on_timer(now_ns)
         session = self._visiting
         if session is None or not session.level2.is_unanswered:
@@ -162,7 +162,7 @@ class SerialMaster(SerialWorker):
         return True
 
     def _next_stop(self, now_ns: int) -> MetPeer | None:
-        """Return the next slave to visit: known ones in turn, sometimes one that has not answered yet."""
+        """Return the next slave to visit: known ones in turn, sometimes one that has never answered."""
         any_found = any(peer.answers_polls for peer in self._order)
         probes = not any_found or now_ns >= self._probe_ns
         for i, peer in enumerate(self._order):
@@ -178,9 +178,9 @@ class SerialSlave(SerialWorker):
     Parameters
     ----------
     station : int
-        Its number on the line, 0 to 255.
+        Number of the slave on the line, 0 to 255.
     config, random_bytes
-        As `UdpWorker`.
+        See `UdpWorker`.
     """
 
     LINE = 0
@@ -194,11 +194,11 @@ class SerialSlave(SerialWorker):
     ) -> None:
         super().__init__(config, random_bytes=random_bytes)
         self.master: Station = (self.LINE, station)
-        """The address to send to."""
+        """Address of the master, for sending."""
         self.peers[self.master] = MetPeer(self.master)
 
     def receive(self, octets: bytes, line: int, now_ns: int) -> None:
-        """Take octets of the line."""
+        """Process octets from the line."""
         for address, octets_of_packet in self._frames(octets, line):
             if address != self.master:
                 continue  # another slave's

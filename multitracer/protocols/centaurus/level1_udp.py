@@ -1,4 +1,4 @@
-"""Level I on UDP, peer to peer: an end with a message establishes the session, with many peers at once.
+"""Level I on UDP, peer to peer: an end with a message establishes a session; many peers are possible.
 
 Rules of this file:
 
@@ -38,7 +38,7 @@ def host_of(address: Address) -> Address:
 
 
 def _outranks(ours: CentaurusSession, packet: CentaurusPacket) -> bool:
-    """Return whether our session wins over the one that a peer established at the same time."""
+    """Return whether our session has priority over the one that a peer established at the same time."""
     return ours.initiated and ours.level2.is_unanswered and packet.session < ours.number
 
 
@@ -48,7 +48,7 @@ class UdpWorker(Worker):
     Parameters
     ----------
     config : CentaurusConfig, optional
-        Its options.
+        Options of the endpoint.
     random_bytes : callable
         Returns the given number of unpredictable bytes, such as `os.urandom`.
 
@@ -82,11 +82,11 @@ class UdpWorker(Worker):
 
     @property
     def half_open(self) -> int:
-        """Number of sessions whose initiator has not proven its address."""
+        """Number of sessions whose initiator has not proven its address yet."""
         return len(self._half_open)
 
     def receive(self, octets: bytes, address: Address, now_ns: int) -> None:
-        """Take one datagram."""
+        """Process one datagram."""
         unsealed = self._unsealed(octets)
         if unsealed is None:
             return
@@ -103,7 +103,7 @@ class UdpWorker(Worker):
             self._on_packet(session, packet, message, len(octets), now_ns)
 
     def next_timer(self) -> int | None:
-        """Return when `on_timer` is due, None if never."""
+        """Return when `on_timer` must be called; None if never."""
         times = [] if (armed := super().next_timer()) is None else [armed]
         oldest = next(iter(self._half_open.values()), None)
         if oldest is not None:
@@ -111,7 +111,7 @@ class UdpWorker(Worker):
         return min(times, default=None)
 
     def on_timer(self, now_ns: int) -> None:
-        """End the sessions and objects whose lifetime is over, a bounded number at a time."""
+        """End the sessions and objects whose lifetime has expired, a limited number per call."""
         super().on_timer(now_ns)
         for _ in range(_HALF_OPEN_A_STEP):
             oldest = next(iter(self._half_open.values()), None)
@@ -138,7 +138,7 @@ class UdpWorker(Worker):
         return session
 
     def _crowd_out(self, now_ns: int) -> None:
-        """End the oldest half-open session when there are too many."""
+        """End the oldest half-open session if there are too many."""
         if len(self._half_open) > self.config.max_half_open:
             self.counters.crowded_out += 1
             self._end(next(iter(self._half_open.values())), "crowded out", now_ns)
@@ -165,7 +165,7 @@ class UdpWorker(Worker):
     # -- peers -----------------------------------------------------------------------------------------
 
     def _new_peer(self, address: Address, now_ns: int) -> MetPeer | None:
-        """Return a new peer, None if a limit forbids it."""
+        """Return a new peer; None if a limit forbids it."""
         host = host_of(address)
         if self._on_host.get(host, 0) >= self.config.max_peers_per_host and not self._evict(now_ns, host):
             return None
@@ -177,7 +177,7 @@ class UdpWorker(Worker):
         return peer
 
     def _evict(self, now_ns: int, host: Address = None) -> bool:
-        """Delete the state of a peer that waits for nothing and is no longer needed."""
+        """Delete the state of a peer that is no longer needed; return False if there is none."""
         for address in list(self.peers)[:_EVICTION_TRIES] if host is None else self._ports_of(host):
             peer = self.peers[address]
             if peer.session is None and not len(peer.outgoing) and peer.keep_until_ns() <= now_ns:

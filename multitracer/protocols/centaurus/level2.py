@@ -1,14 +1,14 @@
-"""Level II: which end offers a message when, on any medium (paper 000, section III C).
+"""Level II: which end offers a message and when, on any medium (paper 000, section III C).
 
 Rules of this file:
 
-- Level I drives it with an indication (POLL, HELO, SENT, which are never sent over the medium) or a message.
-  It asks for the next message with `outgoing`, and reports SENT for each before it asks again.
+- Level I calls it with an indication (POLL, HELO, SENT, which are never sent over the medium) or a message.
+  It gets the next message from `outgoing`, and reports SENT for each message before the next call.
 - A session is a sequence of turns. In a turn one end offers one object, or sends NOPE. Peer-to-peer the
   initiator has the first turn, master-slave the slave; then the other end has one (our choice). With the
-  extension
-  "several messages" turns alternate until both ends sent NOPE.
-- No control message is repeated. If one is lost, the session waits until the watchdog of Level I ends it.
+  extension "several messages" turns alternate until both ends have sent NOPE.
+- No control message is retransmitted. If one is lost, the session waits until the watchdog of Level I ends
+  it.
 - A message that the state does not expect is late or a duplicate, and is ignored.
 """
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 EARLY = 0x80
-"""Bit of the extensions in OBJ: early segments follow; in the PROCEED that answers it: they are taken."""
+"""Bit in the extensions of OBJ: early segments follow; in the PROCEED that answers: they are accepted."""
 
 
 class TransmissionPhase(Enum):
@@ -58,7 +58,7 @@ class TransmissionPhase(Enum):
 
     OFFER = auto()
     WAIT_PROCEED = auto()
-    """OBJ was sent; with early start, segments leave meanwhile."""
+    """OBJ was sent; with early start, segments are sent meanwhile."""
     SEND = auto()
     WAIT_ANSWER = auto()
     """DONE was sent."""
@@ -70,8 +70,8 @@ class Sending:
     Parameters
     ----------
     early_token : int
-        The token that early segments may carry, `NO_TOKEN` for none. It must be of an earlier session: within
-        this one, the segments of an object that was sent before carry its nonce, and may be late.
+        The token that early segments may carry, `NO_TOKEN` for none. It must be from an earlier session: the
+        nonce of this session is in segments of earlier objects, which may be late.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Sending:
 
     @property
     def has_output(self) -> bool:
-        """Whether `outgoing` would return a message; after a PK it waits for SENT."""
+        """Whether `outgoing` would return a message; after a PK, SENT must be reported first."""
         if self._unsent is not None or self.phase is TransmissionPhase.WAIT_ANSWER:
             return False
         return self.phase is not TransmissionPhase.WAIT_PROCEED or self._may_go_early
@@ -139,7 +139,7 @@ class Sending:
         )
 
     def sent(self) -> None:
-        """Handle SENT: mark the segment as sent (not as received)."""
+        """Process SENT: mark the segment as sent (not as received)."""
         if self._unsent is None:
             return
         self.object.bitmap.set(self._unsent)
@@ -148,16 +148,16 @@ class Sending:
         self._unsent = None
 
     def concerns(self, kind: int, stamp_ns: int) -> bool:
-        """Return whether an answer is about this object."""
+        """Return whether an answer is for this object."""
         return (kind, stamp_ns) == (self.object.kind, self.object.stamp_ns)
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the peer answered PROCEED."""
+        """Whether the peer has answered PROCEED."""
         return self._proceeded
 
     def proceed(self, message: Proceed) -> bool:
-        """Handle a PROCEED; return whether it answers our last control message."""
+        """Process a PROCEED; return whether it answers our last control message."""
         held = Bitmap.parse(message.bitmap, self.object.slots)
         if (
             held is None
@@ -215,11 +215,11 @@ class Receiving:
         return Proceed(self.obj.kind, self.obj.stamp_ns, self._nonce, self._round, offer, bytes(bitmap))
 
     def is_proof(self, nonce: int) -> bool:
-        """Return whether a nonce proves that its sender received one of ours."""
+        """Return whether a nonce is one of ours, which proves that the peer received it."""
         return nonce != NO_TOKEN and nonce in (self._nonce, self._early)
 
     def belongs_to(self, peer: Peer) -> None:
-        """Act for this peer from now on."""
+        """Use this peer's state from now on."""
         self._peer = peer
         self._known = peer.acceptance.has(self.obj)
 
@@ -257,7 +257,7 @@ class Receiving:
         return message.nonce == self._nonce
 
     def done(self, message: ObjectDone, now_ns: int) -> ObjectAck | Proceed | None:
-        """Return the answer to a DONE, None if it is late."""
+        """Return the answer to a DONE; None if the DONE is late."""
         if message.round != self._round or not self._proves(message.nonce):
             return None
         if not self._known and not self._completed(now_ns):
@@ -266,7 +266,7 @@ class Receiving:
         return ObjectAck(self.obj.kind, self.obj.stamp_ns)
 
     def _completed(self, now_ns: int) -> bool:
-        """Indicate the object if all segments have arrived; return whether they have."""
+        """Report the object if all segments have arrived; return whether they have."""
         part = self._shared.part_for(self._peer, self.obj, now_ns)
         if not part.bitmap.is_full:
             return False
@@ -289,27 +289,27 @@ class SessionRole(Enum):
 
 
 class Indication(Enum):
-    """What Level I indicates to its own Level II."""
+    """Indications of Level I to its own Level II."""
 
     POLL = auto()
-    """Peer-to-peer: the session is yours to begin."""
+    """Peer-to-peer: this end must begin the session."""
     HELO = auto()
-    """Master-slave: the session is established, poll the slave."""
+    """Master-slave: the session is established, and the slave must be polled."""
     SENT = auto()
     """The last message was sent."""
 
 
 class Level2State(Enum):
-    """What Level II waits for."""
+    """States of Level II: the event that it waits for."""
 
     IDLE = auto()
     TURN = auto()
-    """It is this end's turn: Level I may ask for an offer."""
+    """This end has the turn: Level I may ask for an offer."""
     SENDING = auto()
     WAIT_OFFER = auto()
     RECEIVING = auto()
     ENDED = auto()
-    """The session-end flag; a last message may still wait to be sent."""
+    """The session has ended; a last message may still wait to be sent."""
 
 
 class Level2:
@@ -319,7 +319,10 @@ class Level2:
         self.state = Level2State.IDLE
         self.role = role
         self.indicated = False
-        """Whether a received object waits for the application; until it is handled, no turn is taken."""
+        """Whether a received object waits for the application.
+
+        Until it is processed, this end takes no turn.
+        """
         self._peer = peer
         self._first_token = peer.token
         self._shared = shared
@@ -334,7 +337,7 @@ class Level2:
     # -- what Level I asks and tells -------------------------------------------------------------------
 
     def hear(self, indication: Indication) -> None:
-        """Handle an indication of Level I."""
+        """Process an indication of Level I."""
         if indication is Indication.POLL:
             self.state = Level2State.TURN
         elif indication is Indication.HELO:
@@ -354,7 +357,7 @@ class Level2:
 
     @property
     def is_over(self) -> bool:
-        """Whether the session ended and nothing is left to send."""
+        """Whether the session has ended and nothing is left to send."""
         return self.state is Level2State.ENDED and self._control is None
 
     def is_proof(self, message: Message) -> bool:
@@ -364,7 +367,7 @@ class Level2:
         return self._receiving.is_proof(message.nonce)
 
     def belongs_to(self, peer: Peer) -> None:
-        """Act for this peer from now on; its address is proven."""
+        """Use this peer's state from now on; its address is proven."""
         self._peer = peer
         if self._receiving is not None:
             self._receiving.belongs_to(peer)
@@ -382,11 +385,11 @@ class Level2:
 
     @property
     def in_flight(self) -> OutgoingObject | None:
-        """The object that is being sent, None if there is none."""
+        """The object that is being sent; None if there is none."""
         return self._sending.object if self._sending is not None else None
 
     def outgoing(self, now_ns: int) -> Message:
-        """Return the next message; only if `has_output`."""
+        """Return the next message; call it only if `has_output` is true."""
         if self._control is not None:
             message, self._control = self._control, None
             return message
@@ -425,7 +428,7 @@ class Level2:
     # -- what the peer says ----------------------------------------------------------------------------
 
     def receive(self, message: Message, now_ns: int) -> bool:
-        """Handle a message; return whether it answers the last one that was sent."""
+        """Process a message; return whether it answers the last one that was sent."""
         match message:
             case Pk():
                 if self._receiving is None or self.state is not Level2State.RECEIVING:
@@ -452,7 +455,7 @@ class Level2:
         return True
 
     def _offered(self, message: Obj | Nope) -> bool:
-        """Handle the peer's turn; an offer that overtook the ACK before it waits for that ACK."""
+        """Process the peer's turn; an offer that overtook the preceding ACK must wait for that ACK."""
         if self._sending is not None and self._sending.phase is TransmissionPhase.WAIT_ANSWER:
             self._held = message
             return False
@@ -481,7 +484,7 @@ class Level2:
         return True
 
     def _answer(self, obj: Obj) -> Proceed | Rej | None:
-        """Return the answer to an offer, None if there is no memory for it now."""
+        """Return the answer to an offer; None if there is no memory for the object now."""
         config = self._shared.config
         reason = self._peer.acceptance.refuses(obj, accepts=config.accepts, max_classes=config.max_classes)
         if reason is None and obj.size_bytes > config.max_message_bytes:

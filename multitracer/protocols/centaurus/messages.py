@@ -1,4 +1,4 @@
-"""The messages of Level II as octets, the bitmaps in them, and an endpoint's configuration.
+"""Encoding and decoding of Level II messages, their bitmaps, and an endpoint's configuration.
 
 A message is two letters, then fields in network byte order.
 """
@@ -20,19 +20,22 @@ if TYPE_CHECKING:
 
 
 SEGMENT_BYTES = 512
-"""Segment size without the extension: with all headers below the 576 bytes that every IPv4 host takes."""
+"""Segment size without the extension: with all headers below the 576 bytes that every IPv4 host accepts."""
 MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES = 64, 1400
-"""docs/centauruscomm.md; the largest fits the 1,500 of Ethernet with IPv6 and UDP."""
+"""Bounds of the segment size (docs/centauruscomm.md).
+
+The maximum fits the 1,500 of Ethernet with IPv6 and UDP.
+"""
 MAX_SLOTS = 4096
-"""Segments of one message: the bitmap of a PROCEED, 512 bytes, then fits a datagram too."""
+"""Maximum number of segments of a message: the bitmap of a PROCEED, 512 bytes, then fits a datagram."""
 
 
 class Extension(IntFlag):
-    """Extensions, one bit each as on the wire; a session uses one if both ends offer it."""
+    """Extensions, one bit each as in the packet; a session uses an extension if both ends offer it."""
 
     NONE = 0
     EARLY_START = 1
-    """The first segments leave with OBJ, before PROCEED."""
+    """The first segments are sent with OBJ, before PROCEED."""
     SEVERAL = 2
     """Several messages in one session: it lasts until neither end has a message to send."""
     PATH_MTU = 4
@@ -40,7 +43,7 @@ class Extension(IntFlag):
 
     @property
     def names(self) -> list[str]:
-        """The names of the extensions that are set, as a manifest has them: early-start, ..."""
+        """The names of the set extensions, as in a manifest: early-start, ..."""
         return [str(each.name).lower().replace("_", "-") for each in self]
 
 
@@ -51,43 +54,43 @@ class CentaurusConfig:
     watchdog_ns: int = 10 * NS_PER_S
     """Time without a valid packet or a SENT after which a session ends."""
     cap_ns: int = 300 * NS_PER_S
-    """Age that destroys a session whatever it does: 256 KiB at 9.6 kb/s take 220 s."""
+    """Maximum age of a session, even if it is active: 256 KiB at 9.6 kb/s take 220 s."""
     lifetime_ns: int = 600 * NS_PER_S
-    """Default time during which an outgoing object is offered; `send` can change it."""
+    """Default time for which an outgoing object is offered; `send` can change it."""
     max_lifetime_ns: int = 3600 * NS_PER_S
-    """Maximum time for which a partly received object, or the record that one was received, is stored."""
+    """Maximum time for which a partly received object, or the record of a received one, is stored."""
 
     accepts: frozenset[int] | None = None
-    """Classes of objects that are taken; None takes every class."""
+    """Classes of objects that are accepted; None accepts every class."""
     extensions: Extension = Extension.NONE
     early_segments: int = 16
-    """Segments that may leave before PROCEED, with early start: 8192 bytes."""
+    """Number of segments that may be sent before PROCEED, with early start: 8192 bytes."""
     segment_bytes: int = MAX_SEGMENT_BYTES
-    """Segment size with the extension PATH_MTU: the path MTU less 53 bytes (77 with a key) of headers."""
+    """Segment size with the extension PATH_MTU: the path MTU minus 53 bytes (77 with a key) of headers."""
     key: bytes | None = None
-    """Pre-shared key: every packet carries an HMAC, and packets without are dropped."""
+    """Pre-shared key: every packet carries an HMAC, and packets without one are dropped."""
 
     max_message_bytes: int = 256 << 10
     max_peers: int = 1024
     max_peers_per_host: int = 64
-    """Peers with one IP address."""
+    """Maximum number of peers with one IP address."""
     max_half_open: int = 1024
-    """Maximum half-open sessions (address not proven); a new one then ends the oldest."""
+    """Maximum number of half-open sessions (address not proven); a new one then ends the oldest."""
     max_classes: int = 32
-    """Classes of objects that one peer may use."""
+    """Maximum number of object classes of one peer."""
     max_partials: int = 4
-    """Maximum partly received objects of one peer; a new one then replaces the one that waits longest."""
+    """Maximum number of partly received objects of one peer; a new one then replaces the oldest."""
     max_partial_bytes: int = 64 << 20
     """Maximum bytes of all partial objects together; above it, offers are not answered."""
     max_outgoing: int = 64
-    """Objects that may wait for one peer."""
+    """Maximum number of objects that wait for one peer."""
     max_outgoing_bytes: int = 64 << 20
-    """Bytes of all outgoing objects together."""
+    """Maximum bytes of all outgoing objects together."""
 
     probe_ns: int = NS_PER_S
-    """Serial: how long a polled slave may take for its first answer."""
+    """Serial line: time within which a polled slave must begin to answer."""
     visit_ns: int = 200 * NS_PER_MS
-    """Serial line: time between two sessions of the master when it has nothing to send."""
+    """Serial line: time between two sessions of the master if it has nothing to send."""
 
     def __post_init__(self) -> None:
         if not 0 < self.watchdog_ns <= self.cap_ns:
@@ -129,7 +132,7 @@ class Bitmap:
 
     @classmethod
     def parse(cls, octets: bytes, slots: int) -> Bitmap | None:
-        """Return the bitmap as it is on the wire, None if its length or unused bits do not fit."""
+        """Return the bitmap that `octets` encode; None if length or unused bits are wrong."""
         bits = int.from_bytes(octets, "little")
         if len(octets) != octets_of(slots) or bits >> slots:
             return None
@@ -156,12 +159,12 @@ class Bitmap:
 
     @property
     def is_full(self) -> bool:
-        """Whether every slot is 1."""
+        """Whether every slot is set."""
         return self._bits == (1 << self.slots) - 1
 
     @property
     def count(self) -> int:
-        """How many slots are 1."""
+        """Number of slots that are set."""
         return self._bits.bit_count()
 
 
@@ -171,7 +174,7 @@ def octets_of(slots: int) -> int:
 
 
 def slots_of(size_bytes: int, segment_bytes: int) -> int:
-    """Return into how many segments a message is cut; an empty one has none."""
+    """Return the number of segments of a message; 0 for an empty one."""
     return -(-size_bytes // segment_bytes)
 
 
@@ -196,7 +199,7 @@ class Offer(NamedTuple):
     segment_bytes: int
 
     def marked(self, bit: int) -> Offer:
-        """Return the offer with one more bit set."""
+        """Return the offer with one more extension bit set."""
         return self._replace(extensions=self.extensions | bit)
 
 
@@ -210,11 +213,11 @@ class Obj(NamedTuple):
     """An offer of an object."""
 
     kind: int
-    """The object's class."""
+    """Class of the object."""
     stamp_ns: int
     size_bytes: int
     lifetime_ms: int
-    """Time until it expires."""
+    """Remaining lifetime in ms."""
     segment_bytes: int
     token: int
     """A nonce that the receiver issued in an earlier session; 0 if there is none."""
@@ -224,7 +227,7 @@ class Obj(NamedTuple):
 
 
 class Rej(NamedTuple):
-    """The object is not wanted."""
+    """The object is rejected."""
 
     kind: int
     stamp_ns: int
@@ -232,7 +235,7 @@ class Rej(NamedTuple):
 
 
 class Proceed(NamedTuple):
-    """Request for the segments of an object whose bits are 0."""
+    """Request for the segments whose bits are 0."""
 
     kind: int
     stamp_ns: int
@@ -244,7 +247,7 @@ class Proceed(NamedTuple):
 
 
 class Pk(NamedTuple):
-    """One segment."""
+    """One segment of an object."""
 
     slot: int
     nonce: int
@@ -252,14 +255,14 @@ class Pk(NamedTuple):
 
 
 class ObjectDone(NamedTuple):
-    """Every segment was sent."""
+    """All segments were sent."""
 
     nonce: int
     round: int
 
 
 class ObjectAck(NamedTuple):
-    """Every segment was received."""
+    """All segments were received."""
 
     kind: int
     stamp_ns: int
@@ -269,7 +272,7 @@ class Nope(NamedTuple):
     """Nothing to send."""
 
     turn: int
-    """Turns of this session before this one, modulo 256."""
+    """Number of turns of this session before this one, modulo 256."""
     offer: Offer
 
 
@@ -286,7 +289,7 @@ _NOPE = struct.Struct("!2sBBH")
 
 PK_OVERHEAD = _PK.size
 _MAX_PADDING = 256
-"""Maximum zero octets that pad a first packet (docs/centauruscomm.md)."""
+"""Maximum number of zero octets that pad a first packet (docs/centauruscomm.md)."""
 
 
 def encode(message: Message) -> bytes:
@@ -312,7 +315,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(octets: bytes) -> Message | None:
-    """Return the message in these octets; None if they match no layout."""
+    """Return the message in these octets; None if they are not a valid message."""
     layout = _LAYOUTS.get(octets[:2])
     if layout is None:
         return None

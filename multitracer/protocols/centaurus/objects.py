@@ -1,4 +1,4 @@
-"""The objects of an end: outgoing ones, received ones, and the state that all sessions share."""
+"""The objects of an endpoint: outgoing ones, received ones, and the state that all sessions share."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ if TYPE_CHECKING:
 
 
 _FRUITLESS_LIMIT = 2
-"""Fruitless sessions after which long packets are taken to be dropped by the path. RFC 8899, 5.1.2 takes
-3."""
+"""Number of fruitless sessions after which the path is assumed to drop long packets (RFC 8899, 5.1.2: 3)."""
 
 
 @dataclass(slots=True)
 class OutgoingObject:
-    """A message on its way to a peer."""
+    """A message that is being sent to a peer, in one or more sessions."""
 
     handle: int
     kind: int
@@ -40,17 +39,20 @@ class OutgoingObject:
     data: bytes
     expires_ns: int
     segment_bytes: int = 0
-    """Set at the first offer; it stays, so that a bitmap of an earlier session still fits."""
+    """Segment size, set at the first offer.
+
+    It does not change, so that a bitmap of an earlier session remains valid.
+    """
     bitmap: Bitmap = field(default_factory=lambda: Bitmap(0))
-    """Segments that need not be sent: those in the last PROCEED, and those sent since."""
+    """Segments that need not be sent: those in the last PROCEED, and those sent since it."""
     sessions: int = 0
     segments_sent: int = 0
     fruitless: int = 0
-    """Sessions after which the peer still had no segment of the object."""
+    """Number of sessions after which the peer still had no segment of the object."""
 
     @property
     def slots(self) -> int:
-        """Number of segments into which it is cut."""
+        """Number of segments of the object."""
         return slots_of(len(self.data), self.segment_bytes)
 
     def segment(self, slot: int) -> bytes:
@@ -58,7 +60,7 @@ class OutgoingObject:
         return self.data[slot * self.segment_bytes : (slot + 1) * self.segment_bytes]
 
     def offered(self, segment_bytes: int) -> None:
-        """Record that a session begins to send it, in segments of this size unless it already has a size."""
+        """Record that a session begins to send it; `segment_bytes` is used if no size is set yet."""
         self.sessions += 1
         if self.is_cut_too_long:
             self.segment_bytes = SEGMENT_BYTES
@@ -67,11 +69,14 @@ class OutgoingObject:
 
     @property
     def is_cut_too_long(self) -> bool:
-        """Whether its segments are too long for the path, in spite of the negotiation: none ever arrived."""
+        """Whether its segments are too long for the path although they were negotiated: none has arrived."""
         return self.segment_bytes > SEGMENT_BYTES and self.fruitless >= _FRUITLESS_LIMIT
 
     def proceed(self, held: Bitmap, *, sent_early: Bitmap | None, resumed: bool) -> None:
-        """Handle a PROCEED: its bitmap replaces ours; early segments of this session stay marked as sent."""
+        """Process a PROCEED: its bitmap replaces ours.
+
+        Early segments of this session remain marked as sent.
+        """
         if resumed:
             self.fruitless = 0 if held.count else self.fruitless + 1
         self.bitmap = held | sent_early if sent_early is not None else held
@@ -107,22 +112,22 @@ class OutgoingTable:
         return len(self._stamps)
 
     def first(self, now_ns: int) -> OutgoingObject | None:
-        """Return the object to offer next."""
+        """Return the object to offer next; None if there is none."""
         return next((each for each in self._objects if each.expires_ns > now_ns), None)
 
     def remove(self, gone: OutgoingObject) -> None:
-        """Forget an object that was delivered or rejected."""
+        """Remove an object that was delivered or rejected."""
         self._objects = [each for each in self._objects if each is not gone]
 
     def take_expired(self, now_ns: int, *, but: OutgoingObject | None) -> list[OutgoingObject]:
-        """Remove and return the objects whose lifetime is over, except one that is being sent."""
+        """Remove and return the objects whose lifetime has expired, except `but`, which is being sent."""
         expired = [each for each in self._objects if each.expires_ns <= now_ns and each is not but]
         if expired:
             self._objects = [each for each in self._objects if each.expires_ns > now_ns or each is but]
         return expired
 
     def expiries_ns(self) -> list[int]:
-        """Return when each object expires."""
+        """Return the expiry time of each object."""
         return [each.expires_ns for each in self._objects]
 
 
@@ -133,12 +138,12 @@ class OutgoingTable:
 
 
 _BYTES_PER_SEGMENT = 100
-"""Memory that Python needs for a stored segment in addition to its data."""
+"""Memory in bytes that Python needs for a stored segment, in addition to its data."""
 
 
 @dataclass(slots=True)
 class Partial:
-    """An object that is partly received; it stays when its session ends."""
+    """A partly received object; it remains when its session ends."""
 
     kind: int
     stamp_ns: int
@@ -149,14 +154,14 @@ class Partial:
     bitmap: Bitmap = field(init=False)
     segments: dict[int, bytes] = field(default_factory=dict)
     payload_bytes: int = 0
-    """Payload that arrived for it, duplicates included."""
+    """Payload bytes that arrived for it, duplicates included."""
     memory_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.bitmap = Bitmap(slots_of(self.size_bytes, self.segment_bytes))
 
     def is_of(self, obj: Obj) -> bool:
-        """Return whether an offer is for this object, cut into the same segments."""
+        """Return whether an offer is for this object, with the same segments."""
         ours = self.kind, self.stamp_ns, self.size_bytes, self.segment_bytes
         return ours == (obj.kind, obj.stamp_ns, obj.size_bytes, obj.segment_bytes)
 
@@ -166,7 +171,7 @@ class Partial:
         return slot < self.bitmap.slots and len(data) == min(self.segment_bytes, self.size_bytes - begin)
 
     def store(self, slot: int, data: bytes) -> int:
-        """Keep a segment; return the bytes of memory that it takes, 0 for a duplicate."""
+        """Store a segment; return the bytes of memory that it takes, 0 for a duplicate."""
         self.payload_bytes += len(data)
         if slot in self.bitmap:
             return 0
@@ -191,7 +196,7 @@ class Accepted:
 
 
 class Acceptance:
-    """The acceptance table and the partial objects of one peer."""
+    """The received objects of one peer: the newest complete one of each class, and the partial ones."""
 
     __slots__ = ("accepted", "partials")
 
@@ -200,12 +205,12 @@ class Acceptance:
         self.partials: dict[int, Partial] = {}
 
     def has(self, obj: Obj) -> bool:
-        """Return whether this very object was completely received before."""
+        """Return whether the same object was completely received before."""
         held = self.accepted.get(obj.kind)
         return held is not None and held.stamp_ns == obj.stamp_ns
 
     def refuses(self, obj: Obj, *, accepts: frozenset[int] | None, max_classes: int) -> RejectReason | None:
-        """Return why an offered object is rejected, None if it is wanted."""
+        """Return why an offered object is rejected; None if it is accepted."""
         if accepts is not None and obj.kind not in accepts:
             return RejectReason.CLASS
         known = obj.kind in self.accepted or obj.kind in self.partials
@@ -222,7 +227,7 @@ class Acceptance:
         self.partials.pop(part.kind, None)
 
     def keep_until_ns(self) -> int:
-        """Return until when this memory is needed."""
+        """Return the time until which this state is needed."""
         times = [held.keep_until_ns for held in self.accepted.values()]
         return max([*times, *(part.expires_ns for part in self.partials.values())], default=0)
 
@@ -231,11 +236,11 @@ class Acceptance:
 
 
 _NONCES = 4
-"""Nonces of a peer that still prove its address; one is used up in each session that fails early."""
+"""Number of nonces of a peer that still prove its address; each session that fails early uses up one."""
 
 
 class Peer:
-    """One peer across its sessions: objects to it, objects from it, and what it can do."""
+    """One peer across its sessions: objects to it, objects from it, and its capabilities."""
 
     __slots__ = ("acceptance", "address", "nonces", "offer", "outgoing", "token")
 
@@ -246,23 +251,23 @@ class Peer:
         self.offer = Offer(0, SEGMENT_BYTES)
         """Capabilities of the peer, as last received."""
         self.token = NO_TOKEN
-        """The last nonce that it gave out: proof that we live at our address."""
+        """The last nonce from the peer, which proves to the peer that we receive at our address."""
         self.nonces: dict[int, bool] = {}
-        """Nonces that it echoed, and whether early segments may still use them."""
+        """Nonces that the peer echoed, and whether early segments may still use them."""
 
     def proved(self, nonce: int) -> None:
-        """Record that the peer echoed a nonce: it receives at its address."""
+        """Record that the peer echoed a nonce, so it receives at its address."""
         self.nonces.pop(nonce, None)
         self.nonces[nonce] = True
         while len(self.nonces) > _NONCES:
             del self.nonces[next(iter(self.nonces))]
 
     def keep_until_ns(self) -> int:
-        """Return until when to remember it: objects of its last sessions must not be delivered twice."""
+        """Return the time until which the peer is stored, so that no object is delivered twice."""
         return self.acceptance.keep_until_ns()
 
     def use_up(self, nonce: int) -> bool:
-        """Return whether early segments may carry this nonce: each nonce allows this once."""
+        """Return whether early segments may carry this nonce; each nonce allows this only once."""
         usable = self.nonces.get(nonce, False)
         if usable:
             self.nonces[nonce] = False
@@ -278,11 +283,11 @@ class EndpointState:
     events: list[Event] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
     partial_bytes: int = 0
-    """Memory of all partial objects."""
+    """Memory of all partial objects, in bytes."""
     outgoing_bytes: int = 0
 
     def nonce(self) -> int:
-        """Return a number that cannot be guessed, and is not `NO_TOKEN`."""
+        """Return a random number that is not `NO_TOKEN`."""
         return int.from_bytes(self.random_bytes(4), "big") or 1
 
     @property
@@ -292,11 +297,11 @@ class EndpointState:
         return Offer(self.config.extensions, longest)
 
     def agreed(self, peer: Peer) -> Extension:
-        """Return the extensions that both ends may use."""
+        """Return the extensions that both ends support."""
         return self.config.extensions & Extension(peer.offer.extensions & 7)
 
     def part_for(self, peer: Peer, obj: Obj, now_ns: int) -> Partial:
-        """Return the received part of an offered object; a new one replaces an older one of its class."""
+        """Return the partial object of an offer; a new one replaces an older one of its class."""
         held = peer.acceptance.partials.get(obj.kind)
         if held is not None and held.is_of(obj):
             return held
@@ -310,7 +315,10 @@ class EndpointState:
         return part
 
     def keep_until_ns(self, obj: Obj, now_ns: int) -> int:
-        """Return until when its sender may refer to an object: in any session that began in its lifetime."""
+        """Return the time until which its sender may refer to an object.
+
+        Any session that began in the object's lifetime may do so.
+        """
         lifetime_ns = min(obj.lifetime_ms * NS_PER_MS, self.config.max_lifetime_ns)
         return now_ns + lifetime_ns + self.config.cap_ns
 

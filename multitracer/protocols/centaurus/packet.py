@@ -1,7 +1,7 @@
 """Level I's header, the same on every medium, and the HMAC after the message (our own definition).
 
-The checksum detects damaged packets, the session number late ones; the sender's time stamp serves to compare
-clocks. On a serial line the checksum also covers the station number, so that a frame whose address was
+The checksum detects damaged packets, the session number late ones; the sender's time stamp is for clock
+comparison. On a serial line the checksum also covers the station number, so that a frame whose address was
 changed by noise is dropped.
 """
 
@@ -29,20 +29,20 @@ class CentaurusPacket(NamedTuple):
 
     session: int
     clock_ns: int
-    """The sender's clock when the packet was made."""
+    """Time of the sender's clock when the packet was made, in ns."""
     from_initiator: bool
-    """Whether the end that established the session sent it."""
+    """Whether the initiator of the session sent it."""
     body: bytes
 
 
 class Refusal(NamedTuple):
-    """Why octets are not a packet: malformed, checksum, or authentication."""
+    """Reason why octets are not a packet: malformed, checksum, or authentication."""
 
     cause: str
 
 
 def overhead_bytes(key: bytes | None) -> int:
-    """Return how many octets a packet adds to a message."""
+    """Return the number of octets that a packet adds to a message."""
     return HEADER_BYTES + (TAG_BYTES if key else 0)
 
 
@@ -56,7 +56,7 @@ def seal(packet: CentaurusPacket, *, key: bytes | None = None, station: bytes = 
 
 
 def unseal(octets: bytes, *, key: bytes | None = None, station: bytes = b"") -> CentaurusPacket | Refusal:
-    """Return the packet in these octets, or why they are not a packet."""
+    """Return the packet in these octets, or the reason why they are not a packet."""
     if len(octets) < HEADER_BYTES or octets[0] & ~_FLAGS != VERSION << 4:
         return Refusal("malformed")
     mark, session, clock_ns, checksum = _HEADER.unpack_from(octets)
@@ -88,11 +88,11 @@ _FLAG, _ESCAPE, _XOR = b"\x7e", b"\x7d", 0x20  # as in PPP: RFC 1662, 4.2
 _SPECIAL = re.compile(rb"[\x7d\x7e]")
 _ESCAPED = re.compile(rb"\x7d(.)", re.DOTALL)
 MAX_FRAME_BYTES = 1 + HEADER_BYTES + PK_OVERHEAD + MAX_SEGMENT_BYTES + TAG_BYTES
-"""Station, header and the longest body with its tag."""
+"""Maximum length of a frame: station, header, and the longest message with its tag."""
 
 
 class CentaurusFrame(NamedTuple):
-    """The content between two flags."""
+    """The content of a frame between two flags."""
 
     station: int
     packet: bytes
@@ -126,10 +126,13 @@ class CentaurusFrameReader:
         self._gathered = bytearray()
         self._overlong = False
         self.discarded = 0
-        """Frames that were too long or broken off."""
+        """Number of frames that were too long or incomplete."""
 
     def feed(self, octets: bytes) -> list[CentaurusFrame]:
-        """Return the frames that these octets complete; what is not ours fails the checksum."""
+        """Return the frames that these octets complete.
+
+        Octets of others are returned too, and fail the checksum.
+        """
         *closed, rest = octets.split(_FLAG)
         frames = [frame for part in closed if (frame := self._close(part)) is not None]
         self._gather(rest)

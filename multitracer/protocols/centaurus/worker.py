@@ -1,9 +1,9 @@
-"""Level I's common part on every medium: the sessions, their watchdog, and the worker's small steps.
+"""The part of Level I that is the same on every medium: sessions, their watchdog, and the worker's steps.
 
-The application (or its driver) calls `receive` for each packet that arrived, `outgoing` for the next packet
-to send, `sent` when that packet was sent, `on_timer` at `next_timer`, and handles `take_events` before the
-next call. None of them blocks, and each handles one packet or a bounded number of timers. `now_ns` never runs
-backwards; it is also the clock in the packets, so it should count from 1970.
+The application (or its driver) must call `receive` for each received packet, `outgoing` for the next packet
+to send, `sent` when that packet was sent, `on_timer` at `next_timer`, and process `take_events` before the
+next call. No call blocks; each processes one packet or a limited number of timers. `now_ns` must never
+decrease; it is also the clock in the packets, so it should be ns since 1970.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class MetPeer(Peer):
     def __init__(self, address: Address) -> None:
         super().__init__(address)
         self.session: CentaurusSession | None = None
-        """The session with it, once its address is proven."""
+        """The session with the peer, once its address is proven; None if there is none."""
         self.heard_ns = 0
         self.is_waiting = False
-        """Whether it waits for a session of ours."""
+        """Whether the peer waits for a session that we establish."""
         self.due_ns: int | None = None
         self.answers_polls = False
-        """Serial: whether it answers polls."""
+        """Serial line: whether the peer answers polls."""
         self.failures = 0
         """Serial line: number of consecutive polls without an answer."""
 
@@ -66,12 +66,12 @@ class CentaurusSession:
     peer: MetPeer
     level2: Level2
     initiated: bool
-    """Whether this end established it."""
+    """Whether this end established the session."""
     started_ns: int
     armed_ns: int
-    """Time at which the watchdog was last armed."""
+    """Time at which the watchdog was last started."""
     proven: bool = False
-    """Whether the peer's address is proven; always where we established the session, and on a serial line."""
+    """Whether the peer's address is proven; always if we established the session, and on a serial line."""
     clock_ns: int = 0
     """The newest reading of the peer's clock in this session."""
     received_bytes: int = 0
@@ -80,17 +80,17 @@ class CentaurusSession:
     is_queued: bool = False
     is_over: bool = False
     asked_ns: int | None = None
-    """Time at which the control message without an answer was first sent; None if there is none."""
+    """Time at which the unanswered control message was first sent; None if there is none."""
     due_ns: int | None = None
     best: tuple[int, int] | None = None
-    """Uncertainty and offset of the tightest comparison of clocks."""
+    """Uncertainty and offset of the most exact comparison of clocks, in ns; None before."""
 
     def deadline_ns(self, config: CentaurusConfig) -> int:
-        """Return when the watchdog or the cap ends the session."""
+        """Return when the watchdog or the maximum age ends the session."""
         return min(self.armed_ns + config.watchdog_ns, self.started_ns + config.cap_ns)
 
     def may_send(self, octets: int) -> bool:
-        """Return whether a peer whose address is not proven may get so many bytes."""
+        """Return whether `octets` bytes may be sent to the peer, whose address may not be proven."""
         return self.proven or self.sent_bytes + octets <= _AMPLIFICATION * self.received_bytes
 
     def on_packet(self, octets: int, clock_ns: int, now_ns: int) -> None:
@@ -102,8 +102,9 @@ class CentaurusSession:
     def compare(self, clock_ns: int, now_ns: int) -> None:
         """Compare clocks: the peer's clock showed `clock_ns` between our question and its answer at `now_ns`.
 
-        The caller must leave out answers older than one received before: they are late duplicates. A
-        repeated question counts from its first transmission, because any of them may have been answered.
+        The caller must leave out answers that are older than one received before: they are late duplicates.
+        For a retransmitted question the time of its first transmission counts, because any of them may have
+        been answered.
         """
         if self.asked_ns is None:
             return
@@ -113,7 +114,7 @@ class CentaurusSession:
         self.asked_ns = None
 
     def comparison(self, now_ns: int) -> ClockCompared | None:
-        """Return the tightest comparison of clocks."""
+        """Return the most exact comparison of clocks; None if there is none."""
         if self.best is None:
             return None
         return ClockCompared(now_ns, self.address, self.best[1], self.best[0])
@@ -123,14 +124,14 @@ class CentaurusSession:
 
 
 _SLACK = 64
-"""Cancelled timers in the heap before it is made again: keeps small heaps from being remade often."""
+"""Number of cancelled timers in the heap before it is rebuilt, so that small heaps are not rebuilt often."""
 
 
 class Timed(Protocol):
-    """An object with a timer."""
+    """Interface of an object with a timer."""
 
     due_ns: int | None
-    """Time at which the timer fires; None if no timer is set."""
+    """Time at which the timer expires; None if it does not run."""
 
 
 T = TypeVar("T", bound=Timed)
@@ -146,11 +147,14 @@ class Timers(Generic[T]):
 
     @property
     def next_ns(self) -> int | None:
-        """Time at which the next timer fires; that timer may be cancelled already."""
+        """Time at which the next timer expires; None without timers. That timer may be cancelled."""
         return self._heap[0][0] if self._heap else None
 
     def arm(self, timed: T, when_ns: int) -> None:
-        """Fire no later than `when_ns`; an earlier entry stays and checks again when it fires."""
+        """Set the timer to expire at `when_ns` at the latest.
+
+        An earlier entry remains and is checked when it expires.
+        """
         if timed.due_ns is not None:
             if timed.due_ns <= when_ns:
                 return
@@ -160,7 +164,7 @@ class Timers(Generic[T]):
         heapq.heappush(self._heap, (when_ns, self._count, timed))
 
     def disarm(self, timed: T) -> None:
-        """Remove its timer."""
+        """Cancel the timer of an object."""
         if timed.due_ns is None:
             return
         timed.due_ns = None
@@ -171,7 +175,7 @@ class Timers(Generic[T]):
             self._dead = 0
 
     def pop(self, now_ns: int) -> T | None:
-        """Return an object whose timer is due, None if there is none."""
+        """Return an object whose timer has expired; None if there is none."""
         while self._heap and self._heap[0][0] <= now_ns:
             when_ns, _, timed = heapq.heappop(self._heap)
             if timed.due_ns == when_ns:
@@ -182,11 +186,11 @@ class Timers(Generic[T]):
 
 
 _TIMERS_A_STEP = 8
-"""Each may free a megabyte of parts, which takes about 0.1 ms."""
+"""Maximum number of timers per step; each may free a megabyte of segments, which takes about 0.1 ms."""
 
 
 class Outgoing(NamedTuple):
-    """A packet for the medium."""
+    """A packet to send over the medium."""
 
     octets: bytes
     address: Address
@@ -210,7 +214,7 @@ class Worker(ABC):
 
     @property
     def counters(self) -> Counters:
-        """Counts of what was dropped, by reason."""
+        """Counts of dropped packets and sessions, by reason."""
         return self._shared.counters
 
     # -- the application's side ------------------------------------------------------------------------
@@ -225,23 +229,23 @@ class Worker(ABC):
         address
             The peer.
         kind : int
-            The object's class, 0 to 65535; objects of one class arrive in order.
+                Class of the object, 0 to 65535; objects of one class arrive in order.
         data : bytes
             The message.
         now_ns : int
             The time, ns since 1970; it becomes the object's time stamp.
         lifetime_ns : int, optional
-            When to give up; by default `CentaurusConfig.lifetime_ns`.
+            Time after which the object expires; by default `CentaurusConfig.lifetime_ns`.
 
         Returns
         -------
         int
-            A handle; `ObjectDelivered`, `Rejected` or `Expired` names it.
+            A handle, which the event `ObjectDelivered`, `Rejected` or `Expired` contains.
 
         Raises
         ------
         LocalProtocolError
-            If the message or the table is too large, or the peer unknown.
+            If the message or the table is too large, or the peer is unknown.
         """
         if not 0 <= kind <= 0xFFFF:
             raise LocalProtocolError(f"class {kind}: outside 0 to 65535; choose another")
@@ -262,7 +266,7 @@ class Worker(ABC):
         return self._handles
 
     def take_events(self) -> list[Event]:
-        """Return what happened since the last call, to be handled before the next step."""
+        """Return the events since the last call, which must be processed before the next step."""
         taken = self._shared.events[:]
         self._shared.events.clear()
         if taken:
@@ -275,7 +279,7 @@ class Worker(ABC):
     # -- the medium's side -----------------------------------------------------------------------------
 
     def outgoing(self, now_ns: int) -> Outgoing | None:
-        """Return the next packet; None if there is none now. Call `sent` when it was sent."""
+        """Return the next packet, or None; call `sent` when it was sent."""
         while True:
             while self._ready:
                 session = self._ready.popleft()
@@ -304,7 +308,7 @@ class Worker(ABC):
         return Outgoing(octets, session.address, session)
 
     def sent(self, packet: Outgoing, now_ns: int) -> None:
-        """Handle SENT: the packet was passed to the stack (UDP), or is completely sent (serial line)."""
+        """Process SENT: the packet was passed to the stack (UDP), or is completely sent (serial line)."""
         session = packet.session
         session.awaits_sent = False
         if session.is_over:
@@ -314,11 +318,11 @@ class Worker(ABC):
         self._after(session, now_ns)
 
     def next_timer(self) -> int | None:
-        """Return when `on_timer` is due, None if never; it may then find nothing to do."""
+        """Return when `on_timer` must be called; None if never. There may be nothing to do at that time."""
         return self._timers.next_ns
 
     def on_timer(self, now_ns: int) -> None:
-        """End the sessions and objects whose lifetime is over, a bounded number at a time."""
+        """End the sessions and objects whose lifetime has expired, a limited number per call."""
         for _ in range(_TIMERS_A_STEP):
             due = self._timers.pop(now_ns)
             if due is None:
@@ -353,7 +357,7 @@ class Worker(ABC):
         self._after(session, now_ns)
 
     def _after(self, session: CentaurusSession, now_ns: int) -> None:
-        """Handle the results of a step of Level II."""
+        """Process the results of a step of Level II."""
         level2 = session.level2
         if level2.is_over and not session.awaits_sent:
             self._end(session, "complete", now_ns)
@@ -375,7 +379,7 @@ class Worker(ABC):
         return session
 
     def _establish(self, session: CentaurusSession, now_ns: int) -> None:
-        """Make this the valid session with its peer; the address is proven, or needs no proof."""
+        """Make this the valid session with its peer, whose address is proven or needs no proof."""
         if session.peer.session is not None:
             self._end(session.peer.session, "replaced", now_ns)
         session.proven = True
@@ -412,7 +416,7 @@ class Worker(ABC):
         self._end(session, "cap" if capped else "watchdog", now_ns)
 
     def _expire(self, peer: MetPeer, now_ns: int) -> None:
-        """Delete the peer's expired objects, except one that is being sent: it may still be acknowledged."""
+        """Delete the peer's expired objects; one that is being sent may still be acknowledged and remains."""
         in_flight = peer.session.level2.in_flight if peer.session is not None else None
         for each in peer.outgoing.take_expired(now_ns, but=in_flight):
             self._shared.outgoing_bytes -= len(each.data)
@@ -426,8 +430,7 @@ class Worker(ABC):
             self._timers.arm(peer, min(times))
 
     def _wants_session(self, peer: MetPeer) -> None:  # noqa: B027  # for those media that want to know
-        """Record that a peer may have an object waiting; a medium that polls all peers need not do anything.
-        """
+        """Record that a peer may have an object waiting; media that poll all peers need do nothing."""
 
     def _new_number(self, address: Address) -> int:
         """Return a session number that cannot be guessed and is not in use."""
@@ -438,11 +441,11 @@ class Worker(ABC):
 
     @abstractmethod
     def _peer_to_send_to(self, address: Address, now_ns: int) -> MetPeer:
-        """Return the peer of an address, or raise LocalProtocolError."""
+        """Return the peer of an address; raise LocalProtocolError if it is unknown."""
 
     @abstractmethod
     def _framed(self, session: CentaurusSession, packet: CentaurusPacket) -> bytes:
-        """Return a packet as the medium carries it."""
+        """Return a packet in the format of the medium."""
 
     @abstractmethod
     def _begin_sessions(self, now_ns: int) -> bool:

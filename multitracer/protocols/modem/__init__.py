@@ -1,6 +1,6 @@
 """Radio readings of modems: AT commands, and the decoding of their answers.
 
-Bytes of a serial line come in; `conversation.py` matches answers to commands and stores unsolicited lines.
+Input: bytes of a serial line. `conversation.py` matches answers to commands and stores unsolicited lines.
 `decode.py` turns an answer into values of the table `radio`, in the units of 3GPP (dBm, dB, %). Read these
 two first. One module per vendor decodes its commands; `standard.py` those of TS 27.007, `tools.py` the output
 of mmcli and qmicli. The profiles in collectors/profiles state which commands each kind of modem gets.

@@ -1,10 +1,10 @@
 """One command at a time over a line on which a modem may also send unsolicited lines.
 
-Sans-IO: octets and times are passed in. The answer to a command is everything up to a final result (`OK`,
+No I/O: octets and times are passed in. The answer to a command is everything up to a final result (`OK`,
 `ERROR`, `+CME ERROR: n`); lines that arrive while no command is pending are unsolicited. Times are
-nanoseconds of any one clock. An answer that does not arrive in time is abandoned; its late lines count as
-unsolicited, so that they are not taken for the answer to the next command: `is_quiet` shows when no more
-octets are expected.
+nanoseconds of any one clock. An answer that does not arrive in time is given up; its late lines count as
+unsolicited and not as the answer to the next command: `is_quiet` shows when no more octets are
+expected.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from multitracer.errors import LocalProtocolError
 from multitracer.protocols.modem.grammar import is_final
 
 MOST_BYTES = 1 << 16
-"""Maximum size of an answer, and of a line without an end."""
+"""Maximum size in bytes of an answer, and of a line without an end."""
 _END = re.compile(rb"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswer:
-    """The lines after a command, up to the final result or the time at which it was given up."""
+    """The lines after a command, up to the final result or until it was given up."""
 
     command: str
     raw: bytes
     result: str
-    """The final result as the modem wrote it; empty if none came."""
+    """The final result as the modem wrote it; empty if none arrived."""
     asked_ns: int
     answered_ns: int
     lost_bytes: int = 0
-    """Octets beyond the maximum size, which were discarded."""
+    """Number of octets beyond the maximum size, which were discarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Conversation:
 
     @property
     def command(self) -> str | None:
-        """The command that is not answered yet."""
+        """The command that is not answered yet; None if there is none."""
         return self._command
 
     def ask(self, command: str, now_ns: int) -> bytes:
@@ -75,7 +75,7 @@ class Conversation:
         return command.encode("ascii") + b"\r"
 
     def receive(self, data: bytes, now_ns: int) -> list[CommandAnswer | Unsolicited]:
-        """Take the octets read; return the answer if it is complete now, and unsolicited lines."""
+        """Process received octets; return the answer if it is complete now, and unsolicited lines."""
         if data:
             self._heard_ns = now_ns
         events: list[CommandAnswer | Unsolicited] = []
@@ -92,7 +92,7 @@ class Conversation:
         return events
 
     def give_up(self, now_ns: int) -> CommandAnswer:
-        """Return the part of the answer that has arrived, and stop waiting for the rest.
+        """Return the received part of the answer, and stop waiting for the rest.
 
         Raises
         ------
@@ -108,18 +108,18 @@ class Conversation:
         return answer
 
     def is_quiet(self, now_ns: int, *, for_ns: int) -> bool:
-        """Return whether nothing has arrived for a while."""
+        """Return whether nothing has arrived for `for_ns`."""
         return self._heard_ns is None or now_ns - self._heard_ns >= for_ns
 
     def _keep(self, data: bytes) -> None:
-        """Keep the start of a long answer, and always its end, which holds the final result."""
+        """Store the start of a long answer, and always its end, which contains the final result."""
         self._raw += data
         if (surplus := len(self._raw) - MOST_BYTES) > 0:
             del self._raw[MOST_BYTES // 2 : MOST_BYTES // 2 + surplus]
             self._lost += surplus
 
     def _end_of_answer(self) -> tuple[str, int] | None:
-        """Return the final result, and where the octets after it begin."""
+        """Return the final result and the position of the octets after it; None if there is none yet."""
         begin = 0
         for end in _END.finditer(self._raw):
             line = bytes(self._raw[begin : end.start()]).decode("latin-1")

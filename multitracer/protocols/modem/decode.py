@@ -1,6 +1,6 @@
 """Decodes answers of a modem, or of modem tools, to radio readings.
 
-An answer is data only: lines that are not understood are counted; nothing in it is evaluated or run.
+An answer is only data: unknown lines are counted; nothing in an answer is evaluated or executed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
 UNSOLICITED = "(unasked)"
 _UNSOLICITED_LINES = ("^RSSI",)
 _ALSO = {("+UCGED", "+RSRP"), ("+UCGED", "+RSRQ")}
-"""Commands, and the other names under which they answer."""
+"""Pairs of a command and another name under which it answers."""
 _UNSOLICITED = re.compile(r"RING|NO CARRIER|BUSY|NO ANSWER|CONNECT.*")
 _TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi|3ginfo|gsmctl)(?:\.sh)?(?:\s|$)")
 
@@ -77,11 +77,12 @@ def decode(command: str, raw: bytes) -> DecodedAnswer:
     Parameters
     ----------
     command : str
-        The AT command, or the command line of a tool. Empty if it is not known: then all answers that have a
-        prefix of their own are decoded. `UNSOLICITED` if no command was pending: then only lines that modems
-        send by themselves are decoded, because any other line is a late answer.
+        The AT command, or the command line of a tool. Empty if it is not known: then all answers that have
+        their
+        own prefix are decoded. `UNSOLICITED` if no command was pending: then only lines that modems
+        send without a command are decoded, because any other line is a late answer.
     raw : bytes
-        All octets that arrived, with echo, final result and unsolicited lines between.
+        All octets that arrived, with echo, final result, and unsolicited lines between them.
     """
     if match := _TOOL.match(command):
         return _of_tool(match[1], raw)
@@ -93,7 +94,7 @@ def decode(command: str, raw: bytes) -> DecodedAnswer:
 
 
 def tells(answer: CommandAnswer) -> bool:
-    """Return whether an answer is an error, or has a line besides echo, result and unsolicited lines."""
+    """Return whether an answer is an error, or has a line that is not echo, result or unsolicited."""
     if answer.result != "OK":
         return True
     words = (line.strip().upper() for line in lines_of(answer.raw))
@@ -119,7 +120,7 @@ def _of_lines(command: str, lines: list[str], refused: list[str]) -> DecodedAnsw
 
 
 def _comes_by_itself(name: str, text: str) -> bool:
-    """Return whether a line has the form of an unsolicited one, which no answer has."""
+    """Return whether a line has the form of an unsolicited line, which no answer has."""
     if name not in _REGISTRATIONS:
         return name in _UNSOLICITED_LINES
     try:
@@ -132,7 +133,7 @@ def _comes_by_itself(name: str, text: str) -> bool:
 
 
 def _is_of_block(line: str, name: str, block: str) -> bool:
-    """Return whether a line belongs to an answer of several lines: no echo, result or unsolicited line."""
+    """Return whether a line is part of an answer of several lines: not echo, result or unsolicited."""
     word = line.strip().upper()
     if is_final(word) or _UNSOLICITED.fullmatch(word) or word.startswith("AT"):
         return False

@@ -1,7 +1,8 @@
 """The grammar of AT answers: lines, prefixes, fields. Source: ITU-T V.250, 3GPP TS 27.007 clause 4.
 
 Real modems leave out the space after the colon, put spaces around commas, quote numbers or not, and pad with
-zeros. All of these forms are read. Text in place of a number is an error of the line, not a missing value.
+zeros. All of these forms are accepted. Text in place of a number is an error of the line, not a missing
+value.
 """
 
 from __future__ import annotations
@@ -36,18 +37,21 @@ class AnswerError(RemoteProtocolError):
 
 
 def lines_of(raw: bytes) -> list[str]:
-    """Return the lines of an answer that are not empty; every octet becomes the character of its number."""
+    """Return the lines of an answer that are not empty, decoded as Latin-1."""
     return [line for line in re.split(r"[\r\n]+", raw.decode("latin-1")) if line.strip()]
 
 
 def prefixed(line: str) -> tuple[str, str] | None:
-    """Return the prefix of a line and what follows its colon, None if it has none: `+CSQ` and `15,99`."""
+    """Return the prefix of a line and the text after its colon, as `+CSQ` and `15,99`.
+
+    None without a prefix.
+    """
     match = _PREFIXED.fullmatch(line.strip())
     return (match[1], match[2].strip()) if match else None
 
 
 def fields_of(text: str) -> list[tuple[str, bool]]:
-    """Return the fields of a list, each with whether it was quoted.
+    """Return the fields of a list, each with a flag whether it was quoted.
 
     Raises
     ------
@@ -79,7 +83,7 @@ def is_final(line: str) -> bool:
 
 
 class LineFields:
-    """The fields of one line by position; one beyond the end is absent."""
+    """The fields of one line by position; positions beyond the end count as absent."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -88,7 +92,7 @@ class LineFields:
         return len(self._texts)
 
     def text(self, at: int, *, most: int = 64) -> str:
-        """Return a field without control characters, cut to the given length."""
+        """Return a field without control characters, truncated to `most` characters."""
         return _CONTROLS.sub("", self._at(at))[:most]
 
     def integer(self, at: int, least: int = -(1 << 40), most: int = 1 << 40) -> int | None:
@@ -102,7 +106,7 @@ class LineFields:
         return None if text is None else _within(int(text, 16), 0, most)
 
     def real(self, at: int, least: float = -1e9, most: float = 1e9) -> float | None:
-        """Return a number that may have decimals; None if it is absent or out of range."""
+        """Return a decimal number; None if it is absent or out of range."""
         text = self._number(at, _REAL)
         if text is None or not least <= float(text) <= most:
             return None
@@ -130,10 +134,10 @@ def _within(value: int, least: int, most: int) -> int | None:
 
 
 def reported(**columns: float | str | None) -> Reading:
-    """Return the columns that are known."""
+    """Return the columns whose value is not None."""
     return {name: value for name, value in columns.items() if value is not None and value != ""}
 
 
 def index_db(index: int | None, *, zero: float, step: float = 1.0) -> float | None:
-    """Return the value of an index: `zero` for 0, and `step` more for each further one."""
+    """Return the value of an index: `zero` plus `step` times the index; None if the index is None."""
     return None if index is None else zero + step * index

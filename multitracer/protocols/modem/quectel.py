@@ -1,7 +1,7 @@
 """Answers of Quectel modems: +QENG, +QCSQ, +QCAINFO, +QNWINFO.
 
 Source: recorded lines of EC2x, EM12, RM500 and their AT manuals. The unit of SINR depends on the firmware:
-some report dB, EC2x reports n = 0 to 250 with dB = n / 5 - 20. Where a line does not show which, only
+some report dB, EC2x reports n = 0 to 250 with dB = n / 5 - 20. If a line does not show the unit, only
 `sinr_raw` is set.
 """
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
 
 _LONG_LTE_FIELDS = 20
-"""Fields of the long LTE form (RM500, EM12), with CQI and transmit power; its SINR is in dB."""
+"""Number of fields of the long LTE form (RM500, EM12), with CQI and transmit power; its SINR is in dB."""
 _LARGEST_SINR_DB = 40
-"""Larger values are in fifths of a dB above -20 dB (Quectel's manuals; 0 to 250)."""
+"""Maximum SINR in dB; larger values are in fifths of a dB above -20 dB (Quectel's manuals; 0 to 250)."""
 _POWER = (-160.0, 0.0)
-"""dBm: wider than TS 36.133, 9.1.4 and TS 38.133, 10.1.6 report (-156 to -31)."""
+"""Range of levels in dBm, wider than the reports of TS 36.133, 9.1.4 and TS 38.133, 10.1.6 (-156 to -31)."""
 _QUALITY = (-50.0, 20.0)  # dB: wider than TS 36.133, 9.1.7 and TS 38.133 (RSRQ -43 to 20)
 _SINR = (-50.0, 60.0)  # dB: wider than TS 38.133 (SINR -23 to 40)
 
 
 def qeng(fields: LineFields) -> list[Reading]:
-    """Read one line of `AT+QENG="servingcell"` or `"neighbourcell"`."""
+    """Decode one line of `AT+QENG="servingcell"` or `"neighbourcell"`."""
     kind = fields.text(0).lower()
     if kind.startswith("neighbourcell"):
         return _neighbour(fields)
@@ -43,7 +43,7 @@ def qeng(fields: LineFields) -> list[Reading]:
 
 
 def _lte(f: LineFields, at: int) -> Reading:
-    """Read the fields of LTE from `<is_tdd>` on; `at` is its position."""
+    """Decode the fields of LTE from `<is_tdd>` on, which is at position `at`."""
     long = len(f) - at + 3 >= _LONG_LTE_FIELDS
     raw = f.integer(at + 13)
     return reported(
@@ -64,7 +64,7 @@ def _lte(f: LineFields, at: int) -> Reading:
 
 
 def lte_sinr_db(raw: int | None, *, is_db: bool) -> float | None:
-    """Return SINR in dB; None where the number may be dB or an index."""
+    """Return SINR in dB; None if the number may be dB or an index."""
     if raw is None or not -_LARGEST_SINR_DB <= raw <= 250:
         return None
     if abs(raw) > _LARGEST_SINR_DB:
@@ -88,7 +88,7 @@ def _standalone(f: LineFields, at: int) -> Reading:
 
 
 def _beside_lte(f: LineFields, at: int) -> Reading:
-    """Read the NR leg of EN-DC, in which SINR stands before RSRQ."""
+    """Decode the NR leg of EN-DC, in which SINR is before RSRQ."""
     return reported(
         rat="NR",
         plmn=f.plmn(at, at + 1),
@@ -152,7 +152,7 @@ def _neighbour(f: LineFields) -> list[Reading]:
 
 
 def qcsq(fields: LineFields) -> list[Reading]:
-    """Read `+QCSQ: <sysmode>,...`; its SINR counts in fifths of a dB from -20."""
+    """Decode `+QCSQ: <sysmode>,...`; its SINR is in fifths of a dB above -20 dB."""
     mode = fields.text(0)
     if mode in ("LTE", "CAT-M1", "eMTC", "NBIoT", "CAT-NB1"):
         raw = fields.integer(3, 0, 250)
@@ -175,7 +175,7 @@ def qcsq(fields: LineFields) -> list[Reading]:
 
 
 def qcainfo(fields: LineFields) -> list[Reading]:
-    """Read one component carrier: `"PCC"` or `"SCC"`, channel, bandwidth, band, state, PCI, levels."""
+    """Decode one component carrier: `"PCC"` or `"SCC"`, channel, bandwidth, band, state, PCI, levels."""
     band = fields.text(3)
     role = "serving" if fields.text(0).upper() == "PCC" else "secondary"
     facts = reported(role=role, band=band.removeprefix("LTE BAND ").removeprefix("NR5G BAND ")[:16])
@@ -188,7 +188,7 @@ def qcainfo(fields: LineFields) -> list[Reading]:
 
 
 def qnwinfo(fields: LineFields) -> list[Reading]:
-    """Read `+QNWINFO: <act>,<plmn>,<band>,<channel>`."""
+    """Decode `+QNWINFO: <act>,<plmn>,<band>,<channel>`."""
     plmn = fields.text(1)
     return [
         reported(

@@ -23,9 +23,9 @@ _DIAGNOSTIC = {"LTE": "LTE", "WCDMA": "UMTS", "GSM": "GSM", "ENDC": "LTE", "NR5G
 
 
 def gstatus(lines: Sequence[str]) -> list[Reading]:
-    """Read the lines of AT!GSTATUS?.
+    """Decode the lines of AT!GSTATUS?.
 
-    A level without a receiver's name belongs to the receiver named before it.
+    A level without the name of a receiver belongs to the receiver that was named last.
     """
     values: dict[str, str] = {}
     for line in lines:
@@ -63,7 +63,7 @@ def _serving(pairs: dict[str, str]) -> Reading:
 
 
 def _secondary(pairs: dict[str, str]) -> list[Reading]:
-    """Return the NR leg, if the answer holds one."""
+    """Return the NR leg; an empty list if the answer has none."""
     levels = {
         column: _real(next((v for k, v in pairs.items() if k.startswith("NR5G") and name in k), None))
         for column, name in (("rsrp_dbm", "RSRP"), ("rsrq_db", "RSRQ"), ("sinr_db", "SINR"))
@@ -88,7 +88,7 @@ def _in_parentheses(text: str | None) -> int | None:
 
 
 def wprssi(lines: Sequence[str]) -> list[Reading]:
-    """Read AT+WPRSSI of a CDPD modem: RSSI in dBm, state, registered, channel."""
+    """Decode AT+WPRSSI of a CDPD modem: RSSI in dBm, state, registered, channel."""
     fields = _bare(lines)
     state = fields.integer(1)
     channel = fields.integer(3, 1, 1023)
@@ -104,25 +104,26 @@ def wprssi(lines: Sequence[str]) -> list[Reading]:
 
 
 def ws50(lines: Sequence[str]) -> list[Reading]:
-    """Read register WS50: RSSI from 0 to 100 in half dB above -113 dBm."""
+    """Decode register WS50: RSSI from 0 to 100 in half dB above -113 dBm."""
     level = _bare(lines).integer(0, 0, 100)
     return [reported(rat="CDPD", rssi_dbm=None if level is None else level / 2 - 113)]
 
 
 def s112(lines: Sequence[str]) -> list[Reading]:
-    """Read S-register 112: the block error rate of transmission in %."""
+    """Decode S-register 112: the block error rate of transmission in %."""
     return [reported(rat="CDPD", bler_pct=_bare(lines).real(0, 0.0, 100.0))]
 
 
 def mtbusy(fields: LineFields) -> list[Reading]:
-    """Read *MTBUSY of the modem that MultiTracer rehearses with: the share of busy time in %."""
+    """Decode *MTBUSY of MultiTracer's simulated modem: the share of busy time in %."""
     return [reported(rat="CDPD", cell_busy_pct=fields.real(0, 0.0, 100.0))]
 
 
 def mtlink(fields: LineFields) -> list[Reading]:
-    """Read *MTLINK of the rehearsed modem: technology, RSSI in dBm, block errors and busy time in %, channel.
+    """Decode *MTLINK of MultiTracer's simulated modem.
 
-    Ec/Io in dB follows where the link has a pilot.
+    Fields: technology, RSSI in dBm, block errors and busy time in %, channel; Ec/Io in dB if the link has a
+    pilot.
     """
     return [
         reported(
@@ -138,7 +139,7 @@ def mtlink(fields: LineFields) -> list[Reading]:
 
 
 def _bare(lines: Sequence[str]) -> LineFields:
-    """Return the fields of the one line that is a list of numbers, with a name before it or not."""
+    """Return the fields of the one line that is a list of numbers, with or without a name before it."""
     for line in lines:
         text = line.rpartition(":")[2]
         if re.fullmatch(r"[-+.,\d\s]{1,80}", text) and any(c.isdigit() for c in text):

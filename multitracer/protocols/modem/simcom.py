@@ -1,7 +1,7 @@
 """Answers of SIMCom modems: +CPSI.
 
 Source: SIM7600 and SIM8200 AT manuals and recorded lines. Levels are in tenths of a dB; those of SIM7000 and
-similar modems (LTE CAT-M1, NB-IOT) in dB. RSRP shows which, because no cell has -16 dBm or -160 dBm. The
+similar modems (LTE CAT-M1, NB-IOT) in dB. RSRP shows the unit, because no cell has -16 dBm or -160 dBm. The
 scale of RSSNR, and of SINR in some firmware, differs; that of LTE is stored as `sinr_raw` only. RSCP and
 Ec/Io of WCDMA have no sign; only Ec/Io with a decimal point is in dB, other values may be in half dB.
 """
@@ -22,7 +22,7 @@ _TECHNOLOGY = {"GSM": "GSM", "WCDMA": "UMTS", "LTE": "LTE", "CDMA": "CDMA", "EVD
 
 
 def cpsi(fields: LineFields) -> list[Reading]:
-    """Read `+CPSI: <mode>,<status>,<MCC>-<MNC>,...`."""
+    """Decode `+CPSI: <mode>,<status>,<MCC>-<MNC>,...`."""
     mode = fields.text(0).upper()
     if mode == "NO SERVICE":
         return [reported(state="NO SERVICE")]
@@ -89,7 +89,7 @@ def _new_radio(f: LineFields, at: int) -> Reading:
 
 
 def _scaled(f: LineFields, at: int, rsrp_at: int, bounds: tuple[float, float]) -> float | None:
-    """Return a field in dB; its unit (1 dB or 0.1 dB) is that of RSRP."""
+    """Return a field in dB; RSRP shows whether the unit is 1 dB or 0.1 dB."""
     value, rsrp = f.real(at), f.real(rsrp_at)
     if value is None or rsrp is None or rsrp > _STRONGEST_DBM:  # what is not below 0 are indices
         return None

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
 
 BER_PCT = (0.14, 0.28, 0.57, 1.13, 2.26, 4.53, 9.05, 18.1)
-"""Assumed mean of each RXQUAL class, TS 45.008 clause 8.2.4."""
+"""Assumed mean bit error rate in % of each RXQUAL class (TS 45.008 clause 8.2.4)."""
 TECHNOLOGY = {
     0: "GSM", 1: "GSM", 2: "UMTS", 3: "EDGE", 4: "HSPA", 5: "HSPA", 6: "HSPA", 7: "LTE", 8: "GSM",
     9: "NB-IoT", 10: "LTE", 11: "NR", 12: "NR", 13: "LTE",
 }  # fmt: skip
-"""<AcT>, TS 27.007 clause 7.3."""
+"""Technology by <AcT> (TS 27.007 clause 7.3)."""
 _STAT = re.compile(r"\d{1,2}")
 _ACT = re.compile(r"\d{1,3}")
 _NOWHERE_AREA = (0, 0xFFFE, 0xFFFF, 0xFFFFFF)
-"""TS 24.008, 10.5.1.3: LACs that name no area; firmware writes all ones for 'none'."""
+"""Location area codes that mean no area (TS 24.008, 10.5.1.3); firmware also writes all ones."""
 _NOWHERE_CELL = (0, 0xFFFFFFF, 0xFFFFFFFF)
-"""28 bits of an E-UTRA cell or 32 bits, all ones: firmware's 'none'."""
+"""Cell identities that mean no cell: 0, or all ones in the 28 bits of an E-UTRA cell or in 32 bits."""
 
 
 def csq(fields: LineFields) -> list[Reading]:
-    """Read `+CSQ: <rssi>,<ber>` (clause 8.5); some firmware gives RSCP as 100 to 191."""
+    """Decode `+CSQ: <rssi>,<ber>` (clause 8.5); some firmware gives RSCP as 100 to 191."""
     index = fields.integer(0)
     quality = fields.integer(1, 0, 7)
     rssi = index if index is not None and 0 <= index <= 31 else None
@@ -47,7 +47,7 @@ def csq(fields: LineFields) -> list[Reading]:
 
 
 def cesq(fields: LineFields) -> list[Reading]:
-    """Read `+CESQ` (clause 8.69): a row for each technology that has a value, one empty row if none has."""
+    """Decode `+CESQ` (clause 8.69): a row for each technology with a value, or one empty row."""
     quality = fields.integer(1, 0, 7)
     ber = None if quality is None else BER_PCT[quality]
     by_rat = [
@@ -84,7 +84,7 @@ def cesq(fields: LineFields) -> list[Reading]:
 
 
 def registration(fields: LineFields, quoted: list[bool]) -> list[Reading]:
-    """Read `+CREG`, `+CGREG`, `+CEREG` or `+C5GREG`, answer or not (clauses 7.2, 10.1.20, .22, .47).
+    """Decode `+CREG`, `+CGREG`, `+CEREG` or `+C5GREG` (clauses 7.2, 10.1.20, .22, .47).
 
     An answer begins with `<n>,<stat>`, an unsolicited line with `<stat>`.
     """
@@ -105,15 +105,15 @@ def registration(fields: LineFields, quoted: list[bool]) -> list[Reading]:
 
 
 def was_asked(fields: LineFields, quoted: list[bool]) -> bool:
-    """Return whether a registration line is an answer and not unsolicited.
+    """Return whether a registration line is an answer, and not unsolicited.
 
-    The second field of an unsolicited one is absent, quoted, or has the four digits of an area code.
+    The second field of an unsolicited line is absent, quoted, or has the four digits of an area code.
     """
     return len(fields) > 1 and not quoted[1] and _STAT.fullmatch(fields.text(1)) is not None
 
 
 def cops(fields: LineFields) -> list[Reading]:
-    """Read `+COPS: <mode>[,<format>,<oper>[,<AcT>]]` (clause 7.3)."""
+    """Decode `+COPS: <mode>[,<format>,<oper>[,<AcT>]]` (clause 7.3)."""
     name, numeric = fields.text(2, most=32), fields.integer(1) == 2
     if numeric and not (name.isdigit() and len(name) in (5, 6)):
         raise AnswerError("a numeric operator has 5 or 6 digits; skip the line")

@@ -1,6 +1,6 @@
 """Answers of Telit modems: #RFSTS, #SERVINFO, #MONI.
 
-Source: Telit AT reference guides (GM862, UC864, LE910) and recorded lines. One name stands for the layouts of
+Source: Telit AT reference guides (GM862, UC864, LE910) and recorded lines. One command has the layouts of
 three technologies, which are distinguished by their fields. The subscriber's number (IMSI) is skipped.
 """
 
@@ -24,7 +24,7 @@ _PAIR = re.compile(r"(\w{2,8}):(\S{1,20})")
 
 
 def rfsts(fields: LineFields) -> list[Reading]:
-    """Read #RFSTS: LTE has three levels in a row, GSM one, UMTS a scrambling code and then levels."""
+    """Decode #RFSTS: LTE has three consecutive levels, GSM one, UMTS a scrambling code before its levels."""
     network = fields.text(0).split()
     if len(network) == 2 and all(part.isdigit() for part in network):
         plmn = f"{network[0]:.3}{network[1]:.3}"
@@ -43,7 +43,7 @@ def _is_negative(fields: LineFields, at: int) -> bool:
 
 
 def _before_subscriber(fields: LineFields) -> int | None:
-    """Return the cell identity, the field before the subscriber's number, whose position varies."""
+    """Return the position of the cell identity, before the subscriber's number; None if there is none."""
     at = next((n for n in range(8, len(fields)) if _IMSI.fullmatch(fields.text(n))), 0)
     text = fields.text(at - 1) if at else ""
     return int(text, 16) if re.fullmatch(r"[0-9A-Fa-f]{1,9}", text) else None
@@ -81,7 +81,7 @@ def _umts(f: LineFields) -> Reading:
 
 
 def servinfo(fields: LineFields) -> list[Reading]:
-    """Read #SERVINFO; a ninth field below zero is RSRP, or RSCP where more follow."""
+    """Decode #SERVINFO; a negative ninth field is RSRP, or RSCP if more fields follow."""
     code = fields.text(3)
     facts = reported(
         channel=fields.integer(0, 0),
@@ -101,7 +101,7 @@ def servinfo(fields: LineFields) -> list[Reading]:
 
 
 def moni(lines: Sequence[str]) -> list[Reading]:
-    """Read #MONI: a table of cells for GSM, one line of name:value for LTE."""
+    """Decode #MONI: a table of cells for GSM, one line of name:value for LTE."""
     texts = [parts[1] for line in lines if (parts := prefixed(line)) and parts[0] == "#MONI"]
     cells = [_cell(row[1], row[2].split()) for text in texts if (row := _CELL.fullmatch(text))]
     if cells:
@@ -126,7 +126,7 @@ def moni(lines: Sequence[str]) -> list[Reading]:
 
 
 def _cell(name: str, words: list[str]) -> Reading:
-    """Read one row: BSIC LAC CellId ARFCN Power C1 C2 TA RxQual."""
+    """Decode one row: BSIC LAC CellId ARFCN Power C1 C2 TA RxQual."""
     fields = LineFields([_LEVEL.sub(r"\1", word) for word in words])
     serving = name == "S"
     return reported(

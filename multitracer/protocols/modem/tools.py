@@ -1,7 +1,7 @@
-"""Output of tools: `mmcli --signal-get -J`, `qmicli --nas-get-signal-info`, `uqmi`, and of routers.
+"""Output of `mmcli --signal-get -J`, `qmicli --nas-get-signal-info`, `uqmi`, and of routers.
 
 Source: cli/mmcli-modem-signal.c of ModemManager, qmicli-nas.c of libqmi, uqmi's commands-nas.c; 3ginfo.sh of
-luci-app-3ginfo-lite (OpenWrt); `gsmctl -q` of RUTOS as scripts on such routers read it.
+luci-app-3ginfo-lite (OpenWrt); `gsmctl -q` of RUTOS, as scripts on such routers parse it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _MODES = {
     "LTE": "LTE", "LTE_A": "LTE", "LTE-A": "LTE", "UMTS": "UMTS", "HSPA": "HSPA", "HSPA+": "HSPA",
     "HSDPA": "HSPA", "HSUPA": "HSPA", "EDGE": "EDGE", "GPRS": "GSM", "GSM": "GSM",
 }  # fmt: skip
-"""Technology by the first word of `mode` of 3ginfo; 5G NSA is absent, because its levels may be of either
-cell."""
+"""Technology by the first word of `mode` of 3ginfo.
+
+5G NSA is absent, because its levels may belong to either cell.
+"""
 _CELL = {"pci": "physical_cell_id", "earfcn": "channel", "cid_dec": "cell_id", "tac_dec": "area_code"}
 _NUMBER = re.compile(r"[1-9]\d{0,10}")
 _GSMCTL = re.compile(r"\s*(RSSI|RSRP|RSRQ|SINR):\s*(-?\d{1,3}(?:\.\d{1,2})?)(?:\s*dBm?)?\s*")
@@ -38,12 +40,12 @@ _QMI_VALUE = re.compile(r"\s+([A-Za-z]{2,5})(?: \(\d+\))?: '(-?\d{1,4}(?:\.\d{1,
 
 
 def mmcli(document: object) -> list[Reading]:
-    """Read the parsed JSON of `mmcli -m N --signal-get -J`; `--` is a missing value.
+    """Decode the parsed JSON of `mmcli -m N --signal-get -J`; `--` is a missing value.
 
     Raises
     ------
     AnswerError
-        If it is another document.
+        If the document has another structure.
     """
     signal = document.get("modem", {}) if isinstance(document, dict) else None
     signal = signal.get("signal") if isinstance(signal, dict) else None
@@ -54,12 +56,12 @@ def mmcli(document: object) -> list[Reading]:
 
 
 def uqmi(document: object) -> list[Reading]:
-    """Read the parsed JSON of `uqmi --get-signal-info`: an object, or a list of them.
+    """Decode the parsed JSON of `uqmi --get-signal-info`: an object, or a list of them.
 
     Raises
     ------
     AnswerError
-        If it is another document.
+        If the document has another structure.
     """
     parts = document if isinstance(document, list) else [document]
     readings = [
@@ -93,7 +95,7 @@ def _real(value: object) -> float | None:
 
 
 def qmicli(lines: list[str]) -> list[Reading]:
-    """Read `qmicli --nas-get-signal-info`: a section for each technology, one value a line.
+    """Decode `qmicli --nas-get-signal-info`: a section for each technology, one value per line.
 
     Raises
     ------
@@ -113,12 +115,12 @@ def qmicli(lines: list[str]) -> list[Reading]:
 
 
 def info3g(document: object) -> list[Reading]:
-    """Read the parsed JSON of 3ginfo.sh; 0 is what it writes for a level that it does not know.
+    """Decode the parsed JSON of 3ginfo.sh, which writes 0 for an unknown level.
 
     Raises
     ------
     AnswerError
-        If it is another document.
+        If the document has another structure.
     """
     if not isinstance(document, dict) or not {"conn_time", "mode", "rsrp"} <= document.keys():
         raise AnswerError("no mode and rsrp in it; give the output of 3ginfo.sh")
@@ -137,7 +139,7 @@ def info3g(document: object) -> list[Reading]:
 
 
 def gsmctl(lines: list[str]) -> list[Reading]:
-    """Read `gsmctl -q` of RUTOS: a level a line.
+    """Decode `gsmctl -q` of RUTOS: one level per line.
 
     Raises
     ------

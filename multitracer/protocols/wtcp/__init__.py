@@ -1,7 +1,7 @@
 """WTCP, the transport of paper 001 for wireless wide-area networks, without I/O; begin with `connection.py`.
 
-Octets and `now_ns` come in; octets, the application's bytes and the next deadline come out. `sender.py`
-paces the data, finds holes and ends blackouts by probes; `receiver.py` reassembles the stream and decides
+Input: octets and `now_ns`. Output: octets, the application's bytes and the next deadline. `sender.py`
+paces the data, finds losses and ends blackouts by probes; `receiver.py` reassembles the stream and decides
 when to acknowledge; `rate.py` computes the rate, at the receiver.
 `packet.py` is the wire format, `worker.py` an endpoint for many peers. docs/wtcp.md shows which
 parts come from the paper and which are our own.

@@ -2,14 +2,12 @@
 
 Rules of the file:
 
-- Sans-IO: octets of one UDP datagram go in by `receive` and come out of `outgoing`. Every call that depends
-on
-  time takes `now_ns`, of any monotonic clock; the clocks of the two ends need not agree.
-- After each call that changed something, the caller calls `outgoing(now_ns)` until it returns None, then
-reads
-  `next_ns`: the time of the next call, or None if only an arriving packet or the application can change
+- No I/O: `receive` accepts the octets of one UDP datagram, `outgoing` returns octets to send. Every call that
+  depends on time has a parameter `now_ns`, of any monotonic clock; the clocks of the two ends may differ.
+- After each call that changed something, the caller must call `outgoing(now_ns)` until it returns None, then
+  read `next_ns`: the time of the next call, or None if only an arriving packet or the application can change
   anything. A time in the past means now.
-- No received packet raises an error; bad ones are counted in `counters`. A wrong call raises
+- No received packet raises an error; bad packets are counted in `counters`. A wrong call raises
   `LocalProtocolError`.
 - The accepting end sends one packet of the same length for each SYN, and nothing else until the peer has
   repeated the identity in that packet.
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.wtcp.packet import Body
 
 _MOST_EVENTS = 4096
-"""Maximum events that wait for `take_events`; older ones are dropped (not measured)."""
+"""Maximum number of events that wait for `take_events`; older ones are dropped (not measured)."""
 _AT_WORK = frozenset({WtcpState.ESTABLISHED, WtcpState.TIME_WAIT})
 
 
@@ -85,7 +83,7 @@ class WtcpConnection:
         self.counters = WtcpCounters()
         self.state = WtcpState.CLOSED if initiator else WtcpState.LISTEN
         self.error: str | None = None
-        """Why the connection ended before its time: timed out, aborted, reset by the peer."""
+        """Why the connection ended abnormally: timed out, aborted, or reset by the peer; else None."""
         self.identity = random_bytes(IDENTITY_BYTES)
         """Identity that packets to this end must carry."""
         self._peer = NO_IDENTITY
@@ -105,12 +103,12 @@ class WtcpConnection:
     # --- the application's side ---
 
     def open(self, now_ns: int) -> None:
-        """Begin to connect; the SYN is the first packet from `outgoing`.
+        """Begin to connect; the first packet from `outgoing` is the SYN.
 
         Raises
         ------
         LocalProtocolError
-            If this end waits for the peer, or was opened before.
+            If this end accepts connections, or was opened before.
         """
         if not self.initiator or self.state is not WtcpState.CLOSED or self._heard_ns is not None:
             raise LocalProtocolError(f"WTCP {self.state}: cannot open; make a new initiator")
@@ -119,7 +117,7 @@ class WtcpConnection:
         self._enter(WtcpState.SYN_SENT)
 
     def write(self, data: bytes) -> int:
-        """Give data to send, at any time before `close`; return how many bytes the send buffer accepted.
+        """Accept data to send, at any time before `close`; return how many bytes the send buffer accepted.
 
         Raises
         ------
@@ -131,7 +129,7 @@ class WtcpConnection:
         return self._sender.write(data)
 
     def read(self, max_bytes: int = 1 << 30) -> bytes:
-        """Return the data that arrived in order; empty when there is none, or after the end."""
+        """Return data that arrived in order; empty if there are none, and after the end."""
         return self._receiver.read(max_bytes, self._now_ns)
 
     def close(self) -> None:
@@ -142,34 +140,34 @@ class WtcpConnection:
         self._sender.is_closed = True
 
     def abort(self) -> None:
-        """Discard everything and send a reset, if the peer is known."""
+        """Discard all data and send a reset, if the peer is known."""
         if not self._has_ended:
             self._reset_due = self.state in _AT_WORK
             self._end("aborted")
 
     @property
     def free_bytes(self) -> int:
-        """How many bytes `write` would accept now."""
+        """Number of bytes that `write` would accept now."""
         return self._sender.free_bytes
 
     @property
     def unacknowledged_bytes(self) -> int:
-        """Bytes that were written and are not acknowledged yet."""
+        """Number of bytes that were written and are not acknowledged yet."""
         return self._sender.unacknowledged_bytes
 
     @property
     def readable_bytes(self) -> int:
-        """How many bytes `read` would return."""
+        """Number of bytes that `read` would return."""
         return self._receiver.readable_bytes
 
     @property
     def at_end(self) -> bool:
-        """Whether everything that the peer sent was read, its end of the stream included."""
+        """Whether the application has read everything up to the end of the peer's stream."""
         return self._receiver.is_complete and not self._receiver.readable_bytes
 
     @property
     def is_finished(self) -> bool:
-        """Whether both directions are complete (TIME-WAIT or CLOSED), or the connection ended in an error."""
+        """Whether both directions are complete (TIME-WAIT or CLOSED), or the connection failed."""
         return self.state is WtcpState.TIME_WAIT or self._has_ended
 
     @property
@@ -178,13 +176,13 @@ class WtcpConnection:
 
     @property
     def _is_over(self) -> bool:
-        """Whether both directions are complete; only lost final acknowledgments are still repeated."""
+        """Whether both directions are complete; only lost final acknowledgments are still sent again."""
         return self.state is WtcpState.CLOSED and self._receiver.is_complete and self.error is None
 
     # --- what arrives ---
 
     def receive(self, octets: bytes, now_ns: int) -> None:
-        """Take the octets of one datagram, whatever they are."""
+        """Process the octets of one datagram; any octets are allowed."""
         self._now_ns = now_ns
         self.counters.packets_received += 1
         self.counters.received_octets += len(octets)
@@ -225,7 +223,7 @@ class WtcpConnection:
                 self.counters.unexpected += 1
 
     def _may_begin(self, hello: Hello | None, now_ns: int) -> bool:
-        """Return whether data may be taken; who repeats our identity has proved his address."""
+        """Return whether data may be accepted: a peer that repeats our identity has proven its address."""
         if self.state is WtcpState.LISTEN and hello is not None:
             self._establish(hello, now_ns)
         return self.state in _AT_WORK or self._is_over
@@ -250,7 +248,7 @@ class WtcpConnection:
         self._enter(WtcpState.ESTABLISHED)
 
     def _confirmed(self, now_ns: int) -> None:
-        """Record a packet that shows that the peer has accepted our address as proven."""
+        """Process a packet that shows that the peer accepts our address as proven."""
         self._heard_ns = now_ns
         if not self._is_confirmed:
             self._is_confirmed = True
@@ -267,7 +265,7 @@ class WtcpConnection:
     # --- the end ---
 
     def _finish(self, now_ns: int) -> None:
-        """Enter TIME-WAIT when both directions are complete; answer what is repeated there."""
+        """Enter TIME-WAIT when both directions are complete; there, answer retransmissions."""
         if not (self._receiver.is_complete and self._sender.outstanding.is_complete):
             return
         if self.state is WtcpState.ESTABLISHED:
@@ -287,7 +285,7 @@ class WtcpConnection:
     # --- what leaves ---
 
     def outgoing(self, now_ns: int) -> bytes | None:
-        """Return the next packet that is due, None if none is due yet; a packet returned counts as sent."""
+        """Return the next packet that is due, which then counts as sent; None if none is due yet."""
         self._now_ns = now_ns
         self._watch(now_ns)
         body = self._next_body(now_ns)
@@ -332,7 +330,7 @@ class WtcpConnection:
         return Hello(self.identity, self._receiver.window_bytes)
 
     def _next_opening(self, now_ns: int) -> WtcpOpening | None:
-        """Return the handshake packet that is due: a SYN-ACK once, the others until the peer answers."""
+        """Return the handshake packet that is due: a SYN-ACK once, other packets until the peer answers."""
         kind = self._opening
         if kind is None:
             return None
@@ -363,22 +361,22 @@ class WtcpConnection:
 
     @property
     def rate_packets_per_s(self) -> float:
-        """Rate at which this end sends, in longest packets each second."""
+        """Sending rate of this end, in longest packets per second."""
         return self._sender.rate_bps / self.config.packet_bits
 
     @property
     def asked_rate_bps(self) -> float:
-        """Rate that this end computed for the peer, in bit/s of complete IP packets."""
+        """Rate that this end has computed for the peer, in bit/s of complete IP packets."""
         return self._receiver.rate.rate_bps
 
     @property
     def is_blacked_out(self) -> bool:
-        """Whether probes replace data because no acknowledgment came."""
+        """Whether this end sends probes instead of data, because no acknowledgment arrived."""
         return self._sender.is_blacked_out
 
     @property
     def srtt_ns(self) -> int | None:
-        """Smoothed round-trip time without the receiver's wait, None before the first."""
+        """Smoothed round-trip time without the receiver's delay; None before the first."""
         return self._sender.round_trip.srtt_ns
 
     def take_events(self) -> list[WtcpEvent]:

@@ -1,7 +1,8 @@
 """Encoding and decoding of WTCP packets. The format is our own, as the paper has none (docs/wtcp.md).
 
 Every packet begins with version and type, flags, and the identity that its receiver chose: 64 random bits, so
-that only an observer of the path can forge a packet. Numbers are big-endian. The UDP checksum protects all.
+that only an observer of the path can forge a packet. Numbers are big-endian. The UDP checksum protects the
+complete packet.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import NamedTuple
 
 VERSION = 1  # of the wire format in docs/wtcp.md
 IDENTITY_BYTES = 8
-"""64 bits, as RFC 9000 asks for in a token that must not be guessed (section 8.1.4)."""
+"""Octets of an identity: 64 bits, as RFC 9000 requires for a token that cannot be guessed (section 8.1.4)."""
 MAX_RANGES = 16
-"""Ranges in one acknowledgment: 128 octets (not measured)."""
+"""Maximum number of ranges in one acknowledgment: 128 octets (not measured)."""
 MODULUS = 1 << 32  # docs/wtcp.md: numbers and times have 32 bits
 MAX_OFFSET = (1 << 48) - 1
-"""Places in a stream have 48 bits: more than any connection carries."""
+"""Maximum position in a stream: 48 bits are more than any connection carries."""
 NO_IDENTITY = bytes(IDENTITY_BYTES)
 """Identity in a SYN: its receiver has not chosen one yet."""
 
@@ -29,11 +30,11 @@ _RANGE = struct.Struct("!II")
 
 HEAD_BYTES, HELLO_BYTES, DATA_BYTES = _HEAD.size, _HELLO.size, _DATA.size
 MAX_ACK_BYTES = HEAD_BYTES + _ACK.size + MAX_RANGES * _RANGE.size
-"""The longest acknowledgment."""
+"""Length of the longest acknowledgment."""
 
 
 class WtcpPacketType(IntEnum):
-    """The low half of the first octet."""
+    """Packet type: the low four bits of the first octet."""
 
     SYN = 1
     SYN_ACK = 2
@@ -45,11 +46,11 @@ class WtcpPacketType(IntEnum):
 
 
 class PacketFlag(IntFlag):
-    """The second octet."""
+    """Flags in the second octet."""
 
     NONE = 0
     HELLO = 1
-    """DATA and PROBE: identity and window of the sender follow; set until a packet of the peer arrives."""
+    """DATA and PROBE: the sender's identity and window follow; set until a packet of the peer arrives."""
     FIN = 2
     """DATA: the stream ends after these bytes."""
     PAIR = 4
@@ -59,7 +60,7 @@ class PacketFlag(IntFlag):
     STARTING = 16
     """ACK: no packet pair has arrived yet."""
     DONE = 32
-    """ACK: all that this end sent is acknowledged, its FIN included."""
+    """ACK: everything that this end sent is acknowledged, its FIN included."""
 
 
 class Hello(NamedTuple):
@@ -78,20 +79,20 @@ class WtcpOpening(NamedTuple):
 
 
 class Data(NamedTuple):
-    """A transmission of a part of the stream, or a probe without one."""
+    """A transmission of a part of the stream; without data it is a probe."""
 
     number: int
-    """Counts transmissions from 0, whatever they carry; 32 bits."""
+    """Number of the transmission from 0, the same counter for data and probes; 32 bits."""
     time_us: int
-    """The sender's clock; 32 bits."""
+    """Time of the sender's clock in µs; 32 bits."""
     separation_us: int
-    """Time since the previous transmission was sent; 0 for the first."""
+    """Time since the previous transmission in µs; 0 for the first."""
     ack_interval_ms: int
-    """Interval of acknowledgments that the sender asks for."""
+    """Interval of acknowledgments that the sender requests, in ms."""
     rate_serial: int
     """Low 16 bits of the serial of the acknowledgment whose rate the sender uses."""
     offset: int
-    """Place of the first byte in the stream."""
+    """Position of the first byte in the stream."""
     payload: bytes = b""
     flags: PacketFlag = PacketFlag.NONE
     hello: Hello | None = None
@@ -99,7 +100,7 @@ class Data(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Unit after the last; a FIN takes one unit."""
+        """Position after the last unit; a FIN takes one unit."""
         return self.offset + len(self.payload) + bool(self.flags & PacketFlag.FIN)
 
 
@@ -107,14 +108,14 @@ class WtcpAck(NamedTuple):
     """Acknowledgment: the data that the receiver has, and the rate that it computed."""
 
     serial: int
-    """Counts acknowledgments from 0; 32 bits."""
+    """Number of the acknowledgment from 0; 32 bits."""
     number: int
-    """One more than the highest transmission that arrived, 0 before any; 32 bits."""
+    """Number after the highest transmission that arrived; 0 before any; 32 bits."""
     hold_us: int
-    """Time since the highest one arrived."""
+    """Time since that transmission arrived, in µs."""
     rate_bps: int
     cumulative: int
-    """Everything below has arrived."""
+    """Stream position below which everything has arrived."""
     window_bytes: int
     """Bytes that may be sent beyond `cumulative`."""
     ranges: tuple[tuple[int, int], ...] = ()
@@ -137,7 +138,7 @@ class WtcpPacket(NamedTuple):
 
 
 def encode(identity: bytes, body: Body) -> bytes:
-    """Return a packet as octets; numbers, times and rates are cut to their fields."""
+    """Return a packet as octets; numbers, times and rates are limited to their fields."""
     match body:
         case WtcpOpening(kind, hello):
             return _head(kind, PacketFlag.NONE, identity) + _HELLO.pack(*hello)

@@ -3,11 +3,9 @@
 Rules of the file:
 
 - Time stamps and separations come from the sender and are not trusted: false ones can make the rate wrong,
-but
-  not move it out of its bounds.
+  but cannot move it outside its bounds.
 - The next change waits until the sender confirms the last one: packets that arrive before were sent at the
-old
-  rate, and show nothing about the new one (our rule).
+  old rate, and show nothing about the new one (our rule).
 """
 
 from __future__ import annotations
@@ -28,11 +26,13 @@ if TYPE_CHECKING:
 
 
 _LEAST_EXPECTED = 1.0
-"""A single loss never means congestion: an overflowing queue drops several (not measured)."""
+"""Number of expected losses in any case: one loss is no congestion, an overflowing queue drops several (not
+measured).
+"""
 
 
 class LossWindow:
-    """The missing ones among the last transmissions, and how many random losses are expected.
+    """The missing transmissions among the last ones, and the expected number of random losses.
 
     Parameters
     ----------
@@ -50,23 +50,23 @@ class LossWindow:
 
     @property
     def count(self) -> int:
-        """Transmissions of the window that are missing."""
+        """Number of missing transmissions in the window."""
         return self._history.bit_count()
 
     @property
     def expected(self) -> float:
-        """The most losses in a window that are taken for random."""
+        """Maximum number of losses in a window that count as random."""
         spread = self._config.loss_deviations * math.sqrt(self._variance)
         most = self._config.max_loss_share * self._size
         return max(_LEAST_EXPECTED, min(self._mean + spread, most))
 
     @property
     def is_congested(self) -> bool:
-        """Whether more are missing than random losses explain."""
+        """Whether more transmissions are missing than random losses explain."""
         return self.count > self.expected
 
     def note_arrival(self, missing: int) -> None:
-        """Take a new transmission, and the number of missing ones just before it."""
+        """Add a new transmission, and the number of missing ones just before it."""
         shift = min(missing, self._size)
         self._history = ((self._history + 1 << shift) - 1 << 1) & self._mask
         self._seen += missing + 1
@@ -76,7 +76,7 @@ class LossWindow:
         self._history &= ~(1 << age)
 
     def learn(self) -> None:
-        """Learn the random loss rate from the next full window; the caller holds the rate constant."""
+        """Learn the random loss rate from the next full window; the caller must keep the rate constant."""
         if self._seen < self._size:
             return
         self._seen = 0
@@ -85,7 +85,7 @@ class LossWindow:
         self._variance += self._config.loss_gain * (error * error - self._variance)
 
     def clear(self) -> None:
-        """Begin a new window: its losses have been answered."""
+        """Begin a new window, after the rate was changed for the losses of this one."""
         self._history = self._seen = 0
 
 
@@ -93,10 +93,10 @@ class LossWindow:
 
 
 class RunningRatio:
-    """Receiving rate by sending rate, as an exponentially weighted average.
+    """Receiving rate divided by sending rate, as an exponentially weighted average.
 
-    Separations at both ends are averaged and then divided: the mean of single ratios is above 1 on any path
-    whose delay varies.
+    Separations at both ends are averaged and then divided: the mean of the packets' ratios would be above 1
+    on any path with varying delay.
 
     Parameters
     ----------
@@ -109,27 +109,28 @@ class RunningRatio:
         self._sent_ns = self._received_ns = 0.0
 
     def add(self, sent_ns: int, received_ns: int) -> None:
-        """Take the separations of one packet from the one before, at the sender and at the receiver."""
+        """Add the time between one packet and the previous one, at the sender and at the receiver."""
         self._sent_ns += self._gain * (sent_ns - self._sent_ns)
         self._received_ns += self._gain * (received_ns - self._received_ns)
 
     def clear(self) -> None:
-        """Forget all packets."""
+        """Discard all packets."""
         self._sent_ns = self._received_ns = 0.0
 
     @property
     def value(self) -> float:
-        """The ratio; NaN before any packet."""
+        """The ratio; NaN before the first packet."""
         if self._received_ns <= 0:
             return float("inf") if self._sent_ns > 0 else float("nan")
         return self._sent_ns / self._received_ns
 
 
 class StandingQueue:
-    """Delay of a standing queue, measured without a common clock.
+    """Delay of a standing queue, measured without synchronized clocks.
 
     The delay of each packet is compared with the minimum so far; a delay that grows more slowly than the
-    clocks may drift is not a queue. The minimum wait of the last packets is the standing queue (as RFC 8289).
+    clock drift limit is not a queue. The minimum queueing delay of the last packets is the standing queue
+    (as in RFC 8289).
 
     Parameters
     ----------
@@ -143,35 +144,35 @@ class StandingQueue:
         self._recent: deque[float] = deque(maxlen=config.decision_packets)
 
     def add(self, sent_ns: int, received_ns: int) -> None:
-        """Take the time between two arrivals, and between the departures of the same packets."""
+        """Add the time between two arrivals, and between the transmissions of the same packets."""
         self._level_ns = max(0.0, self._level_ns + received_ns - sent_ns * self._slack)
         self._recent.append(self._level_ns)
 
     def clear(self) -> None:
-        """Take the present delay as that of an empty queue."""
+        """Use the present delay as that of an empty queue."""
         self._level_ns = 0.0
         self._recent.clear()
 
     @property
     def standing_ns(self) -> int:
-        """Minimum wait of the last packets."""
+        """Minimum queueing delay of the last packets, in ns."""
         return int(min(self._recent, default=0))
 
 
 _LONGEST_GAP_NS = 1800 * NS_PER_S
-"""Longest gap that is measured: the sender's 32-bit counter of microseconds wraps after 71 minutes."""
+"""Maximum gap that is measured: the sender's 32-bit counter of microseconds wraps after 71 minutes."""
 
 
 class Arrival(NamedTuple):
-    """A transmission that arrived, as the rate control sees it."""
+    """A transmission that arrived, with the values that the rate control needs."""
 
     now_ns: int
     octets: int
-    """Size of the IP packet."""
+    """Size of the IP packet in octets."""
     missing: int
-    """Transmissions between it and the one that arrived before."""
+    """Number of missing transmissions between this one and the previous arrival."""
     elapsed_ns: int
-    """Time since that transmission was sent, by the sender's clock; 0 for the first."""
+    """Time since the previously arrived transmission was sent, by the sender's clock; 0 for the first."""
     separation_ns: int
     """Time since the previous transmission by number was sent, by the sender's clock."""
     rate_serial: int
@@ -182,16 +183,16 @@ class Arrival(NamedTuple):
 
 
 class RateControl:
-    """The rate that the peer shall send at.
+    """Computes the rate at which the peer must send.
 
     Parameters
     ----------
     config : WtcpConfig
         Thresholds, steps and bounds.
     counters : WtcpCounters
-        Increases, decreases and halvings are counted there.
+        Counters of increases, decreases and halvings.
     report : callable
-        Takes a `RateChanged`.
+        Called with each `RateChanged`.
     """
 
     def __init__(
@@ -231,7 +232,7 @@ class RateControl:
             self.losses.note_late(age)
 
     def take(self, arrival: Arrival) -> None:
-        """Take a transmission with a higher number than all before."""
+        """Process a transmission with a higher number than all before."""
         if self._told_serial >= 0 and arrival.rate_serial >= self._told_serial:
             self._told_serial = -1
             if self._is_cut:
@@ -250,7 +251,7 @@ class RateControl:
             self._take_expected(arrival, received_ns)
 
     def _received_ns(self, arrival: Arrival) -> int | None:
-        """Return the time since the arrival before; None if the two cannot be compared."""
+        """Return the time since the previous arrival; None if the two cannot be compared."""
         if self._arrived_ns is None:
             return None
         received_ns = arrival.now_ns - self._arrived_ns
@@ -261,7 +262,7 @@ class RateControl:
         return None
 
     def _judge_losses(self, now_ns: int) -> None:
-        """Halve at once when random losses do not explain what is missing."""
+        """Halve the rate at once if random losses do not explain the missing transmissions."""
         if not self.losses.is_congested or (self.is_pending and self._is_cut):
             return
         self._counters.halvings += 1
@@ -270,7 +271,7 @@ class RateControl:
         self._forget()
 
     def _take_expected(self, arrival: Arrival, received_ns: int) -> None:
-        """Take the next expected transmission."""
+        """Process the next expected transmission."""
         if arrival.is_pair:
             self._take_pair(arrival, received_ns)
             return
@@ -282,9 +283,10 @@ class RateControl:
             self._decide(arrival)
 
     def _take_pair(self, arrival: Arrival, received_ns: int) -> None:
-        """Set the first rate to a part of the rate at which a packet pair arrived.
+        """Set the first rate to a share of the rate at which a packet pair arrived.
 
-        Overhead per packet makes short packets look slower: they count only until longer ones arrive.
+        Because of the overhead per packet, short packets seem slower: they count only until longer ones
+        arrive.
         """
         if not self.is_starting:
             return
@@ -294,7 +296,7 @@ class RateControl:
         self._change(max(seen_bps * self._config.pair_share, self.rate_bps), RateCause.PAIR, arrival.now_ns)
 
     def _decide(self, arrival: Arrival) -> None:
-        """Increase, decrease or hold."""
+        """Increase or decrease the rate, or keep it."""
         config, long, short = self._config, self._long.value, self._short.value
         queued = self._queue.standing_ns * self.rate_bps / config.packet_bits / NS_PER_S
         if long < config.alpha_minus or short < config.beta_minus:
@@ -308,7 +310,7 @@ class RateControl:
             self.losses.learn()
 
     def _increase(self, arrival: Arrival) -> None:
-        """Add a step, unless it was not the rate that limited the sender."""
+        """Add a step to the rate, unless something other than the rate limited the sender."""
         self._delta = self._config.delta
         if arrival.is_limited or self.rate_bps >= self._config.max_rate_bps:
             return
@@ -317,7 +319,7 @@ class RateControl:
         self._change(self.rate_bps + step_bps, RateCause.INCREASE, arrival.now_ns)
 
     def _decrease(self, cause: RateCause, now_ns: int) -> None:
-        """Reduce the rate by the fraction delta, by twice as much if the next decision is a decrease too."""
+        """Reduce the rate by the fraction delta, which doubles if the next decision is also a decrease."""
         self._counters.decreases += 1
         self._change(self.rate_bps * (1 - self._delta), cause, now_ns)
         self._delta = min(2 * self._delta, self._config.max_delta)
@@ -341,7 +343,7 @@ class RateControl:
         )
 
     def _forget(self) -> None:
-        """Begin new averages: the rate is another one."""
+        """Begin new averages after a change of the rate."""
         self._long.clear()
         self._short.clear()
         self._samples = 0

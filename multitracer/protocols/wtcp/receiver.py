@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.wtcp.state import RateChanged, WtcpConfig, WtcpCounters
 
 _REMEMBERED_MISSING = 1024
-"""Missing transmissions that are remembered, to recognise late arrivals: the largest loss window."""
+"""Number of missing transmissions that are stored to recognise late arrivals: the largest loss window."""
 _SERIALS = 1 << 16  # docs/wtcp.md: a data packet carries 16 bits of a serial
 
 
@@ -35,11 +35,11 @@ class WtcpReceiver:
     Parameters
     ----------
     config : WtcpConfig
-        The size of the buffer, limits, and what the rate control takes.
+        Size of the buffer, limits, and parameters of the rate control.
     counters : WtcpCounters
-        What arrives is counted there.
+        Counters of arrivals.
     report : callable
-        Takes a `RateChanged`.
+        Called with each `RateChanged`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class WtcpReceiver:
         self._counters = counters
         self.rate = RateControl(config, counters, report)
         self.cumulative = 0
-        """Everything below has arrived."""
+        """Stream position below which everything has arrived."""
         self.ack_due_ns: int | None = None
         self._base = 0
         self._bytes = bytearray()
@@ -72,11 +72,11 @@ class WtcpReceiver:
 
     @property
     def readable_bytes(self) -> int:
-        """How many bytes `read` would return."""
+        """Number of bytes that `read` would return."""
         return self.cumulative - self._base - self.is_complete
 
     def read(self, max_bytes: int, now_ns: int) -> bytes:
-        """Return the next bytes in order; notify the sender when this opens a closed window."""
+        """Return the next bytes in order; schedule an acknowledgment if this opens a closed window."""
         taken = bytes(self._bytes[: min(max_bytes, self.readable_bytes)])
         del self._bytes[: len(taken)]
         self._base += len(taken)
@@ -93,7 +93,7 @@ class WtcpReceiver:
     # --- what arrives ---
 
     def take(self, data: Data, octets: int, now_ns: int) -> None:
-        """Take a transmission; `octets` is the size of its datagram."""
+        """Process a transmission; `octets` is the size of its datagram."""
         number = unwrap(data.number, near=self._next_number)
         is_new = number >= self._next_number
         was_starting = self.rate.is_starting
@@ -112,7 +112,7 @@ class WtcpReceiver:
             self._schedule_ack(data, now_ns)
 
     def _take_number(self, data: Data, number: int, octets: int, now_ns: int) -> None:
-        """Take a transmission numbered higher than all before: it shows what the path does."""
+        """Process a transmission with a higher number than all before, which shows the state of the path."""
         missing = number - self._next_number
         elapsed_us = (data.time_us - self._newest_us) % MODULUS if self._next_number else 0
         is_cut = self._counters.halvings
@@ -158,7 +158,7 @@ class WtcpReceiver:
         self._advance()
 
     def _count_new(self, begin: int, end: int) -> None:
-        """Count the payload between two places that was not there yet."""
+        """Count the payload between two positions that had not arrived before."""
         before = self._ranges.total
         self._ranges.add(begin, end)
         new = self._ranges.total - before
@@ -166,7 +166,7 @@ class WtcpReceiver:
         self._counters.arrived_packets += new > 0
 
     def _is_acceptable(self, data: Data) -> bool:
-        """Return whether data fits the window, the end of the stream, and the number of holes."""
+        """Return whether data fit the window, the end of the stream, and the limit of holes."""
         end = data.offset + len(data.payload)
         if end > self._base + self._config.receive_buffer_bytes:
             return False
@@ -182,7 +182,7 @@ class WtcpReceiver:
         return self._ranges.covers(max(begin, self.cumulative), end)
 
     def _advance(self) -> None:
-        """Move `cumulative` over what is there now."""
+        """Move `cumulative` over data that are now in order."""
         before = self.cumulative
         self._ranges.remove_below(before)
         holder = self._ranges.holding(before)
@@ -194,13 +194,13 @@ class WtcpReceiver:
     # --- when to acknowledge ---
 
     def demand_ack(self, now_ns: int) -> None:
-        """Acknowledge at once."""
+        """Schedule an acknowledgment for now."""
         self.ack_due_ns = now_ns if self.ack_due_ns is None else min(self.ack_due_ns, now_ns)
 
     def _schedule_ack(self, data: Data, now_ns: int) -> None:
         """Schedule the next acknowledgment: at the sender's interval within our bounds.
 
-        Sooner for a probe or FIN.
+        It is sent sooner for a probe or FIN.
         """
         config = self._config
         least_ns, most_ns = config.min_ack_interval_ns, config.max_ack_interval_ns
@@ -213,7 +213,7 @@ class WtcpReceiver:
         self.ack_due_ns = due_ns if self.ack_due_ns is None else min(self.ack_due_ns, due_ns)
 
     def make_ack(self, now_ns: int, *, is_done: bool) -> WtcpAck:
-        """Return the acknowledgment that leaves now; `is_done` if all our own data is acknowledged."""
+        """Return the acknowledgment that is sent now; `is_done` if all our own data are acknowledged."""
         flags = PacketFlag.DONE if is_done else PacketFlag.NONE
         flags |= PacketFlag.STARTING if self.rate.is_starting else PacketFlag.NONE
         hold_ns = now_ns - self._newest_ns if self._next_number else 0

@@ -1,10 +1,11 @@
-"""The sending half: sends data at the receiver's rate, repeats lost data, and probes in a blackout.
+"""The sending half: sends data at the receiver's rate, retransmits lost data, and probes in a blackout.
 
 Rules of the file:
 
-- There is no retransmission timer. A segment is sent again when the acknowledgments show that it is missing;
-  if none comes for a threshold time, probes elicit one, and what it shows is sent again.
-- The peer's rate is bounded by our configuration; its times and numbers are checked before use.
+- There is no retransmission timer. A segment is retransmitted when acknowledgments show that it is missing;
+  if none arrives for a threshold time, probes elicit one, and the data that it shows as missing are
+  retransmitted.
+- The peer's rate is limited by our configuration; its times and numbers are checked before use.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _REMEMBERED_TIMES = 4096
-"""Transmissions whose sending time is stored: more than a window holds (not measured)."""
+"""Number of transmissions whose sending time is stored: more than a window contains (not measured)."""
 
 
 @dataclass(slots=True)
@@ -47,18 +48,18 @@ class StreamSegment:
     payload: bytes
     fin: bool = False
     number: int = -1
-    """The transmission that carried it last, -1 before the first."""
+    """Number of the last transmission that carried it; -1 before the first."""
     sent_ns: int = 0
     is_lost: bool = False
 
     @property
     def end(self) -> int:
-        """Unit after the last; a FIN takes one unit."""
+        """Position after the last unit; a FIN takes one unit."""
         return self.offset + len(self.payload) + self.fin
 
 
 class Outstanding:
-    """The segments in flight or lost, by their place in the stream."""
+    """The unacknowledged segments, by their position in the stream."""
 
     def __init__(self) -> None:
         self._segments: dict[int, StreamSegment] = {}
@@ -68,12 +69,12 @@ class Outstanding:
         self._fin_acknowledged = False
 
     def __len__(self) -> int:
-        """Return how many segments are not acknowledged."""
+        """Return the number of segments that are not acknowledged."""
         return len(self._segments)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of the stream is acknowledged, its FIN included."""
+        """Whether the complete stream is acknowledged, with its FIN."""
         return self._fin_acknowledged and not self._segments
 
     def add(self, segment: StreamSegment) -> None:
@@ -90,7 +91,7 @@ class Outstanding:
             segment.number, segment.sent_ns, segment.is_lost = number, now_ns, False
 
     def next_lost(self) -> StreamSegment | None:
-        """Return the first lost segment, None if there is none."""
+        """Return the first lost segment; None if there is none."""
         while self._lost:
             segment = self._segments.get(self._lost[0])
             if segment is not None and segment.is_lost:
@@ -108,7 +109,7 @@ class Outstanding:
             del self._sent_ns[next(iter(self._sent_ns))]
 
     def acknowledge(self, ack: WtcpAck) -> int:
-        """Drop what has arrived; return how many bytes that were."""
+        """Remove the segments that have arrived; return their number of bytes."""
         gone = [each for each in self._segments.values() if _covers(ack, each)]
         for segment in gone:
             del self._segments[segment.offset]
@@ -118,10 +119,10 @@ class Outstanding:
         return freed
 
     def find_lost(self, newest: int, *, reorder_packets: int, round_trip_ns: int) -> list[StreamSegment]:
-        """Return the segments that must be lost, because `newest` has arrived and they have not.
+        """Return the segments that count as lost, because `newest` has arrived and they have not.
 
-        A segment counts as lost if at least `reorder_packets` later transmissions, or one that was sent a
-        round trip later, have arrived.
+        A segment counts as lost if at least `reorder_packets` later transmissions have arrived, or one that
+        was sent a round trip later.
         """
         newest_ns = self._sent_ns.get(newest)
         lost = []
@@ -162,18 +163,18 @@ class WtcpRoundTrip:
     Parameters
     ----------
     config : WtcpConfig
-        Bounds of the timeouts computed from it.
+        Bounds of the timeouts that are computed from the round-trip time.
     """
 
     def __init__(self, config: WtcpConfig) -> None:
         self._config = config
         self.srtt_ns: int | None = None
-        """Smoothed round-trip time without the receiver's wait, None before the first."""
+        """Smoothed round-trip time without the receiver's delay; None before the first."""
         self._deviation_ns = 0
         self._ack_loss = 0.0
 
     def add(self, rtt_ns: int) -> None:
-        """Take a round-trip time (RFC 6298, section 2)."""
+        """Add a round-trip sample (RFC 6298, section 2)."""
         if self.srtt_ns is None:
             self.srtt_ns, self._deviation_ns = rtt_ns, rtt_ns // 2
             return
@@ -182,12 +183,12 @@ class WtcpRoundTrip:
         self.srtt_ns += round(_RTT_GAIN * error_ns)
 
     def note_acks(self, lost: int) -> None:
-        """Take an acknowledgment, and the number of missing ones before it."""
+        """Add an acknowledgment, and the number of missing ones before it."""
         self._ack_loss += _ACK_LOSS_GAIN * (lost / (lost + 1) - self._ack_loss)
 
     @property
     def ack_interval_ns(self) -> int:
-        """How often the receiver shall acknowledge: in parts of a round trip, more often if ACKs get lost."""
+        """Interval of acknowledgments to request: a part of a round trip, shorter if many get lost."""
         config = self._config
         if self.srtt_ns is None:
             return config.min_ack_interval_ns
@@ -198,7 +199,7 @@ class WtcpRoundTrip:
 
     @property
     def threshold_ns(self) -> int:
-        """How long no acknowledgment may come before it is a blackout."""
+        """Time without an acknowledgment after which a blackout begins."""
         if self.srtt_ns is None:
             return max(self._config.min_silence_ns, self._config.handshake_ns)
         patience_ns = self.srtt_ns + _DEVIATIONS * self._deviation_ns + 2 * self.ack_interval_ns
@@ -213,9 +214,9 @@ class WtcpSender:
     config : WtcpConfig
         Bounds of the rate, sizes, and times.
     counters : WtcpCounters
-        What leaves and what acknowledgments show is counted there.
+        Counters of transmissions and acknowledgments.
     report : callable
-        Takes the events of the sender.
+        Called with the events of the sender.
     """
 
     def __init__(
@@ -228,7 +229,7 @@ class WtcpSender:
         self.round_trip = WtcpRoundTrip(config)
         self.outstanding = Outstanding()
         self.is_closed = False
-        """The application will write no more: a FIN follows the data."""
+        """Whether the application has closed the stream: a FIN follows the data."""
         self._pending = bytearray()
         self._next_offset = 0
         self._fin_sent = False
@@ -251,36 +252,36 @@ class WtcpSender:
 
     @property
     def free_bytes(self) -> int:
-        """How many bytes `write` would accept."""
+        """Number of bytes that `write` would accept."""
         held = len(self._pending) + self.outstanding.payload_bytes
         rest = MAX_OFFSET // 2 - self._next_offset - len(self._pending)
         return 0 if self.is_closed else max(0, min(self._config.send_buffer_bytes - held, rest))
 
     def write(self, data: bytes) -> int:
-        """Take data to send; return how many bytes were accepted."""
+        """Accept data to send; return how many bytes were accepted."""
         taken = data[: self.free_bytes]
         self._pending += taken
         return len(taken)
 
     @property
     def unacknowledged_bytes(self) -> int:
-        """Bytes that were written and are not acknowledged."""
+        """Number of bytes that were written and are not acknowledged."""
         return len(self._pending) + self.outstanding.payload_bytes
 
     @property
     def is_blacked_out(self) -> bool:
-        """Whether probes replace data."""
+        """Whether probes are sent instead of data."""
         return self._blackout_ns is not None
 
     # --- what arrives ---
 
     def open_window(self, window_bytes: int, now_ns: int) -> None:
-        """Take the window of the hand-shake; the first packet may leave."""
+        """Set the window from the handshake; the first packet may then be sent."""
         self._edge = max(self._edge, window_bytes)
         self._free_ns = max(self._free_ns, now_ns)
 
     def acknowledge(self, ack: WtcpAck, now_ns: int) -> bool:
-        """Take an acknowledgment; return whether it was possible."""
+        """Process an acknowledgment; return False if it is impossible."""
         number = unwrap(ack.number, near=self._number)
         serial = unwrap(ack.serial, near=self._newest_ack + 1)
         if not self._is_possible(ack, number):
@@ -304,7 +305,7 @@ class WtcpSender:
         return 0 <= number <= self._number and ack.cumulative <= end and ranges_fit
 
     def _measure(self, number: int, hold_ns: int, now_ns: int) -> None:
-        """Take the round trip of the newest transmission, when it is acknowledged for the first time."""
+        """Sample the round trip of the newest transmission, when it is acknowledged for the first time."""
         sent_ns = self.outstanding.sent_ns(number - 1)
         if number <= self._newest_number or sent_ns is None:
             return
@@ -323,7 +324,7 @@ class WtcpSender:
         self.outstanding.forget_below(newest)
 
     def _take_rate(self, ack: WtcpAck, serial: int, now_ns: int) -> None:
-        """Take the rate of the newest acknowledgment, within our bounds."""
+        """Use the rate of the newest acknowledgment, within our bounds."""
         lost = serial - self._newest_ack - 1
         self._counters.acks_lost += lost
         self.round_trip.note_acks(lost)
@@ -343,17 +344,17 @@ class WtcpSender:
 
     @property
     def _separation_ns(self) -> int:
-        """Time that the last transmission takes at the present rate."""
+        """Time between the last transmission and the next one at the present rate, in ns."""
         return round(self._spent_bits * NS_PER_S / self.rate_bps)
 
     def _pace(self) -> None:
-        """Move the time of the next packet to the present rate."""
+        """Adapt the time of the next packet to the present rate."""
         if self._sent_ns is not None:
             self._free_ns = self._sent_ns + self._separation_ns
 
     @property
     def _has_segment(self) -> bool:
-        """Whether something could leave if the rate allowed it."""
+        """Whether a segment could be sent if the rate allowed it."""
         if self.outstanding.next_lost() is not None:
             return True
         if self._pending:
@@ -362,7 +363,7 @@ class WtcpSender:
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether only an acknowledgment brings this end on."""
+        """Whether this end can continue only after an acknowledgment."""
         return bool(len(self.outstanding) or (self._pending and self._next_offset >= self._edge))
 
     @property
@@ -376,7 +377,7 @@ class WtcpSender:
         return min(times, default=None)
 
     def outgoing(self, now_ns: int, hello: Hello | None) -> Data | None:
-        """Return the next transmission, None if none is due."""
+        """Return the next transmission; None if none is due."""
         if self._is_waiting and self._waiting_ns is None:
             self._waiting_ns = now_ns
         probe_due = self._blackout_ns is not None and now_ns >= self._probe_due_ns
@@ -388,7 +389,7 @@ class WtcpSender:
         return None if segment is None else self._transmission(segment, now_ns, hello)
 
     def _is_silent(self, now_ns: int) -> bool:
-        """Return whether no acknowledgment came for the threshold time; a blackout begins then."""
+        """Return whether no acknowledgment arrived for the threshold time, which begins a blackout."""
         if self._waiting_ns is None or self._blackout_ns is not None:
             return False
         silent_ns = now_ns - self._waiting_ns
@@ -416,7 +417,7 @@ class WtcpSender:
         return self._numbered(Data(0, 0, 0, 0, 0, self._next_offset, is_probe=True, hello=hello), now_ns)
 
     def _next_segment(self, hello: Hello | None) -> StreamSegment | None:
-        """Return a hole if there is one, else new data."""
+        """Return a lost segment if there is one, else new data; None without either."""
         lost = self.outstanding.next_lost()
         if lost is not None or not self._has_segment:
             return lost
@@ -434,7 +435,7 @@ class WtcpSender:
         return segment
 
     def _transmission(self, segment: StreamSegment, now_ns: int, hello: Hello | None) -> Data:
-        """Return a packet with a segment, and spend the rate for it."""
+        """Return a packet with a segment, and schedule the next one by the rate."""
         late_ns = now_ns - self._free_ns
         is_limited = self._sent_ns is None or 2 * late_ns > self._separation_ns
         is_pair = self._pair_number == self._number

@@ -1,4 +1,4 @@
-"""The types at the border of the WTCP core: parameters, states, counters, and events for a log."""
+"""The public types of the WTCP core: parameters, states, counters, and events for a log."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 IP_UDP_BYTES = 28
 """Octets around a WTCP packet: an IPv4 header without options (RFC 791) and a UDP header (RFC 768)."""
 MIN_PACKET_BYTES, MAX_PACKET_BYTES = 128, 1500
-"""An acknowledgment with some ranges must fit; Ethernet's longest IP packet (IEEE 802.3)."""
+"""Bounds of the packet length: an acknowledgment with some ranges must fit.
+
+Ethernet's maximum (IEEE 802.3).
+"""
 MAX_RATE_BPS = 1_000_000_000
-"""A gigabit: far above any link that WTCP is for, and well inside the 32 bits of the field."""
+"""Maximum rate: 1 Gbit/s, far above any link for WTCP, and within the 32 bits of the field."""
 _MAX_TIME_NS = 86_400 * NS_PER_S  # a day: not measured, keeps sums of times small
 _MAX_BUFFER_BYTES = 1 << 24  # not measured: what a reader that forgets to read may cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WtcpConfig:
-    """Parameters of one end; both ends of a connection may differ in all of them.
+    """Parameters of one end of a connection; the two ends may have different values.
 
     Rates count complete IP packets, with the headers of IP and UDP. Fractions are 0 to 1.
 
@@ -39,23 +42,33 @@ class WtcpConfig:
     """
 
     packet_bytes: int = 500
-    """Longest IP packet that is sent [paper 001, section IV]."""
+    """Length of the longest IP packet that is sent [paper 001, section IV]."""
     initial_rate_packets_per_s: float = 1.0
-    """Rate until the packet pair of the start-up arrived [paper 001, section IV.C: a flow begins with 1]."""
+    """Rate before the packet pair of the start-up has arrived [paper 001, section IV.C: a flow begins with
+    1].
+    """
     min_rate_bps: float = 320.0
-    """The receiver never asks for less [paper 001, section II: 9.6 kb/s shared by 30 users]."""
+    """Minimum rate that the receiver requests [paper 001, section II: 9.6 kb/s shared by 30 users]."""
     max_rate_bps: float = 2_000_000.0
-    """Maximum rate that the receiver asks for, and at which the sender sends whatever the peer asks
-    [not given: far above the links of the paper]."""
+    """Maximum rate that the receiver requests, and that the sender uses whatever the peer requests.
+
+    [Not given: far above the links of the paper.]
+    """
 
     alpha_plus: float = 0.98
-    """Increase only if the long-term ratio is above [paper 001: "very close to one"; value not given]."""
+    """The rate increases only if the long-term ratio is above this [paper 001: "very close to one".
+
+    Value not given].
+    """
     alpha_minus: float = 0.94
-    """Decrease if the long-term ratio is below [not given: a little less than `alpha_plus`]."""
+    """The rate decreases if the long-term ratio is below this [not given: slightly less than `alpha_plus`].
+    """
     beta_plus: float = 0.90
-    """Increase only if the short-term ratio is above [not given: looser, as it is noisier]."""
+    """The rate increases only if the short-term ratio is above this [not given: lower, as it is noisier]."""
     beta_minus: float = 0.80
-    """Decrease if the short-term ratio is below [not given: a sudden loss of a fifth of the rate]."""
+    """The rate decreases if the short-term ratio is below this [not given: a sudden loss of a fifth of the
+    rate].
+    """
     long_gain: float = 1 / 16
     """Weight of a new packet in the long-term ratio [not given]."""
     short_gain: float = 1 / 4
@@ -65,39 +78,45 @@ class WtcpConfig:
     delta: float = 0.20
     """Fraction by which a first decrease reduces the rate; each next one takes twice as much [paper 001]."""
     max_delta: float = 0.50
-    """Bound of the doubled delta [not given: what a congestion loss takes]."""
+    """Maximum of the doubled delta [not given: the reduction after a congestion loss]."""
     congestion_share: float = 0.50
     """Fraction of the rate that remains after a congestion loss [paper 001: half]."""
     decision_packets: int = 4
-    """Packets that the ratios need after a decrease before the next decision [not given]."""
+    """Number of packets after a decrease that the ratios need before the next decision [not given]."""
     queue_limit_packets: float = 2.0
-    """Own packets in a standing queue that mean decrease [ours: a rate a little too high fills any queue]."""
+    """Own packets in a standing queue that cause a decrease [our choice: any rate above capacity fills a
+    queue].
+    """
     queue_free_packets: float = 1.0
-    """Own packets in a standing queue above which the rate is not increased [ours: it drains first]."""
+    """Own packets in a standing queue above which the rate does not increase [our choice: the queue must
+    drain first].
+    """
     clock_slack: float = 0.002
-    """Clock skew that is not taken for a queue [our choice: ten times that of a bad crystal]."""
+    """Clock skew that does not count as a queue [our choice: ten times that of a bad crystal]."""
 
     pair_share: float = 0.50
-    """Part of the packet pair's rate that the flow starts with [not given: others may be there]."""
+    """Share of the packet pair's rate at which the flow starts [not given: other flows may be present]."""
     loss_window_packets: int = 32
-    """Window in which losses are counted [not given]."""
+    """Number of transmissions over which losses are counted [not given]."""
     initial_loss_share: float = 0.10
-    """Random losses expected before any were learnt [paper 001, section I: 1 to 10 % of packets]."""
+    """Share of random losses that is expected before any were measured [paper 001, section I: 1 to 10 % of
+    packets].
+    """
     max_loss_share: float = 0.25
-    """The most that may be learnt as random [not given]."""
+    """Maximum share of losses that may be learned as random [not given]."""
     loss_gain: float = 1 / 8
     """Weight of a new window in the mean of random losses [not given: as the RTT's, RFC 6298]."""
     loss_deviations: float = 4.0
-    """Standard deviations above the mean that are still random [not given: as the RTO's, RFC 6298]."""
+    """Standard deviations above the mean that still count as random [not given: as for the RTO, RFC 6298]."""
     reorder_packets: int = 3
-    """Later packets that must arrive before a missing one is sent again [not given: three in RFC 5681]."""
+    """Later packets that must arrive before a missing one is retransmitted [not given: three in RFC 5681]."""
 
     acks_per_rtt: float = 2.0
-    """Acknowledgments in a round trip that the sender tunes for [not given]."""
+    """Number of acknowledgments per round trip that the sender requests [not given]."""
     min_ack_interval_ns: int = 50 * NS_PER_MS
-    """Shortest time between two acknowledgments, whatever the peer demands [not given]."""
+    """Minimum time between two acknowledgments, whatever the peer requests [not given]."""
     max_ack_interval_ns: int = 2 * NS_PER_S
-    """Longest time between two acknowledgments [not given]."""
+    """Maximum time between two acknowledgments [not given]."""
     min_silence_ns: int = NS_PER_S
     """Minimum time without an acknowledgment that means blackout [not given: minimum RTO of RFC 6298]."""
     probe_ns: int = NS_PER_S
@@ -107,14 +126,19 @@ class WtcpConfig:
     give_up_ns: int = 3600 * NS_PER_S
     """Time without a packet of the peer after which the connection ends with an error [not given]."""
     linger_ns: int = 60 * NS_PER_S
-    """How long a finished end still answers a peer that missed the last acknowledgment [RFC 9293: 2 MSL]."""
+    """Time for which a finished end still answers a peer that missed the last acknowledgment [RFC 9293: 2
+    MSL].
+    """
 
     send_buffer_bytes: int = 1 << 16
-    """Maximum bytes that the application may write before they are acknowledged."""
+    """Maximum number of written bytes that are not acknowledged."""
     receive_buffer_bytes: int = 1 << 16
-    """The largest window that is advertised."""
+    """Maximum advertised window."""
     max_holes: int = 256
-    """Maximum separate ranges that the receiver stores out of order; more are dropped and counted."""
+    """Maximum number of separate ranges that the receiver stores out of order.
+
+    Others are dropped and counted.
+    """
 
     def __post_init__(self) -> None:
         for key, (least, most) in _RANGES.items():
@@ -129,7 +153,7 @@ class WtcpConfig:
 
     @property
     def initial_rate_bps(self) -> float:
-        """The rate before anything is known, within the bounds."""
+        """The rate before any measurement, within the bounds."""
         return self.bounded_bps(self.initial_rate_packets_per_s * self.packet_bits)
 
     def bounded_bps(self, rate_bps: float) -> float:
@@ -188,7 +212,8 @@ _ORDERED = (
     ("queue_free_packets", "queue_limit_packets"),
     ("min_ack_interval_ns", "max_ack_interval_ns"),
 )
-"""Pairs whose first value must not exceed the second: no ratio may mean both increase and decrease."""
+"""Pairs of keys whose first value must not exceed the second: no ratio may cause both increase and decrease.
+"""
 
 
 def _check_range(key: str, value: object, least: float, most: float) -> None:
@@ -206,7 +231,7 @@ def _check_order(config: WtcpConfig, low: str, high: str) -> None:
 
 
 class WtcpState(StrEnum):
-    """States of a connection, with TCP's names where they mean the same (RFC 9293, section 3.3.2)."""
+    """States of a connection, with TCP's names where the meaning is the same (RFC 9293, section 3.3.2)."""
 
     CLOSED = "CLOSED"
     LISTEN = "LISTEN"
@@ -215,11 +240,11 @@ class WtcpState(StrEnum):
     ESTABLISHED = "ESTABLISHED"
     """Data may be sent in both directions; either end may have closed its direction."""
     TIME_WAIT = "TIME-WAIT"
-    """Both directions are complete; repeated packets of the peer are still answered."""
+    """Both directions are complete; retransmissions of the peer are still answered."""
 
 
 class RateCause(StrEnum):
-    """Why the receiver changed the rate."""
+    """Reason for which the receiver changed the rate."""
 
     PAIR = "pair"
     """The packet pair of the start-up arrived."""
@@ -234,20 +259,20 @@ class RateCause(StrEnum):
 
 
 class RateChanged(NamedTuple):
-    """The receiver of this end computed a new rate for the peer."""
+    """The receiver of this end has computed a new rate for the peer."""
 
     time_ns: int
     rate_bps: float
     cause: RateCause
     long_ratio: float
-    """Receiving rate by sending rate, long-term average; NaN before the first."""
+    """Receiving rate divided by sending rate, long-term average; NaN before the first packet."""
     short_ratio: float
     queue_ns: int
-    """Estimate of the standing queue."""
+    """Estimated delay of the standing queue."""
     lost: int
-    """Packets missing in the window of losses."""
+    """Number of packets missing in the loss window."""
     expected_lost: float
-    """The most that random losses explain."""
+    """Maximum number of losses that are random."""
 
 
 class RateReceived(NamedTuple):
@@ -255,7 +280,7 @@ class RateReceived(NamedTuple):
 
     time_ns: int
     rate_bps: float
-    """Within the bounds of the configuration."""
+    """Requested rate, within the bounds of the configuration."""
 
 
 class StateChanged(NamedTuple):
@@ -266,11 +291,11 @@ class StateChanged(NamedTuple):
 
 
 class BlackoutBegan(NamedTuple):
-    """No acknowledgment came for the threshold time: probes replace data."""
+    """No acknowledgment arrived for the threshold time: probes are sent instead of data."""
 
     time_ns: int
     silent_ns: int
-    """Time since the last acknowledgment, or since the oldest unacknowledged data was sent."""
+    """Time since the last acknowledgment, or since the oldest unacknowledged data were sent."""
 
 
 class BlackoutEnded(NamedTuple):
@@ -282,13 +307,13 @@ class BlackoutEnded(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """A transmission counts as lost; its bytes are sent again."""
+    """A transmission counts as lost; its data are retransmitted."""
 
     time_ns: int
     number: int
     """Number of the transmission."""
     offset: int
-    """Place of its first byte in the stream."""
+    """Position of its first byte in the stream."""
     length_bytes: int
 
 
@@ -297,7 +322,7 @@ WtcpEvent = RateChanged | RateReceived | StateChanged | BlackoutBegan | Blackout
 
 @dataclass(slots=True)
 class WtcpCounters:
-    """Counts since the start of the connection; what was dropped is counted by reason."""
+    """Counts since the start of the connection; dropped packets are counted by reason."""
 
     packets_sent: int = 0
     packets_received: int = 0
@@ -305,7 +330,7 @@ class WtcpCounters:
     """Octets of WTCP packets, without the headers of IP and UDP."""
     received_octets: int = 0
     data_sent: int = 0
-    """Transmissions with data, every copy counted."""
+    """Transmissions with data, retransmissions included."""
     data_received: int = 0
     payload_sent_bytes: int = 0
     """Payload bytes, retransmissions included."""
@@ -313,15 +338,15 @@ class WtcpCounters:
     acks_sent: int = 0
     acks_received: int = 0
     acks_lost: int = 0
-    """Gaps in the numbers of acknowledgments that arrived."""
+    """Number of missing acknowledgments, by gaps in their numbers."""
     probes_sent: int = 0
     blackouts: int = 0
     delivered_bytes: int = 0
     """Bytes that arrived in order."""
     arrived_bytes: int = 0
-    """Payload that arrived, in order or not, each byte once."""
+    """Payload bytes that arrived, in order or not, each counted once."""
     arrived_packets: int = 0
-    """Transmissions that brought such payload."""
+    """Transmissions that carried such payload."""
     acknowledged_bytes: int = 0
     increases: int = 0
     decreases: int = 0
@@ -329,7 +354,7 @@ class WtcpCounters:
     halvings: int = 0
     """Decreases of the rate because of congestion losses."""
     missing: int = 0
-    """Transmissions that did not arrive in their turn."""
+    """Transmissions that were missing when a later one arrived."""
     late: int = 0
     """Missing transmissions that arrived late."""
 
@@ -344,9 +369,9 @@ class WtcpCounters:
     beyond_window: int = 0
     """Data outside the advertised window, after the end of the stream, or with too many holes."""
     impossible_acks: int = 0
-    """Acknowledgments of what was never sent."""
+    """Acknowledgments of data that were never sent."""
     impossible_times: int = 0
-    """Round trips that a peer's times make negative."""
+    """Round trips that would be negative by the peer's times."""
     rates_out_of_bounds: int = 0
     """Requested rates outside the bounds of the configuration."""
     overflowed_events: int = 0

@@ -1,7 +1,7 @@
 """WTCP with many peers on one UDP port: connections by address and identity, in bounded memory.
 
-A SYN leaves no trace here: the identity in the answer is a keyed hash of the peer's address and identity (as
-SYN cookies, RFC 4987, section 3.6), so that only a peer who receives at his address can make a connection.
+A SYN creates no state: the identity in the answer is a keyed hash of the peer's address and identity (like
+SYN cookies, RFC 4987, section 3.6), so only a peer that receives at its address can make a connection.
 """
 
 from __future__ import annotations
@@ -31,16 +31,19 @@ if TYPE_CHECKING:
     from multitracer.protocols.wtcp.packet import WtcpPacket
 
 _SLOT_NS = 64 * NS_PER_S
-"""An answer to a SYN is good for one to two of these (Linux' SYN cookies: a minute or two)."""
+"""Unit of the validity of an answer to a SYN, which is one to two of these (Linux' SYN cookies: a minute or
+two).
+"""
 _SECRET_BYTES = 32  # RFC 2104, section 3: as long as the hash
 _WAITING_ANSWERS = 256
-"""Maximum answers to SYNs that wait to be sent; above it, SYNs are dropped (not measured)."""
+"""Maximum number of waiting answers to SYNs; above it, SYNs are dropped (not measured)."""
 _REMEMBERED_ENDS = 1024
-"""Ended connections that a late copy of a packet does not make again (not measured)."""
+"""Number of ended connections that are stored, so that a late packet cannot make them again (not measured).
+"""
 
 
 class WtcpOutgoing(NamedTuple):
-    """A packet for the path."""
+    """A packet to send, with its address."""
 
     octets: bytes
     address: Hashable
@@ -53,7 +56,7 @@ class WorkerCounters:
     malformed: int = 0
     """Datagrams that are not WTCP packets."""
     unknown_connection: int = 0
-    """Packets of connections that have ended or never were, and forged ones."""
+    """Packets of connections that have ended or never existed, and forged ones."""
     refused: int = 0
     """Proven peers that were not answered because of the limit on connections."""
     unanswered_syns: int = 0
@@ -62,7 +65,7 @@ class WorkerCounters:
 
 
 class WtcpWorker:
-    """An endpoint that connects to peers and accepts connections of many.
+    """An endpoint that connects to peers and accepts connections from many peers.
 
     Parameters
     ----------
@@ -119,7 +122,7 @@ class WtcpWorker:
     # -- the path's side -------------------------------------------------------------------------------
 
     def receive(self, octets: bytes, address: Hashable, now_ns: int) -> None:
-        """Take the octets of one datagram, whatever they are."""
+        """Process the octets of one datagram; any octets are allowed."""
         packet = decode(octets)
         if packet is None:
             self.counters.malformed += 1
@@ -134,7 +137,7 @@ class WtcpWorker:
                 connection.receive(octets, now_ns)
 
     def outgoing(self, now_ns: int) -> WtcpOutgoing | None:
-        """Return the next packet that is due, None if none is due yet."""
+        """Return the next packet that is due; None if none is due yet."""
         if self._answers:
             return self._answers.popleft()
         for key, connection in list(self.connections.items()):
@@ -158,7 +161,7 @@ class WtcpWorker:
     # -- connections of peers --------------------------------------------------------------------------
 
     def _answer(self, hello: Hello, address: Hashable, now_ns: int) -> None:
-        """Answer a SYN by as many octets, and forget it."""
+        """Answer a SYN with as many octets, without storing state."""
         if len(self._answers) >= _WAITING_ANSWERS:
             self.counters.unanswered_syns += 1
             return
@@ -172,7 +175,10 @@ class WtcpWorker:
         return hmac.digest(self._secret, text, "sha256")[:IDENTITY_BYTES]
 
     def _accept(self, packet: WtcpPacket, address: Hashable, now_ns: int) -> WtcpConnection | None:
-        """Return a connection for a peer who repeats the identity that was sent to his address."""
+        """Return a connection for a peer that repeats the identity which was sent to its address.
+
+        Else None.
+        """
         hello = packet.body.hello if isinstance(packet.body, WtcpOpening | Data) else None
         if hello is None or (address, packet.identity) in self._ended:
             return None
