@@ -1,13 +1,13 @@
-"""The native kernel: an optional package of compiled code that does what Python does here, only faster.
+"""The native kernel: an optional package of compiled code with the results of the Python code, but faster.
 
-`multitracer-native` (the folder `native/`) is used where it can be imported and has the version of this
-package. `MULTITRACER_NATIVE=0` turns it off. Its answers are those of the Python code, bit for bit.
+`multitracer-native` (the folder `native/`) is used if it can be imported and has the version of this package.
+`MULTITRACER_NATIVE=0` disables it. Its results equal those of the Python code, bit for bit.
 
-It reads: `CaptureFile` a file by itself; `walk_pcap`, `walk_pcapng`, `pcapng_packets` and `decode` the
-windows and blocks that Python hands over. It counts: `CountingPass`, over a file or over columns, and nothing
-else. `EachSegment` and `place_segments` say what each segment was. `identities`, `copies`, `among`, `join`
-and `same_packets` find the same packets in two captures; `places`, `span_minimum` and `first_painters` look
-at columns.
+Reading: `CaptureFile` reads a complete file; `walk_pcap`, `walk_pcapng`, `pcapng_packets` and `decode` read
+the windows and blocks that Python passes. Counting: `CountingPass`, over a file or over columns.
+`EachSegment` and `place_segments` analyse each segment. `identities`, `copies`, `among`, `join` and
+`same_packets` match the packets of two captures; `places`, `span_minimum` and `first_painters` are functions
+on columns.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
 
 VARIABLE = "MULTITRACER_NATIVE"
-"""The environment variable that turns the kernel off when it is 0."""
+"""Environment variable that disables the kernel if its value is 0."""
 _MODULE = "multitracer_native"
 
 
 class Kernel(Protocol):
-    """What the native kernel offers; `native/src/lib.rs` says what comes in and out."""
+    """The functions of the native kernel; `native/src/lib.rs` describes arguments and results."""
 
     Fault: type[Exception]
 
     def walk_pcap(
         self, data: Bytes, begin: int, end: int, layout: Mapping[str, bool | int], /
     ) -> tuple[Numbers, Numbers, Numbers, Times, int, int] | None:
-        """Return the records of a stretch of a pcap file; None if anything in it is strange."""
+        """Return the records of a chunk of a pcap file; None if the chunk has an unexpected record."""
 
     def walk_pcapng(self, data: Bytes, begin: int, end: int, /, *, big_endian: bool) -> tuple[Numbers, int]:
-        """Return where enhanced packet blocks begin, and where the last one ends."""
+        """Return the offsets of enhanced packet blocks, and the end of the last one."""
 
     def pcapng_packets(
         self, data: Bytes, starts: Numbers, /, **section: bool | list[int]
     ) -> list[Numbers] | None:
-        """Return the packets of enhanced packet blocks; None if anything is strange about one of them."""
+        """Return the packets of enhanced packet blocks; None if a block is unexpected."""
 
     def decode(
         self, data: Bytes, start: Numbers, captured: Numbers, original: Numbers, link_type: Numbers, /
     ) -> list[DecodedPart]:
-        """Return the segments of packet records, in parts."""
+        """Return the segments of packet records, in several parts."""
 
     def EachSegment(self, rows: Array, columns: dict[str, Array], /) -> EachSegment:  # noqa: N802  # a class
-        """Return what tells of each segment of a connection what it was, piece by piece."""
+        """Return an object that computes the results for each segment of a connection, chunk by chunk."""
 
     def CaptureFile(  # noqa: N802, PLR0913  # it is a class
         self,
@@ -76,30 +76,31 @@ class Kernel(Protocol):
         limits: tuple[int, ...] | None,
         only: FlowEnds | None,
     ) -> CaptureFile:
-        """Return what reads and counts a capture file: a path, or what returns up to so many bytes more.
+        """Return the reader and counter of a capture file.
 
-        Without limits nothing is counted, and all segments are kept, or `only` those of one flow: `flow` is 0
-        then of what its first end sent, else 1.
+        `origin` is a path, or a function that returns up to a number of further bytes. Without limits nothing
+        is counted, and all segments are stored, or `only` those of one flow: `flow` is then 0 for segments of
+        its first endpoint, else 1.
         """
 
     def CountingPass(self, known: tuple[int, int] | None = None, /) -> CountingPass:  # noqa: N802  # a class
-        """Return what counts the connections that come, or those from a number to below another."""
+        """Return a counter of all connections, or of those with a number in the half-open range `known`."""
 
     # --- columns, whatever they are about ---
 
     def identities(self, columns: list[Array], rows: Array | None, /) -> Array:
-        """Return a hash of some columns of each row, or of some rows."""
+        """Return a hash of the columns for each row, or for the given rows."""
 
     def copies(self, key: Array, /) -> tuple[Array, Array]:
-        """Return how many equal keys came before each one, and how many there are."""
+        """Return how many equal keys precede each key, and how many equal keys there are."""
 
     def among(self, key: Array, wanted: Array, /) -> Array:
-        """Return the indexes of the keys that are among some wanted ones."""
+        """Return the indexes of the keys that are in `wanted`."""
 
     def join(
         self, near_key: Array, near_copy: Array, far_key: Array, far_copy: Array, /
     ) -> tuple[Array, Array]:
-        """Return the indexes of equal (key, copy) at both points, in order of the near one."""
+        """Return the indexes of equal (key, copy) pairs at both points, in order of the near one."""
 
     def same_packets(
         self,
@@ -108,71 +109,81 @@ class Kernel(Protocol):
         only: Array | None,
         /,
     ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
-        """Return the indexes of packets that are the same, and which are first, equally many, and alone."""
+        """Return the indexes of the same packets at both points.
+
+        Also returned: which packets are first, which are equally frequent at both points, and which are
+        unique.
+        """
 
     def place_segments(
         self, *columns: Array | tuple[Array, ...], missing: int, with_acked: bool
     ) -> dict[str, Array]:
-        """Return columns of TCP_SEGMENTS by row, and the highest ACK of both sides if that is asked for."""
+        """Return columns of TCP_SEGMENTS by row; with `with_acked` also the highest ACK of both sides."""
 
     def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
-        """Return what `numpy.searchsorted` does; None if the first column is not sorted."""
+        """Return the result of `numpy.searchsorted`; None if the first column is not sorted."""
 
     def span_minimum(self, values: Array, low: Array, high: Array, /) -> Array | None:
-        """Return the minimum of values[low[i]:high[i]]; None if the stretches are not in order."""
+        """Return the minimum of values[low[i]:high[i]] for each i; None if the ranges are not in order."""
 
     def first_painters(self, left: Array, right: Array, cells: int, /) -> Array | None:
-        """Return the first span that covers each cell, or their number; None if one covers no cell."""
+        """Return the first range that covers each cell, else the number of ranges.
+
+        None if a range is empty.
+        """
 
 
 class CountingPass(Protocol):
-    """Counts connections: those that come, or some that are known; see `native/src/running.rs`."""
+    """Counts connections: all of them, or a range of known ones; see `native/src/running.rs`."""
 
     connections: int
-    """How many there are so far."""
+    """Number of connections so far."""
     is_odd: bool
-    """Whether there is something that only all segments of a connection tell."""
+    """Whether a connection needs the analysis of all its segments."""
 
     marked: list[int]
-    """How many segments have each bit of their marks, except HAS_TIMESTAMPS."""
+    """Number of segments that have each bit of the marks, except HAS_TIMESTAMPS."""
     giants: int
-    """How many segments that are not kept are larger than their receiver accepts."""
+    """Number of oversized segments (larger than their receiver accepts) that are not stored."""
     segments: int
-    """How many there are so far."""
+    """Number of segments so far."""
 
     def add(
         self, columns: dict[str, Array], syn_options: dict[str, Array], begin: int, /
     ) -> tuple[Array, Array]:
-        """Take in the next segments, the rows from `begin` on; return those that Python has to keep.
+        """Count the next segments, the rows from `begin` on; return those that Python must store.
 
-        `columns` are those for `EachSegment`; where connections are not known, `direction` is the directed
-        flow. Of what is kept the rows are told, and twice the number of the connection, plus 1 for what the
-        other end of its flow sent.
+        `columns` are those for `EachSegment`; if connections are not known, `direction` is the directed flow.
+        The result is the row numbers of the segments to store, and twice the number of the connection, plus 1
+        for segments of the second endpoint of the flow.
         """
 
     def finish(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-        """Return what was counted of each direction, what else is known of it, and how each connection began.
+        """Return the counts of each direction, its other facts, and how each connection began.
 
-        Of connections that are known there is a row for each, in order of their numbers.
+        If a range of connections is known, there is a row for each, in order of their numbers.
         """
 
     def stamps(self, direction: int, /) -> tuple[Array, Array]:
-        """Return the times and the timestamps of a directed flow's segments that have both."""
+        """Return times and TCP timestamps of a directed flow's segments that have both."""
 
     def calm_stamps(self, direction: int, short_ns: int, /) -> tuple[int, int, int]:
-        """Return of the short pauses between these their number, time and ticks."""
+        """Return number, total time and total ticks of the short gaps between these segments."""
 
     def stamp_disagreements(self, direction: int, /, **limits: float) -> Numbers:
-        """Return behind which of these time and ticks disagree."""
+        """Return the indexes of these segments after which time and ticks disagree."""
 
 
 Rest = tuple[tuple[int, int, int], tuple[bytes, list[int], list[int], list[int]] | None, list[bytes]]
-"""Of a block: its segments (IPv4, IPv6) and datagrams of UDP; packets, one behind the other, with captured
-and original lengths and times; and blocks of pcapng that are no packets."""
+"""Parts of a block that Python must process.
+
+They are the numbers of IPv4 and IPv6 segments and of UDP datagrams; concatenated packets with captured and
+original lengths and times; and pcapng blocks that are not packets.
+"""
 
 
 FlowEnds = tuple[int, tuple[bytes, int], tuple[bytes, int]]
-"""The IP version of a flow, and address and port of its ends."""
+"""IP version of a flow, then address and port of its two endpoints."""
 
 
 class CaptureFile(Protocol):
@@ -180,53 +191,56 @@ class CaptureFile(Protocol):
 
     read_bytes: int
     stored_bytes: int | None
-    """Of a file that the kernel unpacks, how many bytes were taken; not while it is read."""
+    """Compressed bytes read of a file that the kernel unpacks, None for other files.
+
+    Not available during `read`.
+    """
 
     def read(self, first: int, every: int, look: Callable[[list[Rest], int, int], bool], /) -> bool:
-        """Read and count the file; return False if something is strange, so that Python has to read it.
+        """Read and count the file; return False if it has unexpected content, so that Python must read it.
 
-        At block `first`, at each `every` more, and when many packets wait, `look` is called while there is
-        more: with what `rests` returns, how many bytes of the file were taken, and how many connections there
-        are. It may say that something is.
+        `look` is called at block `first`, after each `every` further blocks, and when many packets wait. Its
+        arguments are the result of `rests`, the number of bytes read, and the number of connections. It
+        returns False if the content is unexpected.
         """
 
     def tail(self) -> bytes:
-        """Return what there is of a last record that is cut off: nothing of most files."""
+        """Return the octets of an incomplete last record; empty for most files."""
 
     def times(self) -> tuple[int, int, int, int, int]:
-        """Return how many packets there are, steps back of their times, the largest, the extreme times."""
+        """Return the number of packets and of backward steps, the largest step, and the extreme times."""
 
     def rests(self) -> list[Rest]:
-        """Return what Python looks at of each block since the last look."""
+        """Return the parts that Python must process, of each block since the last call."""
 
     def flows(self) -> dict[str, Array]:
         """Return the flows as columns."""
 
     def kept(self) -> list[KeptSegments]:
-        """Return the segments that Python has to keep; without limits one piece, with all of them."""
+        """Return the segments that Python must store; without limits all segments, as one chunk."""
 
     def counts(self) -> CountingPass:
-        """Return the pass over the connections; nothing else may be asked for behind that."""
+        """Return the counter of the connections; no other method may be called after it."""
 
 
 KeptSegments = tuple["Array", "Times", "DecodedPart"]
-"""Direction, time and columns of segments that Python has to keep."""
+"""Direction, time and columns of segments that Python must store."""
 
 
 class KernelLimits(NamedTuple):
-    """How much of a capture is counted while it is read before it is better kept as tables."""
+    """Limits for counting a capture while it is read; above them, tables of all segments need less memory."""
 
     few_connections: int = 1 << 15
-    """So many may be of any size: each takes a kilobyte of the kernel's memory."""
+    """Number of connections that may be of any size: each needs 1 kB of the kernel's memory."""
     least_each: int = 32
-    """Segments of a connection, on average, from which on it takes less than they do."""
+    """Mean number of segments per connection above which a connection needs less memory than its segments."""
     few_kept: int = 1 << 16
-    """Segments that may be kept whatever the rest is: some megabytes."""
+    """Number of segments that may be stored in any case: some megabytes."""
     kept_share: int = 8
-    """One in so many may be kept: more of them, joined in the end, take as much as all in one table."""
+    """One segment in this many may be stored: more of them would need as much memory as one table of all."""
 
     def exceeds(self, connections: int, kept: int, segments: int) -> bool:
-        """Return whether so many connections, and kept segments, are too many; as the kernel does."""
+        """Return whether the numbers exceed the limits, by the same rule as the kernel."""
         many = connections > max(self.few_connections, segments // self.least_each)
         return many or kept > max(self.few_kept, segments // self.kept_share)
 
@@ -235,25 +249,25 @@ LIMITS = KernelLimits()
 
 
 class EachSegment(Protocol):
-    """The segments of one connection, known after a first walk over them; see `native/src/each.rs`."""
+    """The segments of one connection after a first pass over them; see `native/src/each.rs`."""
 
     is_known: bool
-    """Whether the kernel can judge it."""
+    """Whether the kernel can analyse the connection."""
 
     def next(self, rows: Array, columns: dict[str, Array], /) -> dict[str, Array]:
-        """Return columns of the next segments, and the rows of the ACKs that answer each."""
+        """Return columns of the next segments, and the rows of the ACKs that answer each of them."""
 
 
 class NativeFaultError(Exception):
-    """A bug in the native kernel: no error of the input, so the program reports it as a bug."""
+    """A bug in the native kernel, not an error of the input; the program reports it as a bug."""
 
 
 class NativeIgnoredWarning(RuntimeWarning):
-    """The native kernel is installed, but of another version."""
+    """The native kernel is installed, but with another version."""
 
 
 def kernel() -> Kernel | None:
-    """Return the module of the native kernel; None if Python is to do the work.
+    """Return the module of the native kernel; None if Python must do the work.
 
     Warns
     -----
@@ -264,7 +278,7 @@ def kernel() -> Kernel | None:
 
 
 def state() -> str:
-    """Return in words what reads captures, and why: "the native kernel 0.1.0"."""
+    """Return what reads captures, and why, as words: "the native kernel 0.1.0"."""
     return _looked_up(os.environ.get(VARIABLE, ""))[1]
 
 
@@ -299,12 +313,12 @@ def _looked_up(setting: str) -> tuple[Kernel | None, str]:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Say of which file it was if the native kernel fails.
+    """Add the file's name to an error if the native kernel fails during the body.
 
     Raises
     ------
     NativeFaultError
-        With the SHA-256 of the file: who sends a file and who reads the report then mean the same.
+        With the SHA-256 of the file, so that the sender and the reader of a report refer to the same file.
     """
     try:
         yield

@@ -1,6 +1,6 @@
-"""A campaign: the results of thousands of sessions in one folder, as Parquet tables that anything can read.
+"""A campaign: the results of thousands of sessions in one folder, as Parquet tables for any program.
 
-Sessions come in, found below the paths and URLs that a user named (`discovery.py`). Each is analysed alone
+Input: sessions, found below the paths and URLs that a user named (`discovery.py`). Each is analysed alone
 (`analysed.py`) and becomes its rows in every table (`session_tables.py`), which a worker writes as a
 spool. A committer merges the spools of some hundred sessions into a group of parts, one Parquet file for
 each table, and then writes a snapshot, a numbered file that names the valid parts (`committer.py`). A reader
@@ -11,6 +11,6 @@ Read `schemas.py` first: the tables. Only `store.py` writes, reads and lists the
 `bucket.py` for a URL; only `remote.py` uses fsspec.
 
 What must hold: a crash at any point leaves the last snapshot valid; each session's rows appear exactly once,
-though it may be analysed twice; a session that fails is a row of `failures` and stops no other; nothing in a
-session decides a name in the store; a query reads the tables and nothing else.
+even if it is analysed twice; a session that fails is a row of `failures` and does not stop others; no content
+of a session is used as a name in the store; a query reads only the tables.
 """

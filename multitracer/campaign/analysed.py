@@ -1,6 +1,6 @@
 """Analyses one session in a worker, and writes its spool.
 
-A session that may have killed a worker is analysed in its own process with a memory limit.
+A session that may have caused the death of a worker is analysed in its own process with a memory limit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DONE, FAILED = "done", "failed"
 _LONGEST = 1_000
 """Maximum characters that are stored of a failure's message."""
 _STATE_DIGITS = 16
-"""Digits of the state in a spool's name, which distinguish two spools of one input."""
+"""Hexadecimal digits of the state in a spool's name, which distinguish two spools of one input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +44,28 @@ class AnalysisTask:
 
     candidate: Candidate
     state: str
-    """State of the input when it was listed."""
+    """State of the input when it was listed (`Candidate.state`)."""
     session: str | None = None
-    """Session that the input held when it was last read; None if it is not in the catalogue."""
+    """Session that the input contained when it was last read; None if it is not in the catalogue."""
     bytes: int = 0
-    """Size of its files when it was listed."""
+    """Size of the session's files when it was listed, in bytes."""
 
     @property
     def attempt(self) -> str:
-        """File with the PID of the process that analyses the session.
+        """Name of the file with the PID of the process that analyses the session.
 
-        If it remains, the session is a suspect.
+        If the file remains after the process has ended, the session is a suspect.
         """
         return f"{ATTEMPTS}/{self.candidate.key}"
 
     @property
     def spool(self) -> str:
-        """File for its rows."""
+        """Name of the file for the session's rows."""
         return f"{SPOOLS}/{self.candidate.key}-{self.state[:_STATE_DIGITS] or 'unlisted'}"
 
 
 def spool_session(store: Store, task: AnalysisTask) -> str:
-    """Analyse a session, write its spool, and return how it ended: done or failed.
+    """Analyse a session, write its spool, and return the outcome: done or failed.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def _rows(task: AnalysisTask) -> Tables:
 
 
 def _renamed(table: pa.Table, before: str, after: str) -> pa.Table:
-    """Return a table whose texts name the path of the session instead of that of its copy."""
+    """Return a table in which texts contain the path of the session instead of that of its copy."""
     for number, field in enumerate(table.schema):
         if field.type == pa.string():
             texts = pc.replace_substring(table.column(number), f"{before}/", f"{after}/")
@@ -168,7 +168,7 @@ def _input(task: AnalysisTask, session: str | None, outcome: str) -> pa.Table:
 _SHARE = 0.8
 """Share of the machine's memory that an analysis may use; the rest is for other programs. Not measured."""
 _STORE_FAILED = os.EX_TEMPFAIL
-"""How the process ends when a store does not answer: the session is not to blame."""
+"""Exit status of the process if a store does not answer: the cause is not the session."""
 
 
 def spool_alone(store: Store, task: AnalysisTask, *, most_bytes: int | None = None) -> str:
@@ -179,12 +179,12 @@ def spool_alone(store: Store, task: AnalysisTask, *, most_bytes: int | None = No
     store : Store
     task : AnalysisTask
     most_bytes : int, optional
-        Address space that it may use; by default four fifths of the machine's memory.
+        Maximum address space of the process; by default four fifths of the machine's memory.
 
     Returns
     -------
     str
-        How it ended: done or failed.
+        The outcome: done or failed.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def spool_alone(store: Store, task: AnalysisTask, *, most_bytes: int | None = No
 
 
 def main() -> None:
-    """Analyse the session that standard input names."""
+    """Analyse the session that standard input describes."""
     words = json.loads(sys.stdin.buffer.read())
     most = int(words["most_bytes"])
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -1,8 +1,8 @@
 """Finds sessions that have arrived completely: a folder is watched while recordings are copied into it.
 
 A session is complete when every file that its manifest lists has its stated size. A session whose manifest
-lists no file, or with other files, is complete when nothing in it changed for a minute. An unfinished copy
-still has a temporary name, or lacks a listed file: it must wait.
+lists no file, or with other files, is complete when none of its files has changed for a minute. An unfinished
+copy still has a temporary name, or lacks a listed file: it must wait.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 QUIET_S = 60.0
 """Time without changes after which a session without a file list counts as complete. Not measured."""
 _MOST_NOTED = 100
-"""Maximum sessions whose reason is stored for `campaign status`; the others are counted."""
+"""Maximum number of sessions whose reason is stored for `campaign status`; others are only counted."""
 _COPY = re.compile(
     r"\..+\.[A-Za-z0-9]{6}|\.~tmp~|\.rsync-partial"  # rsync(1): by default, --delay-updates, --partial-dir
     r"|\.syncthing\..+\.tmp"
     r"|.+\.(part|partial|filepart|crdownload|tmp)"  # curl, rclone, WinSCP, browsers
 )
-"""Names that programs give to a file, or to its folder, while they copy it."""
+"""Pattern of temporary names of a file or its folder while programs copy it."""
 _PACKED = ("", ".gz", ".zst", ".xz", ".bz2")
-"""Endings under which a listed file may lie; the size of a packed one is not known."""
+"""Suffixes that a listed file may have; the size of a compressed one is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLook:
-    """Files of a session at the time of a poll."""
+    """The files of a session at the time of a poll."""
 
     files: dict[str, tuple[int, int]]
-    """Size and modification time of each file by its name in the session, hidden files included."""
+    """Size and modification time of each file by its name in the session; hidden files are included."""
     listed: dict[str, int | None] = field(default_factory=dict)
     """Size by name, as the manifest states it."""
 
@@ -55,19 +55,19 @@ class SessionArrivals:
     """Decides which sessions are complete; it does no I/O, and time is passed in."""
 
     _since: dict[str, tuple[SessionLook, float]] = field(default_factory=dict)
-    """Last poll with a change, and its time, by the key of a waiting session."""
+    """Last poll at which a waiting session had changed, and its time, by the session's key."""
 
     def lack(self, key: str, look: SessionLook, now_s: float) -> str | None:
-        """Return what a session lacks; None if it is complete.
+        """Return the missing part of a session as a text; None if the session is complete.
 
         Parameters
         ----------
         key : str
-            Of the session.
+            Key of the session.
         look : SessionLook
-            How it is now.
+            Present state of the session.
         now_s : float
-            By a clock that is never set, at the look.
+            Time of the poll by a monotonic clock, in s.
         """
         lack = _of_listed(look) or self._of_others(key, look, now_s)
         if lack is None:
@@ -88,7 +88,7 @@ class SessionArrivals:
         return None if quiet_s >= QUIET_S else f"changed within the last {QUIET_S:g} s"
 
     def keep(self, keys: set[str]) -> None:
-        """Keep only these sessions; the others no longer exist."""
+        """Forget all sessions except `keys`; the others no longer exist."""
         self._since = {key: each for key, each in self._since.items() if key in keys}
 
 
@@ -105,7 +105,7 @@ def _of_listed(look: SessionLook) -> str | None:
 
 
 def _others(look: SessionLook) -> bool:
-    """Return whether something that can be seen is not listed, or listed without a size."""
+    """Return whether a file that is not hidden is not listed, or listed without a size."""
     known = {name for name, wanted in look.listed.items() if wanted is not None} | {MANIFEST}
     return any(name not in known and not name.rpartition("/")[2].startswith(".") for name in look.files)
 
@@ -116,9 +116,9 @@ def look_at(candidate: Candidate) -> SessionLook:
     Raises
     ------
     InputError
-        If it has too many files.
+        If the session has too many files.
     OSError
-        If it cannot be read, or is removed meanwhile.
+        If the session cannot be read, or is removed meanwhile.
     """
     files: dict[str, tuple[int, int]] = {}
     for path in candidate.paths:

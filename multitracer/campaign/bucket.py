@@ -1,7 +1,8 @@
 """A campaign in a bucket: the files of a `Store` as objects behind a URL.
 
 Object stores cannot rename or lock: an object appears complete, and a snapshot is written on the condition
-that its number is not used. Of two committers one succeeds; the other one is refused and starts again.
+that its number is not used. If two committers write, one
+succeeds; the other one gets an error and starts again.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _MARKER = f"{SNAPSHOTS}/.campaign"
 
 
 def store_at(place: str | os.PathLike[str], options: Mapping[str, object] | None = None) -> Store:
-    """Return the store of a campaign: a folder of this machine, or what a URL names.
+    """Return the store of a campaign, for a local folder or for a URL.
 
     Parameters
     ----------
     place : str or path
         A folder, or a URL that fsspec knows.
     options : mapping, optional
-        For the client of a URL, as fsspec's `storage_options`.
+        Options for the client of a URL, as fsspec's `storage_options`.
 
     Raises
     ------
@@ -47,7 +48,7 @@ def store_at(place: str | os.PathLike[str], options: Mapping[str, object] | None
 
 
 class ObjectStore(Store):
-    """The objects of one campaign below a URL; see `Store` for what each method does."""
+    """The objects of one campaign below a URL; `Store` documents the methods."""
 
     def __init__(self, url: str, options: Mapping[str, object] | None = None) -> None:
         self._remote = Remote(url, options)
@@ -60,7 +61,7 @@ class ObjectStore(Store):
         Raises
         ------
         InputError
-            If it holds other objects and no campaign, or cannot be written.
+            If the place contains other objects and no campaign, or cannot be written.
         """
         if self.is_campaign:
             return
@@ -70,7 +71,7 @@ class ObjectStore(Store):
 
     @property
     def is_campaign(self) -> bool:
-        """Whether there is a campaign."""
+        """Whether the place contains a campaign."""
         return self.has(_MARKER)
 
     def list(self, folder: str) -> list[str]:
@@ -80,7 +81,7 @@ class ObjectStore(Store):
         ]
 
     def abandoned(self, folder: str) -> Sequence[str]:
-        """Return the objects of a folder that are older than an hour: younger ones another run may need."""
+        """Return the objects of a folder that are older than an hour; another run may need younger ones."""
         latest_s = time.time() - GRACE_NS / NS_PER_S
         return [
             f"{folder}/{each.name}"
@@ -89,38 +90,38 @@ class ObjectStore(Store):
         ]
 
     def has(self, name: str) -> bool:
-        """Return whether there is such an object."""
+        """Return whether the object exists."""
         with contextlib.suppress(FileNotFoundError):
             self._remote.item(name)
             return True
         return False
 
     def size(self, name: str) -> int:
-        """Return the bytes of an object."""
+        """Return the size of an object in bytes."""
         return self._remote.item(name).size
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of an object."""
+        """Return the content of an object."""
         return self._remote.read(name, 0, self.size(name))
 
     def open(self, name: str) -> io.BufferedIOBase:
-        """Return an object's bytes as a file."""
+        """Open an object as a file."""
         return io.BytesIO(self.read(name))
 
     def put(self, name: str, content: bytes | memoryview, *, lasting: bool = True) -> None:
-        """Write an object; a store keeps what it has confirmed, so all are `lasting`."""
+        """Write an object; a confirmed write is durable, so `lasting` has no effect."""
         del lasting
         with self._named():
             self._remote.put(name, bytes(content))
 
     def put_new(self, name: str, content: bytes) -> None:
-        """Write an object on the condition that none has its name."""
+        """Write an object on the condition that its name is not used."""
         with self._named():
             if not self._remote.put_new(name, content):
                 raise self.conflict()
 
     def remove(self, name: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object if it exists."""
         self._remote.remove(name)
 
     def remove_unfinished(self) -> None:
@@ -128,16 +129,16 @@ class ObjectStore(Store):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Do not lock: the numbers of the snapshots decide which writer succeeds."""
+        """Return an empty context: instead of a lock, the snapshot numbers decide which writer succeeds."""
         yield
 
     def arrow(self, sizes: Mapping[str, int]) -> tuple[Sequence[str], PyFileSystem]:
-        """Return parts, by name with their bytes, as Arrow opens them: their paths, and who reads them."""
+        """Return the paths of the parts in `sizes` (bytes by name), and the file system that reads them."""
         return list(sizes), PyFileSystem(_Parts(self._remote, sizes))
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """Say of a bucket that is missing that it has to be made."""
+        """Add to an error of a missing bucket that the user must make the bucket."""
         try:
             yield
         except FileNotFoundError as error:
@@ -145,7 +146,7 @@ class ObjectStore(Store):
 
 
 class _Parts(FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
-    """Opens parts for Arrow, which asks for nothing else here."""
+    """File system for Arrow; Arrow only calls the method that opens a part."""
 
     def __init__(self, remote: Remote, sizes: Mapping[str, int]) -> None:
         super().__init__(remote.client)
@@ -153,7 +154,7 @@ class _Parts(FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
         self._sizes = sizes
 
     def open_input_file(self, path: str) -> pa.PythonFile:
-        """Return a part as a file whose bytes are fetched when Arrow reads them."""
+        """Return a part as a file, whose bytes are fetched when Arrow reads them."""
         return pa.PythonFile(_Reader(self._remote, path, self._sizes[path]), mode="r")
 
 
@@ -168,25 +169,25 @@ class _Reader(io.RawIOBase):
         self._at = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes."""
+        """Return the next bytes, at most `size`; all if it is negative."""
         end = self._size if size < 0 else min(self._at + size, self._size)
         content = self._remote.read(self._name, self._at, end)
         self._at += len(content)
         return content
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Go to a byte."""
+        """Set the position; return it."""
         self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
         return self._at
 
     def tell(self) -> int:
-        """Return the number of the next byte."""
+        """Return the position of the next byte."""
         return self._at
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True: the object is readable."""
         return True
 
     def seekable(self) -> bool:
-        """Return that any byte can be read next."""
+        """Return True: the position can be set."""
         return True

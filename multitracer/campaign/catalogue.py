@@ -1,4 +1,4 @@
-"""The catalogue as a reader has it: the parts that the newest snapshot names, as Arrow datasets."""
+"""The catalogue for readers: the parts of the newest snapshot, as Arrow datasets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DAMAGED = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNotImp
 
 
 class Catalogue:
-    """The tables of a campaign as they were when this was made.
+    """The tables of a campaign at the time when this object was made.
 
     Parameters
     ----------
@@ -47,15 +47,15 @@ class Catalogue:
         self.snapshot: Snapshot = newest_snapshot(self.store)
 
     def dataset(self, table: str, *, coded: str = "") -> ds.Dataset:
-        """Return a table as a dataset: columns and row groups are read when they are needed.
+        """Return a table as a dataset, which reads columns and row groups when they are needed.
 
-        A column that an older part lacks is null there.
+        A column that an older part lacks is null in its rows.
 
         Parameters
         ----------
         table : str
         coded : str
-            A text column that is returned as a dictionary array of Arrow.
+            Name of a text column to return as a dictionary array of Arrow; empty for none.
 
         Raises
         ------
@@ -73,12 +73,12 @@ class Catalogue:
             raise InputError(f"{error}: is gone; `campaign run` analyses its sessions again") from error
 
     def read(self, part: ParquetFile) -> pa.Table:
-        """Return a complete part.
+        """Return all rows of a part.
 
         Raises
         ------
         InputError
-            If it is missing or damaged.
+            If the part is missing or damaged.
         """
         if (damage := damage_of(self.store, part)) is not None:
             raise InputError(
@@ -103,7 +103,7 @@ def read_part(store: Store, part: ParquetFile) -> pa.Table:
 
 
 class DamagedFile(NamedTuple):
-    """A part that is not as it was written."""
+    """A part whose content differs from what was written."""
 
     group: StoreGroup
     table: str
@@ -112,7 +112,7 @@ class DamagedFile(NamedTuple):
 
 
 def damages(store: Store, snapshot: Snapshot) -> Iterator[DamagedFile]:
-    """Yield the parts of a snapshot that are not as they were written, by reading all of them."""
+    """Yield the damaged parts of a snapshot, after reading each part completely."""
     for group in snapshot.groups:
         for table, part in group.parts.items():
             if (sentence := damage_of(store, part)) is not None:
@@ -120,7 +120,7 @@ def damages(store: Store, snapshot: Snapshot) -> Iterator[DamagedFile]:
 
 
 def damage_of(store: Store, part: ParquetFile) -> str | None:
-    """Return what is wrong with a part; None if it is as it was written."""
+    """Return the damage of a part as a text; None if it is undamaged."""
     try:
         if (size := store.size(part.name)) != part.bytes:
             return f"has {size:,} bytes, {part.bytes:,} when it was written"

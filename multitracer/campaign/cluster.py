@@ -1,12 +1,11 @@
-"""Sessions analysed by the workers of a Dask cluster: processes of this machine, or those of an address.
+"""Analyses sessions with the workers of a Dask cluster: local processes, or those of a scheduler's address.
 
 Rules of the file
 -----------------
 - A task is a batch of sessions; each session writes its spool itself, so the result of a task may be lost.
   Only the spool counts: a session without one is submitted again.
 - When a worker dies, Dask fails all its batches. A session of such a batch whose attempt file remains was
-being
-  analysed: only this one is a suspect, and is analysed in its own process.
+  being analysed: only this session is a suspect, and is analysed in its own process.
 - When the scheduler is lost, all sessions without a spool are submitted again, to new workers of this machine
   or to the same address, for a limited time.
 """
@@ -41,17 +40,20 @@ if TYPE_CHECKING:
     from multitracer.campaign.store import Store
 
 BATCH = 15
-"""Sessions a task: of small ones a task then takes some seconds, against 1 ms for the task itself."""
+"""Number of small sessions per task: a task takes some seconds, its overhead is 1 ms."""
 ALONE_BYTES = 100 << 20
-"""Size of a session above which it is a task of its own: its analysis takes some ten times that memory."""
+"""Size in bytes above which a session is its own task: its analysis needs some ten times that memory."""
 _AHEAD = 3
-"""Batches that wait at each worker, so that it never idles and a dead one has few. Not measured."""
+"""Number of batches that wait at each worker: it is never idle, and few batches fail with it.
+
+Not measured.
+"""
 _RECONNECT_S = 120.0
 """Time to wait for a lost scheduler: long enough for a restart. Not measured."""
 _POLL_S = 0.02
-"""Between two looks at the batches: a batch takes a hundred times that. Not measured."""
+"""Interval of checks of the batches, s: a batch takes a hundred times that. Not measured."""
 _PAUSE_S = 1.0
-"""Between two attempts to reconnect."""
+"""Interval of attempts to reconnect, s."""
 _SETTINGS = {
     "distributed.scheduler.worker-ttl": "30s",
     "distributed.scheduler.allowed-failures": 0,  # who is to blame is decided here, by the attempts
@@ -65,18 +67,18 @@ _LOST = (OSError, TimeoutError, asyncio.CancelledError)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that must be equal on all workers, so that all rows are made in the same way."""
+    """Return the versions that must be equal on all workers, so that all make the same rows."""
     return {"multitracer": __version__, "Python": platform.python_version(), "pandas": pd.__version__}
 
 
 def dask_setup(_: object) -> None:
-    """Let a local worker ignore Ctrl-C, which a terminal also sends to it: this program ends it."""
+    """Make a local worker ignore Ctrl-C, which a terminal also sends to it: this program stops the worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Let processes started in this context ignore Ctrl-C from their first instruction."""
+    """Make processes that are started in this context ignore Ctrl-C from their start."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -88,13 +90,13 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def work(place: str, tasks: list[AnalysisTask]) -> list[str]:
-    """Analyse a batch: runs in a worker. Returns how each ended."""
+    """Analyse a batch in a worker, and return the outcome of each session."""
     store = store_at(place)
     return [spool_session(store, task) for task in tasks]
 
 
 def unseen(paths: list[str]) -> list[str]:
-    """Return the paths of this list that are not there: runs in a worker."""
+    """Return the paths that do not exist on a worker; runs in the worker."""
     return [path for path in paths if not os.path.exists(path)]  # noqa: PTH110
 
 
@@ -115,7 +117,7 @@ class OnCluster:
     address: str | None = None
 
     def __call__(self, store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
-        """Analyse all tasks, and yield each with how it ended as soon as its spool is written.
+        """Analyse all tasks, and yield each with its outcome as soon as its spool is written.
 
         Raises
         ------
@@ -157,7 +159,7 @@ class OnCluster:
             yield client
 
     def _check(self, client: Client, store: Store, tasks: Iterable[AnalysisTask]) -> None:
-        """Refuse a cluster that has other versions, or a worker that does not see inputs or campaign."""
+        """Raise an error if versions differ, or a worker cannot read the inputs or the campaign."""
         if self.address is None:
             return
         self._check_versions(client)
@@ -188,7 +190,7 @@ class OnCluster:
 
 
 class _Round:
-    """Tasks given to the workers of one client."""
+    """Tasks that were submitted to the workers of one client."""
 
     def __init__(self, client: Client, store: Store, tasks: list[AnalysisTask]) -> None:
         self._client = client
@@ -197,7 +199,9 @@ class _Round:
         self._held: dict[Future, list[AnalysisTask]] = {}
 
     def results(self) -> Iterator[tuple[AnalysisTask, str]]:
-        """Yield each task with its outcome; a failed batch is split by the files that its sessions left.
+        """Yield each task with its outcome.
+
+        The files of its sessions show which part of a failed batch is done.
 
         Raises
         ------
@@ -228,7 +232,7 @@ class _Round:
             self._held[self._client.submit(work, self._store.address, batch, pure=False)] = batch
 
     def _raise_own(self, future: Future) -> None:
-        """Raise an error of a worker about the campaign itself: a full disk, or another path there."""
+        """Raise an error of a worker that is about the campaign: a full disk, or a different path there."""
         error = future.exception() if future.status == "error" else None
         if isinstance(error, InputError):
             raise error
@@ -236,7 +240,7 @@ class _Round:
     def _after_death(self, batch: list[AnalysisTask]) -> Iterator[tuple[AnalysisTask, str]]:
         """Yield the finished tasks of a batch whose worker died.
 
-        Analyse the suspect alone, resubmit the rest.
+        A suspect is analysed alone, the others are submitted again.
         """
         rest = []
         for task in batch:
@@ -251,7 +255,7 @@ class _Round:
 
 
 def batches(tasks: list[AnalysisTask]) -> list[list[AnalysisTask]]:
-    """Return tasks in batches of some small sessions; large ones are alone, the largest first."""
+    """Return tasks in batches of small sessions; large sessions are alone, the largest first."""
     large = [task for task in tasks if task.bytes > ALONE_BYTES]
     small = [task for task in tasks if task.bytes <= ALONE_BYTES]
     large.sort(key=lambda task: -task.bytes)

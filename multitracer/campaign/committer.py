@@ -5,9 +5,8 @@ Rules of the file
 - Parts are written and synced before the snapshot that names them; spools are removed after it. So a crash
   leaves spools that are merged at the next start, or parts that no snapshot names and that are removed.
 - The rows of a session are in one group. New rows of a session or an input replace the old ones: the old
-group
-  is written again without them, in the same snapshot.
-- A session that two inputs hold has its rows once, and a row of `inputs` for each.
+  group is written again without them, in the same snapshot.
+- A session in two inputs has its rows once, and a row of `inputs` for each.
 """
 
 from __future__ import annotations
@@ -41,21 +40,23 @@ if TYPE_CHECKING:
     Tables = dict[str, pa.Table]
 
 ROW_GROUP = 100_000
-"""Rows in a row group: few enough that a query for one day can skip most of them."""
+"""Number of rows in a row group: few enough that a query for one day can skip most groups."""
 _DICTIONARY = 64 << 10
-"""Maximum size of a column's dictionary in bytes; larger ones are stored without. Numbers that hardly repeat
-then take 38 % less processor time to read, and 10 % less space."""
+"""Maximum size of a column's dictionary in bytes; columns with a larger one are stored without.
+
+Numbers that rarely repeat then take 38 % less processor time to read, and 10 % less space.
+"""
 FOLD_SESSIONS = 300
-"""Number of spools that are merged together: fewer make too many files for a query. Not measured."""
+"""Number of spools that are merged together: fewer would make too many files for a query. Not measured."""
 FOLD_BYTES = 64 << 20
-"""Size of spools that are merged together at most, so that a merge needs a few hundred MB of memory."""
+"""Maximum size of spools that are merged together, so that a merge needs a few hundred MB of memory."""
 
 
 class KnownInput(NamedTuple):
     """Entry of an input in the catalogue."""
 
     session: str | None
-    """Session of the input; None if it failed."""
+    """Session of the input; None if the input failed."""
     state: str
     group: int
 
@@ -66,14 +67,14 @@ class Committer:
     Parameters
     ----------
     store : Store
-        Locked.
+        The store, locked by the caller.
 
     Attributes
     ----------
     snapshot : Snapshot
-        The newest one.
+        The newest snapshot.
     known : dict of str to Known
-        Inputs by their keys; an input whose rows are damaged is not among them.
+        Inputs by their keys, without inputs whose rows are damaged.
     """
 
     def __init__(self, store: Store) -> None:
@@ -123,7 +124,7 @@ class Committer:
         Raises
         ------
         InputError
-            If the disk is full or cannot be written; the last snapshot stays valid.
+            If the disk is full or cannot be written; the last snapshot remains valid.
         """
         spools: dict[str, Tables] = {}
         cut = 0
@@ -143,7 +144,7 @@ class Committer:
         return cut
 
     def _is_whole(self, session: str) -> bool:
-        """Return whether the rows of a session are in the catalogue, all readable."""
+        """Return whether all rows of a session are in the catalogue and readable."""
         return session in self._group_of and self._group_of[session] not in self._broken
 
     def _commit(self, batch: _Batch) -> None:
@@ -157,7 +158,7 @@ class Committer:
         self.known.update({key: KnownInput(*each, number) for key, each in batch.inputs.items()})
 
     def _replaced(self, batch: _Batch) -> set[str]:
-        """Return the sessions whose rows are removed: those with new rows, or only in inputs that changed."""
+        """Return the sessions whose rows must be removed: those with new rows, or only in changed inputs."""
         renewed = {session for session in batch.sessions if session in self._group_of}
         before = {self.known[key].session for key in batch.inputs if key in self.known}
         gone = {each for each in before if each is not None} - {each for each, _ in batch.inputs.values()}
@@ -184,7 +185,7 @@ class Committer:
     # --- groups ---
 
     def _without(self, sessions: Iterable[str], inputs: Iterable[str]) -> list[StoreGroup]:
-        """Return the groups without the rows of some sessions and inputs; those that hold none stay."""
+        """Return the groups without the rows of some sessions and inputs; unaffected groups do not change."""
         sessions, inputs = set(sessions), set(inputs)
         touched = {self._group_of[each] for each in sessions if each in self._group_of}
         touched |= {self.known[key].group for key in inputs if key in self.known}
@@ -211,16 +212,16 @@ class Committer:
         return StoreGroup(group.number, parts if readable else {})
 
     def _written(self, tables: Tables) -> dict[str, ParquetFile]:
-        """Write tables as parts; one without a row has none."""
+        """Write tables as parts, and return the parts by table; empty tables have no part."""
         return {name: write_part(self._store, name, table) for name, table in tables.items() if len(table)}
 
     def forget(self, sessions: Iterable[str]) -> None:
-        """Write the snapshot without sessions, and without what is known of their inputs."""
+        """Write a snapshot without some sessions, and without the entries of their inputs."""
         gone = set(sessions)
         self.forget_inputs({key for key, each in self.known.items() if each.session in gone})
 
     def forget_inputs(self, keys: Iterable[str]) -> None:
-        """Write the snapshot without some inputs, and without the sessions that no other input holds."""
+        """Write a snapshot without some inputs, and without sessions that are in no other input."""
         gone = set(keys)
         held = {each.session for key, each in self.known.items() if key not in gone}
         sessions = {self.known[key].session for key in gone if key in self.known} - held
@@ -228,7 +229,7 @@ class Committer:
         self._index()
 
     def compact(self) -> int:
-        """Put small groups together, neighbours first; return how many groups there are less."""
+        """Merge small groups, neighbours first; return by how many the number of groups fell."""
         before = len(self.snapshot.groups)
         groups: list[StoreGroup] = []
         run: list[StoreGroup] = []
@@ -270,7 +271,7 @@ class _Batch(NamedTuple):
     def of(cls, spools: Mapping[str, Tables], is_whole: Callable[[str], bool]) -> _Batch:
         """Return the rows of spools by input.
 
-        Each session once, and none of sessions that are complete already.
+        Each session is included once; sessions that are already complete are left out.
         """
         inputs: dict[str, tuple[str | None, str]] = {}
         sessions: set[str] = set()

@@ -1,8 +1,7 @@
-"""Compares two groups of sessions, and describes the result in words.
+"""Compares two groups of sessions, and describes the result as text and as a page.
 
-The result is what the command prints and `mt.compare` returns.
-
-The page of a comparison: the headline, the differences, and the distributions as static pictures.
+The command prints the result, and `mt.compare` returns it. The page has the headline, the differences, and
+the distributions as static pictures.
 """
 
 from __future__ import annotations
@@ -49,13 +48,16 @@ if TYPE_CHECKING:
     from multitracer.tables import Document
 
 MARGIN = 0.05
-"""A difference below 5 % is small for a user. Not measured."""
+"""Smallest difference that matters to a user: 5 %. Not measured."""
 _FEWEST = 4
-"""Minimum sessions a side: chance alone gives the most extreme order in less than 5 % (2 of 70)."""
+"""Minimum number of sessions per side: the most extreme order has a probability below 5 % by chance (2 of
+70).
+"""
 _PAIRS = 6
-"""Minimum pairs at one place and hour: chance alone makes all agree in less than 5 % (2 of 64)."""
+"""Minimum number of pairs at one place and hour: by chance all agree with a probability below 5 % (2 of 64).
+"""
 _MAIN = (THROUGHPUT, GOODPUT, TRANSACTION, RTT)
-"""Quantities for the headline: the first one that both sides have is used."""
+"""Quantities for the headline, by priority: the first one that both sides have is used."""
 _IS_RATE = (THROUGHPUT, GOODPUT)
 
 
@@ -107,7 +109,7 @@ def _main(main: Judged, comparison: SideDifferences, names: Names) -> str:
 
 
 def _range(judged: Judged) -> str:
-    """Return a difference with its interval, as sizes: 12 % (5 to 19 %)."""
+    """Return a difference with its interval as text: 12 % (5 to 19 %)."""
     value, *interval, _ = judged.difference
     low, high = sorted(abs(each) for each in interval)
     return f"{_percent(abs(value))} ({_percent(low).removesuffix(' %')} to {_percent(high)})"
@@ -126,7 +128,7 @@ def _percent(value: float) -> str:
 
 
 def _other(judged: Judged, names: Names) -> str:
-    """Return a difference of RTT or loss that is shown."""
+    """Return a sentence about a difference of RTT or loss."""
     value = judged.difference.value
     if judged.quantity.name == LOSS:
         low, high = sorted(abs(100 * each) for each in judged.difference[1:3])
@@ -138,7 +140,10 @@ def _other(judged: Judged, names: Names) -> str:
 
 
 def _limit(comparison: SideDifferences, names: Names, *, is_slower: bool) -> str:
-    """Return the limit that took more time on the slower side; "" if no limit is shown to."""
+    """Return the limit that took significantly more time on the slower side, as text.
+
+    Empty if there is none.
+    """
     sign = 1 if is_slower else -1
     more = [
         each
@@ -154,7 +159,7 @@ def _limit(comparison: SideDifferences, names: Names, *, is_slower: bool) -> str
 
 
 def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]) -> list[str]:
-    """Return what a reader must know to trust the numbers: matching, what is missing, other versions."""
+    """Return the caveats of the numbers: matching, missing data, different versions; one sentence each."""
     matching = comparison.matching
     written = [_matched(comparison)]
     if matching.places < LEAST_KEPT:
@@ -191,11 +196,11 @@ def _matched(comparison: SideDifferences) -> str:
 # --- the table ---
 
 HEADER = ("difference", "95 % interval", "p", "shown")
-"""Heads of the columns after means and medians."""
+"""Heads of the columns after those of means and medians."""
 
 
 def row(judged: Judged) -> tuple[str, ...]:
-    """Return a line of the table: means, medians, difference, interval, p, and whether it may be claimed."""
+    """Return a line of the table: means, medians, difference, interval, p, and whether it is significant."""
     name = judged.quantity.name
     is_had = name.startswith(FINDING)  # or not: of yes and no there is a share, and no median
     levels = [_level(name, value) for value in judged.means]
@@ -240,7 +245,7 @@ def _interval(judged: Judged, low: float, high: float) -> str:
 
 
 def how() -> str:
-    """Return how to read the table, in a sentence."""
+    """Return the explanation of the table, a sentence."""
     return (
         f"Each session counts once. An interval is of its row alone; 'shown' holds for all rows together "
         f"(a false one in {_percent(LEVEL)} of comparisons at most)."
@@ -258,7 +263,7 @@ class Picture(NamedTuple):
     ----------
     title : str
     is_rate : bool
-        Values are bit/s, else ns.
+        Whether values are in bit/s; otherwise they are in ns.
     sides : (Distribution or None, Distribution or None)
     """
 
@@ -291,23 +296,23 @@ class ComparedSides:
 
     @property
     def headline(self) -> str:
-        """The answer, in a sentence or two."""
+        """The result, in one or two sentences."""
         return headline(self.comparison, self.names)
 
     @property
     def notes(self) -> list[str]:
-        """Caveats for the reader, a sentence each."""
+        """Caveats for the reader, one sentence each."""
         return notes(self.comparison, self.groups)
 
     @property
     def counts(self) -> list[str]:
-        """How many sessions each side has, in words."""
+        """Number of sessions of each side, as text."""
         pairs = zip(self.names, self.groups, strict=True)
         return [f"{name}: {count(len(group.sessions), 'session')}" for name, group in pairs]
 
     @property
     def rows(self) -> list[Judged]:
-        """The quantities that a side has."""
+        """The quantities that at least one side has."""
         return [each for each in self.comparison.judged if any(each.sessions)]
 
 
@@ -324,7 +329,7 @@ def compared(
     Parameters
     ----------
     first, second : str or Catalogue
-        As in `two_groups`; with `by` there is no second one.
+        See `two_groups`; with `by` the second one must be None.
     by : str, optional
         LABEL, or LABEL=A,B.
     shown : callable
@@ -335,7 +340,7 @@ def compared(
     Raises
     ------
     InputError
-        If a side cannot be read, or holds nothing to compare.
+        If a side cannot be read, or contains nothing to compare.
     """
     label, _, values = (by or "").partition("=")
     with (
@@ -353,7 +358,7 @@ def compared(
 
 
 def as_document(of: ComparedSides) -> Document:
-    """Return a comparison as JSON has it; a number that there is not is null."""
+    """Return a comparison for JSON; missing numbers are null."""
     matching = of.comparison.matching
     return {
         "schema": SCHEMA,
@@ -388,17 +393,17 @@ def _known(value: float) -> float | None:
 
 _HIGH_PX = 250
 _STEPS = 400
-"""Points of a curve: more than a screen shows."""
+"""Number of points of a curve: more than a screen shows."""
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _ENDS = 0.002
-"""Share at either end of a distribution that the axis of values leaves out."""
+"""Share at each end of a distribution that the value axis leaves out."""
 _ROOM = 0.02
 """Margin of the value axis in decades, so that no curve lies on the frame."""
 _DASHES = ("solid", "dash")
 
 
 def comparison_page(compared: ComparedSides) -> str:
-    """Return the page as HTML; it needs no script to draw."""
+    """Return the page as HTML; its pictures need no script."""
     names, remarks = compared.names, (printable(each) for each in compared.notes)
     opening = element(
         "section", element("p", compared.headline, class_="lead"),
@@ -435,7 +440,7 @@ def header(names: Names) -> list[str]:
 
 
 def _section(picture: Picture, names: Names) -> Markup:
-    """Return the distributions of a quantity on both sides, in one picture."""
+    """Return the section of a quantity: its distributions on both sides in one picture."""
     held = [side for side in picture.sides if side is not None]
     low = min(_positive(side, _ENDS) for side in held)
     high = max(_positive(side, 1 - _ENDS) for side in held)
@@ -465,7 +470,7 @@ def _across(picture: Picture, low: float, high: float) -> Props:
 
 
 def _trace(side: Distribution, low: float, high: float) -> Props:
-    """Return a distribution as steps, from a share of 0 up."""
+    """Return a distribution as a step curve that starts at a share of 0."""
     at = np.unique(np.linspace(0, len(side.values) - 1, _STEPS).astype(int))
     values = np.clip(side.values[at], low, high)
     return {"mode": "lines", "x": np.append(values[:1], values), "y": np.append(0.0, side.shares[at])}
@@ -476,7 +481,7 @@ def _line(look: SeriesStyle, dash: str) -> Props:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return 1, 2 and 5 of each power of ten within; of a narrow axis its ends."""
+    """Return ticks at 1, 2 and 5 times powers of ten in the range; for a narrow range its ends."""
     powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     digits = (1, 2, 5) if high < 200 * low else (1,)
     ticks = [digit * 10.0**power for power in powers for digit in digits]

@@ -1,6 +1,6 @@
 """Selects the sessions of each side: those of two places, or those of one place by the value of a label.
 
-It also queries the compared sums by session, place and hour, and the distributions.
+It also queries the sums for the comparison, by session, place and hour, and the distributions.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Numbers, Row
 
 _MOST_SHOWN = 20
-"""Labels, values or sessions that a sentence lists. Not measured."""
+"""Maximum number of labels, values or sessions that a sentence lists. Not measured."""
 _SESSIONS = "SELECT session, name, version, labels FROM sessions ORDER BY session"
 
 
 class SessionGroup(NamedTuple):
-    """One side: sessions of a catalogue, by their numbers."""
+    """One side of a comparison: sessions of a catalogue, by their numbers."""
 
     name: str
     catalogue: Catalogue
     sessions: list[str]
     versions: frozenset[str]
-    """Versions of the programs that made their rows."""
+    """Versions of the programs that made the rows."""
     failed: list[str]
-    """A sentence for each input that could not be read."""
+    """Inputs that could not be read, one sentence each."""
 
 
 @contextlib.contextmanager
 def two_groups(
     first: str | Catalogue, second: str | Catalogue, shown: Callable[[CampaignProgress], None]
 ) -> Iterator[tuple[SessionGroup, SessionGroup]]:
-    """Give the two sides; inputs that are not a campaign are analysed now.
+    """Yield the two sides; inputs that are not a campaign are analysed first.
 
     Parameters
     ----------
     first, second : str or Catalogue
-        Each a campaign, a folder that is searched for sessions, a session, or a capture.
+        A campaign, a folder that is searched for sessions, a session, or a capture.
     shown : callable
         Called with the progress of the analysis.
 
     Raises
     ------
     InputError
-        If both are the same, share a session, or one holds none.
+        If both sides are the same, share a session, or one contains no session.
     """
     paths = [each if isinstance(each, str) else each.store.address for each in (first, second)]
     if os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
@@ -83,22 +83,22 @@ def two_groups(
 def by_label(
     place: str | Catalogue, label: str, values: tuple[str, ...], shown: Callable[[CampaignProgress], None]
 ) -> Iterator[tuple[SessionGroup, SessionGroup]]:
-    """Give the sessions of one place as two sides, by the value that a label has.
+    """Yield the sessions of one place as two sides, by the value of a label.
 
     Parameters
     ----------
     place : str or Catalogue
-        As of `two_groups`.
+        See `two_groups`.
     label : str
-        Of the sessions.
+        Label of the sessions.
     values : tuple of str
-        Two of its values, the first side first; none if it has only two.
+        Values of the first and of the second side; may be empty if the label has only two values.
     shown : callable
 
     Raises
     ------
     InputError
-        If no session has the label, or it is not clear which two values are meant.
+        If no session has the label, or its two values are not clear.
     """
     with _catalogue(place, shown) as catalogue:
         rows = _rows(catalogue)
@@ -138,7 +138,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _short(first: str, second: str) -> tuple[str, str]:
-    """Return the last parts of two paths, and all of them where these are the same."""
+    """Return the last parts of two paths; the complete paths if the last parts are equal."""
     paths = portable(first), portable(second)
     names = [os.path.basename(os.path.realpath(path)) for path in paths]  # noqa: PTH119
     return (names[0], names[1]) if names[0] != names[1] else paths
@@ -146,7 +146,7 @@ def _short(first: str, second: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _catalogue(place: str | Catalogue, shown: Callable[[CampaignProgress], None]) -> Iterator[Catalogue]:
-    """Give the catalogue of a campaign, or a temporary one of the sessions below a path."""
+    """Yield the catalogue of a campaign, or a temporary one of the sessions below a path."""
     if isinstance(place, Catalogue):
         yield place
         return
@@ -176,7 +176,7 @@ def _group(name: str, catalogue: Catalogue, rows: list[Row]) -> SessionGroup:
 
 
 def _check(first: SessionGroup, second: SessionGroup) -> None:
-    """Refuse a session that is on both sides."""
+    """Raise an error if a session is on both sides."""
     if both := sorted(set(first.sessions) & set(second.sessions)):
         raise InputError(
             f"{printable(first.name)} and {printable(second.name)}: have {count(len(both), 'session')} in "
@@ -185,15 +185,20 @@ def _check(first: SessionGroup, second: SessionGroup) -> None:
 
 
 CELL_M = 200
-"""Side length of a place: shadowing by buildings changes within tens of metres, so that conditions within a
-place are similar, and two drives of one route share most places. Not measured."""
+"""Side length of a place in m. Not measured.
+
+Shadowing by buildings changes within tens of metres, so conditions within a place are similar; two drives of
+one route share most places.
+"""
 _DEGREE_M = 111_195
-"""A degree of latitude on a sphere of 6,371 km."""
+"""Length of a degree of latitude in m, on a sphere of 6,371 km."""
 _LEAST_SHARE = 0.01
-"""Minimum share of both sides with (and without) a limit or finding for it to be compared: each further
-comparison weakens the others. Not measured."""
+"""Minimum share of both sides with (and without) a limit or finding for comparing it. Not measured.
+
+Each further comparison makes the others less significant.
+"""
 _BINS = 100
-"""Bins of a distribution in a factor of e: values are known to 1 %."""
+"""Number of bins of a distribution per factor of e: values are exact to 1 %."""
 
 THROUGHPUT, RTT, LOSS = "throughput", "RTT", "loss"
 GOODPUT, TRANSACTION = "goodput of transfers", "transaction time"
@@ -202,8 +207,11 @@ UNITS = {THROUGHPUT: "bit/s", RTT: "ns", GOODPUT: "bit/s", TRANSACTION: "s"}
 """Units of means and medians; all other quantities are shares."""
 _WEIGHTS = {THROUGHPUT: 0.96, RTT: 0.015, LOSS: 0.015, GOODPUT: 0.002, TRANSACTION: 0.002}
 _REST = 0.006
-"""Share of the error probability for all limits and findings together. Throughput gets most, because users
-notice it; its share passes to the others once it is shown (Holm). docs/compare.md explains the choice."""
+"""Share of the error probability for all limits and findings together.
+
+Throughput has most of it, because users notice it; once throughput is significant, its share passes to the
+others (Holm). docs/compare.md explains the choice.
+"""
 
 _PLACE = f"floor(lat_deg * {_DEGREE_M} / {CELL_M})"
 _SECONDS = f"""
@@ -234,7 +242,7 @@ LEFT JOIN findings USING (session) GROUP BY ALL ORDER BY ALL
 
 
 class _Part(NamedTuple):
-    """One side, summed."""
+    """The sums of one side."""
 
     session: Numbers
     place: Numbers
@@ -266,7 +274,7 @@ def sums_of(groups: tuple[SessionGroup, SessionGroup]) -> tuple[Sides, list[Comp
 
 
 def quantities_of(sums: Mapping[str, Sums]) -> list[ComparedQuantity]:
-    """Return what is compared of sums by name: what users notice, limits and findings that are not rare."""
+    """Return the quantities to compare: those that users notice, and common limits and findings."""
     rest = [
         name
         for name, (weight, total) in sums.items()
@@ -302,7 +310,7 @@ def _part(group: SessionGroup, present: dict[str, set[str]], kinds: list[str]) -
 
 
 def _without(name: str, count: int) -> Array:
-    """Return what the row of a session without seconds has in a column."""
+    """Return the value of a column in the row of a session without seconds, as an array of `count` values."""
     return np.full(count, {"place": NA, "hour": NA, "seconds": 1}.get(name, 0), dtype=np.float64)
 
 
@@ -343,7 +351,7 @@ class Distribution(NamedTuple):
     Attributes
     ----------
     values, shares : ndarray of float64, shape (n_steps,)
-        Ascending; the last share is 1.
+        Both ascending; the last share is 1.
     """
 
     values: Array
@@ -357,7 +365,7 @@ def distribution(group: SessionGroup, column: str) -> Distribution | None:
     ----------
     group : SessionGroup
     column : str
-        Of the table `seconds`.
+        Column of the table `seconds`.
     """
     sql = (
         f"SELECT session, CASE WHEN {column} > 0 THEN floor(ln({column}) * {_BINS}) END AS bin, "  # noqa: S608

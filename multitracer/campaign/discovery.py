@@ -1,13 +1,13 @@
-"""Finds the sessions below the paths that a user gave, and whether they changed since they were read.
+"""Finds the sessions below the paths that a user named, and whether they have changed since they were read.
 
-A file that is named is a session of its own, with the files that tcpdump or dumpcap numbered with it. A
+A named file is a session, together with the files that tcpdump or dumpcap numbered in the same series. A
 folder with a manifest is a session, and so is one that directly holds a capture or a log, with its subfolders
 as hosts, as `report FOLDER` reads it. Any other folder is searched. Symbolic links are followed only if
 they are given as inputs, and campaigns are skipped.
 
-Inputs are local paths, and URLs, whose files are fetched by the worker that reads them. The same rules find
-the sessions below a URL, by one listing of all objects. Its files are fetched into a temporary folder, which
-is removed when the rows are made; the rows name the URL.
+Inputs are local paths and URLs; the worker that reads a session fetches the files of a URL. The same rules
+find the sessions below a URL, by one listing of all objects. Its files are fetched into a temporary folder,
+which is removed when the rows are made; the rows name the URL.
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ if TYPE_CHECKING:
     from multitracer.recording.inputs import Inputs
 
 DIGITS = 16
-"""Hexadecimal digits of a number of a session or an input: among 10^7 two are equal with a chance of 3e-6."""
+"""Hexadecimal digits of the number of a session or an input: two of 10^7 are equal with a probability of
+3e-6.
+"""
 DEEPEST = 32
-"""Folders below a named one are searched so deep; a campaign has by year, month, day, car. Not measured."""
+"""Maximum depth of the search below a named folder; a campaign has year, month, day, car. Not measured."""
 MODELLED = frozenset({"truth", "tables"})
 """Subfolders of a session without logs: the truth of a model, and the tables of `align`."""
 
@@ -57,11 +59,11 @@ class Candidate:
     """A session that may have to be read."""
 
     paths: tuple[str, ...]
-    """Absolute, without symbolic links: a folder, or the files of one recording."""
+    """Absolute paths without symbolic links: one folder, or the files of one recording."""
 
     @property
     def key(self) -> str:
-        """The column `input`: it names files in the store, as nothing else of an input does."""
+        """Value of the column `input`; also used in file names of the store, as the only part of an input."""
         return hashlib.sha256(os.fsencode(self.paths[0])).hexdigest()[:DIGITS]
 
     @property
@@ -76,11 +78,14 @@ class Candidate:
 
     @contextlib.contextmanager
     def here(self) -> Iterator[Candidate]:
-        """Give it as files of this machine; `RemoteCandidate` fetches them."""
+        """Yield the candidate with local files; `RemoteCandidate` fetches them."""
         yield self
 
     def inner(self) -> Iterator[Candidate]:
-        """Yield its subfolders, if it is a folder; without its manifest each may be taken for a session."""
+        """Yield its subfolders as candidates if it is a folder.
+
+        They count as sessions if the manifest is missing.
+        """
         with contextlib.suppress(OSError):
             folders = [path for path in self.paths if os.path.isdir(path)]  # noqa: PTH112
             for entry in (entry for folder in folders for entry in _entries(folder)):
@@ -88,21 +93,21 @@ class Candidate:
                     yield Candidate((entry.path,))
 
     def inputs(self) -> Inputs:
-        """Return the inputs in it.
+        """Return the inputs in the session.
 
         Raises
         ------
         InputError
-            If it is missing, or holds no known file.
+            If the session is missing, or contains no known file.
         """
         return find_inputs(*self.paths)
 
     def state(self) -> str:
-        """Return a sum over names, sizes and times of change of its files; "" if they cannot be listed."""
+        """Return a hash of names, sizes and modification times of its files; "" if they cannot be listed."""
         return self.state_and_bytes()[0]
 
     def state_and_bytes(self) -> tuple[str, int]:
-        """Return the state, and the size of all files."""
+        """Return the state, and the size of all files in bytes."""
         facts = hashlib.sha256()
         size = 0
         try:
@@ -115,7 +120,7 @@ class Candidate:
         return facts.hexdigest(), size
 
     def _files(self) -> Iterator[tuple[str, str]]:
-        """Yield name and path of each file, for a folder those of its subfolders, too."""
+        """Yield name and path of each file; for a folder, also of those in its subfolders."""
         for path in self.paths:
             if not os.path.isdir(path):  # noqa: PTH112
                 yield os.path.basename(path), path  # noqa: PTH119
@@ -135,7 +140,7 @@ def content_of(inputs: Inputs) -> str:
     Raises
     ------
     OSError
-        If one cannot be read.
+        If a file cannot be read.
     """
     base = str(inputs.folder) if inputs.folder is not None else None
     total = hashlib.sha256()
@@ -157,10 +162,10 @@ def candidates(
     inputs : iterable of str
         Folders and files.
     known : container of str
-        Keys of candidates that are known to be sessions: their files are not read.
+        Keys of candidates that are known sessions; their files are not read.
     passed_over : list of str, optional
-        Receives a sentence for each folder that could not be searched, and for each file that has the name of
-        a capture but is not one.
+        A sentence is added for each folder that could not be searched, and for each file that has the name of
+        a capture but is not a capture.
 
     Raises
     ------
@@ -188,7 +193,7 @@ def candidates(
 
 
 class _Search:
-    """Looks for sessions below folders."""
+    """Searches folders for sessions."""
 
     def __init__(self, known: Container[str], passed_over: list[str]) -> None:
         self._known = known
@@ -196,7 +201,7 @@ class _Search:
         self.seen: set[str] = set()
 
     def below(self, folder: str, depth: int) -> Iterator[Candidate]:
-        """Yield the folder, if it is a session, else those in it."""
+        """Yield the folder if it is a session, else the sessions in it."""
         candidate = Candidate((folder,))
         if candidate.key in self.seen:
             return
@@ -227,7 +232,7 @@ class _Search:
 
 
 def no_captures(folder: str, names: Iterable[str]) -> list[str]:
-    """Return a sentence for each file of a folder without a log that is a capture by its name alone."""
+    """Return a sentence for each file of a folder without a log that is a capture only by its name."""
     return [
         f"{folder}/{portable(name)}: is named as a capture, and holds none"
         for name in names
@@ -236,7 +241,7 @@ def no_captures(folder: str, names: Iterable[str]) -> list[str]:
 
 
 def _is_log(entry: os.DirEntry[str]) -> bool:
-    """Return whether a file directly in a folder is a capture or a log of a format that is installed."""
+    """Return whether a file directly in a folder is a capture or a log of an installed format."""
     if not entry.stat().st_size or parsers.is_map(Path(entry.path)):
         return False
     try:
@@ -247,7 +252,7 @@ def _is_log(entry: os.DirEntry[str]) -> bool:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return what a folder holds, by name, without what is hidden."""
+    """Return the entries of a folder by name, without hidden ones."""
     entries = []
     with os.scandir(folder) as scan:
         for entry in scan:
@@ -259,15 +264,15 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 MOST_ENTRIES = 100 * MAX_FILES
-"""A folder of a million sessions is listed; more would fill the memory."""
+"""Maximum number of listed objects: enough for a million sessions; more would fill the memory."""
 
 
 _HEAD = 64 << 10
-"""Bytes fetched of an object to detect its format, which needs 4096 decompressed bytes."""
+"""Number of bytes fetched of an object to detect its format, which needs 4096 decompressed bytes."""
 _PREFIX = "multitracer-session-"
 _LOCK = ".lock"
 _YOUNG_S = 60.0
-"""A temporary folder is locked a moment after it is made. Not measured."""
+"""Age in s below which a temporary folder may not be locked yet by its maker. Not measured."""
 
 
 def sessions_in(
@@ -301,19 +306,19 @@ def sessions_in(
 
 
 def candidate_of(paths: tuple[str, ...]) -> Candidate:
-    """Return a session by the paths that it has."""
+    """Return the candidate with these paths, local or remote."""
     return RemoteCandidate(paths) if is_url(paths[0]) else Candidate(paths)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteCandidate(Candidate):
-    """A session behind a URL: `paths` are that of its folder, or those of its files."""
+    """A session below a URL: `paths` has the URL of its folder, or those of its files."""
 
     listed: tuple[tuple[Item, ...], ...] = ()
-    """Objects below each path when it was listed."""
+    """Objects below each path at the time of the listing."""
 
     def state_and_bytes(self) -> tuple[str, int]:
-        """Return the state when it was listed, and the size of all files."""
+        """Return the state at the time of the listing, and the size of all files in bytes."""
         listed = self.listed or self._now()
         return self._sum(listed), sum(item.size for items in listed for item in items)
 
@@ -322,7 +327,7 @@ class RemoteCandidate(Candidate):
         return self._sum(self._now())
 
     def inner(self) -> Iterator[Candidate]:
-        """Yield its subfolders; without its manifest each may be taken for a session."""
+        """Yield its subfolders as candidates; they count as sessions if the manifest is missing."""
         names = {item.name.partition("/")[0] for items in self.listed for item in items if "/" in item.name}
         for name in sorted(names):
             yield RemoteCandidate((f"{self.paths[0]}/{name}",))
@@ -350,7 +355,7 @@ class RemoteCandidate(Candidate):
         StoreError
             If the store does not answer.
         InputError
-            If it changes meanwhile, the disk has not enough space, or reading it fails.
+            If the session changes meanwhile, the disk has not enough space, or reading fails.
         """
         listed = self.listed or self._now()
         with _temporary() as folder:
@@ -367,7 +372,7 @@ class RemoteCandidate(Candidate):
                 raise InputError(str(error).replace(f"{folder}/", f"{self.parent}/")) from error
 
     def _blame_key(self, error: RefusedError) -> None:
-        """Raise that no session is to blame, if its store refuses more than one object of this one."""
+        """Raise an error about the store, not the session, if the store refuses more than one object."""
         try:
             self._now()
         except RefusedError:
@@ -396,7 +401,7 @@ _CHANGED = "changed while it was read; run again when it is complete"
 
 
 def _base(path: str) -> str:
-    """Return the last part of a URL as the name of a file here, never one that leads elsewhere."""
+    """Return the last part of a URL as a safe local file name, which cannot point to another folder."""
     name = path.rpartition("/")[2].replace("\0", "_")
     return "session" if name[:1] in ("", ".") else name
 
@@ -446,7 +451,7 @@ class _Listing:
             self._folders.setdefault("/".join(folders[:depth]), set()).add(inside)
 
     def sessions(self, folder: str = "", depth: int = 0) -> Iterator[RemoteCandidate]:
-        """Yield the folder, if it is a session, else those in it."""
+        """Yield the folder if it is a session, else the sessions in it."""
         url = f"{self._remote.url}/{folder}" if folder else self._remote.url
         if self._is_session(url, folder):
             yield RemoteCandidate((url,), (self._session(folder),))
@@ -480,7 +485,7 @@ class _Listing:
         )
 
     def _is_log(self, item: Item) -> bool:
-        """Return whether an object is a capture or a log of a format that is installed, by its beginning."""
+        """Return whether an object is a capture or a log of an installed format, by its first bytes."""
         with _temporary() as folder:
             head = Path(folder) / "head"
             try:
@@ -495,7 +500,7 @@ class _Listing:
 
 @contextlib.contextmanager
 def _temporary() -> Iterator[str]:
-    """Make a temporary folder, and remove those of killed processes."""
+    """Yield a temporary folder, after removing those of killed processes."""
     _remove_left()
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder, open(f"{folder}/{_LOCK}", "wb") as lock:  # noqa: PTH123
         fcntl.flock(lock, fcntl.LOCK_EX)

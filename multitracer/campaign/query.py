@@ -1,12 +1,12 @@
 """SQL over a campaign, by DuckDB without any access to files.
 
-The tables are registered as Arrow datasets, which Python reads; the engine itself may open nothing, load
-nothing and write nothing, and its configuration is locked before the user's text reaches it. A filter on the
-text would not do: `WITH x AS (COPY …) SELECT` and `EXPLAIN ANALYZE COPY` write, too.
+The tables are registered as Arrow datasets, which Python reads; the engine itself may not open, load or write
+any file, and its configuration is locked before it gets the user's text. A filter on the text would not be
+sufficient: `WITH x AS (COPY …) SELECT` and `EXPLAIN ANALYZE COPY` write, too.
 
-Which labels a question reads of the sessions, by the syntax tree that DuckDB makes of its text.
-A join carries the map of labels to each of its rows, and searches it there. When a question reads single
-labels by their names and nothing else of the map, they can be taken once a session, with the same answer.
+The module also finds which labels of the sessions a query reads, by DuckDB's syntax tree of the query. A join
+copies the map of labels to each of its rows, and searches it there. If a query reads only single labels by
+name, they can be read once per session, with the same result.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _tree(engine: duckdb.DuckDBPyConnection, sql: str) -> Tree:
 
 
 def _parts(tree: Tree) -> Iterator[Tree]:
-    """Return all parts of a tree, itself too, in the order of its text."""
+    """Yield all parts of a tree, itself included, in the order of the query's text."""
     waiting = [tree]
     while waiting:
         part = waiting.pop()
@@ -81,7 +81,7 @@ def _parts(tree: Tree) -> Iterator[Tree]:
 
 
 def _label(node: Node) -> str | None:
-    """Return NAME of `labels['NAME']`."""
+    """Return NAME if the node is `labels['NAME']`, else None."""
     match node:
         case {
             "type": "ARRAY_EXTRACT",
@@ -92,7 +92,7 @@ def _label(node: Node) -> str | None:
 
 
 def _text(constant: Tree) -> str | None:
-    """Return the text of a constant: DuckDB 2 writes it as a literal, 1.5 as a value."""
+    """Return the text of a constant; DuckDB 2 writes it as a literal, DuckDB 1.5 as a value."""
     match constant:
         case {"class": "CONSTANT", "literal": {"kind": "STRING", "text": str(text)}}:
             return text
@@ -114,7 +114,7 @@ def _is_plain(nodes: list[Node]) -> bool:
 
 
 def _reads_rows(nodes: list[Node]) -> bool:
-    """Return whether a query reads all columns of a table: by `*`, by a number, or by the table's name."""
+    """Return whether a query reads all columns of a table: by `*`, by number, or by the table's name."""
     tables = {
         str(name).casefold()
         for node in nodes
@@ -128,7 +128,7 @@ def _reads_rows(nodes: list[Node]) -> bool:
 
 
 MEMORY = "1GB"
-"""Memory that a query may use; it does not spill to disk. A typical one over 10^7 seconds needs less."""
+"""Maximum memory of a query, which does not spill to disk. A typical query over 10^7 seconds needs less."""
 _SETTINGS = {
     "temp_directory": "",
     "disabled_optimizers": "join_order,build_side_probe_side",
@@ -140,18 +140,21 @@ _SETTINGS = {
     "python_scan_all_frames": "false",
     "TimeZone": "UTC",
 }
-"""Settings of DuckDB. The tables give it no row counts: in a join it hashed all `seconds` instead of
-`sessions`. With two optimizers off, joins are done as written: the table after JOIN is hashed."""
+"""Settings of DuckDB.
+
+Arrow tables have no row counts for DuckDB, so in a join it hashed all `seconds` instead of `sessions`. With
+two optimizers disabled, joins are executed as written: the table after JOIN is hashed.
+"""
 
 _STORED = "stored_sessions"
 _PULLUP = "projection_pullup"
-"""The optimizer of DuckDB 2 that would move the labels after the join again."""
+"""The optimizer of DuckDB 2 that would read the labels after the join again."""
 
 
 def connection(
     catalogue: Catalogue, *, memory: str = MEMORY, question: str = ""
 ) -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB connection that sees the tables of a catalogue, and nothing else.
+    """Return a DuckDB connection that can only read the tables of a catalogue.
 
     Parameters
     ----------
@@ -187,7 +190,7 @@ def connection(
 
 
 def _take_before_joins(engine: duckdb.DuckDBPyConnection, labels: tuple[str, ...]) -> None:
-    """Reduce `sessions` to these labels, each read once a session."""
+    """Replace `sessions` by a table with only these labels, each read once per session."""
     own = ", ".join(f"{literal(name)}: labels[{literal(name)}]" for name in labels)
     view = f"SELECT * REPLACE ({{{own}}} AS labels) FROM {_STORED}"  # noqa: S608  (`literal`)
     engine.execute(f"CREATE VIEW sessions AS {view}")
@@ -225,17 +228,17 @@ def query(catalogue: Catalogue, sql: str) -> pa.Table:
 
 
 def literal(text: str) -> str:
-    """Return a text as SQL has it."""
+    """Return a text as an SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def answer(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
-    """Return the answer of a connection as a table, and stop the engine if this thread is interrupted.
+    """Return the result of a query as a table; stop the engine if this thread is interrupted.
 
     Raises
     ------
     duckdb.Error, OSError, pyarrow.ArrowInvalid
-        As the engine and the reader of the tables raise it.
+        Errors of the engine and of the reader of the tables.
     """
     with ThreadPoolExecutor(1) as asking:  # the engine itself lets Ctrl-C and SIGTERM wait for its answer
         future = asking.submit(_table, engine, sql)
@@ -252,6 +255,6 @@ def _table(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
 
 
 def _words(error: Exception) -> str:
-    """Return an error of the engine on one line."""
+    """Return the message of an engine error on one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"query: {printable(' '.join(lines))}"

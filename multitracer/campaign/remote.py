@@ -1,7 +1,7 @@
 """Files behind a URL: the only module that uses fsspec, with our own timeouts and messages.
 
 A client of a store (s3fs, gcsfs, …) takes keys, profile and endpoint from its own environment; this module
-never sees them. `StoreError` means that a store does not answer properly: no session is the cause.
+never reads them. `StoreError` means that a store does not answer properly: the cause is not a session.
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 DEADLINE_S = 20.0
-"""A request without an answer for so long has failed: who waits for a hung server knows it within 30 s, also
-on a busy machine: with 25 s it took 30.4 s there until the program had ended."""
+"""Time in s after which a request without an answer has failed.
+
+A user of a hung server then knows it within 30 s, also on a busy machine: with 25 s, the program ended after
+30.4 s there.
+"""
 LISTING_S = 120.0
-"""A listing of a million objects takes a thousand requests, of some 0.1 s each. Not measured."""
+"""Time limit of a listing in s: a million objects need a thousand requests of 0.1 s each. Not measured."""
 PIECE = 8 << 20
-"""Bytes of one read request: few enough for a link of 4 Mbit/s to meet the timeout."""
+"""Maximum bytes of one read request: few enough for a link of 4 Mbit/s within the timeout."""
 _SLOWEST = 250_000
-"""Bytes a second: a slower link cannot write over 5 MB at once. Not measured."""
+"""Minimum rate in bytes per second: a slower link cannot write more than 5 MB at once. Not measured."""
 _LONGEST = 200
-"""Characters of a store's own words that are shown."""
+"""Maximum number of characters of a store's message that are shown."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LOCAL = re.compile(r"(file|local)://")
 _MARKS = ("ETag", "etag", "md5Hash", "content_hash")
@@ -48,28 +51,28 @@ class StoreError(InputError):
 
 
 class RefusedError(InputError):
-    """A store that denies access, to one object or with this key."""
+    """A store denies access to one object, or to all objects with this key."""
 
 
 class Item(NamedTuple):
     """An object of a store."""
 
     name: str
-    """Relative to what was listed, with slashes."""
+    """Name relative to the listed URL, with slashes."""
     size: int
     mark: str
-    """Changes whenever the content does: the ETag, or else the time of change."""
+    """Value that changes with the content: the ETag, or else the modification time."""
     changed_s: float | None
-    """Seconds since 1970; None if the store does not say."""
+    """Modification time in s since 1970; None if the store does not report it."""
 
 
 def is_url(place: str) -> bool:
-    """Return whether this names a store, and not a path of this machine."""
+    """Return whether this is the URL of a store, and not a local path."""
     return _URL.match(place) is not None and _LOCAL.match(place) is None
 
 
 def local_path(place: str) -> str:
-    """Return the path that `file://PATH` names; any other text is that path itself."""
+    """Return the path in `file://PATH`; any other text is returned unchanged."""
     return _LOCAL.sub("", place, count=1)
 
 
@@ -94,7 +97,7 @@ class Remote:
     Raises
     ------
     InputError
-        If the URL holds a key or a password, or its protocol is not known.
+        If the URL contains a key or a password, or its protocol is not known.
     """
 
     def __init__(self, url: str, options: Mapping[str, object] | None = None) -> None:
@@ -115,7 +118,7 @@ class Remote:
         return f"{self._root}/{name}" if name else self._root
 
     def inside(self, folder: str) -> list[Item]:
-        """Return the objects directly in a folder, by name; none if there is no such folder."""
+        """Return the objects directly in a folder, by name; empty if there is no such folder."""
         try:
             entries = self._request(self.client.ls, self.at(folder), detail=True)
         except FileNotFoundError:
@@ -131,7 +134,7 @@ class Remote:
             return True
 
     def below(self, limit_s: float = DEADLINE_S) -> list[Item]:
-        """Return all objects below the URL, by name; an object that the URL itself names has the name ""."""
+        """Return all objects below the URL, by name; the object at the URL itself has the name ""."""
         try:
             entries = self._request(self.client.find, self._root, detail=True, limit_s=limit_s)
         except FileNotFoundError:
@@ -149,11 +152,11 @@ class Remote:
         return sorted(items)
 
     def item(self, name: str = "") -> Item:
-        """Return what is known of an object; FileNotFoundError if it is not there."""
+        """Return the entry of an object; raise FileNotFoundError if it does not exist."""
         return _item(name, self._request(self.client.info, self.at(name)))
 
     def read(self, name: str, begin: int, end: int) -> bytes:
-        """Return bytes of an object, in requests of at most `PIECE`."""
+        """Return the bytes from `begin` to `end` of an object, in requests of at most `PIECE` bytes."""
         pieces = [
             self._request(self.client.cat_file, self.at(name), start=at, end=min(at + PIECE, end))
             for at in range(begin, end, PIECE)
@@ -161,7 +164,7 @@ class Remote:
         return b"".join(pieces)
 
     def fetch(self, item: Item, target: str) -> None:
-        """Write an object to a new local file; it never gets longer than its listed size."""
+        """Write an object to a new local file, which never gets longer than the listed size."""
         with open(target, "xb") as stream:  # noqa: PTH123
             for at in range(0, item.size, PIECE):
                 stream.write(self.read(item.name, at, min(at + PIECE, item.size)))
@@ -189,7 +192,7 @@ class Remote:
         return True
 
     def remove(self, name: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self._request(self.client.rm_file, self.at(name))
 
@@ -203,14 +206,20 @@ class Remote:
         limit_s: float = DEADLINE_S,
         **named: object,
     ) -> Answer:
-        """Return what the client answers; its own clients of networks take the deadline as `timeout`."""
+        """Return the result of a client's method.
+
+        Clients that use the network get the deadline as `timeout`.
+        """
         limit = {"timeout": limit_s} if self._limits else {}
         with self._sentences(limit_s):
             return call(path, *args, **named, **limit)
 
     @contextlib.contextmanager
     def _sentences(self, limit_s: float = DEADLINE_S) -> Iterator[None]:
-        """Turn errors of a client into our messages; FileNotFoundError and FileExistsError pass unchanged."""
+        """Convert errors of a client to our messages.
+
+        FileNotFoundError and FileExistsError pass unchanged.
+        """
         try:
             yield
         except FileNotFoundError as error:
@@ -231,7 +240,7 @@ class Remote:
 _AGAIN = "see whether its server runs, then start the same command again"
 _KEYS = "check the key or the profile in the environment (docs/campaigns.md, Buckets)"
 _REFUSED = range(400, 500)
-"""Status of HTTP: the request is to blame (RFC 9110, section 15.5), whatever code a server has for it."""
+"""HTTP status codes of an error in the request (RFC 9110, section 15.5)."""
 _NO_KEY = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
 
 
@@ -245,7 +254,7 @@ def _refuse_secrets(url: str) -> None:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status of an error of boto."""
+    """Return the HTTP status of an error of boto; None if it has none."""
     response = getattr(error.__cause__, "response", None)
     status = (
         response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
@@ -254,7 +263,7 @@ def _status(error: Exception) -> int | None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first words of a client's error on one line."""
+    """Return the start of a client's error message on one line."""
     words = printable(" ".join(str(error).split())) or type(error).__name__
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
 

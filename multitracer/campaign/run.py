@@ -1,4 +1,4 @@
-"""A run: finds the sessions, skips those that are done, has the rest analysed, and commits the results.
+"""A run: finds the sessions, skips unchanged ones, analyses the others, and commits the results.
 
 A watch repeats such a run for sessions that arrive; each session is analysed when it is complete.
 """
@@ -32,62 +32,65 @@ if TYPE_CHECKING:
     from multitracer.campaign.store import Store
 
 _FOLD_S = 600.0
-"""A reader sees a slow run's sessions after ten minutes at the latest. Not measured."""
+"""Time in s after which a slow run commits its results for readers. Not measured."""
 _PAUSE_S = 5.0
-"""Between two looks at a folder that is watched; a session has taken longer to come. Not measured."""
+"""Interval in s of polls of a watched folder: sessions arrive more slowly. Not measured."""
 _IDLE = 20
-"""Ratio of the wait to the duration of a poll: watching 10,000 sessions costs 5 % of a core."""
+"""Ratio of the wait to the duration of a poll: watching 10,000 sessions takes 5 % of a core."""
 _COMPACT_FOLDS = 50
-"""Merges after which a watch compacts small groups: a query opens ten files of each. Not measured."""
+"""Number of merges after which a watch compacts small groups: a query opens ten files of each.
+
+Not measured.
+"""
 _UNKNOWN = KnownInput(None, "", 0)
 """Entry of an input that is not in the catalogue; the state of a real input is never empty."""
 
 
 @dataclass
 class CampaignProgress:
-    """How far a run is."""
+    """Progress of a run."""
 
     sessions: int = 0
-    """Sessions to be analysed."""
+    """Number of sessions to analyse."""
     unchanged: int = 0
-    """Done before."""
+    """Number of sessions that were skipped because they are unchanged."""
     done: int = 0
     failed: int = 0
-    """Number of done sessions that failed."""
+    """Number of finished sessions that failed."""
     damaged: list[str] = field(default_factory=list)
-    """Damaged parts whose sessions are analysed again, a sentence each."""
+    """Damaged parts whose sessions are analysed again, one sentence each."""
     passed_over: list[str] = field(default_factory=list)
-    """Folders that could not be searched, a sentence each."""
+    """Folders that could not be searched, one sentence each."""
     waiting: list[str] = field(default_factory=list)
-    """Sessions that have not arrived completely, a sentence each."""
+    """Sessions that have not arrived completely, one sentence each."""
     is_watch: bool = False
     began_s: float = field(default_factory=time.monotonic)
 
     @property
     def took_s(self) -> float:
-        """Seconds since the first session was begun."""
+        """Seconds since the first session was started."""
         return time.monotonic() - self.began_s
 
     @property
     def rate(self) -> float:
-        """Sessions a second; 0 before the first one is done."""
+        """Sessions per second; 0 before the first one has finished."""
         return self.done / max(self.took_s, 1e-9)
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds until all are done at this rate; None before the first one is done."""
+        """Seconds until all sessions are finished at this rate; None before the first one has finished."""
         return (self.sessions - self.done) / self.rate if self.done else None
 
 
 class Workers(Protocol):
-    """Workers that analyse sessions."""
+    """Interface of workers that analyse sessions."""
 
     def __call__(self, store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
-        """Analyse all tasks, and yield each with how it ended as soon as its spool is written."""
+        """Analyse all tasks, and yield each with its outcome as soon as its spool is written."""
 
 
 def in_process(store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
-    """Analyse sessions one after the other in this process; see `Workers`."""
+    """Analyse sessions one after another in this process; see `Workers`."""
     for task in tasks:
         yield task, spool_session(store, task)
 
@@ -110,7 +113,7 @@ def run(
         The folder of the campaign, or a URL that fsspec knows; made if it is missing.
     workers : Workers
     retry : bool
-        Analyse inputs again that failed before, even if they did not change.
+        Whether to analyse inputs again that failed before, even if they have not changed.
     shown : callable, optional
         Called with the progress after each session.
 
@@ -145,22 +148,23 @@ def watch(
     Parameters
     ----------
     inputs, place, workers, retry
-        As in `run`; `retry` applies to the sessions at the start.
+        See `run`; `retry` applies to the sessions at the start.
     stop : callable
-        Waits for the given seconds, less if the watch must end; returns whether it must. It is also called
-        between two sessions, with 0 s.
+        Waits for the given number of seconds, or less if the watch must end; returns whether it must end. It
+        is
+        also called between two sessions, with 0 s.
     shown : callable, optional
         Called with the progress after each session and each poll.
 
     Returns
     -------
     CampaignProgress
-        The final state; the snapshot holds every session that was analysed.
+        The final state; the snapshot contains every session that was analysed.
 
     Raises
     ------
     InputError
-        As in `run`.
+        See `run`.
     """
     given = list(inputs)
     if urls := [each for each in given if is_url(each)]:
@@ -192,14 +196,14 @@ class _Run:
         self._bytes = 0
         self._arrivals: SessionArrivals | None = None
         self._suspected: set[str] = set()
-        """Attempt files of a killed run."""
+        """Names of the attempt files of a killed run."""
         self._waiting: set[str] = set()
         """Keys of sessions that have not arrived completely."""
         self._noted: list[str] = []
         self.progress = CampaignProgress()
 
     def all(self, inputs: Iterable[str], workers: Workers, *, retry: bool) -> CampaignProgress:
-        """Do it."""
+        """Run once; return the progress."""
         self._go_on()
         note(self._store, ())
         tasks = list(self._tasks(inputs, retry=retry))
@@ -208,7 +212,7 @@ class _Run:
         return self.progress
 
     def watch(self, inputs: list[str], workers: Workers, *, retry: bool) -> CampaignProgress:
-        """Do it again and again with what is complete."""
+        """Repeat the run for complete sessions until the watch must end; return the progress."""
         self._arrivals, self.progress.is_watch = SessionArrivals(), True
         self._go_on()
         pause_s, is_first = 0.0, True
@@ -229,13 +233,13 @@ class _Run:
         return self.progress
 
     def _go_on(self) -> None:
-        """Merge the spools of a killed run, and note which sessions may have killed it."""
+        """Merge the spools of a killed run, and record which sessions may have killed it."""
         self._suspected = set(self._store.list(ATTEMPTS))
         self.progress.damaged = [f"{each.part.name}: {each.sentence}" for each in self._committer.damaged]
         self._fold(self._committer.waiting())
 
     def _round(self, tasks: list[AnalysisTask], workers: Workers) -> None:
-        """Analyse sessions, or as many as there is time for, and commit them."""
+        """Analyse sessions, as many as time allows, and commit the results."""
         self._forget_inner(tasks)
         self.progress.sessions += len(tasks)
         self.progress.began_s = time.monotonic()
@@ -253,7 +257,7 @@ class _Run:
         self._fold(self._spooled)
 
     def _forget_suspects(self, tasks: list[AnalysisTask]) -> None:
-        """Remove files of a killed run for sessions that no longer exist."""
+        """Remove attempt files of a killed run for sessions that no longer exist."""
         kept = {task.attempt for task in tasks} | {f"{ATTEMPTS}/{key}" for key in self._waiting}
         for name in self._suspected - kept:
             self._store.remove(name)
@@ -274,7 +278,7 @@ class _Run:
                 yield from outcomes
 
     def _complete(self, inputs: list[str], *, is_first: bool, retry: bool) -> list[AnalysisTask]:
-        """Return the complete sessions that are new or changed; a folder may be missing for a while."""
+        """Return the complete sessions that are new or changed; a folder may be missing for some time."""
         self.progress.unchanged = 0
         self.progress.waiting, self.progress.passed_over = [], []
         try:
@@ -286,7 +290,7 @@ class _Run:
             return []
 
     def _note(self, *, is_first: bool) -> None:
-        """Write what is waited for where `campaign status` finds it, if that changed."""
+        """Write the waiting sessions for `campaign status`, if they have changed."""
         if is_first or self.progress.waiting != self._noted:
             note(self._store, self.progress.waiting)
             self._noted = self.progress.waiting
@@ -308,7 +312,7 @@ class _Run:
             self._arrivals.keep(self._waiting)
 
     def _has_come(self, candidate: Candidate) -> bool:
-        """Return whether a session may be read: of what is watched, if it is complete."""
+        """Return whether a session may be read: in a watch, whether it is complete."""
         if self._arrivals is None:
             return True
         try:

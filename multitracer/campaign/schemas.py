@@ -1,12 +1,12 @@
-"""The tables of a campaign's catalogue: their columns, and how they are Arrow and Parquet.
+"""The tables of a campaign's catalogue: their columns, and their Arrow and Parquet form.
 
-Every table begins with `session`, a hash of the session's content. Missing values and empty texts are
-null. The metadata of a file holds `multitracer.schema` (the table), `multitracer.catalogue` (the version) and
+Every table begins with `session`, a hash of the session's content. Missing values and empty texts are null.
+The metadata of a file contain `multitracer.schema` (the table), `multitracer.catalogue` (the version) and
 `doc`; those of a column `unit` and `doc`.
 
-A spool is a file with all rows of one session, from a worker for the committer.
-Layout: 8 bytes that name the format, the SHA-256 of the rest, then an Arrow IPC stream for each table of the
-catalogue in its order. A spool with a wrong hash was cut by a crash: its session is analysed again.
+A spool is a file with all rows of one session, written by a worker for the committer. Layout: 8 bytes that
+identify the format, the SHA-256 of the rest, then an Arrow IPC stream for each table of the catalogue in its
+order. A spool with a wrong hash was truncated by a crash: its session is analysed again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     Tables = dict[str, pa.Table]
 
 VERSION = 1
-"""Version of the catalogue; a reader refuses a higher one."""
+"""Version of the catalogue; a reader raises an error for a higher one."""
 MAP = "map"
-"""The dtype of a column of names with values, both text."""
+"""The dtype of a column with a map of names to values, both text."""
 
 SESSION = Column("session", "U", "the session: first 16 hexadecimal digits of `content`")
 _INPUT = Column("input", "U", "the input: first 16 hexadecimal digits of the SHA-256 of its path")
@@ -115,7 +115,7 @@ SESSIONS = Schema(
     ),
 )
 LIMIT_COLUMNS = {each: f"{each.label.replace('-', '_')}_s" for each in Limit}
-"""The column of `transfers` that holds the time of a limit."""
+"""Column of `transfers` with the time of a limit, by limit."""
 TRANSFERS = Schema(
     "transfers",
     (
@@ -229,7 +229,7 @@ DOCS = {
 }
 """Meaning of a row of each table."""
 TABLES = {schema.name: schema for schema in DOCS}
-"""The tables by name, `inputs` first: a spool file holds them in this order."""
+"""The schemas by name, `inputs` first; a spool contains the tables in this order."""
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
@@ -255,7 +255,7 @@ ARROW = {name: arrow_schema(schema) for name, schema in TABLES.items()}
 
 
 def up_to_date(table: pa.Table, name: str) -> pa.Table:
-    """Return a part of an earlier version; columns that were added later are null."""
+    """Return a part of an earlier version with today's columns; new columns are null."""
     for field in ARROW[name]:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(len(table), field.type))
@@ -268,9 +268,9 @@ def of_rows(name: str, rows: Sequence[Row]) -> pa.Table:
     Parameters
     ----------
     name : str
-        Of the table.
+        Name of the table.
     rows : sequence of dict
-        A column that a row lacks is null there; texts may hold anything.
+        Rows; absent columns are null, and texts may contain any characters.
     """
     columns = [
         pa.array([_cell(row.get(column.name)) for row in rows], _type(column)) for column in TABLES[name]
@@ -284,11 +284,11 @@ def of_columns(name: str, columns: Mapping[str, object], rows: int) -> pa.Table:
     Parameters
     ----------
     name : str
-        Of the table.
+        Name of the table.
     columns : mapping of str to ndarray, list, or a value of all rows
-        What is missing is NA of its column, NaN, NOT_A_TIME, None, or an empty text.
+        Columns; missing values are the column's NA, NaN, NOT_A_TIME, None, or an empty text.
     rows : int
-        Their number.
+        Number of rows.
     """
     cells = [_array(column, columns[column.name], rows) for column in TABLES[name]]
     return pa.Table.from_arrays(cells, schema=ARROW[name])
@@ -300,9 +300,9 @@ def of_tables(name: str, tables: Iterable[tuple[Table, Mapping[str, object]]]) -
     Parameters
     ----------
     name : str
-        Of the table.
+        Name of the table.
     tables : iterable of (Table, mapping of str to object)
-        Each with the columns that it lacks, such as `session` and `host`, as `of_columns` takes them.
+        Tables, each with the additional columns, such as `session` and `host`, in the form of `of_columns`.
     """
     pieces = [of_columns(name, {**table.columns, **added}, len(table)) for table, added in tables]
     return pa.concat_tables([ARROW[name].empty_table(), *pieces]).combine_chunks()
@@ -319,7 +319,7 @@ def _array(column: Column, values: object, rows: int) -> pa.Array:
 
 
 def _cell(value: object) -> object:
-    """Return a value as Arrow takes it: null for an empty text, and no half of a character."""
+    """Return a value for Arrow: null for an empty text; unpaired surrogates are replaced."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8") or None
     if isinstance(value, float) and value != value:  # noqa: PLR0124  # NaN
@@ -329,11 +329,11 @@ def _cell(value: object) -> object:
 
 _MAGIC = b"MTSPOOL" + bytes([VERSION])
 _SUM_BYTES = 32
-"""Size of a SHA-256."""
+"""Size of a SHA-256 in bytes."""
 
 
 def packed(tables: Mapping[str, pa.Table]) -> bytes:
-    """Return a spool's bytes; a table that is not there has no row."""
+    """Return a spool's bytes; an absent table is written without rows."""
     rest = io.BytesIO()
     for name, schema in ARROW.items():
         with pa.ipc.new_stream(rest, schema) as writer:
@@ -343,7 +343,7 @@ def packed(tables: Mapping[str, pa.Table]) -> bytes:
 
 
 def unpacked(content: bytes) -> Tables | None:
-    """Return the tables of a spool by name; None if it is damaged, or of another version."""
+    """Return the tables of a spool by name; None if the spool is damaged or of another version."""
     head = len(_MAGIC) + _SUM_BYTES
     rest = memoryview(content)[head:]
     if content[: len(_MAGIC)] != _MAGIC or hashlib.sha256(rest).digest() != content[len(_MAGIC) : head]:

@@ -1,8 +1,7 @@
 """Makes the rows of a recording in every table of the catalogue.
 
-The seconds of a session: throughput, limit, radio and position, a row each.
-
-The transfers of a session: those that are explained, and their rows in the table `transfers`.
+The table `seconds` has throughput, limit, radio and position of each second of a session. The table
+`transfers` has the explained transfers of a session.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _CELL = ("cell_id", "physical_cell_id", "channel")
 
 
 def seconds_columns(road: Road) -> dict[str, Cells]:
-    """Return the columns of the table `seconds` of a session, without the first one.
+    """Return the columns of the table `seconds` of a session, without `session`.
 
     Parameters
     ----------
@@ -68,7 +67,7 @@ def seconds_columns(road: Road) -> dict[str, Cells]:
     Raises
     ------
     InputError
-        If its times span more than eleven days.
+        If the times of the session span more than eleven days.
     """
     phone = road.phones[0] if road.phones else None
     stays = stays_of(None, Table.empty(JUDGED_HANDOVERS)) if phone is None else phone.stays
@@ -92,13 +91,13 @@ def seconds_columns(road: Road) -> dict[str, Cells]:
 
 
 def _limit_and_part(seconds: Seconds) -> tuple[list[object], list[object]]:
-    """Return the limit of each second and its part, which `seconds_of` gives as two words."""
+    """Return the limit of each second and its subtype, which `seconds_of` returns as two words."""
     words = [text.partition(" ") for text in seconds.limit.tolist()]
     return [limit or None for limit, _, _ in words], [part or None for _, _, part in words]
 
 
 def _seconds_cells(stays: Stays, begin: Times) -> dict[str, Cells]:
-    """Return which cell served in the middle of each second."""
+    """Return the serving cell in the middle of each second."""
     row = stays.at(begin + NS_PER_S // 2)
     known = row != NA
     held = np.maximum(row, 0)
@@ -112,7 +111,7 @@ def _seconds_cells(stays: Stays, begin: Times) -> dict[str, Cells]:
 
 
 def _places(road: Road, begin: Times) -> dict[str, Cells]:
-    """Return where the session was in the middle of each second."""
+    """Return the position in the middle of each second."""
     if road.route is None:
         return dict.fromkeys(("lat_deg", "lon_deg", "heading_deg", "distance_m"), np.full(len(begin), np.nan))
     places = road.route.at(begin + NS_PER_S // 2)
@@ -131,7 +130,7 @@ def _round_trips(road: Road, begin: Times) -> dict[str, Cells]:
 
 
 def _losses(road: Road, begin: Times) -> dict[str, Cells]:
-    """Return how many segments were sent in each second, and how many of them were lost; NA if not known."""
+    """Return how many segments were sent in each second, and how many of them were lost; NA if unknown."""
     segments = road.segments
     if segments is None or not len(begin):
         return dict.fromkeys(("sent", "lost"), np.full(len(begin), NA))
@@ -145,7 +144,7 @@ def _losses(road: Road, begin: Times) -> dict[str, Cells]:
 
 
 MOST = 50
-"""Connections of a session that are explained, those with most bytes. Not measured."""
+"""Maximum number of connections of a session that are explained, those with most bytes. Not measured."""
 
 
 class ConnectionDirection(NamedTuple):
@@ -163,13 +162,13 @@ class Explained:
     Attributes
     ----------
     first : Diagnosis or None
-        Diagnosis of the longest group of connections, as `diagnose` chooses it.
+        Diagnosis of the longest group of connections, chosen as by `diagnose`.
     diagnoses : dict of Way to Diagnosis
         Diagnosis of each explained connection, for the direction with more data.
     same : set of int
-        Numbers of connections that are the same as another one, at another capture point.
+        Numbers of connections that are another one's copy at another capture point.
     left_out : int
-        Connections with data that are not explained, because there are too many or packets carry no time.
+        Connections with data that are not explained, because there are too many or packets have no time.
     """
 
     first: Diagnosis | None = None
@@ -181,7 +180,7 @@ class Explained:
 def explained(recording: Recording) -> Explained:
     """Return the diagnoses of the largest connections of a recording, each connection once.
 
-    What cannot be explained is a warning of the recording.
+    For connections that cannot be explained, the recording gets a warning.
     """
     numbers, same = _once(recording)
     if not numbers:
@@ -197,7 +196,7 @@ def explained(recording: Recording) -> Explained:
 
 
 def _if_explained(recording: Recording, number: int | None) -> Diagnosis | None:
-    """Return the diagnosis of a connection, of the longest work without a number; None with a warning."""
+    """Return the diagnosis of a connection, or without a number of the longest group; None with a warning."""
     try:
         if number is None:
             return explain(recording)
@@ -213,9 +212,10 @@ def _way(diagnosis: Diagnosis) -> ConnectionDirection:
 
 
 def _once(recording: Recording) -> tuple[list[int], set[int]]:
-    """Return each connection with data once, those with most bytes first, and the numbers of the others.
+    """Return the connections with data without copies, by descending bytes, and the numbers of the copies.
 
-    A connection that several capture points saw has the number that it has nearest to the data's sender.
+    A connection that was captured at several points has the number of the capture point nearest to the data's
+    sender.
     """
     sizes = np.concatenate(
         [capture.analysis.unique_bytes() for capture in recording.captures] or [np.empty(0)]
@@ -236,14 +236,14 @@ def _once(recording: Recording) -> tuple[list[int], set[int]]:
 
 
 def transfer_rows(recording: Recording, session: str, transfers: Explained) -> Iterator[Row]:
-    """Yield the rows of `transfers`: a direction with data each, at the capture nearest to its sender.
+    """Yield the rows of `transfers`: one for each direction with data, at the capture nearest to its sender.
 
     Parameters
     ----------
     recording : Recording
     session : str
     transfers : Explained
-        Of this recording.
+        The explained transfers of the recording.
     """
     for capture in recording.captures:
         for way, direction in _with_data(capture, transfers):
@@ -288,7 +288,7 @@ def _known(value: float | None) -> float | None:
 
 
 def _limits(diagnosis: Diagnosis) -> Row:
-    """Return what limited a transfer, in seconds of link time; nothing if nothing can be shown."""
+    """Return what limited a transfer, in seconds of link time; empty if nothing can be shown."""
     limited = diagnosis.limited
     if limited.view is Viewpoint.NOWHERE:
         return {"view": limited.view.label}
@@ -307,12 +307,14 @@ def _limits(diagnosis: Diagnosis) -> Row:
 
 
 _PIECE = 10_000
-"""Rows: some 20 MB of Python values."""
+"""Number of rows that are made together: some 20 MB of Python values."""
 _MOST_LABELS = 64
-"""Maximum labels of a session that are stored, the first by name; a table of variables has five. Not
-measured."""
+"""Maximum number of labels of a session that are stored, the first by name. Not measured.
+
+A table of variables has five.
+"""
 _LONGEST_LABEL = 256
-"""Maximum characters of a label's value: it is a word to group by. Not measured."""
+"""Maximum number of characters of a label's value, which is a word to group by. Not measured."""
 
 
 def session_tables(recording: Recording, session: str, path: str, content: str) -> Tables:
@@ -321,14 +323,14 @@ def session_tables(recording: Recording, session: str, path: str, content: str) 
     Parameters
     ----------
     recording : Recording
-        Read and analysed; what cannot be concluded of it is a warning there.
+        The recording; for results that cannot be computed it gets a warning.
     session, path, content : str
-        As the columns of `sessions` have them.
+        Values of these columns of `sessions`.
 
     Returns
     -------
     dict of str to pyarrow.Table
-        By the names of the tables, each with its schema; a table may be empty.
+        Tables by name, each with its schema; a table may be empty.
     """
     transfers = explained(recording)
     road = _road(recording, transfers)
@@ -347,7 +349,10 @@ def session_tables(recording: Recording, session: str, path: str, content: str) 
 
 
 def _if_possible(recording: Recording, name: str, made: Callable[[], pa.Table]) -> Tables:
-    """Return a table that `made` makes; an empty one and a warning of the recording if it cannot be made."""
+    """Return the table that `made` returns.
+
+    If that fails, an empty table, with a warning of the recording.
+    """
     try:
         return {name: made()}
     except MultiTracerError as error:
@@ -356,7 +361,7 @@ def _if_possible(recording: Recording, name: str, made: Callable[[], pa.Table]) 
 
 
 def _road(recording: Recording, transfers: Explained) -> Road:
-    """Return the recording as a drive, on the clock of what is explained first, with or without a phone."""
+    """Return the recording as a drive, on the clock of the first explained transfer."""
     if transfers.first is not None:
         host = transfers.first.transfer.at_sender.host
         return Road(Surroundings(recording, host), transfers.first)
@@ -379,7 +384,7 @@ def _connections(recording: Recording, session: str) -> pa.Table:
 
 
 def _transfers(recording: Recording, session: str, transfers: Explained) -> pa.Table:
-    """Return the rows of `transfers`, made in chunks: Python values take a hundred times the memory."""
+    """Return the table `transfers`, made in chunks because Python values need a hundred times the memory."""
     rows = transfer_rows(recording, session, transfers)
     pieces = [schemas.ARROW["transfers"].empty_table()]
     while piece := list(islice(rows, _PIECE)):
@@ -465,7 +470,7 @@ def _hosts(recording: Recording) -> list[str]:
 
 
 def _labels(recording: Recording) -> list[tuple[str, str]]:
-    """Return what the engineer varied, by name: the variables of the manifest that are plain values."""
+    """Return the labels by name: the variables of the manifest that are plain values."""
     if recording.manifest is None:
         return []
     variables = recording.manifest.variables

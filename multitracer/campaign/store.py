@@ -1,11 +1,11 @@
 """The store of a campaign in a local folder: the only module that writes, reads and lists its files.
 
-Names are ours, with slashes, relative to the campaign. A file appears complete under its name or not at all.
-`bucket.py` has the same methods for a URL; `store_at` there chooses.
+Names are chosen by us, with slashes, relative to the campaign. A file appears under its name only when it is
+complete. `bucket.py` has the same methods for a URL, and `store_at`, which chooses the store.
 
 A snapshot lists the valid parts of a campaign; the newest one is the campaign. It is a JSON file whose name
-is its number. Its groups hold what was merged together: at most one part of each table, and all rows of each
-of its sessions.
+is its number. Its groups contain what was merged together: at most one part of each table, and all rows of
+each of its sessions.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Store:
         Raises
         ------
         InputError
-            If they cannot be made, or the folder holds other things and no campaign.
+            If they cannot be made, or the folder contains other files and no campaign.
         """
         if not self.is_campaign and self.folder.exists():
             if not self.folder.is_dir():
@@ -78,7 +78,7 @@ class Store:
 
     @property
     def is_campaign(self) -> bool:
-        """Whether there is a campaign."""
+        """Whether the folder contains a campaign."""
         return (self.folder / SNAPSHOTS).is_dir()
 
     def list(self, folder: str) -> list[str]:
@@ -90,15 +90,15 @@ class Store:
         return [f"{folder}/{name}" for name in sorted(names) if not name.startswith(".")]
 
     def abandoned(self, folder: str) -> Sequence[str]:
-        """Return the files of a folder that belong to no other writer: all, for the lock excludes others."""
+        """Return the files of a folder that no other writer needs: all of them, because of the lock."""
         return self.list(folder)
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a file."""
+        """Return whether the file exists."""
         return (self.folder / name).exists()
 
     def size(self, name: str) -> int:
-        """Return the bytes of a file."""
+        """Return the size of a file in bytes."""
         return (self.folder / name).stat().st_size
 
     def read(self, name: str) -> bytes:
@@ -106,20 +106,20 @@ class Store:
         return (self.folder / name).read_bytes()
 
     def open(self, name: str) -> io.BufferedIOBase:
-        """Open a file to read it."""
+        """Open a file for reading."""
         return (self.folder / name).open("rb")
 
     def arrow(self, sizes: Mapping[str, int]) -> tuple[Sequence[str], object]:
-        """Return parts, by name with their bytes, as Arrow opens them: their paths, and who reads them."""
+        """Return the paths of the parts in `sizes` (bytes by name), and the file system that reads them."""
         return [str(self.folder / name) for name in sizes], None
 
     def put(self, name: str, content: bytes | memoryview, *, lasting: bool = True) -> None:
-        """Write a file; `lasting` waits until it would survive the loss of power.
+        """Write a file; with `lasting`, sync it to the disk.
 
         Raises
         ------
         InputError
-            If it cannot be written: the disk is full, or the folder does not allow it.
+            If the file cannot be written: the disk is full, or the folder is not writable.
         """
         self._write(name, content, lasting=lasting, new=False)
 
@@ -129,7 +129,7 @@ class Store:
         Raises
         ------
         InputError
-            If the name is used: another program writes to the campaign. Also as in `put`.
+            If the name is used, because another program writes to the campaign; also the errors of `put`.
         """
         self._write(name, content, lasting=True, new=True)
 
@@ -153,7 +153,7 @@ class Store:
             raise
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
         (self.folder / name).unlink(missing_ok=True)
 
     def remove_unfinished(self) -> None:
@@ -183,12 +183,12 @@ class Store:
             yield
 
     def conflict(self) -> InputError:
-        """Return the error for a writer whose snapshot another one overtook."""
+        """Return the error for a writer whose snapshot number another writer has used."""
         return InputError(f"{self.name}: another program wrote to this campaign; start again")
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """Turn a failure to write into a sentence that names the campaign."""
+        """Convert a failed write to an error that names the campaign."""
         try:
             yield
         except OSError as error:
@@ -199,7 +199,7 @@ class Store:
 
 
 def _keep(folder: Path) -> None:
-    """Wait until the names in a folder would survive the loss of power."""
+    """Sync a folder to the disk, so that the names in it survive a loss of power."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -209,16 +209,19 @@ def _keep(folder: Path) -> None:
 
 SCHEMA = "multitracer.campaign"
 KEPT = 5
-"""Snapshots that stay: a reader that listed the folder may open an older one. Not measured."""
+"""Number of snapshots that are not removed: a reader that listed the folder may open an older one.
+
+Not measured.
+"""
 GRACE_NS = 3600 * NS_PER_S
-"""Time for which a part that is no longer valid stays: longer than a query takes. Not measured."""
+"""Time for which an invalid part is not removed: longer than a query takes. Not measured."""
 _MAX_BYTES = 1 << 30
-"""A longer snapshot is refused: one of a million sessions has some 10 MB."""
+"""Maximum size of a snapshot in bytes; that of a million sessions has some 10 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetFile:
-    """One Parquet file."""
+    """Entry of one Parquet file in a snapshot."""
 
     name: str
     """Name in the store."""
@@ -237,7 +240,7 @@ class StoreGroup:
 
     @property
     def sessions(self) -> int:
-        """Sessions in it."""
+        """Number of sessions in the group."""
         return self.parts["sessions"].rows if "sessions" in self.parts else 0
 
 
@@ -246,13 +249,13 @@ class Snapshot:
     """List of the valid parts."""
 
     number: int = 0
-    """0 of a campaign that has none yet."""
+    """Number of the snapshot; 0 for a campaign without a snapshot."""
     groups: tuple[StoreGroup, ...] = ()
     retired: dict[str, int] = field(default_factory=dict)
-    """Names of parts that are no longer valid, and since when, ns since 1970."""
+    """Names of parts that are no longer valid, with the time since when, ns since 1970."""
 
     def parts(self, table: str | None = None) -> Iterator[ParquetFile]:
-        """Yield the live parts of a table, or of all tables."""
+        """Yield the valid parts of a table, or of all tables."""
         for group in self.groups:
             for name, part in group.parts.items():
                 if table in (None, name):
@@ -263,7 +266,7 @@ class Snapshot:
         return sum(part.rows for part in self.parts(table))
 
     def followed(self, groups: Iterable[StoreGroup]) -> Snapshot:
-        """Return the next snapshot with these groups; parts that no group names any longer are retired."""
+        """Return the next snapshot with these groups; parts that are in no group any longer are retired."""
         following = replace(self, number=self.number + 1, groups=tuple(groups))
         live = {part.name for part in following.parts()}
         now_ns = time.time_ns()
@@ -331,7 +334,7 @@ def _snapshot_group(document: dict[str, object]) -> StoreGroup:
 
 
 def write_snapshot(store: Store, snapshot: Snapshot) -> None:
-    """Write a snapshot; then remove old ones, and parts that have not been valid for an hour."""
+    """Write a snapshot; then remove old snapshots, and parts that have been invalid for an hour."""
     document = {
         "schema": f"{SCHEMA}/{VERSION}",
         "multitracer": __version__,
@@ -350,7 +353,7 @@ def write_snapshot(store: Store, snapshot: Snapshot) -> None:
 
 
 def remove_dead_parts(store: Store, snapshot: Snapshot) -> None:
-    """Remove the parts that this snapshot does not name as valid or retired: those left by a crash."""
+    """Remove the parts that this snapshot lists neither as valid nor as retired: those left by a crash."""
     named = {part.name for part in snapshot.parts()} | snapshot.retired.keys()
     for name in store.abandoned(PARTS):
         if name not in named:

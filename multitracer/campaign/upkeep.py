@@ -39,13 +39,13 @@ class CampaignStatus:
     stored_bytes, parts : int
         Size and number of the valid parts.
     waiting : int
-        Spools that are not merged yet: of a present run, or of a killed one.
+        Number of spools that are not merged yet, of a present or a killed run.
     attempts : int
-        Sessions that are being analysed, or were when a run was killed.
+        Number of sessions that are being analysed, or were being analysed when a run was killed.
     incomplete : int
-        Sessions that were not complete at the last poll of a watch.
+        Number of sessions that were not complete at the last poll of a watch.
     lacks : list of str
-        Missing parts of the first ones, a sentence each.
+        Missing parts of the first incomplete sessions, one sentence each.
     """
 
     snapshot: int
@@ -59,7 +59,7 @@ class CampaignStatus:
 
 
 def status(place: str | os.PathLike[str]) -> CampaignStatus:
-    """Return the status of a campaign; errors are those of `Catalogue`."""
+    """Return the status of a campaign; raises the errors of `Catalogue`."""
     catalogue = Catalogue(place)
     parts = list(catalogue.snapshot.parts())
     return CampaignStatus(
@@ -74,12 +74,12 @@ def status(place: str | os.PathLike[str]) -> CampaignStatus:
 
 
 def faults(place: str | os.PathLike[str]) -> list[str]:
-    """Return what is wrong with a campaign, a sentence each, after reading every byte of it.
+    """Return the faults of a campaign, one sentence each, after reading all its data.
 
     Raises
     ------
     InputError
-        As `Catalogue` does.
+        See `Catalogue`.
     """
     catalogue = Catalogue(place)
     name = catalogue.store.name

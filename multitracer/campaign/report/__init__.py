@@ -1,10 +1,10 @@
-"""The report of a campaign: one page on all its sessions, and on demand the reports of the worst ones.
+"""The report of a campaign: one page about all its sessions, and on request the reports of the worst ones.
 
-A catalogue comes in, HTML goes out. `questions.py` judges each second, and queries DuckDB, which counts, so
-that no table is completely in memory: how good is it, which cells, hours and devices are bad, why, which
-stretches. `places.py` queries where it is bad and shows the map (`places.js` draws it); `page.py` shows the
-rest, `drawings.py` draws lines and writes tables. `write.py` combines all of it.
+Input: a catalogue. Output: HTML. `questions.py` classifies each second and lets DuckDB count, so that no
+table is completely in memory: the quality, the bad cells, hours and devices, the causes, and the bad segments
+of the routes. `places.py` queries the bad places and makes the map (`places.js` draws it); `page.py` makes
+the other sections, `drawings.py` draws lines and writes tables. `write.py` combines everything.
 
 What must hold: every number can be computed by SQL from the catalogue, and is tested against it; for missing
-data a sentence says why; text of sessions is escaped, and never used as a file name.
+data a sentence states the reason; text of sessions is escaped, and never used as a file name.
 """

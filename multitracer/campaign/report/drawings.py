@@ -1,6 +1,6 @@
-"""Lines and bars of a page as inline SVG: no script, and the colours of the page's theme.
+"""Lines and bars of a page as inline SVG, without scripts, in the colours of the page's theme.
 
-Tables of the page: cells that sort as numbers, and a bar for what is bad.
+Also the tables of the page: cells that sort as numbers, and bars for shares of bad time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     Points = Sequence[tuple[float, float]]
 
 _WIDTH, _HEIGHT = 420, 240
-"""Units of the picture: at the width of a phone they are pixels, so that its text can be read there."""
+"""Size of a picture in SVG units: one pixel each on a phone, so that the text is readable there."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 14, 12, 26
 _MOST_TICKS = 5
 _LEAST_SPAN = 1e-300  # below it a step between ticks would leave the range of floats
 _LOG_FROM = 20.0
 """Ratio of the highest to the lowest value above which an axis is logarithmic. Not measured."""
 _DECADES = 5.0
-"""Maximum decades of a logarithmic axis; smaller values are drawn at its start."""
+"""Maximum number of decades of a logarithmic axis; smaller values are drawn at its start."""
 
 
 class PictureAxis(NamedTuple):
@@ -38,7 +38,7 @@ class PictureAxis(NamedTuple):
     high: float
     ticks: Sequence[float]
     words: Callable[[float], str]
-    """How a value is written."""
+    """Function that formats a value as text."""
     is_log: bool = False
 
     def share(self, value: float) -> float:
@@ -62,7 +62,10 @@ def linear(low: float, high: float, words: Callable[[float], str]) -> PictureAxi
 
 
 def fitting(values: Sequence[float], words: Callable[[float], str]) -> PictureAxis:
-    """Return an axis for values from 0 up: logarithmic where they differ by a factor of twenty or more."""
+    """Return an axis from 0 for the values.
+
+    A logarithmic one if they differ by a factor of twenty or more.
+    """
     high = max(values)
     positive = [each for each in values if each > 0]
     if not positive or high / min(positive) < _LOG_FROM:
@@ -92,7 +95,7 @@ def line(points: Points, across: PictureAxis, up: PictureAxis, *, says: str, dot
 
 
 def bars(points: Points, across: PictureAxis, up: PictureAxis, *, says: str) -> Markup:
-    """Return a bar from the foot of the picture for each point."""
+    """Return a bar from the lower edge of the picture for each point."""
     wide = (_WIDTH - _LEFT - _RIGHT) / max(across.high - across.low, 1) * 0.8
     base = _y(up, up.low)
     rows = [
@@ -131,7 +134,7 @@ def _picture(across: PictureAxis, up: PictureAxis, drawn: list[Markup], says: st
 
 
 def _thinned(axis: PictureAxis) -> Sequence[float]:
-    """Return the ticks of the lower axis that fit without overlap."""
+    """Return the ticks of the lower axis that can be labelled without overlap."""
     every = math.ceil(len(axis.ticks) / _MOST_TICKS)
     return axis.ticks[::every] if every else axis.ticks
 
@@ -153,16 +156,16 @@ def _up(axis: PictureAxis, value: float) -> list[Markup]:
 
 
 _WIDEST_EM = 4.0
-"""The bar of a second that is always bad."""
+"""Width in em of the bar for a share of 100 %."""
 _SEEN = 25
-"""Maximum rows of a table that are visible; longer tables scroll, so that the page stays short."""
+"""Maximum number of visible rows of a table; longer tables scroll, so that the page stays short."""
 Heads = tuple[tuple[str, bool], ...]
-"""Names of columns, and whether they hold numbers."""
+"""Names of columns, each with a flag whether it contains numbers."""
 GROUP_HEADS: Heads = (
     ("Bad", True), ("Bad time", True), ("Judged", True), ("Throughput", True), ("RTT", True), ("Loss", True),
     ("Sessions", True),
 )  # fmt: skip
-"""Heads of the cells that `group_cells` makes."""
+"""Column heads for the result of `group_cells`."""
 
 
 def table(caption: str, heads: Heads, rows: Iterable[Sequence[Markup]], *, filter_id: str = "") -> Markup:
@@ -175,7 +178,7 @@ def table(caption: str, heads: Heads, rows: Iterable[Sequence[Markup]], *, filte
     rows : iterable of sequence of Markup
         Cells, from `text` and `number`.
     filter_id : str, optional
-        With it a box above filters the rows.
+        Identifier of a text box above the table, which filters the rows; by default there is no box.
     """
     columns = (
         element(
@@ -207,14 +210,14 @@ def text(*words: Child, wrap: bool = False) -> Markup:
 
 
 def number(value: float | None, words: Callable[[float], str]) -> Markup:
-    """Return a cell of a number, empty where it is missing; missing ones sort below all others."""
+    """Return a cell with a number; empty if it is missing. Missing numbers sort below all others."""
     if value is None:
         return element("td", class_="number", data_value="-1e99")
     return element("td", words(value), class_="number", data_value=value)
 
 
 def seconds(value: float | None) -> Markup:
-    """Return a cell of a length of time."""
+    """Return a cell with a duration."""
     return number(value, lambda each: duration(each * NS_PER_S))
 
 
@@ -230,7 +233,7 @@ def bar(part: float, whole: float) -> Markup:
 
 
 def group_cells(row: Row) -> list[Markup]:
-    """Return the cells of a group of seconds, as `groups.py` and `places.py` count it, under GROUP_HEADS."""
+    """Return the cells of a group of seconds under GROUP_HEADS; `questions.py` and `places.py` count them."""
     return [
         bar(row["bad"], row["judged"]),
         seconds(row["bad"]),

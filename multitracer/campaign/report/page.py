@@ -1,4 +1,4 @@
-"""The sections of a campaign's page: numbers in, HTML out."""
+"""The sections of a campaign's page: makes HTML of numbers."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _NO_RTT = "no second has a round trip: record packets at the sender"
 
 
 def meaning(limit: Limit) -> str:
-    """Return what a limit is, in words."""
+    """Return a description of a limit."""
     return says(LimitShare(limit, LimitSubtype.NONE, 0, 0, 0, 0, Confidence.MEASURED))
 
 
 def lead(numbers: Quality, reasons: Sequence[BadSecondReason], hexagon: Row | None) -> str:
-    """Return the answer: how good it was, the main reason where it was not, and the worst place."""
+    """Return the headline: the quality, the main cause of bad seconds, and the worst place."""
     if not numbers.sessions:
         return f"The campaign holds no session: {_failed(numbers) or '`campaign run` has found none'}."
     if not numbers.judged:
@@ -126,7 +126,7 @@ def answer_section(numbers: Quality, sentence: str) -> Markup:
 
 
 def quality_section(numbers: Quality) -> Markup:
-    """Return how good it is: the two distributions."""
+    """Return the section on quality: the two distributions."""
     return element(
         "section",
         element("h2", "How good is it?"),
@@ -152,7 +152,7 @@ def _distribution(title: str, at: Sequence[float], words: Callable[[float], str]
 
 
 def costs_section(limits: Sequence[Cost], findings: Sequence[Row]) -> Markup:
-    """Return why it was slow: limits and findings, by the time that they cost."""
+    """Return the section on causes: limits and findings, by the time that they cost."""
     return element(
         "section",
         element("h2", "Why?"),
@@ -212,7 +212,7 @@ def _session(row: Row) -> str:
 
 
 def groups_section(cells: Sequence[Row], hours: Sequence[Row], groups: Sequence[Grouped]) -> Markup:
-    """Return which cells, hours, devices and labels are bad."""
+    """Return the section on bad cells, hours, devices and labels."""
     return element(
         "section",
         element("h2", "Which cells, hours and devices?"),
@@ -277,7 +277,7 @@ def _group(group: Grouped) -> Markup:
 
 
 def days_section(days: Sequence[Row]) -> Markup:
-    """Return the trend over days."""
+    """Return the section on the trend over days."""
     return element("section", element("h2", "Trend over days"), _trend(days))
 
 
@@ -328,9 +328,10 @@ def _month(day: float) -> str:
 
 
 def stretches_section(rows: Sequence[Row], links: Sequence[Markup], judged: int) -> Markup:
-    """Return the worst stretches; `links` lead to the report of each, or show how to make it.
+    """Return the section on the worst segments of the routes.
 
-    `judged` is the number of seconds that can be judged.
+    `links` has a link to the report of each segment, or the command that makes it. `judged` is the number of
+    seconds that can be classified.
     """
     title = "The worst stretches" if rows else "Where was it worst?"
     heads = (
@@ -367,7 +368,7 @@ def stretches_section(rows: Sequence[Row], links: Sequence[Markup], judged: int)
 
 
 def failures_section(sentences: Sequence[str], total: int) -> Markup | None:
-    """Return why inputs could not be read; nothing if all could."""
+    """Return the section on inputs that could not be read; None if all could."""
     if not total:
         return None
     shown = [element("li", printable(each)) for each in sentences]
@@ -377,7 +378,7 @@ def failures_section(sentences: Sequence[str], total: int) -> Markup | None:
 
 
 def method_section(numbers: Quality, bounds: RateBounds, facts: Sequence[tuple[str, str]]) -> Markup:
-    """Return the section on how the seconds were judged, and on the data of the page."""
+    """Return the section on how seconds are classified, and on the data of the page."""
     by_radio, not_judged = numbers.judged - numbers.by_rate, numbers.seconds - numbers.judged
     first = (
         f"Of {count(numbers.seconds, 'second')}, {numbers.by_rate:,} are judged by their rate while data "

@@ -1,9 +1,9 @@
 """The places where a campaign was bad: seconds in hexagons, and in squares of 50 m by heading.
 
 Positions are metres on the sinusoidal projection around the middle meridian of the campaign, which preserves
-area, so all cells of 50 m have the same size (Snyder, "Map Projections: A Working Manual", 1987, 30).
+area, so all squares of 50 m have the same area (Snyder, "Map Projections: A Working Manual", 1987, 30).
 
-The map of a campaign in its page: what `places.js` draws, and the worst places as a table.
+The module also makes the map in the page, which `places.js` draws, and the table of the worst places.
 """
 
 from __future__ import annotations
@@ -27,15 +27,18 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Row
 
 SQUARE_M = 50.0
-"""Side of the squares: the distance driven in four seconds at 45 km/h."""
+"""Side of the squares in m: the distance driven in four seconds at 45 km/h."""
 SECTORS = 8
-"""Number of heading sectors: north is 0, north-east 1."""
+"""Number of heading sectors: 0 is north, 1 north-east."""
 MOST_HEXAGONS = 3_000
-"""A hexagon on a screen of 1,280 pixels is then some twenty pixels wide. Not measured."""
+"""Maximum number of hexagons, so that each is some twenty pixels wide on a screen of 1,280. Not measured."""
 MOST_SQUARES = 40_000
-"""Squares by heading in a page, those with most seconds: some 3 MB."""
+"""Maximum number of squares by heading in a page, those with most seconds: some 3 MB."""
 _WIDTHS_M = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
-"""Possible widths of the hexagons between opposite sides; the smallest with not too many hexagons is used."""
+"""Widths of the hexagons between opposite sides, in m.
+
+The smallest width with few enough hexagons is used.
+"""
 _MIDDLE = (
     "SELECT degrees(atan2(avg(sin(radians(lon_deg))), avg(cos(radians(lon_deg))))) AS lon_deg "
     "FROM seconds WHERE lat_deg IS NOT NULL AND lon_deg IS NOT NULL"
@@ -46,7 +49,9 @@ _NUMBERS = """count(*) AS seconds, count(DISTINCT session) AS sessions,
     CASE WHEN sum(sent) > 0 THEN sum(lost) / sum(sent) END AS loss,
     avg(rsrp_dbm) AS rsrp_dbm, avg(rscp_dbm) AS rscp_dbm, avg(rssi_dbm) AS rssi_dbm, avg(rsrq_db) AS rsrq_db,
     avg(sinr_db) AS sinr_db, mode(limited_by) AS limited_by"""
-"""Numbers of a map cell: means over seconds; the median of RTT, because few values dominate its mean."""
+"""Columns of a map cell in SQL: means over seconds, but the median of RTT, because few values dominate its
+mean.
+"""
 
 
 class Plane(NamedTuple):
@@ -56,7 +61,7 @@ class Plane(NamedTuple):
 
     @property
     def metres(self) -> tuple[str, str]:
-        """SQL for metres east and north of its origin on the equator."""
+        """SQL expressions for the metres east and north of the origin, which is on the equator."""
         turned = f"((lon_deg - ({self.lon_deg!r}) + 540) % 360 - 180)"
         return f"radians({turned}) * cos(radians(lat_deg)) * {EARTH_M}", f"radians(lat_deg) * {EARTH_M}"
 
@@ -77,14 +82,14 @@ class CampaignMap:
     width_m : float
         Width of the hexagons, between two opposite sides.
     hexagons : pyarrow.Table
-        A row each, those with most bad seconds first: `q` and `r` (their axial coordinates), `x` and `y`
-        (their middle, metres), `seconds`, `sessions`, `judged`, `bad`, `throughput_bps`, `rtt_ns`, `loss`,
+        A row per hexagon, by descending number of bad seconds: `q` and `r` (axial coordinates), `x` and `y`
+        (its middle, metres), `seconds`, `sessions`, `judged`, `bad`, `throughput_bps`, `rtt_ns`, `loss`,
         the levels of the radio, and `limited_by`; null if not known.
     squares : pyarrow.Table
-        The same of squares of SQUARE_M by heading: `q` and `r` count squares, and `sector` is the heading, in
-        eighths of a turn from north, null while it stood. Those with most seconds.
+        The same for squares of SQUARE_M by heading: `q` and `r` count squares, and `sector` is the heading in
+        eighths of a turn from north, null while the car stood. Only the squares with most seconds.
     all_squares : int
-        Their number before the rest was left out.
+        Number of all squares.
     """
 
     plane: Plane
@@ -117,13 +122,15 @@ def _located(engine: Engine, plane: Plane) -> str:
 
 
 def axial(east: Array, north: Array, width_m: float) -> tuple[Array, Array]:
-    """Return the hexagons of points, a corner to the north, as axial coordinates q (east) and r (north-east).
+    """Return the hexagon of each point as axial coordinates q (east) and r (north-east), int64, shape (n,).
+
+    A corner of each hexagon points to the north.
 
     Parameters
     ----------
     east, north : ndarray of float64, m, shape (n,)
     width_m : float
-        Between two opposite sides.
+        Width of the hexagons between two opposite sides, m.
     """
     q, r = east / width_m - north / (width_m * math.sqrt(3)), north * 2 / (width_m * math.sqrt(3))
     s = -q - r
@@ -138,7 +145,7 @@ def axial(east: Array, north: Array, width_m: float) -> tuple[Array, Array]:
 
 
 def _axial_sql(source: str, width_m: float) -> str:
-    """Return a source with the columns `q` and `r` of `axial`."""
+    """Return an SQL source with additional columns `q` and `r`, computed as in `axial`."""
     root = repr(width_m * math.sqrt(3))
     return f"""(
         SELECT * EXCLUDE (fq, fr, iq, ir, js, q_off, r_off, s_off),
@@ -154,7 +161,7 @@ def _axial_sql(source: str, width_m: float) -> str:
 
 
 def _width(engine: Engine, plane: Plane) -> float:
-    """Return the smallest width with not too many hexagons."""
+    """Return the smallest width in m with few enough hexagons."""
     points = engine.table(
         f"SELECT (floor(east / {SQUARE_M}) + 0.5) * {SQUARE_M} AS east, "
         f"(floor(north / {SQUARE_M}) + 0.5) * {SQUARE_M} AS north FROM {_located(engine, plane)} "
@@ -181,7 +188,10 @@ def _hexagons(engine: Engine, plane: Plane, width_m: float) -> pa.Table:
 
 
 def _squares(engine: Engine, plane: Plane) -> tuple[pa.Table, int]:
-    """Return the squares with most seconds, and how many there are; only these are counted in full."""
+    """Return the squares with most seconds, and the number of all squares.
+
+    Columns are computed only for these.
+    """
     turn = 360 / SECTORS
     source = (
         f"(SELECT *, floor(east / {SQUARE_M})::BIGINT AS q, floor(north / {SQUARE_M})::BIGINT AS r, "
@@ -200,7 +210,7 @@ def _squares(engine: Engine, plane: Plane) -> tuple[pa.Table, int]:
 
 
 def worst(drawn: CampaignMap, most: int) -> list[Row]:
-    """Return the hexagons with most bad seconds, with `lat_deg` and `lon_deg` of their middles."""
+    """Return at most `most` hexagons with most bad seconds, with `lat_deg` and `lon_deg` of their middles."""
     rows = [row for row in drawn.hexagons.slice(0, most).to_pylist() if row["bad"]]
     for row in rows:
         row["lat_deg"], row["lon_deg"] = drawn.plane.degrees(row["x"], row["y"])
@@ -209,7 +219,7 @@ def worst(drawn: CampaignMap, most: int) -> list[Row]:
 
 _WORST = 20
 _DIGITS = 4
-"""Significant digits of the values in the page."""
+"""Significant digits of values in the page."""
 _BAD = Scale("Bad time", "%", (1, 5, 10, 25, 50), high_is_good=False, factor=100)
 _LOSS = Scale("Lost segments", "%", (0.1, 0.5, 1, 3, 10), high_is_good=False, factor=100)
 _AMOUNT = Scale("Recorded time", "s", (3, 10, 30, 100, 1000))
@@ -225,7 +235,7 @@ _SCALES = {
     "sinr_db": SCALES["Radio_sinr"],
     "seconds": _AMOUNT,
 }
-"""The quantities that can colour the map, by column."""
+"""The quantities by which the map can be coloured, by column."""
 _TITLES = {"throughput_bps": "Throughput (mean)", "rtt_ns": "Round trips (median)"}
 _LIMITS = [limit.label for limit in Limit]
 _BUTTONS = (("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("whole", "Whole", "Show the whole map"))
@@ -298,7 +308,10 @@ def _rounded(value: float | None, scale: Scale) -> float | None:
 
 
 def map_section(places: CampaignMap | None, document: Document | None) -> Markup:
-    """Return where it was bad: the map, and the worst places as a table; one sentence without positions."""
+    """Return the section on bad places: the map and the table of the worst.
+
+    One sentence without positions.
+    """
     if places is None or document is None:
         return element("section", element("h2", "Where is it bad?"), element("p", _NOTHING))
     titles = [each["title"] for each in document["quantities"]]

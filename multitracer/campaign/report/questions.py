@@ -1,15 +1,14 @@
 """The bad seconds of a campaign, and queries about them by DuckDB.
 
 The rule is that of a drive (`multitracer.analysis.mobility.stretches`), with one difference: the typical rate
-is the upper quartile of the whole campaign, so that a drive that was bad throughout counts as bad.
+is the upper quartile of the complete campaign, so that a drive that was bad all the time counts as bad.
 
-Why it was slow: the limits and the findings of a campaign, ranked by the time that they cost its users.
+The queries return:
 
-Which cells, hours, devices and labels of a campaign are bad: its seconds by what they have in common.
-
-How good a campaign is: its size, distributions, how much of its time was bad, and its days.
-
-The worst stretches of a campaign: bad seconds that follow each other, by the time that they cost.
+- the quality of a campaign: its size, distributions, share of bad time, and days,
+- the causes: limits and findings by the time that they cost the users,
+- the bad cells, hours, devices and labels,
+- the worst segments of the routes: consecutive bad seconds, by the time that they cost.
 """
 
 from __future__ import annotations
@@ -42,13 +41,15 @@ if TYPE_CHECKING:
     from multitracer.tables import Row
 
 _MEMORY = "2GB"
-"""Medians of 10^7 seconds by a label, twice, take a little more than 1 GB."""
+"""Memory limit of the engine: medians of 10^7 seconds by a label, twice, take slightly more than 1 GB."""
 _WANTED = (
     "coalesce(wanted, limited_by IS NOT NULL "
     "AND NOT (limited_by = 'application' AND coalesce(part, '') IN ('own', 'peer')))"
 )
-"""SQL condition for seconds in which the user waited for data: the transfer did not wait for the phone's
-program or its next request, or the test program was loading."""
+"""SQL condition for seconds in which the user waited for data.
+
+The transfer did not wait for the phone's program or its next request, or the test program was loading.
+"""
 _OUT = "coalesce(limited_by = 'outage' OR (limited_by = 'recovery' AND coalesce(part, '') = 'timer'), false)"
 _WEAK = f"coalesce(rsrp_dbm < {WEAK_RSRP_DBM}, rscp_dbm < {WEAK_RSCP_DBM}, rssi_dbm < {WEAK_RSSI_DBM})"
 _POOR = f"coalesce(sinr_db < {POOR_SINR_DB}, rsrq_db < {POOR_RSRQ_DB})"
@@ -75,16 +76,16 @@ _JUDGED = """(
 
 
 class RateBounds(NamedTuple):
-    """Rates with which the seconds of a campaign are compared, bit/s; 0 if no second shows them."""
+    """Rates for the classification of the seconds of a campaign, bit/s; 0 if they are unknown."""
 
     typical_bps: float
     """Upper quartile of the seconds in which data were wanted."""
     good_bps: float
-    """Rate from which a second is good, whatever its radio, if it is not known whether data were wanted."""
+    """Rate above which a second is good for any radio values, if it is unknown whether data were wanted."""
 
     @property
     def poor_bps(self) -> float:
-        """Rate below which a second in which data were wanted is bad."""
+        """Rate below which a second is bad if data were wanted."""
         return POOR_SHARE * self.typical_bps
 
 
@@ -99,8 +100,9 @@ class Engine:
     ----------
     bounds : RateBounds
     judged : str
-        For FROM: `seconds` with `by_rate` (judged by its rate), `bad` (NULL if it cannot be judged) and
-        `lost_s` (the part of the second that a typical rate would have saved; NULL if judged by the radio).
+        SQL source for FROM: `seconds` with `by_rate` (classified by its rate), `bad` (NULL if unknown) and
+        `lost_s` (the part of the second that a typical rate would have saved; NULL if classified by the
+        radio).
 
     Raises
     ------
@@ -123,19 +125,19 @@ class Engine:
         self._connection.close()
 
     def table(self, sql: str) -> pa.Table:
-        """Return the answer of a question."""
+        """Return the result of a query as a table."""
         try:
             return answer(self._connection, sql)
         except (duckdb.Error, OSError, pa.ArrowInvalid) as error:
             raise InputError(f"report: {printable(' '.join(str(error).split()))}") from error
 
     def rows(self, sql: str) -> list[Row]:
-        """Return the answer of a question, a dict for each row."""
+        """Return the result of a query, a dict for each row."""
         rows: list[Row] = self.table(sql).to_pylist()
         return rows
 
     def row(self, sql: str) -> Row:
-        """Return the one row of an answer."""
+        """Return the only row of a result."""
         return self.rows(sql)[0]
 
 
@@ -148,7 +150,7 @@ def _judged(bounds: RateBounds) -> str:
 
 
 class Cost(NamedTuple):
-    """The time of a limit, of all explained transfers."""
+    """Time of one limit in all explained transfers."""
 
     limit: Limit
     seconds: float
@@ -156,11 +158,11 @@ class Cost(NamedTuple):
     share: float
     """Share of the time of all limits."""
     sessions: int
-    """Sessions with a transfer for which this was the longest limit."""
+    """Number of sessions with a transfer for which this was the longest limit."""
 
 
 def limits(engine: Engine) -> list[Cost]:
-    """Return the limits that took time, the longest first."""
+    """Return the limits by descending time, without those that took none."""
     sums = ", ".join(f"coalesce(sum({name}), 0) AS {name}" for name in LIMIT_COLUMNS.values())
     seconds = engine.row(f"SELECT {sums} FROM transfers")
     sessions = {
@@ -179,13 +181,13 @@ def limits(engine: Engine) -> list[Cost]:
 
 
 def findings(engine: Engine) -> list[Row]:
-    """Return the kinds of findings, the one that cost most first.
+    """Return the kinds of findings, by descending cost.
 
     Returns
     -------
     list of dict
-        `kind`, `rows`, `sessions`, `cost_s` (None if none is known), and `worst`: of the one that cost most
-        its `sentence`, `name` and number of the `session`.
+        `kind`, `rows`, `sessions`, `cost_s` (None if unknown), and `worst`: the `sentence` and `name` of the
+        finding with the highest cost, and the number of its `session`.
     """
     return engine.rows(
         "SELECT kind, count(*) AS rows, count(DISTINCT f.session) AS sessions, sum(cost_s) AS cost_s, "
@@ -197,12 +199,14 @@ def findings(engine: Engine) -> list[Row]:
 
 
 MOST_GROUPS = 200
-"""Rows of a table, those with most bad seconds: `campaign query` gives the others."""
+"""Maximum rows of a table, those with most bad seconds: `campaign query` returns the others."""
 _MOST_LABELS = 8
-"""Maximum labels with a table of their own. Not measured."""
+"""Maximum number of labels with their own table. Not measured."""
 _MOST_VALUES = 100
-"""Maximum values of a label to compare by; a label such as a run number has one in each session. Not
-measured."""
+"""Maximum number of values of a label for a comparison. Not measured.
+
+A label such as a run number has a different value in each session.
+"""
 _CELL = "rat, plmn, cell_id, physical_cell_id, channel"
 _NUMBERS = (
     "count(*) AS seconds, count(bad) AS judged, count(*) FILTER (bad) AS bad, "
@@ -210,11 +214,11 @@ _NUMBERS = (
     "median(throughput_bps) AS throughput_bps, median(rtt_ns) AS rtt_ns, "
     "CASE WHEN sum(sent) > 0 THEN sum(lost) / sum(sent) END AS loss"
 )
-"""Numbers of a group of seconds; None if not known."""
+"""Columns of a group of seconds in SQL; None if unknown."""
 
 
 class Grouped(NamedTuple):
-    """The groups of one kind."""
+    """The groups by one criterion, such as the technology or a label."""
 
     title: str
     rows: list[Row]
@@ -222,7 +226,7 @@ class Grouped(NamedTuple):
 
 
 def cells(engine: Engine) -> list[Row]:
-    """Return the serving cells, those with most bad seconds first, with their identity and `level_dbm`."""
+    """Return the serving cells by descending number of bad seconds, with their identity and `level_dbm`."""
     return engine.rows(
         f"SELECT {_CELL}, {_NUMBERS}, median(coalesce(rsrp_dbm, rscp_dbm, rssi_dbm)) AS level_dbm "
         f"FROM {engine.judged} WHERE coalesce(cell_id, physical_cell_id, channel) IS NOT NULL "
@@ -231,7 +235,7 @@ def cells(engine: Engine) -> list[Row]:
 
 
 def hours(engine: Engine) -> list[Row]:
-    """Return the hours of the day that hold seconds, in UTC and in order; `name` is 0 to 23."""
+    """Return the hours of the day with seconds, in UTC and in order; `name` is 0 to 23."""
     return engine.rows(
         f"SELECT epoch_ns(time_ns) // {3600 * NS_PER_S} % 24 AS name, {_NUMBERS} "
         f"FROM {engine.judged} GROUP BY name ORDER BY name"
@@ -239,7 +243,7 @@ def hours(engine: Engine) -> list[Row]:
 
 
 def devices(engine: Engine) -> list[Grouped]:
-    """Return the seconds by technology, by hosts, and by each label that several sessions share."""
+    """Return the groups of seconds by technology, by host, and by each label that several sessions share."""
     groups = [
         Grouped("Technology", _by(engine, "rat", "FROM {judged}")),
         Grouped("Hosts", _by(engine, "hosts", "FROM {judged} JOIN sessions USING (session)")),
@@ -258,7 +262,7 @@ def _by(engine: Engine, name: str, source: str) -> list[Row]:
 
 
 def _labels(engine: Engine) -> list[str]:
-    """Return the labels that have several values, but not one for each session."""
+    """Return the labels with several values, without those that have another value in each session."""
     rows = engine.rows(
         "SELECT entry.key AS label FROM (SELECT unnest(map_entries(labels)) AS entry FROM sessions) "
         f"GROUP BY label HAVING count(DISTINCT entry.value) BETWEEN 2 AND {_MOST_VALUES} "
@@ -272,10 +276,10 @@ PERCENTS = range(101)
 _SHARES = f"[{', '.join(str(percent / 100) for percent in PERCENTS)}]"
 _DAY_NS = 86_400 * NS_PER_S  # of UTC
 MOST_DAYS = 1_000
-"""Days of the trend: the last three years. Not measured."""
+"""Maximum number of days in the trend: the last three years. Not measured."""
 
 MOST_FAILURES = 20
-"""Sentences of inputs that could not be read: a screen of them. Not measured."""
+"""Maximum number of inputs that could not be read and are listed: a screen of them. Not measured."""
 
 
 @dataclass(frozen=True)
@@ -285,15 +289,15 @@ class Quality:
     Attributes
     ----------
     sessions, failures : int
-        Failures are inputs that could not be read.
+        Number of sessions, and of inputs that could not be read.
     first, last : int or None
         Start times of the first and last session, ns since 1970.
     speeds : int
-        Sessions whose link ran faster or slower than real time.
+        Number of sessions whose link ran faster or slower than real time.
     seconds, judged, bad, by_rate : int
-        All seconds, those that can be judged, the bad ones, and those that are judged by their rate.
+        Number of all seconds, of classified ones, of bad ones, and of those classified by their rate.
     sent, lost : int or None
-        Segments of the explained transfers.
+        Number of segments of the explained transfers that were sent, and that were lost.
     throughput_bps, rtt_ns : sequence of float
         At PERCENTS, linear between two seconds; empty if no second has a value.
     """
@@ -314,7 +318,7 @@ class Quality:
 
     @property
     def bad_share(self) -> float | None:
-        """Bad seconds among those that can be judged."""
+        """Share of bad seconds among the classified ones, 0 to 1; None without any."""
         return self.bad / self.judged if self.judged else None
 
 
@@ -335,13 +339,13 @@ def quality(engine: Engine) -> Quality:
 
 
 def _spread(engine: Engine, column: str) -> Sequence[float]:
-    """Return the distribution of a column of `seconds`."""
+    """Return a column of `seconds` at PERCENTS; empty without values."""
     row = engine.row(f"SELECT quantile_cont({column}, {_SHARES}) AS spread FROM seconds")
     return row["spread"] or ()
 
 
 def days(engine: Engine) -> list[Row]:
-    """Return the last days of UTC with their seconds, bad and judged ones, and medians, in order.
+    """Return the last days (UTC) in order, with numbers of all, bad and classified seconds, and medians.
 
     `day` is the number of the day since 1970.
     """
@@ -355,24 +359,24 @@ def days(engine: Engine) -> list[Row]:
 
 
 def failures(engine: Engine) -> list[str]:
-    """Return why inputs could not be read, a sentence each, of the first ones by path."""
+    """Return why inputs could not be read: a sentence each for the first ones by path."""
     rows = engine.rows(f"SELECT sentence FROM failures ORDER BY path LIMIT {MOST_FAILURES}")
     return [str(row["sentence"]) for row in rows]
 
 
 class BadSecondReason(NamedTuple):
-    """Why seconds were bad: a limit, or the radio alone."""
+    """A cause of bad seconds: a limit, or the radio alone."""
 
     name: str
     seconds: int
 
 
 RADIO = "radio"
-"""The reason of a second that is bad by its radio alone."""
+"""Cause of a second that is bad only by its radio values."""
 
 
 def reasons(engine: Engine) -> list[BadSecondReason]:
-    """Return what limited the bad seconds, the most frequent first."""
+    """Return the causes of bad seconds, by descending number of seconds."""
     rows = engine.rows(
         f"SELECT CASE WHEN by_rate THEN coalesce(limited_by, '{Limit.UNKNOWN.label}') ELSE '{RADIO}' END "
         "AS name, count(*) AS seconds "
@@ -382,9 +386,9 @@ def reasons(engine: Engine) -> list[BadSecondReason]:
 
 
 MOST_STRETCHES = 100
-"""Stretches that a report lists, as the session's own report does."""
+"""Maximum number of segments that a report lists, as in a session's own report."""
 BRIDGE_S = 2
-"""Up to this many seconds that are not bad do not end a stretch, as in the session's own report."""
+"""Maximum number of consecutive other seconds within a bad segment, as in a session's own report."""
 _STRETCHES = """
 WITH bad AS (
     SELECT session, epoch_ns(time_ns) AS t_ns, lost_s FROM {judged} WHERE bad
@@ -415,13 +419,14 @@ WHERE j.session IN ({sessions}) GROUP BY ALL
 
 
 def stretches(engine: Engine) -> list[Row]:
-    """Return the worst stretches, the one that cost most first; those judged by the radio alone come last.
+    """Return the worst segments of the routes by descending cost; those bad only by their radio come last.
 
     Returns
     -------
     list of dict
-        `session`, `name`, `path`, `begin_ns` and `end_ns` (ns since 1970), `lost_s` (against the typical
-        rate; None by the radio alone), `throughput_bps` (mean), `limited_by`, `cell` (a dict), and the
+        `session`, `name`, `path`, `begin_ns` and `end_ns` (ns since 1970), `lost_s` (compared with
+        the typical rate; None if bad only by the radio), `throughput_bps` (mean), `limited_by`, `cell` (a
+        dict), and the
         medians `level_dbm`, `lat_deg` and `lon_deg`.
     """
     rows = engine.rows(

@@ -1,4 +1,4 @@
-"""Writes the report of a campaign: the page, and the reports of the sessions with the worst stretches."""
+"""Writes the report of a campaign: the page, and the reports of the sessions with the worst segments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Document, Row
 
 REPORTS = "reports"
-"""Folder of the sessions' reports, beside the page."""
+"""Folder of the session reports, beside the page."""
 
 
 class WrittenReport(NamedTuple):
@@ -37,7 +37,7 @@ class WrittenReport(NamedTuple):
 
     page: Path
     failed: list[str]
-    """Sessions without a report that was wanted, a sentence each."""
+    """Sessions whose requested report could not be written, one sentence each."""
 
 
 def write_campaign_report(
@@ -49,16 +49,16 @@ def write_campaign_report(
     command: str = "",
     shown: Callable[[str], None] = lambda _: None,
 ) -> WrittenReport:
-    """Write the report of a campaign into a folder, and return the path of its page.
+    """Write the report of a campaign into a folder, and return the paths of its files.
 
     Parameters
     ----------
     place : str or path
         The campaign.
     folder : str or path
-        Made if it is missing.
+        Folder for the report; it is made if it is missing.
     with_reports : bool
-        Also write the reports of the sessions with the worst stretches; their logs are read again.
+        Also write the reports of the sessions with the worst segments; their logs are read again.
     shared : bool
         Store script and style of all pages once, in a folder beside them.
     command : str
@@ -94,7 +94,7 @@ def write_campaign_report(
 
 
 def _folder(target: Path, catalogue: Catalogue) -> Path:
-    """Make the folder and return it; refuse one inside the campaign."""
+    """Make the folder and return it; raise an error for one inside the campaign."""
     inside = target.resolve()
     if Path(catalogue.store.address) in (inside, *inside.parents):
         raise InputError(f"{target}: lies in the campaign itself; choose a folder outside of it")
@@ -108,7 +108,7 @@ def _folder(target: Path, catalogue: Catalogue) -> Path:
 
 
 class SessionReports:
-    """The reports of the sessions with the worst stretches.
+    """The reports of the sessions with the worst segments of the routes.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class SessionReports:
         self.failed: dict[str, str] = {}
 
     def write(self, request: Request, shown: Callable[[str], None]) -> None:
-        """Write the report of each session; what cannot be read again is counted in `failed`."""
+        """Write the report of each session; sessions that cannot be read are added to `failed`."""
         folder = self._target / REPORTS
         folder.mkdir(exist_ok=True)
         for session, row in self._sessions.items():
@@ -142,7 +142,7 @@ class SessionReports:
                 self.failed[session] = f"no report: {error}"
 
     def link(self, row: Row) -> Markup:
-        """Return the link to the report of a stretch's session, or how to make it."""
+        """Return the link to the report of a segment's session, or the command that makes the report."""
         session = row["session"]
         name = f"{REPORTS}/{self._names[session]}"
         if session in self._written:
@@ -194,7 +194,7 @@ def _page(
 def _document(
     title: str, sections: Sequence[Markup | None], places_: Document | None, assets: Assets | None
 ) -> str:
-    """Return the page; as every page it loads nothing, and runs the program's own scripts alone."""
+    """Return the page; as every page, it loads nothing and runs only our own scripts."""
     map_code = [own_file("drive/map_gestures.js"), _own_file("places.js")] if places_ else []
     code = attached(
         own_file("page.css") + _own_file("campaign.css"), "\n".join([own_file("page.js"), *map_code]), assets
