@@ -278,7 +278,7 @@ def kernel() -> Kernel | None:
 
 
 def state() -> str:
-    """Return what reads captures, and why, as words: "the native kernel 0.1.0"."""
+    """Return as text which code reads captures, and why: "the native kernel 0.1.0"."""
     return _looked_up(os.environ.get(VARIABLE, ""))[1]
 
 

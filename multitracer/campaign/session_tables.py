@@ -288,7 +288,7 @@ def _known(value: float | None) -> float | None:
 
 
 def _limits(diagnosis: Diagnosis) -> Row:
-    """Return what limited a transfer, in seconds of link time; empty if nothing can be shown."""
+    """Return the seconds of link time of each limit of a transfer; empty if no limit can be shown."""
     limited = diagnosis.limited
     if limited.view is Viewpoint.NOWHERE:
         return {"view": limited.view.label}

@@ -83,7 +83,7 @@ class PppFramer:
         self, *, accm: int = 0, compress_address: bool = False, compress_protocol: bool = False
     ) -> None:
         if not 0 <= accm <= _ALL_CONTROLS:
-            raise LocalProtocolError(f"PPP: ACCM {accm:#x} is no 32-bit map; choose 0 to 0xffffffff")
+            raise LocalProtocolError(f"PPP: ACCM {accm:#x} is not a 32-bit map; choose 0 to 0xffffffff")
         self._pattern = _escape_pattern(accm)
         self._compress_address = compress_address
         self._compress_protocol = compress_protocol

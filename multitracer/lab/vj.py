@@ -261,7 +261,7 @@ class _Reader:
     def take(self, count: int) -> bytes:
         piece = self.octets[self.at : self.at + count]
         if len(piece) < count:
-            raise VjError("VJ: the compressed header is cut; drop the packet")
+            raise VjError("VJ: the compressed header is truncated; drop the packet")
         self.at += count
         return piece
 
@@ -320,7 +320,7 @@ class VjDecompressor:
             self.tossing = True
             raise
         self.tossing = True
-        raise VjError(f"VJ: protocol {protocol:#06x} is none of 0x21, 0x2d, 0x2f; drop the packet")
+        raise VjError(f"VJ: protocol {protocol:#06x} is not 0x21, 0x2d or 0x2f; drop the packet")
 
     def _refresh(self, octets: bytes) -> bytes:
         slot = octets[9] if len(octets) > 9 else self._slots
@@ -347,7 +347,7 @@ class VjDecompressor:
             return None
         saved = self._saved.get(self._last_slot)
         if saved is None:
-            raise VjError(f"VJ: slot {self._last_slot} was never filled; drop the packet")
+            raise VjError(f"VJ: slot {self._last_slot} is unused; drop the packet")
         header = _updated(saved, changes, reader)
         data = octets[reader.at :]
         if len(header) + len(data) > _LONGEST_PACKET:

@@ -100,7 +100,7 @@ class CapacityTrace:
 
 
 def parse_capacity_trace(text: str, *, path: str) -> CapacityTrace:
-    """Return the capacity trace that `text` holds.
+    """Return the capacity trace in `text`.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ def _runs(slots: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def parse_error_trace(text: str, *, path: str) -> ErrorTrace:
-    """Return the error trace that `text` holds.
+    """Return the error trace in `text`.
 
     Parameters
     ----------

@@ -101,14 +101,14 @@ def test_a_folder_without_such_a_run_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "power.csv:1: begins with no line time_s,power_dbm"),
-        ("a,b\n1,2\n", "power.csv:1: begins with no line time_s,power_dbm"),
+        ("", "power.csv:1: does not begin with the line time_s,power_dbm"),
+        ("a,b\n1,2\n", "power.csv:1: does not begin with the line time_s,power_dbm"),
         ("time_s,power_dbm\n0,-3\n0.001,x\n", "power.csv:3: not two numbers: b'0.001,x'"),
         ("time_s,power_dbm\n0,-3\n0.001,inf\n", "power.csv:3: not two numbers"),
         ("time_s,power_dbm\n0,-3,4\n1,-3\n", "power.csv:2: not two numbers"),
-        ("time_s,power_dbm\n0,-3\n", "1 lines of numbers; a power trace has 2 to"),
-        ("time_s,power_dbm\n0,-3\n2,-3\n1,-3\n", "power.csv:4: goes back from 2 to 1 s"),
-        ("time_s,power_dbm\n0,-3\n0,-3\n", "its times are not evenly spaced"),
+        ("time_s,power_dbm\n0,-3\n", "1 lines of numbers; a power trace must have 2 to"),
+        ("time_s,power_dbm\n0,-3\n2,-3\n1,-3\n", "power.csv:4: time decreases from 2 to 1 s"),
+        ("time_s,power_dbm\n0,-3\n0,-3\n", "times must be evenly spaced"),
     ],
 )
 def test_a_wrong_file_is_one_sentence(text: str, says: str) -> None:

@@ -13,7 +13,7 @@ from tests.recorder.capturing import PATIENCE_S, capturing, command, manifest, p
 
 PRIVILEGED = pytest.mark.root
 WITHOUT = ("--without", "tcp_probe", "--without", "rlp")
-LOOPBACK = "the rehearsal sends over the loopback, whatever the radio is like: "
+LOOPBACK = "the rehearsal's traffic uses the loopback interface, not the simulated radio link: "
 
 
 def _captured(argv: list[str]) -> subprocess.CompletedProcess[str]:
@@ -69,7 +69,7 @@ def test_killed_rehearsal_leaves_no_process_and_names_its_drive(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("before", "options", "why"),
     [
-        (["setpriv", "--bounding-set=-net_admin,-sys_admin"], [], "run as root for the rehearsed link"),
+        (["setpriv", "--bounding-set=-net_admin,-sys_admin"], [], "run as root for the simulated link"),
         ([], ["-i", "lo"], "--interface needs this machine's own network"),
         ([], ["--", "sleep", "1"], "COMMAND needs this machine's own network"),
     ],

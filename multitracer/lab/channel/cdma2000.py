@@ -1,11 +1,11 @@
 """cdma2000 1x packet data: a permanent fundamental channel, a supplemental one in bursts, and RLP above both.
 
-In come IP packets of mobiles and of the fixed host, a `Cdma2000Config`, a script and a seed; out come
+Input: IP packets of mobiles and of the fixed host, a `Cdma2000Config`, a script and a seed. Output:
 packets, events and readings of each modem. Read `Cdma2000Link` first; `SectorMobile` holds the complete state
-of one mobile. `cdma2000_radio.py` holds rates, frames, the signal and the assignments; `cdma2000_rlp.py`
+of one mobile. `cdma2000_radio.py` contains rates, frames, the signal and the assignments; `cdma2000_rlp.py`
 finds missing octets, requests them in rounds of NAKs and finally gives up.
 
-What must hold: all frames begin at whole multiples of 20 ms. The same seed gives the same radio, whatever is
+What must hold: all frames begin at multiples of 20 ms. The same seed gives the same radio, whatever is
 sent. A packet is delivered in order, lost with an event that reports it, or still inside. docs/links.md
 lists what the model leaves out.
 """

@@ -122,7 +122,7 @@ class Cdma2000RadioConfig:
         _check("remainder_db", self.remainder_db, 0, _MOST_DB)
         _check("carrier_mhz", self.carrier_mhz, 100, 10_000)
         if self.still_ns < NS_PER_S:
-            raise LocalProtocolError("still is at least 1 s")
+            raise LocalProtocolError("still must be at least 1 s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ class AssignmentConfig:
         _check("load_percent", self.load_percent, 0, 100)
         _check("codes_percent", self.codes_percent, 0, 100)
         if not 0 <= self.delay_ns <= 10 * NS_PER_S:
-            raise LocalProtocolError("delay is 0 to 10 s")
+            raise LocalProtocolError("delay must be 0 to 10 s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +208,7 @@ class Rlp3Config:
         for name in ("first_naks", "second_naks", "third_naks"):
             _check(name, getattr(self, name), 0, 7)
         if not 20 * NS_PER_MS <= self.timer_ns <= 10 * NS_PER_S:
-            raise LocalProtocolError("timer is 20 ms to 10 s")
+            raise LocalProtocolError("timer must be 20 ms to 10 s")
         _check("overhead_bytes", self.overhead_bytes, 0, 100)
 
 
@@ -226,7 +226,7 @@ class WiredConfig:
     def __post_init__(self) -> None:
         for name, value in (("backhaul", self.backhaul_ns), ("fixed", self.fixed_ns)):
             if not 0 <= value <= 10 * NS_PER_S:
-                raise LocalProtocolError(f"{name} is 0 to 10 s")
+                raise LocalProtocolError(f"{name} must be 0 to 10 s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,10 +271,10 @@ class Cdma2000Config:
                 _check(name, getattr(self, name), 1_000, 10_000_000)
         elif self.mean_bits_per_s or self.mean_up_bits_per_s != FUNDAMENTAL.bits_per_s:
             raise LocalProtocolError(
-                'a mean rate is for rate = "mean" or "mean-rlp"; leave it out, or choose one'
+                'a mean rate requires rate = "mean" or "mean-rlp"; set one of these, or remove the mean rate'
             )
         if not NS_PER_MS <= self.report_ns <= 3_600 * NS_PER_S:
-            raise LocalProtocolError("report is 0.001 to 3,600 s")
+            raise LocalProtocolError("report must be 0.001 to 3,600 s")
 
 
 # The pilot's Ec/Io at a mobile over time, and what follows from it.

@@ -338,7 +338,7 @@ class ReverseChannel:
     config : AccessConfig
     times : BlockTimes
     remembers_ns : int
-        Longest interval for which `busy_percent` can be asked.
+        Maximum interval of `busy_percent`, for which bursts are stored.
     """
 
     def __init__(self, config: AccessConfig, times: BlockTimes, *, remembers_ns: int) -> None:

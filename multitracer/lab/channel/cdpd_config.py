@@ -85,11 +85,9 @@ class CellConfig:
     def __post_init__(self) -> None:
         _check("stations", self.stations, 0, MOST_MOBILES)
         if not 0 <= self.busy_percent - self.spread_percent <= self.busy_percent + self.spread_percent <= 90:
-            raise LocalProtocolError("CDPD cell: busy_percent ± spread_percent lies within 0 to 90")
+            raise LocalProtocolError("CDPD cell: busy_percent ± spread_percent must lie within 0 to 90")
         if not 1 <= self.mean_blocks <= _MOST_BLOCKS or self.holds_ns < 1:
-            raise LocalProtocolError(
-                f"CDPD cell: mean_blocks is 1 to {_MOST_BLOCKS:,}, a load is held for longer than 0 s"
-            )
+            raise LocalProtocolError(f"CDPD cell: mean_blocks must be 1 to {_MOST_BLOCKS:,}, holds above 0 s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +115,11 @@ class MdlpConfig:
 
     def __post_init__(self) -> None:
         if not 1 <= self.window <= 63 or self.n201_octets <= self.sndcp_octets or self.ack_every < 1:
-            raise LocalProtocolError("MDLP: window is 1 to 63, n201 above the segment header, ack_every >= 1")
+            raise LocalProtocolError(
+                "MDLP: window must be 1 to 63, n201 above the segment header, ack_every at least 1"
+            )
         if min(self.header_octets, self.sndcp_octets, self.ack_delay_ns, self.n200) < 0 or self.t200_ns < 1:
-            raise LocalProtocolError("MDLP: t200 is above 0, no other time, count or length is negative")
+            raise LocalProtocolError("MDLP: t200 must be above 0, other times, counts and lengths at least 0")
         _check("stuffing_percent", self.stuffing_percent, 0, 100)
 
 
@@ -138,7 +138,7 @@ class SignalConfig:
 
     def __post_init__(self) -> None:
         if self.correlation_ns < 1 or not self.deviation_db >= 0:
-            raise LocalProtocolError("CDPD signal: correlation is above 0 s, deviation_db is not negative")
+            raise LocalProtocolError("CDPD signal: correlation must be above 0 s, deviation_db at least 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,9 +172,11 @@ class OutageConfig:
             (self.blackout_min_ns, self.blackout_max_ns),
         ):
             if not 0 < least <= most:
-                raise LocalProtocolError("CDPD outages: each lasts above 0, its least not above its most")
+                raise LocalProtocolError(
+                    "CDPD outages: durations must be above 0 s, the minimum at most the maximum"
+                )
         if min(self.hop_every_ns, self.ejection_every_ns, self.blackout_every_ns) < 0:
-            raise LocalProtocolError("CDPD outages: a mean interval is not negative; 0 is never")
+            raise LocalProtocolError("CDPD outages: a mean interval must be at least 0; 0 means never")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,9 +200,9 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         if not (0 <= self.loss_up < 1 and 0 <= self.loss_down < 1):
-            raise LocalProtocolError("CDPD network: loss_up and loss_down are probabilities, 0 to below 1")
+            raise LocalProtocolError("CDPD network: loss_up and loss_down must be at least 0 and below 1")
         if min(self.backhaul_ns, self.fixed_ns, self.jitter_ns) < 0:
-            raise LocalProtocolError("CDPD network: no delay is negative")
+            raise LocalProtocolError("CDPD network: delays must be at least 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +269,7 @@ class CdpdConfig:
         _check("mobiles", self.mobiles, 1, MOST_MOBILES)
         _check("bits_per_s", self.bits_per_s, _LEAST_BITS_PER_S, _MOST_BITS_PER_S)
         if self.report_ns < 1:
-            raise LocalProtocolError("report is above 0 s")
+            raise LocalProtocolError("report must be above 0 s")
         if self.recovery not in ("mdlp", "none"):
             raise LocalProtocolError(f"recovery is {self.recovery!r}; choose mdlp or none")
         self._refuse_errors_of_bits()
@@ -277,7 +279,7 @@ class CdpdConfig:
         for name, errors in (("up", self.up), ("down", self.down)):
             if errors.kind == "bits":
                 raise LocalProtocolError(
-                    f"{name}: kind is 'bits', for a GSM data call; choose gilbert-elliott"
+                    f"{name}: kind 'bits' is only for a GSM data call; choose gilbert-elliott"
                 )
 
     def _refuse_losses_of_the_other_recovery(self) -> None:
@@ -285,7 +287,7 @@ class CdpdConfig:
         if self.recovery == "mdlp":
             if self.loss != LossConfig():
                 raise LocalProtocolError(
-                    'loss is for recovery = "none"; with mdlp set loss_up and loss_down of [link.network]'
+                    'loss requires recovery = "none"; with mdlp set loss_up and loss_down of [link.network]'
                 )
             return
         for name, errors in (("up", self.up), ("down", self.down)):

@@ -166,7 +166,7 @@ class LinkConfig:
                 f"GSM link: {wrong}; choose 1,000,000 to {NS_PER_S:,}, and at most t1_ms"
             )
         if self.pipe_slots < 1 or self.refill_below_bytes < 1:
-            raise LocalProtocolError("GSM link: pipe_slots and refill_below_bytes are at least 1")
+            raise LocalProtocolError("GSM link: pipe_slots and refill_below_bytes must be at least 1")
 
 
 # A reader with a fixed rate: how many bytes may leave a buffer in each slot.
@@ -258,7 +258,7 @@ class DirectionLedger:
         Parameters
         ----------
         event : LinkEvent
-            What happened.
+            The event.
         received : int
             Characters that the far relay has received in order so far.
         is_over : bool
@@ -454,7 +454,7 @@ class GsmEnd:
     # --- what it tells ---
 
     def events(self) -> list[LinkEvent]:
-        """Return what happened at this end since the last call, in order."""
+        """Return the events of this end since the last call, in order of time."""
         return self.l2r.events()
 
     @property

@@ -88,9 +88,7 @@ class RayRadioConfig:
         if not 0 <= self.order <= MOST_ORDER:
             raise LocalProtocolError(f"order is {self.order}; choose 0 to {MOST_ORDER}")
         if self.step_ns < 1 or not 1 <= self.duration_ns // max(1, self.step_ns) <= MOST_STEPS:
-            raise LocalProtocolError(
-                f"duration_s over step_s is the number of steps; choose 1 to {MOST_STEPS:,}"
-            )
+            raise LocalProtocolError(f"duration_s / step_s, the number of steps, must be 1 to {MOST_STEPS:,}")
 
     @property
     def wavelength_m(self) -> float:
@@ -133,7 +131,7 @@ class NodeConfig:
         _check_range(self, -360, 360, "heading_deg")
         _check_range(self, 0.001, 86_400, "speed_every_s")
         if self.height_m == 0:
-            raise LocalProtocolError("height_m is 0; an antenna is above the ground")
+            raise LocalProtocolError("height_m is 0; an antenna must be above the ground")
         if self.slowest_m_per_s > self.fastest_m_per_s:
             raise LocalProtocolError("slowest_m_per_s is above fastest_m_per_s")
 
@@ -153,7 +151,7 @@ class WallConfig:
         _check_range(self, -_MOST_M, _MOST_M, "from_x_m", "from_y_m", "to_x_m", "to_y_m")
         _check_range(self, 0.001, _MOST_M, "height_m")
         if (self.from_x_m, self.from_y_m) == (self.to_x_m, self.to_y_m):
-            raise LocalProtocolError("a wall is as long as 0 m; give two places")
+            raise LocalProtocolError("the length of a wall is 0 m; give two different ends")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +240,7 @@ class RoadConfig:
             if getattr(self, least) > getattr(self, most):
                 raise LocalProtocolError(f"{least} is above {most}")
         if self.longest_m > 0 and self.shortest_m < 0.1:
-            raise LocalProtocolError("shortest_m is below 0.1; a car has a length")
+            raise LocalProtocolError("shortest_m must be at least 0.1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -563,7 +561,8 @@ def _check_street(name: str, path: Array, street: StreetConfig, times_s: Array) 
     outside = (np.abs(y_m) >= street.width_m / 2) | (x_m < street.first_m) | (x_m > street.end_m)
     if outside.any():
         raise LocalProtocolError(
-            f"the {name} node leaves its street {_where(path, times_s, int(np.argmax(outside)))}; the street "
+            f"the {name} node is outside its street "
+            f"{_where(path, times_s, int(np.argmax(outside)))}; the street "
             f"goes from x = {street.first_m:g} to {street.end_m:g} m and is {street.width_m:g} m wide"
         )
 

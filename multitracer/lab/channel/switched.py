@@ -119,7 +119,7 @@ class PowerTrace:
 
 
 def parse_power_trace(text: str, *, path: str) -> PowerTrace:
-    """Return the power trace that `text` holds.
+    """Return the power trace in `text`.
 
     Parameters
     ----------
@@ -136,11 +136,11 @@ def parse_power_trace(text: str, *, path: str) -> PowerTrace:
     """
     header, _, rest = text.partition("\n")
     if header.strip() != POWER_HEADER:
-        reason = f"begins with no line {POWER_HEADER}; `testbed channel` writes such files"
+        reason = f"does not begin with the line {POWER_HEADER}; `testbed channel` writes such files"
         raise FormatError(path, reason, line=1)
     steps = rest.count("\n") + bool(rest and not rest.endswith("\n"))
     if not 2 <= steps <= MOST_STEPS:
-        raise FormatError(path, f"{steps:,} lines of numbers; a power trace has 2 to {MOST_STEPS:,}")
+        raise FormatError(path, f"{steps:,} lines of numbers; a power trace must have 2 to {MOST_STEPS:,}")
     lines = rest.removesuffix("\n").split("\n")
     cells = np.array([_numbers(line, path, at) for at, line in enumerate(lines, 2)])
     power_dbm = cells[:, 1].copy()
@@ -166,14 +166,14 @@ def _step_ns(times_s: Array, path: str) -> int:
     back = np.flatnonzero(np.diff(times_s) < 0)
     if len(back):
         at = int(back[0])
-        reason = f"goes back from {times_s[at]:.10g} to {times_s[at + 1]:.10g} s; sort the trace"
+        reason = f"time decreases from {times_s[at]:.10g} to {times_s[at + 1]:.10g} s; sort the trace"
         raise FormatError(path, reason, line=at + 3)
     step_s = (times_s[-1] - times_s[0]) / (len(times_s) - 1)
     step_ns = round(float(step_s) * NS_PER_S)
     off = np.abs(times_s - times_s[0] - np.arange(len(times_s)) * step_s) > _UNEVEN * step_s
     if step_ns < 1 or off.any():
         at = int(np.argmax(off))
-        reason = f"its times are not evenly spaced: expected a line each {step_s:.10g} s"
+        reason = f"times must be evenly spaced: a line every {step_s:.10g} s"
         raise FormatError(path, reason, line=at + 2)
     if step_s * len(times_s) > _LONGEST_S:
         raise FormatError(path, f"lasts longer than {_LONGEST_S:g} s; give its times in seconds")
@@ -229,7 +229,7 @@ class SwitchedConfig:
         if not 1 <= self.bits_per_s <= _MOST_BITS_PER_S:
             raise LocalProtocolError(f"bits_per_s is {self.bits_per_s}; choose 1 to {_MOST_BITS_PER_S:,}")
         if not 0 <= self.delay_ns <= NS_PER_S:
-            raise LocalProtocolError("delay is 0 to 1 s")
+            raise LocalProtocolError("delay must be 0 to 1 s")
         if not -300 <= self.threshold_dbm <= 300:
             raise LocalProtocolError(f"threshold_dbm is {self.threshold_dbm:g}; choose -300 to 300")
         self._check_power()
@@ -238,7 +238,9 @@ class SwitchedConfig:
         """Refuse a trace beside a geometry, a trace with too short steps, and `at_end` without a trace."""
         if self.power is None:
             if self.at_end != "repeat":
-                raise LocalProtocolError("at_end is for a power trace; name one with power, or leave it out")
+                raise LocalProtocolError(
+                    "at_end requires a power trace; name one with power, or remove at_end"
+                )
             return
         if self.ray != RayConfig():
             raise LocalProtocolError(
@@ -518,6 +520,6 @@ def _check_up(channel: Channel, config: SwitchedConfig) -> None:
         if config.power is not None:
             what = "a lower threshold or another trace"
         raise LocalProtocolError(
-            f"the link is never up: at most {most_dbm:.1f} dBm arrive, and threshold_dbm is "
+            f"the link is never up: the maximum power is {most_dbm:.1f} dBm, and threshold_dbm is "
             f"{config.threshold_dbm:g}; choose {what}"
         )

@@ -134,11 +134,18 @@ class RehearsedGps:
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
     options.add_argument("--link", type=Path, required=True, help="name under which the port appears")
-    options.add_argument("--control", action="store_true", help="take events on standard input")
-    options.add_argument("--hz", type=rate_hz, default=1.0, help="fixes a second; default 1")
-    options.add_argument("--speed", type=float, default=1.0, help="of the drive; default 1")
-    options.add_argument("--journey", type=int, metavar="SEED", help="the drawn drive of this seed instead")
-    options.add_argument("--began", type=int, metavar="NS", help="its begin on CLOCK_MONOTONIC; default now")
+    options.add_argument("--control", action="store_true", help="read events from standard input")
+    options.add_argument("--hz", type=rate_hz, default=1.0, help="fixes per second; default 1")
+    options.add_argument("--speed", type=float, default=1.0, help="speed factor of the drive; default 1")
+    options.add_argument(
+        "--journey", type=int, metavar="SEED", help="the random drive of this seed instead of the bundled one"
+    )
+    options.add_argument(
+        "--began",
+        type=int,
+        metavar="NS",
+        help="start of the random drive, CLOCK_MONOTONIC in ns; default now",
+    )
     return options.parse_args(argv)
 
 

@@ -64,9 +64,9 @@ def main(argv: Sequence[str]) -> None:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument("--seed", type=int, required=True, help="which drive")
-    options.add_argument("--began", type=int, required=True, help="its begin in ns of CLOCK_MONOTONIC")
-    options.add_argument("--fixed", type=Path, metavar="FOLDER", help="for logs of the server's end")
+    options.add_argument("--seed", type=int, required=True, help="seed of the drive")
+    options.add_argument("--began", type=int, required=True, help="start of the drive, CLOCK_MONOTONIC in ns")
+    options.add_argument("--fixed", type=Path, metavar="FOLDER", help="folder for logs of the server's end")
     return options.parse_args(argv)
 
 
@@ -111,7 +111,7 @@ def _children(chosen: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
     assert server.stdout is not None
     if not server.stdout.readline():
         _stop_all(children)
-        raise CollectorError(f"server: it could not listen at {ADDRESS}:{PORT}")
+        raise CollectorError(f"server: cannot listen at {ADDRESS}:{PORT}")
     return children
 
 

@@ -69,8 +69,8 @@ class RehearsalServer:
 def main(argv: Sequence[str]) -> None:
     """Run the server until stopped."""
     options = parser(__doc__, traffic=False)
-    options.add_argument("--seed", type=int, required=True, help="which drive")
-    options.add_argument("--began", type=int, required=True, help="its begin in ns of CLOCK_MONOTONIC")
+    options.add_argument("--seed", type=int, required=True, help="seed of the drive")
+    options.add_argument("--began", type=int, required=True, help="start of the drive, CLOCK_MONOTONIC in ns")
     chosen = options.parse_args(argv)
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop,

@@ -83,7 +83,7 @@ def drawn_drive(
     """
     why = why_not(has_command=has_command, interface=interface, clap=clap)
     if why:
-        warn(f"the rehearsal sends over the loopback, whatever the radio is like: {why}")
+        warn(f"the rehearsal's traffic uses the loopback interface, not the simulated radio link: {why}")
         return None
     return RehearsedDrive.now(FIRST_SEED if seed is None else seed)
 
@@ -205,7 +205,7 @@ def why_not(*, has_command: bool, interface: str | None, clap: str | None) -> st
         given = "COMMAND" if has_command else "--interface" if interface else "--clap"
         return f"{given} needs this machine's own network"
     ability = namespaces()
-    return "" if ability.works else f"{ability.why_not}; run as root for the rehearsed link"
+    return "" if ability.works else f"{ability.why_not}; run as root for the simulated link"
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:
@@ -262,6 +262,6 @@ def _wait_until_ready(child: subprocess.Popen[bytes], output: Path, words: Path)
     while not output.stat().st_size:
         if child.poll() is not None or time.monotonic() > deadline:
             lines = words.read_text(errors="replace").strip().splitlines()
-            why = lines[-1].removeprefix("Error: ") if lines else "it was silent"
-            raise PreflightError(f"rehearsed link: {why}; `multitracer testbed doctor` says what is missing")
+            why = lines[-1].removeprefix("Error: ") if lines else "it wrote no message"
+            raise PreflightError(f"rehearsed link: {why}; `multitracer testbed doctor` shows what is missing")
         time.sleep(_LOOK_S)

@@ -36,7 +36,7 @@ def _read_all(server: socket.socket) -> None:
 def main(argv: Sequence[str]) -> None:
     """Send 50 kB/s, or receive data, until stopped."""
     options = parser(__doc__)
-    options.add_argument("--server", action="store_true", help="download over the rehearsed path")
+    options.add_argument("--server", action="store_true", help="download over the simulated path")
     chosen = options.parse_args(argv)
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop:
         if chosen.server:

@@ -91,7 +91,7 @@ def _readings(recording: Recording) -> dict[str, Readings]:
     if not near and len(by_host) > 1:
         names = " and ".join(by_host)
         raise InputError(
-            f"{recording.folder}: {names} have a radio log each; call the client's folder mobile"
+            f"{recording.folder}: {names} each have a radio log; rename the client's folder to mobile"
         )
     used = by_host[(near or list(by_host))[0]] if by_host else []
     return {name: _of_column(used, name) for name in _SOURCES}
@@ -144,7 +144,7 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
     except BlockingIOError as error:
         raise InputError(f"{path}: a run is writing it; wait for its end") from error
     except FileNotFoundError as error:
-        raise InputError(f"{path}: not there; name the folder of a `multitracer measure run`") from error
+        raise InputError(f"{path}: does not exist; name the folder of a `multitracer measure run`") from error
 
 
 def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]]:

@@ -185,13 +185,13 @@ def _radio_of(name: str, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
 
 def _head(path: Path) -> bytes:
     if path.exists() and not path.is_file():
-        raise InputError(f"{path}: no radio: a device or a pipe; write the trace to a file")
+        raise InputError(f"{path}: not a radio: a device or a pipe; write the trace to a file")
     try:
         with path.open("rb") as stream:
             return stream.read(_HEAD_BYTES)
     except OSError as error:
         raise InputError(
-            f"{path}: no radio: {error.strerror}; name a trace, a session, a scenario or a bundled link"
+            f"{path}: not a radio: {error.strerror}; name a trace, a session, a scenario or a bundled link"
         ) from error
 
 
@@ -232,7 +232,7 @@ def _with_threshold(radio: RigRadio, threshold_dbm: float) -> RigRadio:
     link = radio.scenario.link
     if not isinstance(link, SwitchedConfig):
         raise InputError(
-            f"{radio.scenario.name}: its link has no threshold; leave --threshold out, "
+            f"{radio.scenario.name}: its link has no threshold; remove --threshold, "
             "or name a power trace or a scenario of kind switched"
         )
     link = replace(link, threshold_dbm=threshold_dbm)
@@ -285,7 +285,7 @@ def _of_session(folder: Path, traffic: ScenarioTraffic, seconds: float) -> RigRa
     if frames:
         return _of_errors(folder.name, link_error_trace(frames), traffic, seconds, base)
     if not recording.captures:
-        raise InputError(f"{folder}: no radio: neither a link's log nor a capture; name another session")
+        raise InputError(f"{folder}: not a radio: it has no link log and no capture; name another session")
     delivered = recorded_capacity(recording, *recording.chosen(None))
     return _of_capacity(folder.name, delivered.trace, traffic, seconds)
 

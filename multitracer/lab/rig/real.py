@@ -128,7 +128,9 @@ class RealCourse:
 
     def _reason(self, now_ns: int) -> str:
         if self._link.is_dropped:
-            self._problem = f"{why_dropped(self._link)}; the same command continues in a new run of the link"
+            self._problem = (
+                f"{why_dropped(self._link)}; the same command continues with a new run of the link"
+            )
         elif self._server.has_ended:
             self._problem = f"the server ended: {_last_words(self._server)}"
         elif self._client.has_ended:
@@ -137,7 +139,7 @@ class RealCourse:
             elif self._ended_ns is None:
                 self._ended_ns = now_ns
             elif self._link.is_quiet or now_ns > self._ended_ns + _QUIET_NS:
-                return "every transaction was done"
+                return "all transactions are finished"
         return self._problem
 
     def check(self) -> None:

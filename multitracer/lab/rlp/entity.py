@@ -155,8 +155,8 @@ class RlpEntity:
         self._expect("write", RlpState.ESTABLISHED)
         if len(info) > self.config.info_octets or not self._balanced.can_queue:
             raise LocalProtocolError(
-                f"RLP write: {len(info)} octets for {self.config.info_octets}, or a window full of units "
-                "waits; write when ready"
+                f"RLP write: {len(info)} octets for {self.config.info_octets}, or a full window of units "
+                "is waiting; write when ready"
             )
         self._balanced.queue(Sdu(info, offset_bytes, len(info) if user_bytes is None else user_bytes))
 

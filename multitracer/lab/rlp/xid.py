@@ -118,7 +118,7 @@ def split_parameters(info: bytes) -> list[tuple[int, bytes]]:
     while at < len(info) and info[at] >> 4 != _END:
         end = at + 1 + (info[at] & 0x0F)
         if end > len(info):
-            raise FrameError(f"RLP XID: parameter type {info[at] >> 4} is cut; ignore the frame")
+            raise FrameError(f"RLP XID: parameter type {info[at] >> 4} is truncated; ignore the frame")
         parameters.append((info[at] >> 4, info[at + 1 : end]))
         at = end
     return parameters
@@ -148,7 +148,9 @@ def decode_parameters(info: bytes, *, default: Parameters | None = None) -> Para
         elif kind == _Type.COMPRESSION:
             values["compression"] = value
         elif kind in _FIELDS:
-            raise FrameError(f"RLP XID: {_FIELDS[kind][0]} has {len(value)} octets; versions 0, 1 have one")
+            raise FrameError(
+                f"RLP XID: {_FIELDS[kind][0]} has {len(value)} octets; it must have one in versions 0 and 1"
+            )
     values["version"] = min(values["version"], 1)
     try:
         return Parameters(**values)
@@ -281,7 +283,7 @@ class SlotJournal:
     def sent(
         self, octets: bytes, offset_bytes: int | None = None, attempt: int = 1, cause: str = ""
     ) -> bytes:
-        """Record a frame that leaves, and return it."""
+        """Record a sent frame, and return it."""
         self.events.append(FrameSent(self.now_ns, self.tick, octets, offset_bytes, attempt, cause))
         return octets
 
@@ -290,7 +292,7 @@ class SlotJournal:
         self.events.append(FrameReceived(self.now_ns, self.tick, octets, fate))
 
     def idle_sent(self, octets: bytes) -> bytes:
-        """Count an idle frame that leaves, and return it."""
+        """Count a sent idle frame, and return it."""
         self._idle_sent += 1
         return octets
 

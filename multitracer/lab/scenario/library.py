@@ -114,7 +114,7 @@ class _TraceFiles:
 
 
 def _no_trace(name: str) -> Never:
-    raise InputError(f"{name}: a bundled scenario has no trace beside it")
+    raise InputError(f"{name}: a bundled scenario cannot name a trace")
 
 
 def read_error_trace(path: Path) -> ErrorTrace:
@@ -186,7 +186,7 @@ def changed_text(text: str, changes: Mapping[str, object], *, path: str) -> str:
         for name in tables:
             inner = inner.setdefault(name, {})
             if not isinstance(inner, dict):
-                raise FormatError(path, f"cannot set {key}: {name} is no table")
+                raise FormatError(path, f"cannot set {key}: {name} is not a table")
         inner[last] = value
     return "".join(f"{json.dumps(key)} = {_value(value)}\n" for key, value in document.items())
 

@@ -107,7 +107,7 @@ class ScenarioTraffic:
 
     def __post_init__(self) -> None:
         if self.bytes < 1 or min(self.reads_bytes_per_s, self.writes_bytes_per_s) < 0:
-            raise LocalProtocolError("traffic: bytes is at least 1, no rate is negative")
+            raise LocalProtocolError("traffic: bytes must be at least 1, rates at least 0")
         for key, value in (("start_s", self.start_s), ("aborts_after_s", self.aborts_after_s)):
             if not 0 <= value <= _LONGEST_S:
                 raise LocalProtocolError(f"traffic: {key} is {value}; choose 0 to {_LONGEST_S:,}")
@@ -211,7 +211,9 @@ class Scenario:
             If the scenario has no traffic.
         """
         if not self.traffic:
-            raise InputError(f"{self.name}: a link to measure over; use `measure run --over {self.name}`")
+            raise InputError(
+                f"{self.name}: a link for measurements, without traffic; use `measure run --over {self.name}`"
+            )
 
     def as_linux(self) -> Scenario:
         """Return the scenario for a real run: Linux' TCP, by default not informed of local drops."""
@@ -241,9 +243,9 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if not self.traffic and isinstance(self.link, LinkConfig):
-            raise LocalProtocolError("a scenario needs [[traffic]]")
+            raise LocalProtocolError("a scenario must have [[traffic]]")
         if not 0 < self.limit_s <= _LONGEST_S:
-            raise LocalProtocolError("limit_s is above 0 and at most a day")
+            raise LocalProtocolError("limit_s must be above 0 and at most 86,400")
         for mtu_bytes in (self.mobile.mtu_bytes, self.fixed.mtu_bytes):
             if not _LEAST_MTU_BYTES <= mtu_bytes <= _MOST_MTU_BYTES:
                 known = f"{_LEAST_MTU_BYTES} to {_MOST_MTU_BYTES:,}"

@@ -69,9 +69,9 @@ class Realism:
     def beyond(self) -> str:
         """What follows the end of the trace."""
         return {
-            "clear": "after the trace's end the radio has no errors",
-            "repeat": "after its end the trace is repeated",
-            "stop": "the run stops at the trace's end",
+            "clear": "after the end of the trace the radio has no errors",
+            "repeat": "after its end the trace repeats",
+            "stop": "the run stops at the end of the trace",
         }[self.at_end]
 
 
@@ -88,27 +88,26 @@ def realism_of(link: AnyLinkConfig) -> Realism:
         )
     if isinstance(link, BluetoothConfig):
         if link.errors.kind != "replay":
-            return Realism("modelled", "bit errors and power by chance")
-        return Realism(
-            "derived", "slots of packets that were lost; of slots in which nothing was sent nothing is known"
-        )
+            return Realism("modelled", "bit errors and power are random")
+        return Realism("derived", "slots of lost packets; slots in which nothing was sent are unknown")
     if isinstance(link, SwitchedConfig):
         return _switched(link)
     if isinstance(link, Cdma2000Config):
-        return Realism("modelled", "Ec/Io by chance; frame errors and assigned rates follow from it")
+        return Realism("modelled", "Ec/Io is random; it determines frame errors and assigned rates")
     if "replay" not in (link.up.kind, link.down.kind):
-        return Realism("modelled", "errors by chance, or none")
+        return Realism("modelled", "errors are random, or absent")
     what = "frames" if isinstance(link, LinkConfig) else "blocks"
     return Realism("recorded", f"which {what} the radio destroyed is a recording, whatever is sent over it")
 
 
 def _switched(link: SwitchedConfig) -> Realism:
     if link.power is None:
-        return Realism("modelled", "up and down by the power that walls and movement leave")
+        return Realism("modelled", "up and down by the received power, which depends on walls and movement")
     return Realism(
         "modelled",
-        f"up while the power of a trace is at least {link.threshold_dbm:g} dBm; whether that was measured or "
-        "computed its file cannot tell",
+        f"up while the power of a trace is at least {link.threshold_dbm:g} dBm; the file does not "
+        "say whether "
+        "the power was measured or computed",
         link.power.lasts_ns,
         link.at_end,
     )
@@ -215,9 +214,11 @@ def with_end(scenario: Scenario, at_end: AtEnd) -> Scenario:
     elif isinstance(link, SwitchedConfig) and link.power is not None:
         what = "power"
     else:
-        raise InputError(f"{scenario.name}: its link follows no trace; give --errors, or leave --at-end out")
+        raise InputError(f"{scenario.name}: its link has no trace; give --errors, or remove --at-end")
     if at_end == "clear":
-        raise InputError(f"{scenario.name}: after a {what} trace comes its repetition or the end; choose one")
+        raise InputError(
+            f"{scenario.name}: a {what} trace can only be repeated or end the run; choose repeat or stop"
+        )
     return replace(scenario, link=replace(link, at_end=at_end))
 
 

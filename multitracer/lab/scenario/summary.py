@@ -199,8 +199,7 @@ class TransferMeter:
         self._directions = {(*self.sender, *self.receiver): True, (*self.receiver, *self.sender): False}
 
     def _is_data(self, packet: TcpPacket) -> bool | None:
-        """Return True for a packet with data direction, False for the reverse, None for another connection.
-        """
+        """Return True in the data's direction, False in the other, None for another connection."""
         segment = packet.segment
         ends = packet.source, segment.source_port, packet.destination, segment.destination_port
         return self._directions.get(ends)

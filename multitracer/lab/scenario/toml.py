@@ -54,7 +54,7 @@ def parse_scenario(
     read_capacity: ReadCapacity | None = None,
     read_power: ReadPower | None = None,
 ) -> Scenario:
-    """Return the scenario that `text` holds.
+    """Return the scenario in `text`.
 
     Parameters
     ----------
@@ -192,13 +192,13 @@ class _Reader:
     def _list(self, kind: type[T], document: Document, key: str) -> tuple[T, ...]:
         tables = document.get(key, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise FormatError(self._path, f"{key} is no list of tables; write [[{key}]]")
+            raise FormatError(self._path, f"{key} is not a list of tables; write [[{key}]]")
         return tuple(self._build(kind, table, f"[[{key}]]") for table in tables)
 
     def _table(self, document: Document, key: str) -> Document:
         table = document.get(key, {})
         if not isinstance(table, dict):
-            raise FormatError(self._path, f"{key} is no table; write [{key}]")
+            raise FormatError(self._path, f"{key} is not a table; write [{key}]")
         return table
 
     def _build(self, kind: type[T], table: Document, where: str, **more: object) -> T:

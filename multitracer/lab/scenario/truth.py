@@ -73,7 +73,7 @@ class _Pending(NamedTuple):
 
 
 class SegmentTruth:
-    """Follows every packet from one host to the other.
+    """Determines the fate of every packet between two hosts.
 
     Parameters
     ----------

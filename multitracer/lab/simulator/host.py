@@ -77,7 +77,7 @@ def parse_datagram(data: bytes) -> Datagram:
         If the packet is not a complete datagram with correct checksums.
     """
     if len(data) < IP_HEADER_BYTES + _UDP_HEADER_BYTES or not is_udp(data):
-        raise RemoteProtocolError("packet: no UDP over IPv4 without options")
+        raise RemoteProtocolError("packet: not UDP over IPv4 without options")
     udp = data[IP_HEADER_BYTES : int.from_bytes(data[2:4], "big")]
     source, destination = data[12:16], data[16:20]
     if internet_checksum(data[:IP_HEADER_BYTES]) or len(udp) < _UDP_HEADER_BYTES:
@@ -190,7 +190,7 @@ class StreamApplication(Application):
 
 
 class BulkSender(StreamApplication):
-    """Writes as much as the send buffer takes, closes when all is written, ignores received data.
+    """Writes as much as the send buffer takes, closes when all data are written, and ignores received data.
 
     Parameters
     ----------
@@ -261,7 +261,9 @@ class StreamReader(StreamApplication):
         if not data:
             return
         if data != payload(self.read_bytes, self.read_bytes + len(data)):
-            raise LocalProtocolError(f"other bytes were delivered than were sent, after {self.read_bytes}")
+            raise LocalProtocolError(
+                f"the delivered bytes differ from the sent bytes after {self.read_bytes}"
+            )
         self.read_bytes += len(data)
 
     def next_timer_ns(self) -> int | None:

@@ -180,7 +180,7 @@ def _checked_ip_lengths(data: bytes) -> tuple[int, int]:
     total_bytes = int.from_bytes(data[2:4], "big")
     if not IP_HEADER_BYTES <= header_bytes <= total_bytes <= len(data):
         raise RemoteProtocolError(
-            f"IPv4 packet: header {header_bytes}, total {total_bytes}, present {len(data)} bytes"
+            f"IPv4 packet: header of {header_bytes}, total length {total_bytes}, present {len(data)} bytes"
         )
     if internet_checksum(data[:header_bytes]) != 0:
         raise RemoteProtocolError("IPv4 packet: wrong header checksum")

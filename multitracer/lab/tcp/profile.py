@@ -101,7 +101,7 @@ class TcpProfile:
     def __post_init__(self) -> None:
         if not 0 <= self.initial_ssthresh_segments <= _MOST_SSTHRESH_SEGMENTS:
             raise LocalProtocolError(
-                f"initial_ssthresh_segments is {self.initial_ssthresh_segments}; choose 0, which is none, to "
+                f"initial_ssthresh_segments is {self.initial_ssthresh_segments}; choose 0 (no threshold) to "
                 f"{_MOST_SSTHRESH_SEGMENTS:,}"
             )
         if not 1 <= self.copies <= _MOST_COPIES:

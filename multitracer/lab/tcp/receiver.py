@@ -201,7 +201,7 @@ class TcpReceiver:
         return tuple([*duplicate, *held][:limit])
 
     def on_timer(self, now_ns: int) -> None:
-        """Send a delayed ACK whose time has come."""
+        """Request a delayed ACK whose time has come."""
         if self.delayed_ack_ns is not None and self.delayed_ack_ns <= now_ns:
             self.delayed_ack_ns = None
             self.acks_due += 1

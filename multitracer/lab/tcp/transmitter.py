@@ -383,8 +383,7 @@ class Transmitter:
         return self.congestion.cwnd_bytes + min(self.dup_acks, DUP_THRESH - 1) * self.mss_bytes
 
     def _segment_at(self, seq: int, *, room: int) -> Transmission | None:
-        """Return the segment at `seq` if the windows, Nagle's algorithm and silly window avoidance allow it.
-        """
+        """Return the segment at `seq` if windows, Nagle's algorithm and silly window avoidance allow it."""
         if room <= 0:
             return None
         unsent = self.stream.end - seq

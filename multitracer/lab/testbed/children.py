@@ -168,7 +168,7 @@ class Children:
                 if not needed:
                     return
                 words = child.words.read_text(errors="replace").strip()
-                raise CollectorError(f"{child.run.name} at {child.run.host} did not begin: {words[-500:]}")
+                raise CollectorError(f"{child.run.name} at {child.run.host} did not start: {words[-500:]}")
             time.sleep(_LOOK_EVERY_S)
 
     def stop(self) -> None:

@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 _PURPOSES = {
     "namespaces": ("hosts of their own, and the link between them", "no run in real time"),
     "ip": ("addresses and routes of the hosts", "no run in real time"),
-    "tc": ("devices that queue nothing of their own", "no run in real time"),
-    "nsenter": ("programs inside the hosts", "no run in real time"),
+    "tc": ("devices without a queue of their own", "no run in real time"),
+    "nsenter": ("programs that run inside the hosts", "no run in real time"),
     "setpriv": ("children that end with the run", "no run in real time"),
-    "nstat": ("the kernel's counters before and after", "no run in real time"),
-    "tcp_info": ("the sender's variables, 20 times a second", "no run in real time"),
-    "tcpdump": ("the captures", "the link writes them: 96 octets of each packet that it carried"),
-    "tcp_probe": ("the sender's variables at every ACK", "cwnd is known 20 times a second only"),
-    "real-time priority": ("slots in time on a busy machine", "slots come late in bursts under load"),
+    "nstat": ("the kernel's counters before and after the run", "no run in real time"),
+    "tcp_info": ("the sender's TCP variables, 20 times a second", "no run in real time"),
+    "tcpdump": ("the captures", "the link writes captures: 96 octets of each packet that it carried"),
+    "tcp_probe": ("the sender's TCP variables at every ACK", "cwnd is sampled only 20 times a second"),
+    "real-time priority": (
+        "punctual slots on a busy machine",
+        "under load, slots are late and come in bursts",
+    ),
 }
 """Purpose of each ability, and how a run differs without it."""
 _PACKAGES = {
@@ -40,7 +43,7 @@ _PACKAGES = {
     "nsenter": "util-linux",
     "setpriv": "util-linux",
 }
-_NOT_TRIED = "could not be tried from here"
+_NOT_TRIED = "could not be tried in this process"
 _SETTINGS = Path("/proc/sys")
 _SWITCHES = (
     ("kernel.apparmor_restrict_unprivileged_userns", "0", re.compile(r"[1-9]")),
@@ -99,14 +102,14 @@ def examine() -> SystemCheck:
 def _check(ability: Ability, privileges: Privileges) -> AbilityCheck:
     purpose, without = _PURPOSES.get(ability.name, ("", "no run in real time" if ability.needed else ""))
     if ability.needed and privileges.wants_unshare:
-        without = "there is in a user namespace"
+        without = "it is possible in a user namespace"
     return AbilityCheck(ability.name, purpose, ability.works, ability.why_not, without)
 
 
 def _root(privileges: Privileges) -> TierCheck:
     if privileges.tier == "root":
         return TierCheck("root", True, "as it is", _lost(privileges.abilities))
-    return TierCheck("root", False, "needs root outside of a user namespace", _NOT_TRIED)
+    return TierCheck("root", False, "requires root outside a user namespace", _NOT_TRIED)
 
 
 def _user_namespace(privileges: Privileges, refused: str) -> TierCheck:
@@ -153,7 +156,7 @@ def _advice(privileges: Privileges, refused: str) -> str:
         exists = Path(TUN_DEVICE).exists()
         return f"sudo chmod 0666 {TUN_DEVICE}" if exists else "sudo modprobe tun"
     if privileges.tier == "userns":
-        return "run as root, outside of the user namespace, for what is lost"
+        return "run as root, outside the user namespace, for the missing abilities"
     return _switch() or "run as root"
 
 

@@ -185,7 +185,7 @@ class PullingDriver(Driver):
 
 def why_dropped(link: PacketLink) -> str:
     """Return why a link has ended permanently: a dropped data call, or the end of a trace."""
-    return "the call was dropped" if isinstance(link, GsmLink) else "the link's trace is over"
+    return "the call was dropped" if isinstance(link, GsmLink) else "the link's trace has ended"
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def required() -> Privileges:
     privileges = probe()
     if privileges.tier == "plain" or privileges.wants_unshare:
         lacking = next(ability for ability in privileges.missing if ability.needed)
-        way = "start me with `unshare -Urnm`" if privileges.wants_unshare else "run as root"
+        way = "start multitracer with `unshare -Urnm`" if privileges.wants_unshare else "run as root"
         raise PreflightError(
             f"{lacking.name}: {lacking.why_not}; {way}, or run in virtual time with --virtual"
         )
@@ -203,7 +203,7 @@ def probe_in_user_namespace() -> tuple[Ability, ...]:
 def why_no_user_namespace() -> str:
     """Return why a child in a new user namespace could not make hosts and devices; empty if it can."""
     if in_user_namespace():
-        return "this is one already"
+        return "this process is already in a user namespace"
     if not shutil.which(_USER_NAMESPACE[0]):
         return f"{_USER_NAMESPACE[0]}: not installed"
     program = "from multitracer.lab.testbed import privileges as p; print(p.namespaces().why_not)"

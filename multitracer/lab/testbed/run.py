@@ -171,7 +171,7 @@ class TestbedCourse:
             return why_dropped(self._link)
         if now_ns >= self._limit_ns:
             return "limit_s was reached"
-        return "all was sent and received" if now_ns > self._busy_ns + _QUIET_NS else ""
+        return "all data were sent and received" if now_ns > self._busy_ns + _QUIET_NS else ""
 
 
 _COUNTERS = ("nstat", "-a", "-z", "-s", "-j")
@@ -245,7 +245,7 @@ def _check_transports(scenario: Scenario) -> None:
     for number, traffic in enumerate(scenario.traffic, 1):
         if traffic.transport != "tcp":
             raise InputError(
-                f"{scenario.name}: [[traffic]] number {number}: a real run has the kernel's TCP alone, not "
+                f"{scenario.name}: [[traffic]] number {number}: a real run uses only the kernel's TCP, not "
                 f"transport {traffic.transport!r}; run it with --virtual, or set [tcp] congestion"
             )
 

@@ -62,11 +62,11 @@ class ClockShift:
         return bool(self.offset_ns or self.skew_ppm)
 
     def realtime_ns(self, time_ns: int) -> int:
-        """Return what the host's CLOCK_REALTIME reads when the kernel's reads `time_ns`."""
+        """Return the host's CLOCK_REALTIME at the time `time_ns` of the kernel's clock."""
         return time_ns + self.offset_ns + self._gained_ns(time_ns - self.origin_realtime_ns)
 
     def monotonic_ns(self, time_ns: int) -> int:
-        """Return what the host's CLOCK_MONOTONIC reads when the kernel's reads `time_ns`."""
+        """Return the host's CLOCK_MONOTONIC at the time `time_ns` of the kernel's clock."""
         return time_ns + self._gained_ns(time_ns - self.origin_monotonic_ns)
 
     def _gained_ns(self, elapsed_ns: int) -> int:

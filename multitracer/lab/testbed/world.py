@@ -242,7 +242,7 @@ def check_link(scenario: Scenario, seed: int) -> None:
     link_of(scenario.link, seed=seed, script=scenario.events)
     if len(scenario.hosts) > len(SIDES):
         raise InputError(
-            f"{scenario.name}: a real run has one mobile, not {len(scenario.hosts) - 1}; use --virtual"
+            f"{scenario.name}: a real run must have one mobile, not {len(scenario.hosts) - 1}; use --virtual"
         )
     if scenario.link.queue.local_drops == "told" and not isinstance(scenario.link, LinkConfig):
         raise InputError(

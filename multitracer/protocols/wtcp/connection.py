@@ -300,7 +300,7 @@ class WtcpConnection:
         return octets
 
     def _watch(self, now_ns: int) -> None:
-        """End the connection if no packet came from the peer for `give_up_ns`."""
+        """End the connection if no packet of the peer has arrived for `give_up_ns`."""
         deadline_ns = self._give_up_ns
         if deadline_ns is not None and now_ns >= deadline_ns:
             self._end("timed out")

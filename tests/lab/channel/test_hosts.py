@@ -45,7 +45,7 @@ def test_every_host_has_an_address_of_its_own_and_the_first_two_are_those_of_old
     ["", "server", "mobile-0", "mobile-31", "mobile-01", "mobile-x", "mobile--1", "fixed-1", "mobile-²"],
 )
 def test_other_names_have_no_address(name: str) -> None:
-    with pytest.raises(LocalProtocolError, match="no link has a host"):
+    with pytest.raises(LocalProtocolError, match="unknown host"):
         host_address(name)
 
 

@@ -51,12 +51,12 @@ def test_the_keys_of_a_cell() -> None:
         ('recovery = "none"\n[link.loss]\ndown = 1.01', "[link.loss]: CDPD: down is 1.01; choose 0 to 1"),
         ('recovery = "none"\n[link.loss]\nup = -0.1', "[link.loss]: CDPD: up is -0.1; choose 0 to 1"),
         ('recovery = "none"\n[link.loss]\nup = nan', "[link.loss] up is nan; choose a number"),
-        ("[link.loss]\nup = 0.1", '[link]: loss is for recovery = "none"'),
+        ("[link.loss]\nup = 0.1", '[link]: loss requires recovery = "none"'),
         ("[link.loss]\nleft = 0.1", "[link.loss] has no key left"),
-        ("loss = 0.1", "loss is no table; write [loss]"),
+        ("loss = 0.1", "loss is not a table; write [loss]"),
         ("[link.cell]\nstations = 31", "[link.cell]: CDPD: stations is 31; choose 0 to 30"),
         ("[link.cell]\nmean_blocks = inf", "[link.cell] mean_blocks is inf; choose a number"),
-        ("[link.cell]\nmean_blocks = 1e17", "[link.cell]: CDPD cell: mean_blocks is 1 to 10,000"),
+        ("[link.cell]\nmean_blocks = 1e17", "[link.cell]: CDPD cell: mean_blocks must be 1 to 10,000"),
         ("[link.mdlp]\nt200_s = nan", "[link.mdlp] t200_s is nan; choose a number below 9,223,372,036"),
         ("[link.mdlp]\nt200_s = 1e300", "[link.mdlp] t200_s is 1e+300; choose a number below 9,223,372,036"),
         ("[link.mdlp]\nt200_ns = " + "9" * 400, "[link.mdlp] t200_ns is too large; choose a number"),
@@ -65,8 +65,8 @@ def test_the_keys_of_a_cell() -> None:
         ("[link.access]\nmin_count = 9", "min_count is 9; choose 0 to 8"),
         ("[link.access]\nmax_blocks = 0", "max_blocks is 0; choose 1 to 10,000"),
         ("[link.access]\nflag_delay_microslots = -1", "flag_delay_microslots is -1; choose 0 to 10,000"),
-        ("[link.signal]\ncorrelation_s = 0", "correlation is above 0 s"),
-        ("report_s = 0", "report is above 0 s"),
+        ("[link.signal]\ncorrelation_s = 0", "correlation must be above 0 s"),
+        ("report_s = 0", "report must be above 0 s"),
     ],
 )
 def test_a_wrong_value_is_one_sentence_with_file_key_and_range(text: str, says: str) -> None:
@@ -105,23 +105,23 @@ def test_the_keys_of_a_sector() -> None:
         ("buffer_bytes = -30_000", "buffer_bytes is -30000; choose 1500 to 10,000,000"),
         ('rate = "fast"', "[link] rate is 'fast'; choose one of ('scheduled', 'mean', 'mean-rlp')"),
         ('rate = "mean"', "mean_bits_per_s is 0; choose 1000 to 10,000,000"),
-        ("mean_bits_per_s = 9_600", 'a mean rate is for rate = "mean" or "mean-rlp"'),
+        ("mean_bits_per_s = 9_600", 'a mean rate requires rate = "mean" or "mean-rlp"'),
         ("[link.radio]\necio_db = 1", "[link.radio]: ecio_db is 1; choose -40 to 0"),
         ("[link.radio]\necio_db = nan", "[link.radio] ecio_db is nan; choose a number"),
         ("[link.radio]\nspeed_m_per_s = -1", "[link.radio]: speed_m_per_s is -1; choose 0 to 150"),
         ("[link.radio]\nspeed_mph = 60", "[link.radio] has no key speed_mph"),
-        ("[link.radio]\nstill_s = 0", "still is at least 1 s"),
+        ("[link.radio]\nstill_s = 0", "still must be at least 1 s"),
         (
             "[link.forward]\nmost_bits_per_s = 50_000",
             "[link.forward]: most_bits_per_s is 50000; choose one of 9600, 19200, 38400, 76800, 153600",
         ),
         ("[link.reverse]\nburst_frames = 10", "[link.reverse]: burst_frames is 10; choose one of 1, 2, 3, 4"),
-        ("[link.forward]\ndelay_s = 11", "[link.forward]: delay is 0 to 10 s"),
+        ("[link.forward]\ndelay_s = 11", "[link.forward]: delay must be 0 to 10 s"),
         ("[link.errors]\nsupplemental_error_rate = 1", "supplemental_error_rate is 1; choose 0 to 0.9"),
         ("[link.rlp]\nfirst_naks = 8", "first_naks is 8; choose 0 to 7"),
-        ("[link.rlp]\ntimer_ms = 0", "timer is 20 ms to 10 s"),
-        ("[link.wired]\nfixed_s = -1", "fixed is 0 to 10 s"),
-        ("report_s = 0", "report is 0.001 to 3,600 s"),
+        ("[link.rlp]\ntimer_ms = 0", "timer must be 20 ms to 10 s"),
+        ("[link.wired]\nfixed_s = -1", "fixed must be 0 to 10 s"),
+        ("report_s = 0", "report must be 0.001 to 3,600 s"),
     ],
 )
 def test_a_wrong_value_of_a_sector_is_one_sentence(text: str, says: str) -> None:
@@ -174,7 +174,9 @@ def test_a_wrong_value_of_a_data_call_is_one_sentence_with_file_key_and_range(te
 
 
 def test_errors_of_bits_are_for_a_data_call() -> None:
-    with pytest.raises(FormatError, match="up: kind is 'bits', for a GSM data call; choose gilbert-elliott"):
+    with pytest.raises(
+        FormatError, match="up: kind 'bits' is only for a GSM data call; choose gilbert-elliott"
+    ):
         read('[link.up]\nkind = "bits"')
 
 

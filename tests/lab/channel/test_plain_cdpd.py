@@ -114,7 +114,7 @@ def test_bursts_up_end_after_their_most_blocks() -> None:
     ("changes", "says"),
     [
         ({"recovery": "arq"}, "recovery is 'arq'; choose mdlp or none"),
-        ({"recovery": "mdlp", "loss": LossConfig(down=0.1)}, 'loss is for recovery = "none"'),
+        ({"recovery": "mdlp", "loss": LossConfig(down=0.1)}, 'loss requires recovery = "none"'),
         ({"down": ErrorConfig(kind="independent", rate=0.1)}, r"down: recovery = \"none\" loses no blocks"),
         ({"network": NetworkConfig(loss_up=0.1)}, r"set up and down there"),
     ],

@@ -105,7 +105,7 @@ def test_the_seed_does_not_matter_and_a_trace_is_compared_by_its_powers() -> Non
             {"power": trace(UP), "wall": (WallConfig(from_x_m=0, from_y_m=0, to_x_m=1, to_y_m=1),)},
             "power names a trace",
         ),
-        ({"at_end": "stop"}, "at_end is for a power trace"),
+        ({"at_end": "stop"}, "at_end requires a power trace"),
     ],
 )
 def test_what_contradicts_a_trace_is_refused(keys: dict[str, Any], says: str) -> None:
@@ -114,7 +114,9 @@ def test_what_contradicts_a_trace_is_refused(keys: dict[str, Any], says: str) ->
 
 
 def test_a_trace_that_is_never_up_is_refused() -> None:
-    with pytest.raises(LocalProtocolError, match=r"never up: at most -90\.0 dBm arrive.*or another trace"):
+    with pytest.raises(
+        LocalProtocolError, match=r"never up: the maximum power is -90\.0 dBm.*or another trace"
+    ):
         link_of(SwitchedConfig(power=trace(DOWN, DOWN - 1)), seed=1)
 
 
@@ -136,16 +138,16 @@ def test_a_file_is_read_step_by_step() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "power.csv:1: begins with no line time_s,power_dbm"),
-        ("time_s,power_dbm\n", ": 0 lines of numbers; a power trace has 2 to 1,000,000"),
+        ("", "power.csv:1: does not begin with the line time_s,power_dbm"),
+        ("time_s,power_dbm\n", ": 0 lines of numbers; a power trace must have 2 to 1,000,000"),
         ("time_s,power_dbm\n0,-3\n", ": 1 lines of numbers"),
         ("time_s,power_dbm\n0,-3\n1,nan\n", "power.csv:3: not two numbers: b'1,nan'"),
         ("time_s,power_dbm\n0,-3\n\n2,-3\n", "power.csv:3: not two numbers"),
         ("time_s,power_dbm\n0,-3\n1,-3,9\n", "power.csv:3: not two numbers"),
         ("time_s,power_dbm\n0,-3\n1,-1001\n", "power.csv:3: a time beyond 1e+10 s"),
-        ("time_s,power_dbm\n0,-3\n2,-3\n1,-3\n", "power.csv:4: goes back from 2 to 1 s; sort the trace"),
-        ("time_s,power_dbm\n0,-3\n0,-3\n", "its times are not evenly spaced"),
-        ("time_s,power_dbm\n0,-3\n1,-3\n1.8,-3\n3,-3\n", "power.csv:4: its times are not evenly spaced"),
+        ("time_s,power_dbm\n0,-3\n2,-3\n1,-3\n", "power.csv:4: time decreases from 2 to 1 s; sort the trace"),
+        ("time_s,power_dbm\n0,-3\n0,-3\n", "times must be evenly spaced"),
+        ("time_s,power_dbm\n0,-3\n1,-3\n1.8,-3\n3,-3\n", "power.csv:4: times must be evenly spaced"),
         ("time_s,power_dbm\n0,-3\n1e9,-3\n", "lasts longer than 1e+09 s"),
     ],
 )

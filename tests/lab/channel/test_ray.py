@@ -238,11 +238,11 @@ HOUSE = BuildingConfig(x_m=20, y_m=-5, length_m=10, width_m=10)
         (still((0, 0), (0, 0)), "the nodes are 0 m apart at 0 s"),
         (
             away(street=StreetConfig(width_m=20, buildings=1)),
-            "the mobile node leaves its street at 10 s, at x = 70.01",
+            "the mobile node is outside its street at 10 s, at x = 70.01",
         ),
         (
             still((30, 11), (0, 0), street=StreetConfig(width_m=20)),
-            "the mobile node leaves its street at 0 s",
+            "the mobile node is outside its street at 0 s",
         ),
         (
             still((30, 1), (0, 0), street=StreetConfig(width_m=20), radio={"order": 3}),
@@ -262,15 +262,15 @@ def test_what_cannot_be_is_said_in_one_sentence(config: RayConfig, says: str) ->
     ("make", "says"),
     [
         (lambda: NodeConfig(x_m=float("nan")), "x_m is nan; choose -100,000 to 100,000"),
-        (lambda: NodeConfig(height_m=0), "an antenna is above the ground"),
+        (lambda: NodeConfig(height_m=0), "an antenna must be above the ground"),
         (lambda: NodeConfig(slowest_m_per_s=3, fastest_m_per_s=2), "slowest_m_per_s is above"),
         (lambda: RayRadioConfig(order=9), "order is 9; choose 0 to 3"),
-        (lambda: RayRadioConfig(step_ns=1), "the number of steps; choose 1 to 1,000,000"),
+        (lambda: RayRadioConfig(step_ns=1), "the number of steps, must be 1 to 1,000,000"),
         (lambda: RayRadioConfig(step_ns=0), "the number of steps"),
         (lambda: RayRadioConfig(coefficient=2), "coefficient is 2; choose -1 to 1"),
-        (lambda: WallConfig(from_x_m=1, from_y_m=1, to_x_m=1, to_y_m=1), "as long as 0 m"),
+        (lambda: WallConfig(from_x_m=1, from_y_m=1, to_x_m=1, to_y_m=1), "the length of a wall is 0 m"),
         (lambda: RoadConfig(least_gap_m=4, most_gap_m=3), "least_gap_m is above most_gap_m"),
-        (lambda: RoadConfig(longest_m=3), "shortest_m is below 0.1"),
+        (lambda: RoadConfig(longest_m=3), "shortest_m must be at least 0.1"),
         (lambda: StreetConfig(buildings=0), "buildings is 0; choose 1 to 200"),
     ],
 )

@@ -131,7 +131,7 @@ def test_a_round_trip_is_twice_the_time_on_air_and_a_reading_the_power() -> None
     [
         (
             {"threshold_dbm": -40.0},
-            "the link is never up: at most -46.9 dBm arrive, and threshold_dbm is -40",
+            "the link is never up: the maximum power is -46.9 dBm, and threshold_dbm is -40",
         ),
         ({"mobile": NodeConfig()}, "the nodes are 0 m apart at 0 s"),
         (
@@ -153,10 +153,10 @@ def test_what_cannot_run_is_said_before_the_run(changes: dict[str, Any], says: s
     ("text", "says"),
     [
         ("bits_per_s = 0", "bits_per_s is 0; choose 1 to 1,000,000,000"),
-        ("delay_s = 2", "delay is 0 to 1 s"),
+        ("delay_s = 2", "delay must be 0 to 1 s"),
         ("threshold_dbm = -301", "threshold_dbm is -301; choose -300 to 300"),
         ('when_down = "panic"', "when_down is 'panic'; choose one of"),
-        ("wall = 3", "wall is no list of tables; write [[wall]]"),
+        ("wall = 3", "wall is not a list of tables; write [[wall]]"),
         ("[[link.wall]]\nfrom_x_m = 1", "[[wall]] lacks from_y_m, to_x_m, to_y_m"),
         (
             "[[link.building]]\nx_m = 1\ny_m = 1\nlength_m = -1\nwidth_m = 1",

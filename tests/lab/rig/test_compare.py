@@ -103,9 +103,9 @@ def test_what_is_no_radio_is_one_sentence(tmp_path: Path, capacity: Path) -> Non
     (tmp_path / "odd.txt").write_text(ErrorTrace(5, 9, (), ()).text())
     (tmp_path / "empty").mkdir()
     for name, says in (
-        (tmp_path / "absent", "no radio: No such file"),
+        (tmp_path / "absent", "not a radio: No such file"),
         ("/dev/zero", "a device or a pipe; write the trace to a file"),
-        (tmp_path / "power.csv", "1 lines of numbers; a power trace has 2 to"),
+        (tmp_path / "power.csv", "1 lines of numbers; a power trace must have 2 to"),
         (tmp_path / "odd.txt", "slots of 5 ns, which no kind of link has"),
         (tmp_path / "empty", "empty"),
         (SAMPLES / "fig11-fade" / "manifest.json", "expected a whole number of ms"),

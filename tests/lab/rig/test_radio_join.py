@@ -158,7 +158,7 @@ def test_the_client_is_the_host_called_mobile(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "run", [(0.5, 2.0)])
     _modem_log(folder / "van" / "modem-0.jsonl", [(1, -50, 10)])
     _modem_log(folder / "base" / "modem-0.jsonl", [(1, -60, 10)])
-    with pytest.raises(InputError, match="base and van have a radio log each"):
+    with pytest.raises(InputError, match="base and van each have a radio log"):
         join_radio(folder)
     _modem_log(folder / "mobile" / "modem-0.jsonl", [(1, -70, 10)])
     join_radio(folder)
@@ -168,7 +168,7 @@ def test_the_client_is_the_host_called_mobile(tmp_path: Path) -> None:
 def test_what_cannot_be_joined_is_said(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("", "utf-8")
     write_manifest(tmp_path, Manifest("x"))
-    with pytest.raises(InputError, match="not there; name the folder of"):
+    with pytest.raises(InputError, match="does not exist; name the folder of"):
         join_radio(tmp_path)
     folder = _folder(tmp_path / "run", [(0.5, 2.0)])
     path = folder / "transactions.csv"

@@ -35,7 +35,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path: Path) -> None:
     assert numbers(rows) == list(range(1, 401))
     assert [row["start_ns"] for row in rows[: len(before)]] == [row["start_ns"] for row in before]
     first, last = document(folder, "manifest.json")["variables"]["runs"]
-    assert (first["ended"], last["ended"]) == (None, "every transaction was done")
+    assert (first["ended"], last["ended"]) == (None, "all transactions are finished")
     assert first["seed"] != last["seed"]
     assert {path.name for path in (folder / "mobile").glob("radio*")} == {"radio.jsonl", "radio-1.jsonl"}
     with measuring(folder, "bluetooth", *options, sessions=200) as third:  # nothing is left to do

@@ -59,7 +59,7 @@ def test_the_session_says_over_what_it_was_measured(cdpd: Path) -> None:
     there = manifest.variables.document()
     assert {key: there[key] for key in wanted} == wanted
     assert 'kind = "cdpd"' in known(manifest.variables.scenario)
-    assert [run["ended"] for run in manifest.variables.runs] == ["every transaction was done"]
+    assert [run["ended"] for run in manifest.variables.runs] == ["all transactions are finished"]
     assert {run.outcome for run in manifest.collectors} == {"ended"}
     assert manifest.hosts["mobile"].more["device"].startswith("tun0 mtu 576")
     assert read(cdpd).speed == SPEED

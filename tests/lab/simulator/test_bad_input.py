@@ -25,15 +25,18 @@ SCENARIOS = {
     ),
     "never up": (
         f"{RAYS}threshold_dbm = -40\n",
-        "the link is never up: at most -46.9 dBm arrive, and threshold_dbm is -40; choose a lower threshold",
+        "the link is never up: the maximum power is -46.9 dBm, and threshold_dbm is -40; choose a lower",
     ),
     "off the street": (
         f"{RAYS}[link.street]\nwidth_m = 12\nbuildings = 1\n[link.mobile]\nx_m = 10\nspeed_m_per_s = 10\n",
-        "the mobile node leaves its street at 6 s",
+        "the mobile node is outside its street at 6 s",
     ),
-    "power never up": (f'{RAYS}power = "low.csv"\n', "the link is never up: at most -90.0 dBm arrive"),
-    "power backwards": (f'{RAYS}power = "back.csv"\n', "back.csv:4: goes back from 0.2 to 0.1 s; sort"),
-    "power empty": (f'{RAYS}power = "empty.csv"\n', "empty.csv:1: begins with no line time_s,power_dbm"),
+    "power never up": (f'{RAYS}power = "low.csv"\n', "the link is never up: the maximum power is -90.0 dBm"),
+    "power backwards": (f'{RAYS}power = "back.csv"\n', "back.csv:4: time decreases from 0.2 to 0.1 s; sort"),
+    "power empty": (
+        f'{RAYS}power = "empty.csv"\n',
+        "empty.csv:1: does not begin with the line time_s,power_dbm",
+    ),
     "power NaN": (f'{RAYS}power = "nan.csv"\n', "nan.csv:3: not two numbers: b'0.1,nan'"),
     "capacity backwards": (
         '[link]\nkind = "capacity"\n[link.down]\ntrace = "back.down"\n',
@@ -78,8 +81,8 @@ def test_a_scenario_that_cannot_be_is_one_sentence_before_the_run(what: str) -> 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("low.csv", "the link is never up: at most -90.0 dBm arrive, and threshold_dbm is -75; choose"),
-        ("back.csv", "back.csv:4: goes back from 0.2 to 0.1 s"),
+        ("low.csv", "the link is never up: the maximum power is -90.0 dBm, and threshold_dbm is -75; choose"),
+        ("back.csv", "back.csv:4: time decreases from 0.2 to 0.1 s"),
         ("empty.csv", "no delivery opportunity; a capacity trace has a line of ms for each"),
         ("nan.csv", "nan.csv:3: not two numbers"),
         ("back.down", "back.down:3: goes back from 9 to 8 ms"),

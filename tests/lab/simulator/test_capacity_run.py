@@ -108,7 +108,7 @@ def test_the_end_of_the_trace_is_said_and_can_be_chosen(folder: Path, tmp_path: 
     assert "radio derived: capacity from delivery opportunities" in again.stdout
     assert "the trace lasts 4.0 s, the run took 20.0 s: the trace began 5 times" in again.stdout
     once = call(*virtual, "--at-end", "stop", "-o", tmp_path / "once")
-    assert "the run stops at the trace's end" in once.stdout
+    assert "the run stops at the end of the trace" in once.stdout
     assert (tmp_path / "once/scenario.toml").read_text("utf-8").endswith("\n# repeat it with --at-end stop\n")
     manifest = json.loads((tmp_path / "once/manifest.json").read_text())
     assert manifest["variables"]["parameters"]["link"]["down"]["trace"] == {
@@ -116,9 +116,9 @@ def test_the_end_of_the_trace_is_said_and_can_be_chosen(folder: Path, tmp_path: 
         "lasts_ms": 4_000,
     }
     new = ("-o", tmp_path / "x")
-    assert "comes its repetition or the end" in call(*virtual, "--at-end", "clear", *new, status=1).stderr
+    assert "can only be repeated or end the run" in call(*virtual, "--at-end", "clear", *new, status=1).stderr
     lone = call("testbed", "run", "clean-bulk", "--virtual", "--at-end", "stop", *new, status=1)
-    assert "follows no trace" in lone.stderr
+    assert "its link has no trace" in lone.stderr
 
 
 @pytest.mark.slow

@@ -142,6 +142,6 @@ def test_a_mobile_that_is_not_in_the_cell_is_refused() -> None:
 
 
 def test_a_real_run_refuses_what_kernels_do_not_have(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"number 1: a real run has the kernel's TCP alone, not .*'wtcp'"):
+    with pytest.raises(InputError, match=r"number 1: a real run uses only the kernel's TCP, not .*'wtcp'"):
         run_real(link(traffic(bytes=1, transport="wtcp")), tmp_path / "b")
     assert list(tmp_path.iterdir()) == []

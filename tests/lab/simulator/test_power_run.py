@@ -75,17 +75,17 @@ def test_the_power_of_a_ray_traced_radio_gives_the_same_run(tmp_path: Path) -> N
 
 def test_a_run_says_that_its_trace_is_modelled_and_how_often_it_began(uneven: Path, tmp_path: Path) -> None:
     shown = call("testbed", "run", uneven, "--virtual", "-o", tmp_path / "run").stdout
-    assert "radio modelled: up while the power of a trace is at least -75 dBm; whether that was" in shown
+    assert "radio modelled: up while the power of a trace is at least -75 dBm; the file does not say" in shown
     assert "the trace lasts 1.5 s, the run took 4.0 s: the trace began 3 times" in shown
     stop = call("testbed", "run", uneven, "--virtual", "--at-end", "stop", "-o", tmp_path / "stop").stdout
-    assert "the run stops at the trace's end" in stop
+    assert "the run stops at the end of the trace" in stop
     summaries = [json.loads((tmp_path / name / "summary.json").read_text()) for name in ("run", "stop")]
     assert 0 < summaries[1]["flows"][0]["delivered_bytes"] < summaries[0]["flows"][0]["delivered_bytes"]
     manifest = json.loads((tmp_path / "run/manifest.json").read_text())
     facts = manifest["variables"]["parameters"]["link"]["power"]
     assert facts == {"steps": 15, "step_ns": 100_000_000}
     refused = call("testbed", "run", uneven, "--virtual", "--at-end", "clear", "-o", tmp_path / "x", status=1)
-    assert "after a power trace comes its repetition or the end" in refused.stderr
+    assert "a power trace can only be repeated or end the run" in refused.stderr
 
 
 def test_the_figure_of_a_run_repeats_its_trace(uneven: Path, tmp_path: Path) -> None:
@@ -130,9 +130,9 @@ def test_transports_are_compared_over_a_power_trace(uneven: Path, tmp_path: Path
     more = [float(line.split(",")[2]) for line in (tmp_path / "runs.csv").read_text().splitlines()[1:]]
     assert all(up > faded for up, faded in zip(more, rates, strict=True))
     refused = call("testbed", "compare", power, *few, "--threshold", "0", status=1).stderr
-    assert "the link is never up: at most -60.0 dBm arrive, and threshold_dbm is 0; choose" in refused
+    assert "the link is never up: the maximum power is -60.0 dBm, and threshold_dbm is 0; choose" in refused
     other = call("testbed", "compare", "cdpd", *few, "--threshold", "0", status=1).stderr
-    assert "its link has no threshold; leave --threshold out" in other
+    assert "its link has no threshold; remove --threshold" in other
 
 
 def test_a_session_of_a_ray_traced_run_is_compared_under_its_own_power(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_measurement_says_what_follows_its_trace(uneven: Path, tmp_path: Path)
     what = ("--protocol", "tcp", "--vary", "reply", "--sizes", "2000", "--sessions", "2")
     done = call("measure", "run", *what, "--over", uneven, "--virtual", "-o", tmp_path / "m")
     assert "radio modelled: up while the power of a trace" in done.stderr
-    assert "after its end the trace is repeated" in done.stderr
+    assert "after its end the trace repeats" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_measurement_says_what_follows_its_trace(uneven: Path, tmp_path: Path)
         ('"../power.csv"', "leads out of the folder"),
         ('"/etc/passwd"', "leads out of the folder"),
         ('"link.csv"', "is a link out of the folder"),
-        ('"mine.toml"', "begins with no line time_s,power_dbm"),
+        ('"mine.toml"', "does not begin with the line time_s,power_dbm"),
         ('"power.csv"\nwhen_down = "hold"\n[link.mobile]\nx_m = 3', "power names a trace, beside which"),
     ],
 )

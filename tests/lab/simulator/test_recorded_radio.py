@@ -107,10 +107,10 @@ def test_a_run_ends_with_its_trace_if_that_is_wanted() -> None:
     trace = ErrorTrace(20_000_000, 500, ((3, 2),), ())
     stopped, realism = under_errors(scenario, trace, path="t", at_end="stop")
     assert stopped.limit_s == 10
-    assert realism.end(10_000_000_001).endswith("the run stops at the trace's end")
+    assert realism.end(10_000_000_001).endswith("the run stops at the end of the trace")
     _, clear = under_errors(scenario, trace, path="t")
     assert clear.end(5_000_000_000) == "the trace lasts 10.0 s, the run took 5.0 s"
-    assert clear.end(25_000_000_000).endswith("after the trace's end the radio has no errors")
+    assert clear.end(25_000_000_000).endswith("after the end of the trace the radio has no errors")
     again, repeated = under_errors(scenario, trace, path="t", at_end="repeat")
     assert again.gsm.up.repeat_slots == 500
     assert repeated.end(25_000_000_000).endswith("the trace began 3 times")

@@ -103,7 +103,7 @@ def test_a_copy_replaces_a_lost_segment_without_a_timeout() -> None:
     [
         ({"copies": 4}, "copies is 4; choose 1 to 3"),
         ({"copies": 0}, "copies is 0; choose 1 to 3"),
-        ({"initial_ssthresh_segments": -1}, "initial_ssthresh_segments is -1; choose 0, which is none, to"),
+        ({"initial_ssthresh_segments": -1}, "initial_ssthresh_segments is -1; choose 0 (no threshold) to"),
     ],
 )
 def test_a_wrong_number_is_refused(changes: dict[str, int], says: str) -> None:

@@ -48,7 +48,7 @@ def summary(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_is_complete(folders: dict[str, Path], name: str) -> None:
     folder = folders[name]
-    assert outcome(folder) == "all was sent and received"
+    assert outcome(folder) == "all data were sent and received"
     manifest = read_manifest(folder)
     assert manifest is not None
     assert list(changed_files(folder, manifest)) == []

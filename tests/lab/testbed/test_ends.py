@@ -125,7 +125,7 @@ def test_a_collector_that_dies_is_noted_and_the_run_goes_on(tmp_path: Path) -> N
         finished(child)
     ends = {(run["name"], run["outcome"]) for run in document(folder, "manifest.json")["collectors"]}
     assert ("tcpdump", "ended by SIGKILL") in ends
-    assert outcome(folder) == "all was sent and received"
+    assert outcome(folder) == "all data were sent and received"
 
 
 @pytest.fixture

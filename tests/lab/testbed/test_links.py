@@ -59,7 +59,7 @@ def test_the_kernel_s_tcp_crosses_it_both_ways(kind: str, tmp_path: Path) -> Non
     with started(written(kind, size, tmp_path), folder, speed=SPEED) as child:
         finished(child)
         assert left_behind(child.pid) == []
-    assert outcome(folder) == "all was sent and received"
+    assert outcome(folder) == "all data were sent and received"
     manifest = read_manifest(folder)
     assert manifest is not None
     assert list(changed_files(folder, manifest)) == []
@@ -82,9 +82,9 @@ def test_a_trace_that_is_not_repeated_ends_the_run(tmp_path: Path) -> None:
     scenario.write_text(text)
     with started(scenario, tmp_path / "run", speed=SPEED) as child:
         finished(child)
-    assert outcome(tmp_path / "run") == "the link's trace is over"
+    assert outcome(tmp_path / "run") == "the link's trace has ended"
     with measuring(tmp_path / "plan", str(scenario), "--speed", "2", sizes="64", sessions=500) as child:
-        assert "the link's trace is over; the same command continues in a new run" in finished(
+        assert "the link's trace has ended; the same command continues with a new run" in finished(
             child, status=1
         )
     assert 0 < len(transactions(tmp_path / "plan")) < 500
@@ -115,7 +115,9 @@ def test_virtual_time_writes_the_same_session(kind: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("runs", [run_real, record_virtual])
 def test_a_link_without_traffic_is_refused(runs: Callable[[Scenario, Path], Summary], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="test: a link to measure over; use `measure run --over test`"):
+    with pytest.raises(
+        InputError, match="test: a link for measurements, without traffic; use `measure run --over test`"
+    ):
         runs(link('[link]\nkind = "cdpd"\n'), tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 
@@ -123,13 +125,16 @@ def test_a_link_without_traffic_is_refused(runs: Callable[[Scenario, Path], Summ
 @pytest.mark.parametrize("clock", ["--virtual", "--speed=2"])
 def test_the_command_says_so_too(clock: str, tmp_path: Path) -> None:
     refused = run("testbed", "run", "cdpd", clock, "-o", str(tmp_path / "new"), status=1)
-    assert refused.stderr == "Error: cdpd: a link to measure over; use `measure run --over cdpd`\n"
+    assert (
+        refused.stderr
+        == "Error: cdpd: a link for measurements, without traffic; use `measure run --over cdpd`\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ("mobiles = 3\n", "test: a real run has one mobile, not 3; use --virtual"),
+        ("mobiles = 3\n", "test: a real run must have one mobile, not 3; use --virtual"),
         (
             '[link.queue]\nlocal_drops = "told"\n',
             'local_drops = "told": in a real run only the queue of a data',

@@ -48,7 +48,7 @@ def test_a_user_namespace_records_with_what_is_left(tmp_path: Path) -> None:
     with started(short_scenario(tmp_path, size=10_000), folder, speed=50, before=UNSHARE) as child:
         finished(child)
     told = document(folder, "manifest.json")["variables"]
-    assert (told["tier"], told["ended"]) == ("userns", "all was sent and received")
+    assert (told["tier"], told["ended"]) == ("userns", "all data were sent and received")
     assert "tcpdump" in told["missing"]
     assert document(folder, "summary.json")["goodput_bytes_per_s"] > 0
     shown = program("inspect", folder).stdout

@@ -59,7 +59,7 @@ class ErrorConfig:
         if self.replayed_slot_ns < 0:
             raise LocalProtocolError(f"replayed_slot_ns is {self.replayed_slot_ns}; choose 1 or more")
         if self.repeat_slots < 0 or (self.replayed and 0 < self.repeat_slots < sum(self.replayed[-1])):
-            raise LocalProtocolError("replayed errors: repeat_slots is 0, or behind the last failed slot")
+            raise LocalProtocolError("replayed errors: repeat_slots must be 0, or above the last failed slot")
         if self.kind == "bits":
             for key, mean_s in (("good_s", self.good_s), ("bad_s", self.bad_s)):
                 if not _LEAST_STATE_S <= mean_s <= _LONGEST_STATE_S:
@@ -97,7 +97,7 @@ class NoErrors(ErrorProcess):
 
 def _checked_rate(rate: float, what: str) -> float:
     if not 0.0 <= rate <= 1.0:
-        raise LocalProtocolError(f"{what}: {rate} is no probability; choose 0 to 1")
+        raise LocalProtocolError(f"{what}: {rate} is not a probability; choose 0 to 1")
     return rate
 
 
@@ -139,7 +139,9 @@ class GilbertElliottErrors(ErrorProcess):
         self, *, good_slots: float, bad_slots: float, good_rate: float, bad_rate: float, luck: Random
     ) -> None:
         if min(good_slots, bad_slots) < 1:
-            raise LocalProtocolError("Gilbert-Elliott errors: a state lasts less than a slot; choose >= 1")
+            raise LocalProtocolError(
+                "Gilbert-Elliott errors: a state is shorter than a slot; choose at least 1 slot"
+            )
         self._leave = {False: 1 / good_slots, True: 1 / bad_slots}
         self._rate = {
             False: _checked_rate(good_rate, "error rate in the good state"),
@@ -191,7 +193,7 @@ class ReplayedErrors(ErrorProcess):
         self._begin_ns, self._end_ns = 0, 0
 
     def lost(self, slot: int) -> bool:
-        """Return what the recording states for the slot's time."""
+        """Return whether the recording has an error in the slot's time."""
         begin_ns = slot * self._slot_ns
         if self._repeat_ns:
             round_, begin_ns = divmod(begin_ns, self._repeat_ns)
@@ -262,7 +264,9 @@ def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorPr
             luck=luck,
         )
     if config.kind == "bits":
-        raise LocalProtocolError("errors of bits need a frame's size and code; choose another kind here")
+        raise LocalProtocolError(
+            "errors of kind bits need the frame size and code of a GSM link; choose another kind"
+        )
     if config.kind == "replay":
         return ReplayedErrors(
             config.replayed,

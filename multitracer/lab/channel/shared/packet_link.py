@@ -86,7 +86,7 @@ def host_address(host: HostName) -> bytes:
     number = int(digits) if is_number else 1 if host == "mobile" else 0
     if name != "mobile" or not 1 <= number <= MOST_MOBILES:
         raise LocalProtocolError(
-            f"no link has a host {host!r}; choose fixed, mobile, or mobile-1 to mobile-{MOST_MOBILES}"
+            f"unknown host {host!r}; choose fixed, mobile, or mobile-1 to mobile-{MOST_MOBILES}"
         )
     return _NETWORK + bytes([_ONE if number == 1 else number + 2])
 

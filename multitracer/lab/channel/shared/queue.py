@@ -53,11 +53,15 @@ class QueueConfig:
 
     def __post_init__(self) -> None:
         if self.limit_packets < 1 or self.policy not in ("drop-tail", "codel"):
-            raise LocalProtocolError(f"interface queue: {self}; choose drop-tail or codel and >= 1 packet")
+            raise LocalProtocolError(
+                f"interface queue: {self}; choose drop-tail or codel, and at least 1 packet"
+            )
         if self.limit_bytes < 0:
-            raise LocalProtocolError("interface queue: limit_bytes is not negative; 0 counts packets only")
+            raise LocalProtocolError(
+                "interface queue: limit_bytes must be at least 0; 0 means that only packets are counted"
+            )
         if not 0 < self.target_ns <= self.interval_ns:
-            raise LocalProtocolError("interface queue: CoDel needs 0 < target <= interval")
+            raise LocalProtocolError("interface queue: CoDel requires 0 < target <= interval")
 
 
 class _Waiting(NamedTuple):

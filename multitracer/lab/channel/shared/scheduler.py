@@ -33,7 +33,7 @@ class Agenda:
     def at(self, time_ns: int, call: Call) -> None:
         """Schedule `call` for `time_ns`, which must not be in the past."""
         if time_ns < self.now_ns:
-            raise LocalProtocolError(f"agenda: {time_ns} ns is over, it is {self.now_ns} ns")
+            raise LocalProtocolError(f"agenda: {time_ns} ns is in the past, the time is {self.now_ns} ns")
         heapq.heappush(self._calls, (time_ns, self._scheduled, call))
         self._scheduled += 1
         self.next_ns = self._calls[0][0]
@@ -114,7 +114,10 @@ class Script:
         wrong = {event.kind for event in events} - kinds
         if wrong or any(event.after != "first-packet" for event in events):
             known = ", ".join(sorted(kinds))
-            raise LocalProtocolError(f"script: {', '.join(sorted(wrong))}: choose {known} after first-packet")
+            raise LocalProtocolError(
+                f"script: {', '.join(sorted(wrong))}: not possible on this link; choose {known} "
+                "after first-packet"
+            )
         self._waiting = list(events)
         self._agenda = agenda
         self._play = play
