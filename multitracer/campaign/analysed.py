@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 DONE, FAILED = "done", "failed"
 _LONGEST = 1_000
-"""Maximum characters that are stored of a failure's message."""
+"""Maximum number of characters of a failure's message that are stored."""
 _STATE_DIGITS = 16
 """Hexadecimal digits of the state in a spool's name, which distinguish two spools of one input."""
 
@@ -80,7 +80,7 @@ def spool_session(store: Store, task: AnalysisTask) -> str:
 
 
 def outcome_of(store: Store, task: AnalysisTask) -> str | None:
-    """Return the outcome of a session from its spool; None if there is no complete spool."""
+    """Return the outcome of a session from its spool: done or failed; None if there is no complete spool."""
     try:
         tables = unpacked(store.read(task.spool))
     except FileNotFoundError:

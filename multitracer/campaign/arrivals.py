@@ -47,7 +47,7 @@ class SessionLook:
     files: dict[str, tuple[int, int]]
     """Size and modification time of each file by its name in the session; hidden files are included."""
     listed: dict[str, int | None] = field(default_factory=dict)
-    """Size by name, as the manifest states it."""
+    """Size of each listed file by name; None if the manifest does not state it."""
 
 
 @dataclass(slots=True)

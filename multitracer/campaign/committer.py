@@ -90,7 +90,7 @@ class Committer:
         self._index()
 
     def _index(self) -> None:
-        """Read the session of each input, and the group of each session."""
+        """Read the session of each input, and the group of each session, from the newest snapshot."""
         self.known.clear()
         self._group_of.clear()
         for group in self.snapshot.groups:

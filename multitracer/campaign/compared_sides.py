@@ -315,7 +315,7 @@ def _without(name: str, count: int) -> Array:
 
 
 def _columns(table: pa.Table, number: dict[str, int]) -> dict[str, Array]:
-    """Return the rows of a side's sessions as columns of float64; a missing sum is 0."""
+    """Return the rows of a side's sessions as columns of float64, shape (n_sessions,); a missing sum is 0."""
     session = np.array([number.get(each, NA) for each in table["session"].to_pylist()], dtype=np.float64)
     kept = session != NA
     columns = {"session": session[kept]}

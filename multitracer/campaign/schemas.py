@@ -200,7 +200,7 @@ FAILURES = Schema(
 
 
 def _of_session(schema: Schema, *first: Column, without: Sequence[str] = ()) -> Schema:
-    """Return the columns of a session table, after `session` and the other key columns."""
+    """Return the schema of a session table: `session`, then `first`, then the other columns of `schema`."""
     kept = (each for each in schema if each.name not in {*without, *(each.name for each in first)})
     return Schema(schema.name, (SESSION, *first, *kept))
 

@@ -494,7 +494,7 @@ def _clean(labels: dict[str, str]) -> dict[str, str]:
 
 
 def _span(recording: Recording, road: Road) -> tuple[int | None, int | None]:
-    """Return the first and last time of packets, else of radio and position logs, else of transactions."""
+    """Return the first and last time in ns: of packets, else of radio and position, else of transactions."""
     files = [file for capture in recording.captures for file in capture.tables.files]
     times = [each for file in files for each in (file.first_ns, file.last_ns) if each is not None]
     if not times and road.phones and road.phones[0].span_ns is not None:

@@ -164,7 +164,7 @@ class Store:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Exclude other writers; the lock ends with this process.
+        """Lock the campaign against other writers; the lock ends with this process.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class StoreGroup:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """List of the valid parts."""
+    """The list of a campaign's valid parts."""
 
     number: int = 0
     """Number of the snapshot; 0 for a campaign without a snapshot."""
@@ -262,7 +262,7 @@ class Snapshot:
                     yield part
 
     def rows(self, table: str) -> int:
-        """Return how many rows a table has."""
+        """Return the number of rows of a table."""
         return sum(part.rows for part in self.parts(table))
 
     def followed(self, groups: Iterable[StoreGroup]) -> Snapshot:

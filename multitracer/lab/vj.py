@@ -37,19 +37,19 @@ class ChangeMask(IntFlag):
 
     NONE = 0x00
     U = 0x01
-    """Urgent pointer follows, URG is set."""
+    """The urgent pointer follows, and URG is set."""
     W = 0x02
-    """Window changed."""
+    """The change of the window follows."""
     A = 0x04
-    """Acknowledgment advanced."""
+    """The change of the acknowledgment number follows."""
     S = 0x08
-    """Sequence number advanced."""
+    """The change of the sequence number follows."""
     P = 0x10
     """PSH is set."""
     I = 0x20  # noqa: E741 - the letter that the RFC gives the bit
-    """IP identification changed by other than 1."""
+    """The change of the IP identification follows, because it is not 1."""
     C = 0x40
-    """Connection number (slot id) follows."""
+    """The connection number (slot id) follows."""
 
 
 DELTAS = ChangeMask.S | ChangeMask.A | ChangeMask.W | ChangeMask.U
@@ -107,7 +107,7 @@ def read_fields(packet: bytes, header: int) -> ChangingFields:
 
 _NO_SLOT = -1  # slot ids are 0 to 255 (RFC 1144)
 _FRAGMENT = 0x3FFF
-"""More-fragments bit and fragment offset."""
+"""Mask of the more-fragments bit and the fragment offset."""
 
 
 class _NotCompressibleError(Exception):

@@ -49,7 +49,10 @@ class ErrorTrace:
 
     @classmethod
     def from_slots(cls, *, slot_ns: int, slots: int, up: Iterable[int], down: Iterable[int]) -> ErrorTrace:
-        """Return the trace in which exactly these slots failed; slots of each direction must ascend."""
+        """Return the trace in which exactly the given slots failed.
+
+        The slots of each direction must ascend.
+        """
         return cls(slot_ns=slot_ns, slots=slots, up=tuple(_runs(up)), down=tuple(_runs(down)))
 
     @property

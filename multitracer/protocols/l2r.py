@@ -25,7 +25,7 @@ class Address(IntEnum):
     """The low five bits of a status octet; below `TWO_OCTETS` they count characters (3GPP TS 27.002)."""
 
     TWO_OCTETS = 27
-    """The count is in the octet that follows."""
+    """The number of characters is in the next octet."""
     BREAK_ACK = 28
     BREAK = 29
     FULL = 30

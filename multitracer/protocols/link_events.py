@@ -222,7 +222,7 @@ class ResetStarted(NamedTuple):
     """Reason: n2 (a frame or poll was sent N2 times), peer (SABM received), forced (the user requested it).
     """
     n_s: int | None = None
-    """Number of the frame that failed."""
+    """Sequence number of the frame that failed; None for another reason."""
     attempts: int | None = None
     """Number of transmissions of the frame, or of polls."""
 
@@ -347,7 +347,7 @@ class PacketMarked(NamedTuple):
 
 
 class PppSent(NamedTuple):
-    """A PPP frame was written into the link."""
+    """A PPP frame was written to the link."""
 
     time_ns: int
     tick: int
@@ -365,7 +365,7 @@ class PppSent(NamedTuple):
 
 
 class PppReceived(NamedTuple):
-    """A PPP frame arrived with a good FCS."""
+    """A PPP frame arrived with a correct FCS."""
 
     time_ns: int
     tick: int

@@ -37,7 +37,7 @@ DAY_NS = 86_400 * NS_PER_S  # without leap seconds, as POSIX
 _MOST_WAITING = 10_000
 """Maximum number of fixes that wait for a date, to limit memory: nearly three hours at 1 Hz."""
 LONGEST = 256
-"""Maximum characters of a line; the standard allows 82, real receivers write more."""
+"""Maximum number of characters of a line; the standard allows 82, real receivers write more."""
 _SENTENCE = re.compile(r"\$([A-Z][!-+\--~ ]{2,80})(?:,([^*$]{0,240}))?\*([0-9A-Fa-f]{2})")
 _TIME = re.compile(r"(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?")
 _DATE = re.compile(r"(\d\d)(\d\d)(\d\d)")
@@ -232,7 +232,7 @@ class Dates:
 
     @property
     def is_known(self) -> bool:
-        """Whether any fix had a date."""
+        """Whether at least one fix had a date."""
         return self._day is not None
 
     def take(self, fix: Fix) -> Iterator[Fix]:
@@ -249,7 +249,7 @@ class Dates:
             yield from self.finish()
 
     def finish(self) -> Iterator[Fix]:
-        """Yield the fixes that still wait."""
+        """Yield the fixes that still wait for a date."""
         waiting, self._waiting = self._waiting, []
         yield from map(self._dated, waiting)
 

@@ -160,7 +160,7 @@ class RlpFrame(NamedTuple):
     command: bool
     """C/R: True for a command, False for a response."""
     poll_final: bool
-    """P in a command, F in a response."""
+    """Poll bit of a command, final bit of a response."""
     n_s: int | None = None
     n_r: int | None = None
     info: bytes = b""

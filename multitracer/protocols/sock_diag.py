@@ -41,7 +41,7 @@ class Family(IntEnum):
 
 
 class SocketTimer(IntEnum):
-    """Which timer of a socket runs (linux/inet_diag.h: idiag_timer)."""
+    """Timers of a socket, of which one can run (linux/inet_diag.h: idiag_timer)."""
 
     NONE = 0
     RETRANSMISSION = 1
@@ -88,9 +88,9 @@ class ReadBy(IntEnum):
     TCP_INFO = 1
     """Polled: the state at some time between read_before and read_after."""
     TCP_PROBE = 2
-    """Read at the arrival of a segment, before it changed the state."""
+    """Read at the arrival of a segment, before the segment changed the state."""
     SS = 3
-    """Polled through the text of `ss`, between two time stamps of the recorder."""
+    """Polled as text of `ss`, between two time stamps of the recorder."""
     SIFTR = 4
     """Read at a packet, in FreeBSD's packet filter."""
 
@@ -252,7 +252,7 @@ Answer = DiagSocket | DumpDone | Refused
 
 
 def dump_request(*, ip_version: IpVersion, bytecode: bytes = b"", sequence: int = 0) -> bytes:
-    """Return the request for every active TCP socket of an IP version that `bytecode` selects."""
+    """Return a request for all active TCP sockets of an IP version that `bytecode` selects."""
     body = _REQUEST.pack(_FAMILY[ip_version], IpProtocol.TCP, _WANTED, 0, _ANY_ACTIVE, bytes(48))
     if bytecode:
         body += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(bytecode), _BYTECODE) + bytecode
@@ -260,7 +260,7 @@ def dump_request(*, ip_version: IpVersion, bytecode: bytes = b"", sequence: int 
 
 
 def socket_request(socket: DiagSocket, *, sequence: int = 0) -> bytes:
-    """Return the request for the one socket that an earlier answer described."""
+    """Return a request for the socket of an earlier answer."""
     family = _FAMILY[socket.family_version]
     body = _REQUEST.pack(family, IpProtocol.TCP, _WANTED, 0, _ANY_ACTIVE, socket.identity)
     return _message(body, flags=_REQUEST_FLAG, sequence=sequence)

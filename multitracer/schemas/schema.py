@@ -43,7 +43,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The name and the columns of a kind of table."""
+    """A schema: the name and the columns of a kind of table."""
 
     name: str
     columns: tuple[Column, ...]

@@ -120,9 +120,9 @@ class Initiator(IntEnum):
     PORTS = 2
     """The other endpoint has the port that a server would have."""
     DATA = 3
-    """The initiator is the endpoint that sent less payload."""
+    """The initiator is assumed to be the endpoint that sent less payload."""
     FIRST_SENDER = 4
-    """The initiator is the endpoint whose segment was captured first."""
+    """The initiator is assumed to be the endpoint whose segment was captured first."""
 
     @property
     def words(self) -> str:

@@ -79,7 +79,7 @@ class RateBounds(NamedTuple):
     """Rates for the classification of the seconds of a campaign, bit/s; 0 if they are unknown."""
 
     typical_bps: float
-    """Upper quartile of the seconds in which data were wanted."""
+    """Upper quartile of the rates of the seconds in which data were wanted, bit/s."""
     good_bps: float
     """Rate above which a second is good for any radio values, if it is unknown whether data were wanted."""
 
@@ -154,9 +154,9 @@ class Cost(NamedTuple):
 
     limit: Limit
     seconds: float
-    """Duration in link time."""
+    """Total duration in link time."""
     share: float
-    """Share of the time of all limits."""
+    """Share of the time of all limits, 0 to 1."""
     sessions: int
     """Number of sessions with a transfer for which this was the longest limit."""
 
@@ -323,7 +323,7 @@ class Quality:
 
 
 def quality(engine: Engine) -> Quality:
-    """Return a campaign in numbers."""
+    """Return the numbers that describe a campaign."""
     sessions = engine.row(
         "SELECT count(*) AS sessions, epoch_ns(min(begin_ns)) AS first, "
         "epoch_ns(max(begin_ns)) AS last, count(*) FILTER (speed <> 1) AS speeds, "
@@ -386,9 +386,9 @@ def reasons(engine: Engine) -> list[BadSecondReason]:
 
 
 MOST_STRETCHES = 100
-"""Maximum number of segments that a report lists, as in a session's own report."""
+"""Maximum number of route segments that a report lists, as in a session's own report."""
 BRIDGE_S = 2
-"""Maximum number of consecutive other seconds within a bad segment, as in a session's own report."""
+"""Maximum number of consecutive other seconds within a bad route segment, as in a session's own report."""
 _STRETCHES = """
 WITH bad AS (
     SELECT session, epoch_ns(time_ns) AS t_ns, lost_s FROM {judged} WHERE bad

@@ -171,7 +171,7 @@ class BluetoothLink:
             self._piconet.kick(side, now_ns)
 
     def _piece(self, packet: BasebandPacket, now_ns: int, fate: str) -> None:
-        """Handle the end of a baseband packet with data."""
+        """Process the end of a baseband packet with data."""
         fragment = packet.fragment
         assert fragment is not None
         side, far = self._ends[packet.side], self._ends[FAR[packet.side]]
@@ -283,7 +283,7 @@ class BluetoothLink:
 
 
 class _End:
-    """One side above the baseband."""
+    """One side of the link above the baseband."""
 
     def __init__(self, config: BluetoothConfig, journal: SideJournal) -> None:
         self.journal = journal
@@ -299,7 +299,7 @@ class _End:
         self._names: deque[tuple[int, int | None, int | None]] = deque()
 
     def fill(self, now_ns: int) -> None:
-        """Put packets into the stream until the next RFCOMM frame is full."""
+        """Append packets to the octet stream until the next RFCOMM frame is full."""
         while self.rfcomm.unsent_bytes < self._config.rfcomm.n1_octets:
             packet = self.interface.take(now_ns)
             if packet is None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 SLOT_NS = 625 * NS_PER_US
-"""A Bluetooth slot (baseband)."""
+"""Duration of a Bluetooth slot in ns (baseband specification)."""
 
 
 class BasebandPacketType(NamedTuple):
@@ -43,7 +43,7 @@ class BasebandPacketType(NamedTuple):
     payload_octets: int
     """Maximum number of user octets, without payload header and CRC."""
     coded: bool
-    """Whether a (15,10) Hamming code corrects one bit in each 15."""
+    """Whether a (15,10) Hamming code corrects one bit in each 15 bits."""
 
 
 PACKET_TYPES = (
@@ -87,7 +87,7 @@ class BitErrorConfig:
     replayed_down: tuple[tuple[int, int], ...] = ()
     """Replay: the same pairs for packets to the mobile."""
     repeat_slots: int = 0
-    """Replay: slots after which the recording repeats; 0: no errors after its end."""
+    """Replay: number of slots after which the recording repeats; 0: no errors after its end."""
 
     def __post_init__(self) -> None:
         last = max((sum(runs[-1]) for runs in (self.replayed_up, self.replayed_down) if runs), default=0)
@@ -103,7 +103,7 @@ class BitErrorConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RfcommConfig:
-    """RFCOMM with credit-based flow control, and PPP in it."""
+    """Parameters of RFCOMM with credit-based flow control, and of PPP in it."""
 
     n1_octets: int = 127
     """N1: maximum number of octets of information in a frame (RFCOMM 1.1's default)."""
@@ -114,7 +114,7 @@ class RfcommConfig:
     grant_at: int = 3
     """Number of received frames after which credits are granted (our choice)."""
     accm: int = 0
-    """Control characters that PPP escapes (RFC 1662)."""
+    """Control characters that PPP escapes, as a bit map (RFC 1662)."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.n1_octets <= 32_767 or not 1 <= self.grant_at <= self.credits <= 255:
@@ -123,7 +123,7 @@ class RfcommConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BluetoothSignalConfig:
-    """Received power at the mobile: a mean and slow fading in dB, correlated in time."""
+    """Received power at the mobile: a mean, and slow fading in dB that is correlated in time."""
 
     mean_dbm: float = -55.0
     """Mean received power (our choice: the same room, class 2)."""
@@ -139,12 +139,15 @@ class BluetoothSignalConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BluetoothConfig:
-    """A piconet of two: the fixed end (access point) is the master, the mobile its slave."""
+    """A piconet of two devices: the fixed end (access point) is the master, the mobile is its slave."""
 
     queue: QueueConfig = field(default_factory=QueueConfig)
     """Interface queue above PPP, at each end."""
     up: MaxType = "DH5"
-    """Longest packet from the mobile; the shortest one of the same family that holds the data is used."""
+    """Longest packet type from the mobile.
+
+    Packets use the shortest type of its family that holds their data.
+    """
     down: MaxType = "DH5"
     """Longest packet type to the mobile. DH5 in both directions: 432 kb/s each; DH1 up and DH5 down: 57.6 and
     721 kb/s.
@@ -157,7 +160,7 @@ class BluetoothConfig:
     sniff_after_ns: int = 1 * NS_PER_S
     """Idle time after which sniff mode begins (our choice)."""
     host_ns: int = 2 * NS_PER_MS
-    """Delay of each packet in controller, driver and stack, at either end (our choice)."""
+    """Delay of each packet in controller, driver and stack, at each end (our choice)."""
     supervision_ns: int = 20 * NS_PER_S
     """Time without reception after which the connection is lost (default of the baseband, 20 s)."""
     reconnect_ns: int = 3 * NS_PER_S
@@ -166,7 +169,7 @@ class BluetoothConfig:
     rfcomm: RfcommConfig = field(default_factory=RfcommConfig)
     signal: BluetoothSignalConfig = field(default_factory=BluetoothSignalConfig)
     report_ns: int = 1 * NS_PER_S
-    """Interval of the packet error rate in a reading (our choice)."""
+    """Interval over which the packet error rate of a reading is computed (our choice)."""
 
     def __post_init__(self) -> None:
         if self.poll_slots < 2 or self.sniff_slots < 0:
@@ -177,10 +180,10 @@ class BluetoothConfig:
 
 
 _HEADER_TRIPLES = 18
-"""A packet header has 18 bits, each sent three times."""
+"""Number of bits in a packet header; each is sent three times."""
 _CODE_BITS, _CODED_BITS = 15, 10
 _PAYLOAD_OVERHEAD_OCTETS = {1: 3, 3: 4, 5: 4}
-"""Payload header (1 octet, 2 in long packets) and CRC, by slots."""
+"""Octets of payload header (1, or 2 in long packets) and CRC, by the packet's number of slots."""
 _QUALITY_STEP, _QUALITY_STEP_BAD, _QUALITY_KNEE = 2.5e-5, 8e-4, 215
 
 
@@ -242,7 +245,7 @@ _L2CAP_OCTETS = 4
 _FRAME_OCTETS = 4
 """Octets of address, control, length and check sequence of an RFCOMM frame."""
 _SHORT_LENGTH = 127
-"""Maximum length with one octet; above it the length field has two."""
+"""Maximum length that fits a one-octet length field; longer frames have a length field of two octets."""
 
 
 class Octets(NamedTuple):
@@ -540,7 +543,10 @@ class Piconet:
             self.kick("mobile", now_ns)
 
     def _fate(self, packet: BasebandPacket, now_ns: int) -> tuple[bool, bool]:
-        """Return whether a packet's header is decoded and its payload correct; report payloads."""
+        """Return whether a packet's header is decoded, and whether its payload is correct.
+
+        Record the payload.
+        """
         ber = 0.0 if self._air.replayed else self._ber(now_ns)
         fades = self._air.fades[packet.side].lost(now_ns // SLOT_NS)
         is_understood = self._air.luck.random() >= header_error(ber) and not fades

@@ -66,7 +66,7 @@ class CapacityConfig:
     at_end: Literal["repeat", "stop"] = "repeat"
     """What happens after the last line of a trace: repeat the trace, or end the link and the run."""
     overhead_bytes: int = 4
-    """Overhead of each IP packet (Mahimahi: the header of its TUN device)."""
+    """Additional octets of each IP packet (Mahimahi: the header of its TUN device)."""
     up: TracedConfig = field(default_factory=TracedConfig)
     down: TracedConfig = field(default_factory=TracedConfig)
 
@@ -87,7 +87,7 @@ class CapacityConfig:
 
 
 class DeliveryOpportunity(NamedTuple):
-    """A time at which packets can leave."""
+    """A time at which packets can be sent."""
 
     time_ns: int
     opportunities: int
@@ -293,11 +293,11 @@ class _Way:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing waits."""
+        """Whether no packet waits in this direction."""
         return not (len(self.interface.queue) or self._octets_left)
 
     def close(self) -> None:
-        """Stop sending."""
+        """Stop sending in this direction."""
         self._is_closed = True
 
     def attend(self, now_ns: int) -> None:

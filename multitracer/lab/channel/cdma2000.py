@@ -230,7 +230,10 @@ class SectorMobile:
     # --- packets ---
 
     def offer(self, side: Side, packet: bytes, now_ns: int) -> bool:
-        """Put a packet into the queue of a side; return False if the queue refuses it and reports this."""
+        """Put a packet into the queue of a side.
+
+        Return False if the queue refuses it (an event reports this).
+        """
         return self.ways[side].interface.offer(packet, now_ns=now_ns)
 
     @property
@@ -464,7 +467,7 @@ class Cdma2000Link:
         return True
 
     def _over_wire(self, member: SectorMobile, packet: bytes, now_ns: int) -> None:
-        """Carry a packet of the fixed host to the buffer of a mobile."""
+        """Send a packet of the fixed host to the buffer of a mobile."""
 
         def arrive(then_ns: int) -> None:
             self._on_wire -= 1

@@ -84,9 +84,9 @@ _WORST_ECIO_DB = -40.0
 _MOST_M_PER_S = 150.0
 """Maximum speed, 540 km/h (our choice); the paper's fastest is 75 mph, 33.5 m/s."""
 _MOST_DB = 40.0
-"""Maximum of a deviation or a slope (our choice: more is a mistake)."""
+"""Maximum of a standard deviation or a slope in dB (our choice: more is a mistake)."""
 BURST_FRAMES = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 96, 128, 256)
-"""Lengths that a supplemental channel can be assigned for, in frames of 20 ms (C.S0005, FOR_SCH_DURATION)."""
+"""Possible lengths of an assignment in frames of 20 ms (C.S0005, FOR_SCH_DURATION)."""
 
 
 def _check(name: str, value: float, least: float, most: float) -> None:
@@ -103,7 +103,7 @@ class Cdma2000RadioConfig:
     deviation_db: float = 2.0
     """Standard deviation of the shadow fading, Gaussian in dB (our choice)."""
     speed_m_per_s: float = 0.0
-    """Speed of the mobile; in the paper 45, 60 and 75 mph: 20.1, 26.8 and 33.5 m/s."""
+    """Speed of the mobile (in the paper 45, 60 and 75 mph: 20.1, 26.8 and 33.5 m/s)."""
     correlation_m: float = 50.0
     """Distance over which the shadow's correlation falls to 1/e (our choice; tens of metres in towns,
     Gudmundson 1991)."""
@@ -112,7 +112,8 @@ class Cdma2000RadioConfig:
     remainder_db: float = 1.0
     """Standard deviation of the fast fading that power control cannot follow (our choice)."""
     carrier_mhz: float = 1_900.0
-    """PCS band, for the Doppler frequency (paper: a commercial network of the United States)."""
+    """Carrier frequency, for the Doppler shift: PCS band (paper: a commercial network of the United States).
+    """
 
     def __post_init__(self) -> None:
         _check("ecio_db", self.ecio_db, _WORST_ECIO_DB, 0)
@@ -162,7 +163,7 @@ class AssignmentConfig:
     burst_frames: int = 64
     """Length of a burst in frames; a burst is never shortened (our choice among the lengths of C.S0005)."""
     load_percent: float = 0.0
-    """Share of the sector's power that other users take (paper: none, at night)."""
+    """Share of the sector's power that other users take, in percent (paper: none, at night)."""
     codes_percent: float = 75.0
     """Share of the forward codes that is available to supplemental channels, in percent.
 
@@ -261,7 +262,7 @@ class Cdma2000Config:
     rlp: Rlp3Config = field(default_factory=Rlp3Config)
     wired: WiredConfig = field(default_factory=WiredConfig)
     report_ns: int = 1 * NS_PER_S
-    """Interval of the frame error rate in a reading (our choice)."""
+    """Interval over which the frame error rate of a reading is computed (our choice)."""
 
     def __post_init__(self) -> None:
         _check("mobiles", self.mobiles, 1, MOST_MOBILES)
@@ -454,7 +455,7 @@ class Assigned:
         return max((burst.rate.walsh for burst in (self.present, self.promised) if burst), default=0.0)
 
     def step(self, frame: int) -> None:
-        """Begin a frame."""
+        """Begin a frame: end an expired assignment, and start one that is due."""
         if self.present is not None and frame >= self.present.end:
             self.present = None
         if self.promised is not None and frame >= self.promised.begin:
@@ -462,7 +463,7 @@ class Assigned:
 
 
 class User(Protocol):
-    """A mobile in one direction, as the scheduler sees it."""
+    """One direction of a mobile, as the scheduler needs it."""
 
     assigned: Assigned
 
@@ -471,7 +472,7 @@ class User(Protocol):
         """Bytes that wait to be sent."""
 
     def ecio_db(self, now_ns: int) -> float:
-        """Ec/Io that the mobile reports now."""
+        """Ec/Io that the mobile reports now, in dB."""
 
 
 class Scheduler:

@@ -140,7 +140,7 @@ class RlpPath:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing waits, nothing is missing, and the receiver knows all that was sent."""
+        """Whether no octet waits or is missing, and the receiver has received everything that was sent."""
         sender = self._sender
         is_sent = sender.next == sender.end and not sender.resend
         return is_sent and not self._holes and self._expected == sender.next
@@ -232,7 +232,7 @@ class RlpPath:
         return filled
 
     def nak(self, journal: SideJournal, now_ns: int) -> Nak | None:
-        """Return the NAK to send in this frame, or None."""
+        """Return the NAK to send in this frame; None if there is none."""
         due = [hole for hole in self._holes if hole.copies_due][:_MOST_HOLES_IN_NAK]
         if not due:
             return None
@@ -265,7 +265,7 @@ class RlpPath:
                 packet.is_damaged = True
 
     def _in_order(self, now_ns: int) -> list[bytes]:
-        """Return the complete packets in order; leave out the damaged ones."""
+        """Return the complete packets in order, without damaged ones."""
         done = min((hole.missing[0][0] for hole in self._holes), default=self._expected)
         packets = []
         while self._packets and self._packets[0].end <= done:

@@ -140,7 +140,7 @@ class CdpdChannelState:
     deliver: Callable[[HostName, bytes], None]
     """Called with a host and a packet that has arrived there."""
     outage_ended: Callable[[OutageKind], None]
-    """Called when a mobile's own outage is over."""
+    """Called with the kind when an outage of one mobile ends."""
 
 
 class CellMobile:
@@ -285,7 +285,7 @@ class CellMobile:
         self._shared.deliver("fixed", packet)
 
     def _cross(self, side: Side, packet: bytes, now_ns: int) -> None:
-        """Send a side's packet through the fixed network."""
+        """Send a packet from one side through the fixed network to the other side."""
         if not self._networks[side].send(packet, now_ns):
             facts = ip_facts(packet)
             about = 0, len(packet), facts.ip_id, facts.seq, "network"
@@ -294,7 +294,7 @@ class CellMobile:
     # --- frames ---
 
     def _attend(self, side: Side, now_ns: int) -> None:
-        """Make a side send its data, and schedule its next timer."""
+        """Let a side send its data, and schedule its next timer."""
         end = self._ends[side]
         if end.deadline_ns is not None and end.deadline_ns <= now_ns:
             end.expire(now_ns)

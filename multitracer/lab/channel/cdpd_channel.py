@@ -63,7 +63,7 @@ class BlockRadio:
         """All blocks that were destroyed, for any reason."""
 
     def set_outage(self, now_ns: int, *, deaf: bool, dead: bool) -> None:
-        """Change the channel's state: dead (no block can be decoded), deaf (the modem does not receive)."""
+        """Set the channel's state: `dead`: no block can be decoded; `deaf`: the modem does not receive."""
         self._pass(now_ns // self._block_ns)
         self._is_deaf, self._is_dead = deaf, dead
 
@@ -428,9 +428,9 @@ class Access:
         self.is_wanting = False
         """Whether the station waits for the channel."""
         self.deferrals = 0
-        """Deferrals in the present wait."""
+        """Number of deferrals in the present wait."""
         self.failures = 0
-        """Consecutive failures."""
+        """Number of consecutive failures."""
 
     def want(self, now_ns: int) -> None:
         """Start to wait for the channel."""
@@ -525,7 +525,7 @@ class ReverseTransmitter:
         self._is_away = False
 
     def kick(self, now_ns: int) -> None:
-        """Start to wait for the channel if there is data and no burst is in progress."""
+        """Start to wait for the channel if there are data and no burst is in progress."""
         self._wait(now_ns, "new")
 
     @property

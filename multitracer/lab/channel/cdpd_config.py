@@ -62,7 +62,7 @@ class AccessConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellConfig:
-    """The other users of the reverse channel; they contend by the same rules."""
+    """The other users of the reverse channel, who contend by the same rules."""
 
     busy_percent: float = 25.0
     """Mean share of time that their bursts would take if none collided (our choice: an average hour)."""
@@ -236,7 +236,7 @@ class CdpdConfig:
     """A CDPD channel, and the mobiles that share it."""
 
     mobiles: int = 1
-    """Mobiles of this link, each with its own radio, queues and data link, on one channel."""
+    """Number of mobiles on the channel, each with its own radio, queues and data link."""
     bits_per_s: int = 19_200
     """Raw rate of the channel in each direction (primer); paper 001 tries 50,000, too."""
     recovery: Literal["mdlp", "none"] = "mdlp"
@@ -261,9 +261,9 @@ class CdpdConfig:
     outages: OutageConfig = field(default_factory=OutageConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     loss: LossConfig = field(default_factory=LossConfig)
-    """Losses; only for recovery "none"."""
+    """Losses of packets; only with recovery "none"."""
     report_ns: int = 5 * NS_PER_S
-    """Interval of the modem's BLER and cell busy readings (our choice)."""
+    """Interval over which the modem's BLER and cell busy readings are computed (our choice)."""
 
     def __post_init__(self) -> None:
         _check("mobiles", self.mobiles, 1, MOST_MOBILES)

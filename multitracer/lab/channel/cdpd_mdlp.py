@@ -36,7 +36,7 @@ class MdlpTransmission:
     n_r: int = 0
     """Number of the next expected frame: all lower numbers have arrived."""
     is_poll: bool = False
-    """I: the other end must answer at once."""
+    """In an I frame: whether the other end must acknowledge immediately."""
     payload: bytes = b""
     is_last: bool = False
     """Whether the packet ends with this frame."""
@@ -50,7 +50,7 @@ class MdlpTransmission:
 
 
 class MdlpEntity:
-    """One end of the link; the channel pulls frames out of it.
+    """One end of the data link; the channel requests frames from it.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class MdlpEntity:
         return -(-self.frame_octets(frame) * 8 * (1000 + round(10 * self._config.stuffing_percent)) // 1000)
 
     def next_frame(self, now_ns: int) -> MdlpTransmission | None:
-        """Return the frame to send now, or None."""
+        """Return the frame to send now; None if there is none."""
         if self._control:
             return replace(self._control.popleft(), n_r=self._v_r)
         frame = None if self._is_resetting else self._retransmitted() or self._new(now_ns)
@@ -357,7 +357,7 @@ class PacketEnd:
         return 8 * len(frame.payload)
 
     def next_frame(self, now_ns: int) -> MdlpTransmission | None:
-        """Return the next packet as a frame, or None."""
+        """Return the next packet as a frame; None if there is none."""
         packet = self._take_packet(now_ns)
         if packet is None:
             return None
@@ -382,7 +382,7 @@ class PacketEnd:
         return [frame.payload]
 
     def expire(self, now_ns: int) -> None:
-        """Do nothing."""
+        """Do nothing: there is no timer."""
 
     @property
     def is_quiet(self) -> bool:

@@ -118,7 +118,7 @@ class LinkConfig:
     section 4).
     """
     accm: int = 0
-    """Control characters that PPP escapes."""
+    """Control characters that PPP escapes, as a bit map (RFC 1662)."""
     refill_below_bytes: int = 512
     """The next packet leaves the interface queue when fewer characters than this wait for the link."""
     drain_bytes_per_s: int = 960
@@ -143,7 +143,7 @@ class LinkConfig:
 
     @property
     def payload_bytes(self) -> int:
-        """Characters that one frame carries."""
+        """Number of characters that one frame carries."""
         return self.frame_bits // BITS_PER_BYTE - _OVERHEAD_OCTETS
 
     @property
@@ -152,7 +152,7 @@ class LinkConfig:
         return self.payload_bytes * NS_PER_S / self.slot_ns
 
     def queue_of(self, side: Literal["mobile", "fixed"]) -> QueueConfig:
-        """Return the interface queue of one end."""
+        """Return the configuration of the interface queue of one end."""
         is_usual = self.queue_at not in ("both", side)
         return QueueConfig(local_drops=self.queue.local_drops) if is_usual else self.queue
 
@@ -340,7 +340,7 @@ class GsmEnd:
         self.queue = self.interface.queue
         self.drain = Drain(bytes_per_s=config.drain_bytes_per_s, slot_ns=config.slot_ns)
         self.received_bytes = 0
-        """Characters that the terminal has taken."""
+        """Number of characters that the terminal has read."""
         self._framer = PppFramer(accm=config.accm)
         self._deframer = PppDeframer(accm=config.accm)
         compressed = config.header_compression != "none"
@@ -374,7 +374,7 @@ class GsmEnd:
 
     @property
     def wants_packet(self) -> bool:
-        """Whether the next packet would leave the interface queue now."""
+        """Whether the next packet would be taken from the interface queue now."""
         return (
             self.rlp.state is RlpState.ESTABLISHED and self.l2r.unsent_bytes < self.config.refill_below_bytes
         )
@@ -415,7 +415,7 @@ class GsmEnd:
         return self.read(now_ns)
 
     def read(self, now_ns: int) -> list[bytes]:
-        """Let the terminal read its share of this slot; return the packets that are complete."""
+        """Let the terminal read its share of this slot; return the IP packets that are complete."""
         data = self.l2r.read(self.drain.allowance())
         self.drain.spend(len(data))
         self.received_bytes += len(data)

@@ -266,14 +266,14 @@ def _first_time(chain: _Chain, rows: Array, seen: dict[tuple[int, ...], list[tup
 
 
 class Fades(NamedTuple):
-    """Fades: intervals of a channel below a threshold (Table I of paper 002)."""
+    """Statistics of the fades: intervals of a channel below a threshold (Table I of paper 002)."""
 
     down_share: float
     """T_d: share of the time in which the link is down, 0 to 1."""
     number: int
-    """N_f: number of fades, including those at the begin and the end."""
+    """N_f: number of fades, including those at the start and at the end."""
     mean_s: float | None
-    """T_f: mean duration of a fade; None if there is none."""
+    """T_f: mean duration of a fade in s; None if there is none."""
 
 
 def switches(power_dbm: Array, threshold_dbm: float) -> tuple[bool, Numbers]:

@@ -112,8 +112,10 @@ class NodeConfig:
     """Height of the antenna above the ground (paper)."""
     speed_m_per_s: float = 0.0
     heading_deg: float = 0.0
-    """On a line: 0 towards increasing x, 90 towards increasing y. On a circle: angle of the start
-    position."""
+    """Heading in degrees: 0 towards increasing x, 90 towards increasing y.
+
+    On a circle, angle of the start position.
+    """
     radius_m: float = 0.0
     """Radius of a circle, on which the node moves from x towards y; 0: the node moves on a line."""
     slowest_m_per_s: float = 0.0
@@ -187,7 +189,7 @@ class StreetConfig:
     gap_m: float = 20.0
     """Gap between two buildings (paper)."""
     depth_m: float = 20.0
-    """Depth away from the street (our choice; it has no effect with one reflection)."""
+    """Depth of a building away from the street (our choice; it has no effect with one reflection)."""
     height_m: float = 10.0
     """Height of the buildings (our choice: it only must exceed the antennas' height)."""
 
@@ -333,7 +335,7 @@ def lengths(vectors: Array) -> Array:
 
 
 GROUND = Surface(UP, np.zeros(1), kind="ground")
-"""The plane at height 0."""
+"""The ground: the plane at height 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _DEVICES = ("modem", "gps")
 _PREFIX = "multitracer-rehearsal-"
 TRAFFIC = (sys.executable, "-m", "multitracer.lab.rehearsal.traffic", "--tags")
-"""Command for the traffic: started when the collectors are ready; the end of its standard input ends it."""
+"""Command that starts the traffic when the collectors are ready; closing its standard input stops it."""
 DOWNLOAD = (*TRAFFIC, "--server")
 """Command for the traffic on a random drive."""
 FIRST_SEED = 1

@@ -213,7 +213,7 @@ class RigRecorder(WorldObserver):
             path.replace(path.with_name(path.name.removeprefix(".")))
 
     def _end(self) -> None:
-        """Write the last lines."""
+        """Write the last lines of all logs."""
         self._modem.end()
         for each in self._logs.values():
             each.end(self._now_ns)

@@ -72,7 +72,7 @@ class SendWindow:
         self.v_a = 0
         self.v_s = 0
         self.resend: list[int] = []
-        """Numbers of the frames to send again, ascending."""
+        """Numbers of the frames to retransmit, ascending."""
         self.round_trip_ticks = 0
         """Shortest time from a frame to its acknowledgment in slots, 0 before the first.
 
@@ -171,7 +171,7 @@ class SendWindow:
         return self.resend[0]
 
     def retransmit(self, number: int, *, tick: int) -> tuple[Sdu, int, str]:
-        """Count a retransmission; return the data, the number of the attempt, and its cause."""
+        """Count a retransmission; return the data, the number of the transmission, and its cause."""
         slot = self._slots[number]
         self.resend.remove(number)
         cause, slot.cause = slot.cause, ""
@@ -291,7 +291,7 @@ class ResetLoss(NamedTuple):
 
 
 class BalancedMode:
-    """The numbered part of a link, from one set-up or reset to the next."""
+    """The state of numbered transfer on a link, from one set-up or reset to the next."""
 
     def __init__(self, config: RlpConfig, journal: SlotJournal) -> None:
         self._config = config

@@ -42,13 +42,13 @@ class Parameters:
     version: int = 0
     """RLP version, 0 or 1."""
     window_iwf_to_ms: int = 61
-    """k towards the mobile, in frames, 1 to 61."""
+    """Window size k towards the mobile, in frames, 1 to 61."""
     window_ms_to_iwf: int = 61
-    """k towards the network, in frames, 1 to 61."""
+    """Window size k towards the network, in frames, 1 to 61."""
     t1_ms: int = 480
-    """Acknowledgment timer, a multiple of 10 ms up to 2550."""
+    """Acknowledgment timer T1 in ms, a multiple of 10 up to 2550."""
     n2: int = 6
-    """Retransmission attempts, 1 to 255."""
+    """Maximum number of retransmissions N2, 1 to 255."""
     t2_ms: int = 80
     """Reply delay: maximum time for which an acknowledgment may wait; a multiple of 10 ms up to 2550."""
     compression: bytes = b""

@@ -91,9 +91,9 @@ class ScenarioTraffic:
     host: str = ""
     """Name of the mobile; by default the first one."""
     transport: str = "tcp"
-    """`tcp` with the profile of its hosts, another name of `TRANSPORTS`, or `wtcp`."""
+    """Transport: `tcp` with the profile of its hosts, another name of `TRANSPORTS`, or `wtcp`."""
     direction: Literal["up", "down"] = "up"
-    """Up: from the mobile to the fixed host."""
+    """Direction of the data: up is from the mobile to the fixed host."""
     bytes: int
     """Number of bytes to send."""
     start_s: float = 0.0

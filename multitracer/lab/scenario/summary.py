@@ -436,7 +436,7 @@ class Meters:
                 self.link.note(host, event)
 
     def summary(self, counts: TcpCounts, *, ledger: Balance | None, end_ns: int) -> Summary:
-        """Return the numbers of the run, which ended at `end_ns`."""
+        """Return the numbers of the run, which ended at link time `end_ns`."""
         first = self.flows.get(0, _UNMEASURED)
         return Summary(
             goodput_bytes_per_s=first.goodput_bytes_per_s,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TransportRun:
-    """One run over one transport."""
+    """The result of one run over one transport."""
 
     transport: str
     seed: int

@@ -143,7 +143,7 @@ class TransportStream(Protocol):
 
 
 class TcpStream:
-    """TCP as a `TransportStream`."""
+    """Adapter of a TCP connection to `TransportStream`."""
 
     __slots__ = ("close", "connection", "read", "write")
 

@@ -143,7 +143,7 @@ class TcpStateLog:
         self._reads = 0
 
     def header(self) -> bytes:
-        """Return the first line."""
+        """Return the first line of the log."""
         return _line(
             {
                 "kind": "header",
@@ -180,7 +180,7 @@ class TcpStateLog:
         return named(SimulatedReading, (self._clock_lines(now_ns), self._reads, read_ns, about, now[0]))
 
     def lines(self, readings: list[SimulatedReading]) -> bytes:
-        """Return the lines of readings."""
+        """Return the log lines of readings."""
         return b"".join([part for reading in readings for part in _line_of(reading)])
 
     def _clock_lines(self, now_ns: int) -> bytes:
@@ -193,7 +193,7 @@ class TcpStateLog:
         return _line({"kind": "clock", **self._clock.reading(now_ns), "reads": self._reads, "missed": 0})
 
     def end(self, now_ns: int) -> bytes:
-        """Return the last lines."""
+        """Return the last lines of the log."""
         ended = {"kind": "end", "reason": "the run is over", "reads": self._reads, "missed": 0}
         return self._clock_line(now_ns) + _line(ended)
 

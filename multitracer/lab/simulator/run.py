@@ -112,7 +112,7 @@ class TcpFlow(SimulatedFlow):
 
 
 class SimulatedWtcp:
-    """WTCP as a `TransportStream`."""
+    """Adapter of a WTCP connection to `TransportStream`."""
 
     def __init__(self, connection: WtcpConnection) -> None:
         self._connection = connection

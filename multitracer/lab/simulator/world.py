@@ -38,7 +38,7 @@ class EventLoop:
 
     def __init__(self) -> None:
         self.now_ns = 0
-        """Time since the start of the run."""
+        """Time since the start of the run, ns."""
         self._events: list[tuple[int, bool, int, Call]] = []
         self._scheduled = 0
 
@@ -96,11 +96,11 @@ class SimulatedClock:
         return now_ns + round(now_ns * self.skew_ppm / 1e6)
 
     def monotonic_ns(self, now_ns: int) -> int:
-        """Return CLOCK_MONOTONIC at a time of the run."""
+        """Return CLOCK_MONOTONIC in ns at a time of the run."""
         return self.booted_ns + (self._elapsed_ns(now_ns) if self.skew_ppm else now_ns)
 
     def realtime_ns(self, now_ns: int) -> int:
-        """Return CLOCK_REALTIME at a time of the run."""
+        """Return CLOCK_REALTIME in ns at a time of the run."""
         elapsed_ns = self._elapsed_ns(now_ns) if self.skew_ppm else now_ns
         return EPOCH_NS + self.offset_ns + elapsed_ns
 
@@ -290,7 +290,7 @@ class VirtualWorld:
     # --- the link ---
 
     def _wake(self) -> None:
-        """Schedule the link's next event."""
+        """Schedule a call at the link's next event."""
         next_ns = self.link.next_ns
         if next_ns is not None and (self._due_ns is None or next_ns < self._due_ns):
             self._due_ns = next_ns

@@ -135,7 +135,7 @@ class Numbering:
         self.irs = 0
         """Initial receive sequence number; valid once the peer's SYN has arrived."""
         self.ts_recent = 0
-        """TSval to echo (RFC 7323, section 4.3)."""
+        """Latest TSval of the peer, which is echoed (RFC 7323, section 4.3)."""
         self._tick_ns = tick_ns
 
     def wire_seq(self, unit: int) -> int:

@@ -61,14 +61,14 @@ class Segment:
     seq: int
     ack: int
     flags: int
-    """Bits of `multitracer.captured.Flag`."""
+    """TCP flags: bits of `multitracer.captured.Flag`."""
     window: int
     payload: bytes = b""
     mss_bytes: int | None = None
     window_scale: int | None = None
     sack_permitted: bool = False
     timestamps: tuple[int, int] | None = None
-    """TSval and TSecr (RFC 7323)."""
+    """TSval and TSecr (RFC 7323); None without the option."""
     sack_blocks: tuple[tuple[int, int], ...] = ()
     """Left and right edge of each block, in the order of the option."""
 

@@ -1,4 +1,4 @@
-"""The differences between TCP implementations, as data."""
+"""Parameters in which TCP implementations differ."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class TcpProfile:
     With 4, the duplicate ACKs of one segment would begin a recovery.
     """
     timestamps: bool = True
-    """Offer the timestamps option (RFC 7323)."""
+    """Whether to offer the timestamps option (RFC 7323)."""
     sack: bool = True
-    """Offer selective acknowledgments with D-SACK (RFC 2018, 2883, 6675)."""
+    """Whether to offer selective acknowledgments with D-SACK (RFC 2018, 2883, 6675)."""
     window_scaling: bool = True
-    """Offer the window scale option (RFC 7323)."""
+    """Whether to offer the window scale option (RFC 7323)."""
     ecn: bool = False
-    """Offer explicit congestion notification (RFC 3168)."""
+    """Whether to offer explicit congestion notification (RFC 3168)."""
     limited_transmit: bool = True
-    """Send new data on the first two duplicate ACKs (RFC 3042)."""
+    """Whether to send new data on the first two duplicate ACKs (RFC 3042)."""
     recovery: Literal["rfc6675", "linux"] = "rfc6675"
     """How losses are found and repaired with SACK.
 
@@ -60,9 +60,11 @@ class TcpProfile:
     (`linux_sender.py`).
     """
     tail_loss_probe: bool = False
-    """With SACK, send a tail loss probe before the timer expires (RFC 8985, section 7)."""
+    """Whether to send a tail loss probe before the timer expires, with SACK (RFC 8985, section 7)."""
     nagle: bool = True
-    """Delay a short segment while data are unacknowledged, unless it is the last (RFC 9293, 3.7.4)."""
+    """Whether to delay a short segment while data are unacknowledged, unless it is the last (RFC 9293,
+    3.7.4).
+    """
     send_buffer_bytes: int = 1 << 20
     """Maximum number of written bytes that are not acknowledged."""
     receive_buffer_bytes: int = 65_535
@@ -80,7 +82,7 @@ class TcpProfile:
     timer_tick_ns: int = NS_PER_MS
     """Granularity of timers, of RTT samples and of TSval: 500 ms in BSD's slow timeout."""
     sample_every_ack: bool = False
-    """Without timestamps, take an RTT sample of every segment instead of one per window."""
+    """Whether to take an RTT sample of every segment without timestamps, instead of one per window."""
     delayed_ack_ns: int = 200 * NS_PER_MS
     """Maximum time for which an ACK waits for a second segment; 0: no delay (RFC 1122: below 500 ms)."""
     longest_delayed_ack_ns: int = 0
@@ -88,15 +90,18 @@ class TcpProfile:
     delay.
     """
     quick_acks: bool = False
-    """Acknowledge the first segments at once, as many as fill half the window; also after a long idle gap."""
+    """Whether to acknowledge the first segments at once, up to half the window.
+
+    Also after a long idle gap.
+    """
     max_retransmissions: int = 12
     """Number of timeouts of one unit after which the connection is given up."""
     msl_ns: int = 30 * NS_PER_S
     """Maximum segment lifetime; TIME-WAIT lasts twice as long."""
     quench_on_local_drop: bool = False
-    """Set cwnd to one segment when the interface queue refuses a packet (BSD's tcp_quench)."""
+    """Whether to set cwnd to one segment when the interface queue refuses a packet (BSD's tcp_quench)."""
     keep_on_local_drop: bool = False
-    """Halve cwnd and keep a refused segment as unsent (Linux' tcp_enter_cwr)."""
+    """Whether to halve cwnd and treat a refused segment as unsent (Linux' tcp_enter_cwr)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.initial_ssthresh_segments <= _MOST_SSTHRESH_SEGMENTS:

@@ -44,12 +44,12 @@ class Transmission:
 
     @property
     def end(self) -> int:
-        """Unit after the last one."""
+        """Unit after the last one of this transmission."""
         return self.seq + len(self.payload) + self.syn + self.fin
 
     @property
     def may_be_marked(self) -> bool:
-        """Whether its packet may be ECN-capable: new data only (RFC 3168, section 6.1.5)."""
+        """Whether the packet may be ECN-capable: only with new data (RFC 3168, section 6.1.5)."""
         return bool(self.payload) and not self.retransmission
 
 

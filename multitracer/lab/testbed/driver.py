@@ -44,13 +44,13 @@ class LinkClock:
         self._ahead_ns = time.time_ns() - self._start_ns
 
     def now_ns(self) -> int:
-        """Read both clocks; return the link time."""
+        """Read both of the kernel's clocks; return the link time in ns."""
         now_ns = time.monotonic_ns()
         self._ahead_ns = time.time_ns() - now_ns  # follows steps of CLOCK_REALTIME, as a capture does
         return round((now_ns - self._start_ns) * self._speed)
 
     def monotonic_ns(self, link_ns: int) -> int:
-        """Return CLOCK_MONOTONIC at a link time."""
+        """Return CLOCK_MONOTONIC in ns at a link time."""
         return self._start_ns + round(link_ns / self._speed)
 
     def realtime_ns(self, link_ns: int) -> int:

@@ -271,7 +271,7 @@ class LinkLogRecorder(LinkLogs):
 
 
 def _clocks() -> tuple[int, int, int, int]:
-    """Return CLOCK_MONOTONIC, _REALTIME, _BOOTTIME and _MONOTONIC again, read one after the other."""
+    """Return CLOCK_MONOTONIC, _REALTIME, _BOOTTIME and _MONOTONIC in ns, read in this order."""
     return (
         time.monotonic_ns(),
         time.time_ns(),

@@ -106,7 +106,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class InterruptedRunError(BaseException):
-    """The user asked the run to end: not an error, so `except Exception` must not catch it."""
+    """The user interrupted the run; it is not an error, so `except Exception` must not catch it."""
 
     def __init__(self, number: signal.Signals) -> None:
         super().__init__(number.name)
@@ -325,7 +325,7 @@ class Hosts:
         """Arguments that describe each route."""
 
     def facts(self, side: Side) -> dict[str, object]:
-        """Return a host's entry in the manifest, once its link is set up."""
+        """Return a host's entry in the manifest; its link must be set up."""
         return {
             "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
             "machine": platform.machine(),
@@ -419,7 +419,7 @@ class Hosts:
 
 
 def remove_namespace(name: str) -> None:
-    """Remove a namespace if it exists; another run may do the same at this moment."""
+    """Remove a namespace if it exists; another run may remove it at the same time."""
     try:
         check("ip", "netns", "delete", name)
     except PreflightError:

@@ -70,7 +70,7 @@ class TrafficPlan:
     transfers: Sequence[TrafficTransfer]
 
     def text(self) -> str:
-        """Return the plan for a command line."""
+        """Return the plan as text for a command line."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -129,7 +129,7 @@ class RealWorld:
         suffix = f"-{self.number}" if self.number else ""
         self.children = Children(folder, self.hosts, maker, interruption, suffix=suffix)
         self.ended_ns = 0
-        """Link time at the end of the run."""
+        """Link time at the end of the run, ns."""
         self._earlier = list(manifest.collectors)
         self._ended = ""
         self._lateness: Lateness | None = None

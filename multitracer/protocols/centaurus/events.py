@@ -38,7 +38,7 @@ class Received(NamedTuple):
     payload_bytes: int
     """Payload bytes that arrived for it, duplicates included."""
     began_ns: int
-    """Time at which the first segment arrived."""
+    """Time at which the first segment arrived, ns."""
 
 
 class Rejected(NamedTuple):
@@ -63,7 +63,7 @@ class Expired(NamedTuple):
 
 
 class SessionEnded(NamedTuple):
-    """A session is over."""
+    """A session has ended."""
 
     time_ns: int
     peer: Address

@@ -61,7 +61,7 @@ class TransmissionPhase(Enum):
     """OBJ was sent; with early start, segments are sent meanwhile."""
     SEND = auto()
     WAIT_ANSWER = auto()
-    """DONE was sent."""
+    """DONE was sent; an answer is expected."""
 
 
 class Sending:
@@ -110,7 +110,7 @@ class Sending:
         return self._early.is_full or self._early.count < self._shared.config.early_segments
 
     def outgoing(self, now_ns: int) -> Message:
-        """Return the next message."""
+        """Return the next message for this object."""
         if self.phase is TransmissionPhase.OFFER:
             self.phase = TransmissionPhase.WAIT_PROCEED
             return self._obj(now_ns)

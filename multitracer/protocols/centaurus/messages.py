@@ -37,9 +37,9 @@ class Extension(IntFlag):
     EARLY_START = 1
     """The first segments are sent with OBJ, before PROCEED."""
     SEVERAL = 2
-    """Several messages in one session: it lasts until neither end has a message to send."""
+    """Several messages are possible in one session, which lasts until neither end has a message to send."""
     PATH_MTU = 4
-    """Segments as long as the path MTU and the receiver allow."""
+    """Segments may be as long as the path MTU and the receiver allow."""
 
     @property
     def names(self) -> list[str]:
@@ -49,7 +49,7 @@ class Extension(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class CentaurusConfig:
-    """Options of a Level I; the limits bound the memory that peers can claim."""
+    """Options of an endpoint; the limits bound the memory that peers can use."""
 
     watchdog_ns: int = 10 * NS_PER_S
     """Time without a valid packet or a SENT after which a session ends."""
@@ -182,7 +182,7 @@ NO_TOKEN = 0  # reserved: a token is never 0
 
 
 class RejectReason(IntEnum):
-    """Why an object is rejected."""
+    """Reasons for rejecting an object."""
 
     CLASS = 1
     """The class is not accepted."""
@@ -241,7 +241,7 @@ class Proceed(NamedTuple):
     stamp_ns: int
     nonce: int
     round: int
-    """0 for the answer to OBJ, one more for each answer to DONE, modulo 256."""
+    """Number of the answer, modulo 256: 0 for that to OBJ, then one more for each answer to DONE."""
     offer: Offer
     bitmap: bytes
 
@@ -269,7 +269,7 @@ class ObjectAck(NamedTuple):
 
 
 class Nope(NamedTuple):
-    """Nothing to send."""
+    """The end has nothing to send in its turn."""
 
     turn: int
     """Number of turns of this session before this one, modulo 256."""

@@ -83,7 +83,7 @@ class OutgoingObject:
 
 
 class OutgoingTable:
-    """The outgoing objects of one peer, oldest stamp first."""
+    """The outgoing objects of one peer, in ascending order of time stamps."""
 
     __slots__ = ("_objects", "_stamps")
 
@@ -95,7 +95,10 @@ class OutgoingTable:
         return len(self._objects)
 
     def add(self, handle: int, kind: int, data: bytes, now_ns: int, lifetime_ns: int) -> OutgoingObject:
-        """Add a message; its stamp is the time, or one more than the last stamp of its class."""
+        """Add a message.
+
+        Its time stamp is `now_ns`, or one more than the last stamp of its class if that is later.
+        """
         stamp_ns = max(now_ns, self._stamps.get(kind, -1) + 1)
         self._stamps[kind] = stamp_ns
         added = OutgoingObject(handle, kind, stamp_ns, data, now_ns + lifetime_ns)

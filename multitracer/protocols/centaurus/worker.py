@@ -39,7 +39,7 @@ _AMPLIFICATION = 3
 
 
 class MetPeer(Peer):
-    """A peer with Level I's state for it."""
+    """A peer with the state that Level I has for it."""
 
     __slots__ = ("answers_polls", "due_ns", "failures", "heard_ns", "is_waiting", "session")
 
@@ -138,7 +138,7 @@ T = TypeVar("T", bound=Timed)
 
 
 class Timers(Generic[T]):
-    """A heap of timers."""
+    """A heap of objects with timers."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, T]] = []
@@ -198,7 +198,10 @@ class Outgoing(NamedTuple):
 
 
 class Worker(ABC):
-    """Level I without its medium; see `UdpWorker`, `SerialMaster` and `SerialSlave`."""
+    """The part of an endpoint that does not depend on the medium.
+
+    See `UdpWorker`, `SerialMaster`, `SerialSlave`.
+    """
 
     def __init__(
         self, config: CentaurusConfig | None = None, *, random_bytes: Callable[[int], bytes]

@@ -58,7 +58,7 @@ class Conversation:
         return self._command
 
     def ask(self, command: str, now_ns: int) -> bytes:
-        """Return the octets to send.
+        """Start a command; return the octets to send.
 
         Raises
         ------

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     """Values of one reading by column of RADIO; absent columns are not known."""
 
 LONGEST_LINE = 2000
-"""Maximum characters of a line; no known answer has a longer line."""
+"""Maximum number of characters of a line; no known answer has a longer line."""
 MOST_FIELDS = 64  # bounds memory: the longest line of a profile has some 30 fields
 _PREFIXED = re.compile(r"([+!#^*%$][A-Z0-9_]{1,15})\s*:\s*(.*)", re.DOTALL)
 _FIELD = re.compile(r'\s*(?:"([^"]*)"|([^,]*))\s*(?:(,)|$)')
@@ -96,7 +96,7 @@ class LineFields:
         return _CONTROLS.sub("", self._at(at))[:most]
 
     def integer(self, at: int, least: int = -(1 << 40), most: int = 1 << 40) -> int | None:
-        """Return a number; None if it is absent or out of range."""
+        """Return a decimal integer; None if it is absent or out of range."""
         text = self._number(at, _INTEGER)
         return None if text is None else _within(int(text), least, most)
 

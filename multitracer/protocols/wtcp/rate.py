@@ -72,7 +72,7 @@ class LossWindow:
         self._seen += missing + 1
 
     def note_late(self, age: int) -> None:
-        """Take a late transmission, `age` transmissions before the newest."""
+        """Add a late transmission, `age` transmissions before the newest."""
         self._history &= ~(1 << age)
 
     def learn(self) -> None:
@@ -217,7 +217,7 @@ class RateControl:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the sender has not yet shown that it uses the newest rate."""
+        """Whether the sender has not confirmed yet that it uses the newest rate."""
         return self._is_untold or self._told_serial >= 0
 
     def note_told(self, serial: int) -> None:

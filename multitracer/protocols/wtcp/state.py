@@ -76,7 +76,7 @@ class WtcpConfig:
     increase_packets_per_s: float = 0.25
     """Amount by which one increase raises the rate [paper 001: linear; step not given]."""
     delta: float = 0.20
-    """Fraction by which a first decrease reduces the rate; each next one takes twice as much [paper 001]."""
+    """Fraction by which a first decrease reduces the rate; each following decrease doubles it [paper 001]."""
     max_delta: float = 0.50
     """Maximum of the doubled delta [not given: the reduction after a congestion loss]."""
     congestion_share: float = 0.50
@@ -105,7 +105,7 @@ class WtcpConfig:
     max_loss_share: float = 0.25
     """Maximum share of losses that may be learned as random [not given]."""
     loss_gain: float = 1 / 8
-    """Weight of a new window in the mean of random losses [not given: as the RTT's, RFC 6298]."""
+    """Weight of a new window in the mean of random losses [not given: as for the RTT, RFC 6298]."""
     loss_deviations: float = 4.0
     """Standard deviations above the mean that still count as random [not given: as for the RTO, RFC 6298]."""
     reorder_packets: int = 3
@@ -157,7 +157,7 @@ class WtcpConfig:
         return self.bounded_bps(self.initial_rate_packets_per_s * self.packet_bits)
 
     def bounded_bps(self, rate_bps: float) -> float:
-        """Return the nearest rate within the bounds."""
+        """Return the rate within the bounds that is nearest to `rate_bps`."""
         return min(max(rate_bps, self.min_rate_bps), self.max_rate_bps)
 
 
@@ -284,7 +284,7 @@ class RateReceived(NamedTuple):
 
 
 class StateChanged(NamedTuple):
-    """The connection entered a state."""
+    """The connection has entered another state."""
 
     time_ns: int
     state: WtcpState
@@ -299,7 +299,7 @@ class BlackoutBegan(NamedTuple):
 
 
 class BlackoutEnded(NamedTuple):
-    """An acknowledgment arrived again."""
+    """An acknowledgment has arrived again."""
 
     time_ns: int
     lasted_ns: int
@@ -333,7 +333,7 @@ class WtcpCounters:
     """Transmissions with data, retransmissions included."""
     data_received: int = 0
     payload_sent_bytes: int = 0
-    """Payload bytes, retransmissions included."""
+    """Payload bytes that were sent, retransmissions included."""
     retransmissions: int = 0
     acks_sent: int = 0
     acks_received: int = 0
@@ -361,7 +361,7 @@ class WtcpCounters:
     malformed: int = 0
     """Datagrams that are not WTCP packets."""
     wrong_identity: int = 0
-    """Packets of another connection, or forged."""
+    """Packets of another connection, or forged packets."""
     unexpected: int = 0
     """Packets that the state does not allow."""
     duplicates: int = 0

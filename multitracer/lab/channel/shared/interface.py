@@ -28,7 +28,7 @@ Ports, sequence number and data offset.
 
 
 class IpFacts(NamedTuple):
-    """The fields of a packet that a link reads; None where the packet is too short or of another kind."""
+    """Fields of a packet that a link reads; None if the packet is too short or of another kind."""
 
     ip_id: int | None = None
     flow: bytes = b""
@@ -111,7 +111,7 @@ class LinkInterface:
         self._drops_due += count
 
     def offer(self, packet: bytes, *, now_ns: int, is_closed: bool = False) -> bool:
-        """Put a packet into the queue; return False if the queue refuses it and reports this."""
+        """Put a packet into the queue; return False if the queue refuses it (an event reports this)."""
         facts = ip_facts(packet)
         about = len(packet), facts.ip_id, facts.seq
         if self._drops_due > 0 or is_closed:
@@ -127,7 +127,7 @@ class LinkInterface:
         return taken or self._config.local_drops == "silent"
 
     def take(self, now_ns: int) -> bytes | None:
-        """Return the next packet for the link, or None."""
+        """Return the next packet for the link; None if the queue is empty."""
         packet = self.queue.take(now_ns=now_ns)
         if self.queue.happened:
             self._report_incidents(now_ns)

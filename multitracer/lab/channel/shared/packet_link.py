@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 HostName = str
-"""One of `host_names`."""
+"""Name of a host, one of `host_names`."""
 Side = Literal["mobile", "fixed"]
 """Side of the radio on which a host is; on a link with one mobile also the name of the host."""
 SIDES: tuple[Side, Side] = ("mobile", "fixed")
@@ -147,7 +147,7 @@ class RadioReading:
     cell_busy_percent: float | None
     """Percentage of the last seconds in which others used the shared channel."""
     channel: int | None
-    """The radio channel that the modem is tuned to."""
+    """Number of the radio channel to which the modem is tuned; None without a channel."""
     state: str
     """registered, hopping, scanning or blackout; connected or dropped for links that are calls."""
     link_quality: int | None = None
@@ -157,7 +157,7 @@ class RadioReading:
 
 
 class PacketLink(Protocol):
-    """A link that carries IP packets; event driven."""
+    """A link that carries IP packets and is driven by events."""
 
     @property
     def hosts(self) -> tuple[HostName, ...]:

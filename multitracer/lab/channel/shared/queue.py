@@ -28,7 +28,7 @@ Policy = Literal["drop-tail", "codel"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueConfig:
-    """How an interface queue behaves."""
+    """Parameters of an interface queue."""
 
     limit_packets: int = 50
     """Maximum number of packets that wait; BSD's and Linux' default interface queue is 50 (Linux: 1000)."""
@@ -42,7 +42,7 @@ class QueueConfig:
     would send the packet again later, which no BSD did, and the losses of the paper would not happen.
     """
     ecn: bool = False
-    """Mark ECN-capable packets instead of dropping them (RFC 3168)."""
+    """Whether to mark ECN-capable packets instead of dropping them (RFC 3168)."""
     target_ns: int = 5 * NS_PER_MS
     """CoDel: target sojourn time.
 
@@ -78,10 +78,10 @@ class PacketQueue(ABC):
         self.happened: list[QueueEvent] = []
         """Drops and marks that were not returned yet by `incidents`."""
         self.queued_bytes = 0
-        """Sum of the waiting packets' lengths."""
+        """Total length of the waiting packets in bytes."""
 
     def __len__(self) -> int:
-        """Return how many packets wait."""
+        """Return the number of waiting packets."""
         return len(self._waiting)
 
     def offer(self, packet: bytes, *, now_ns: int) -> bool:
@@ -97,7 +97,7 @@ class PacketQueue(ABC):
 
     @abstractmethod
     def take(self, *, now_ns: int) -> bytes | None:
-        """Return the next packet for the link, or None."""
+        """Return the next packet for the link; None if the queue is empty."""
 
     def incidents(self) -> list[QueueEvent]:
         """Return the drops and marks since the last call."""
@@ -116,7 +116,7 @@ class DropTail(PacketQueue):
     """A queue that drops arriving packets while it is full."""
 
     def take(self, *, now_ns: int) -> bytes | None:
-        """Return the oldest packet."""
+        """Return the oldest packet; None if the queue is empty."""
         del now_ns
         if not self._waiting:
             return None

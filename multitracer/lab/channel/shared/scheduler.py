@@ -39,7 +39,7 @@ class Agenda:
         self.next_ns = self._calls[0][0]
 
     def advance(self, now_ns: int) -> None:
-        """Make all calls up to `now_ns`; a time before that of the last call changes nothing."""
+        """Make all calls up to `now_ns`; a time before the last call has no effect."""
         calls = self._calls
         while calls and calls[0][0] <= now_ns:
             self.now_ns, _, call = heapq.heappop(calls)
@@ -52,7 +52,7 @@ class Agenda:
 
 
 Direction = Literal["up", "down", "both"]
-"""Up is from the mobile to the fixed network."""
+"""Direction of packets: up is from the mobile to the fixed network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

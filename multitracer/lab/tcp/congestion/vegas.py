@@ -18,7 +18,7 @@ _MIN_SAMPLES = 3  # net/ipv4/tcp_vegas.c: cntRTT must exceed 2, a delayed ACK ma
 
 
 class Vegas(NewReno):
-    """Vegas over NewReno's recovery."""
+    """TCP Vegas with NewReno's recovery."""
 
     name = "vegas"
 
