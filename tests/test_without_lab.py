@@ -75,5 +75,6 @@ def test_a_command_of_the_lab_says_that_it_is_not_there(
     done = run("testbed", "list")
     assert done.returncode == 1
     assert done.stderr == (
-        "Error: this needs the lab (multitracer/lab), which is not installed; install multitracer again\n"
+        "Error: this command needs the lab (package multitracer.lab), which is not installed; "
+        "reinstall multitracer\n"
     )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Schema
 
-HOST = Column("host", "U128", "capture point or host that the row is of")
+HOST = Column("host", "U128", "capture point or host of this row")
 
 
 class HostTable(NamedTuple):

@@ -101,7 +101,7 @@ def _outcome(task: AnalysisTask) -> tuple[str, Tables]:
         raise  # no session is to blame
     except MemoryError:
         return FAILED, _failure(
-            task, f"{task.candidate.path}: out of memory; a machine with more may read it"
+            task, f"{task.candidate.path}: out of memory; analyse this input on a machine with more memory"
         )
     except (MultiTracerError, OSError) as error:
         return FAILED, _failure(task, _sentence(task, error))
@@ -119,7 +119,10 @@ def _sentence(task: AnalysisTask, error: Exception) -> str:
 
 def _bug(task: AnalysisTask, error: Exception) -> str:
     what = f"{type(error).__name__}: {error}"
-    return f"{task.candidate.path}: this is a bug in MultiTracer ({what}); `multitracer report` shows where"
+    return (
+        f"{task.candidate.path}: this is a bug in MultiTracer ({what}); `multitracer report` on this "
+        "input shows the error"
+    )
 
 
 def _rows(task: AnalysisTask) -> Tables:
@@ -128,7 +131,7 @@ def _rows(task: AnalysisTask) -> Tables:
         inputs = here.inputs()
         if not inputs.points and not inputs.listed:
             why = f" ({inputs.warnings[0]})" if inputs.warnings else ""
-            raise InputError(f"{here.path}: holds no capture and no log that can be read{why}")
+            raise InputError(f"{here.path}: no readable capture or log found{why}")
         content = content_of(inputs)
         session = content[:DIGITS]
         if session != task.session:
@@ -138,7 +141,10 @@ def _rows(task: AnalysisTask) -> Tables:
     if here.paths != candidate.paths:
         tables = {name: _renamed(table, here.parent, candidate.parent) for name, table in tables.items()}
     if not task.state or candidate.state() != task.state:
-        raise InputError(f"{candidate.path}: changed while it was read; run again when it is complete")
+        raise InputError(
+            f"{candidate.path}: the files changed during the analysis; start the run again when the "
+            "session is complete"
+        )
     return tables | {"inputs": _input(task, session, DONE)}
 
 
@@ -212,9 +218,10 @@ def spool_alone(store: Store, task: AnalysisTask, *, most_bytes: int | None = No
     how = f"with status {done.returncode}"
     if done.returncode < 0:
         how = f"by {signal.Signals(-done.returncode).name}"
-    memory = f"in a process of its own with {size(limit)} of memory"
+    memory = f"in a separate process with {size(limit)} of memory"
     sentence = (
-        f"{task.candidate.path}: its analysis was ended {how} {memory}; look at it with `multitracer report`"
+        f"{task.candidate.path}: the analysis ended {how} {memory}; run `multitracer report` on "
+        "this input to see the error"
     )
     spool_failure(store, task, sentence)
     return FAILED

@@ -83,9 +83,9 @@ class SessionArrivals:
             since_s = now_s
         copies = [name for name in look.files if any(map(_COPY.fullmatch, name.split("/")))]
         if copies and not look.listed:
-            return f"{printable(copies[0])} is the name of a copy that is not finished"
+            return f"{printable(copies[0])} is a temporary name of an unfinished copy"
         quiet_s = now_s - since_s
-        return None if quiet_s >= QUIET_S else f"changed within the last {QUIET_S:g} s"
+        return None if quiet_s >= QUIET_S else f"files changed within the last {QUIET_S:g} s"
 
     def keep(self, keys: set[str]) -> None:
         """Forget all sessions except `keys`; the others no longer exist."""
@@ -99,7 +99,7 @@ def _of_listed(look: SessionLook) -> str | None:
         if not there:
             lacking.append(f"{printable(name)} is missing")
         elif name in look.files and wanted not in (None, there[0][0]):
-            lacking.append(f"{printable(name)} has {size(there[0][0])} of {size(wanted or 0)}")
+            lacking.append(f"{printable(name)} has {size(there[0][0])} instead of {size(wanted or 0)}")
     more = f" and {count(len(lacking) - 1, 'file')} more" if len(lacking) > 1 else ""
     return lacking[0] + more if lacking else None
 
@@ -125,7 +125,7 @@ def look_at(candidate: Candidate) -> SessionLook:
         for name, status in _files(path):
             files[name] = (status.st_size, status.st_mtime_ns)
             if len(files) > MOST_ENTRIES:
-                raise InputError(f"{candidate.path}: over {MOST_ENTRIES:,} files")
+                raise InputError(f"{candidate.path}: more than {MOST_ENTRIES:,} files; split the session")
     return SessionLook(files, _listed(candidate.paths[0]))
 
 

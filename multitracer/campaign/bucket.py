@@ -66,7 +66,9 @@ class ObjectStore(Store):
         if self.is_campaign:
             return
         if not self._remote.is_empty:
-            raise InputError(f"{self.name}: holds files, but no campaign; name a new or an empty folder")
+            raise InputError(
+                f"{self.name}: this folder has files, but no campaign; name a new or empty folder"
+            )
         self.put(_MARKER, b"")
 
     @property
@@ -142,7 +144,9 @@ class ObjectStore(Store):
         try:
             yield
         except FileNotFoundError as error:
-            raise InputError(f"{self.name}: there is no such bucket; make it, or name another one") from error
+            raise InputError(
+                f"{self.name}: this bucket does not exist; create the bucket, or name another one"
+            ) from error
 
 
 class _Parts(FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types

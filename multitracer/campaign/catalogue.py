@@ -70,7 +70,9 @@ class Catalogue:
             form = ds.ParquetFileFormat(dictionary_columns={coded} if coded else None)
             return ds.dataset(paths, schema=_coded(ARROW[table], coded), format=form, filesystem=files)
         except FileNotFoundError as error:
-            raise InputError(f"{error}: is gone; `campaign run` analyses its sessions again") from error
+            raise InputError(
+                f"{error}: this file no longer exists; run `campaign run` to analyse its sessions again"
+            ) from error
 
     def read(self, part: ParquetFile) -> pa.Table:
         """Return all rows of a part.
@@ -82,7 +84,7 @@ class Catalogue:
         """
         if (damage := damage_of(self.store, part)) is not None:
             raise InputError(
-                f"{self.store.name}/{part.name}: {damage}; `campaign run` analyses its sessions anew"
+                f"{self.store.name}/{part.name}: {damage}; run `campaign run` to analyse its sessions again"
             )
         return read_part(self.store, part)
 
@@ -123,13 +125,13 @@ def damage_of(store: Store, part: ParquetFile) -> str | None:
     """Return the damage of a part as a text; None if it is undamaged."""
     try:
         if (size := store.size(part.name)) != part.bytes:
-            return f"has {size:,} bytes, {part.bytes:,} when it was written"
+            return f"the file has {size:,} bytes, but {part.bytes:,} bytes were written"
         with store.open(part.name) as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != part.sha256:
-                return "its content is not what was written (SHA-256 differs)"
+                return "the content has changed since it was written (SHA-256 differs)"
             rows = pq.ParquetFile(stream).metadata.num_rows
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
     except _DAMAGED as error:
-        return f"is no Parquet file: {error}"
-    return None if rows == part.rows else f"holds {rows:,} rows, {part.rows:,} when it was written"
+        return f"not a Parquet file: {error}"
+    return None if rows == part.rows else f"the file has {rows:,} rows, but {part.rows:,} rows were written"

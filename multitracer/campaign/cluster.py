@@ -138,7 +138,10 @@ class OnCluster:
                 lost_s = lost_s or time.monotonic()
                 if time.monotonic() - lost_s > _RECONNECT_S:
                     where = self.address or "the workers of this machine"
-                    raise InputError(f"{where}: no answer for {_RECONNECT_S:g} s; start it again") from error
+                    raise InputError(
+                        f"{where}: no answer from the scheduler for {_RECONNECT_S:g} s; start the "
+                        "scheduler and this run again"
+                    ) from error
                 time.sleep(_PAUSE_S)
 
     @contextlib.contextmanager
@@ -168,8 +171,8 @@ class OnCluster:
         for worker, lacking in client.run(unseen, paths).items():
             if missing := [path for path in lacking if os.path.exists(path)]:  # noqa: PTH110
                 raise InputError(
-                    f"{self.address}: its worker {worker} does not see {portable(missing[0])}; "
-                    "let every worker reach it by the same path"
+                    f"{self.address}: worker {worker} cannot find {portable(missing[0])}; make "
+                    "this path available on every worker"
                 )
 
     def _check_versions(self, client: Client) -> None:
@@ -178,14 +181,15 @@ class OnCluster:
             there = {"its scheduler": client.run_on_scheduler(versions), **client.run(versions)}
         except ImportError as error:
             raise InputError(
-                f"{self.address}: lacks MultiTracer ({error}); install {__version__} there"
+                f"{self.address}: MultiTracer is not installed on the cluster ({error}); install "
+                f"version {__version__} there"
             ) from error
         for name, theirs in there.items():
             for package, version in theirs.items():
                 if version != own[package]:
                     raise InputError(
-                        f"{self.address}: {name} has {package} {version}, this program {own[package]}; "
-                        "install the same versions"
+                        f"{self.address}: {name} has {package} {version}, but this program has "
+                        f"{own[package]}; install the same versions"
                     )
 
 
@@ -212,7 +216,7 @@ class _Round:
         while self._held:
             ended = [future for future in self._held if future.status != "pending"]
             if self._client.status != "running" or any(future.status == "lost" for future in ended):
-                raise OSError("the scheduler is lost")
+                raise OSError("the connection to the scheduler is lost")
             for future in ended:
                 batch = self._held.pop(future)
                 if future.status == "finished":

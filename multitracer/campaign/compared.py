@@ -74,8 +74,8 @@ def headline(comparison: SideDifferences, names: Names) -> str:
     main = next((each for name in _MAIN for each in known if each.quantity.name == name), None)
     if main is None:
         return (
-            f"{names.first} and {names.second} have nothing in common that can be compared: no throughput, "
-            "no transaction, no RTT on both sides."
+            f"{names.first} and {names.second} cannot be compared: neither throughput nor "
+            "transactions nor RTT are known on both sides."
         )
     sentences = [_main(main, comparison, names)]
     rest = [each for each in known if each.is_shown and each is not main]
@@ -89,8 +89,9 @@ def _main(main: Judged, comparison: SideDifferences, names: Names) -> str:
     sessions = sum(main.sessions)
     if min(main.sessions) < _FEWEST or not math.isfinite(high) or low <= -1:
         return (
-            f"{names.second}'s {what} was {_sized(value)} than {names.first}'s in these {sessions} sessions; "
-            f"so few cannot show whether that is more than chance; {_FEWEST} a side can, or {_PAIRS} pairs."
+            f"{names.second}'s {what} was {_sized(value)} than {names.first}'s in these {sessions} "
+            f"sessions. These are too few sessions for a significance test: it needs {_FEWEST} "
+            f"sessions per side, or {_PAIRS} pairs."
         )
     if main.is_shown:
         is_slower = (value < 0) == (what in _IS_RATE)
@@ -99,12 +100,12 @@ def _main(main: Judged, comparison: SideDifferences, names: Names) -> str:
         return f"{names.second} is {_range(main)} {word} than {names.first}{what_goes_with_it}."
     if max(abs(low), abs(high)) <= MARGIN:
         return (
-            f"{names.second} and {names.first} are alike: {names.second}'s {what} is {_between(low, high)} "
-            f"{names.first}'s."
+            f"{names.second} and {names.first} do not differ in practice: {names.second}'s {what} "
+            f"is {_between(low, high)} {names.first}'s."
         )
     return (
-        f"No difference of {_percent(MARGIN)} or more can be excluded or shown with these {sessions} "
-        f"sessions: {names.second}'s {what} is {_between(low, high)} {names.first}'s."
+        f"These {sessions} sessions neither show nor exclude a difference of {_percent(MARGIN)} or "
+        f"more: {names.second}'s {what} is {_between(low, high)} {names.first}'s."
     )
 
 
@@ -163,10 +164,15 @@ def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]
     matching = comparison.matching
     written = [_matched(comparison)]
     if matching.places < LEAST_KEPT:
-        same = f"sessions of one place ({CELL_M} m) count as one" if comparison.are_places else ""
+        same = (
+            f"all sessions of the same place ({CELL_M} m) together count as one"
+            if comparison.are_places
+            else ""
+        )
         written.append(
-            f"the sides were mostly at different places (matching would keep {_percent(matching.places)}): "
-            f"a difference may be that of the places{'; ' if same else ''}{same}"
+            "the two sides have few places in common (matching would keep "
+            f"{_percent(matching.places)}), so the places may cause a "
+            f"difference{'; ' if same else ''}{same}"
         )
     for each in comparison.judged:
         for group, held in zip(groups, each.sessions, strict=True):
@@ -178,7 +184,10 @@ def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]
     versions = sorted(groups[0].versions | groups[1].versions)
     if len(versions) > 1:
         made = " and ".join(versions)
-        written.append(f"the rows were made by MultiTracer {made}; a difference may be theirs")
+        written.append(
+            f"the tables were written by different versions of MultiTracer ({made}), which may cause a "
+            "difference"
+        )
     written += [f"not read: {each}" for group in groups for each in group.failed]
     return list(dict.fromkeys(written))
 
@@ -189,8 +198,8 @@ def _what(name: str) -> str:
 
 def _matched(comparison: SideDifferences) -> str:
     if by := comparison.matching.by:
-        return f"matched by {by}: {_percent(comparison.matching.kept)} of the comparison is kept"
-    return "not matched: the sides have too few places and hours in common, or none is known"
+        return f"matched by {by}: {_percent(comparison.matching.kept)} of the data is used"
+    return "not matched: the two sides have too few places and hours in common, or these are unknown"
 
 
 # --- the table ---
@@ -214,7 +223,7 @@ def row(judged: Judged) -> tuple[str, ...]:
 
 def _why(judged: Judged) -> str:
     missing = [word for word, held in zip(("first", "second"), judged.sessions, strict=True) if not held]
-    return f"the {' and the '.join(missing)} side has none" if missing else "no ratio"
+    return f"no data on the {' and the '.join(missing)} side" if missing else "no ratio"
 
 
 def _level(name: str, value: float) -> str:
@@ -247,8 +256,9 @@ def _interval(judged: Judged, low: float, high: float) -> str:
 def how() -> str:
     """Return the explanation of the table, a sentence."""
     return (
-        f"Each session counts once. An interval is of its row alone; 'shown' holds for all rows together "
-        f"(a false one in {_percent(LEVEL)} of comparisons at most)."
+        "Each session has the same weight. Each interval is valid for its own row only; 'shown' "
+        f"is valid for all rows together (at most {_percent(LEVEL)} of comparisons show a false "
+        "difference)."
     )
 
 
@@ -450,7 +460,7 @@ def _section(picture: Picture, names: Names) -> Markup:
         for side, name, look, dash in zip(picture.sides, names, ARMS, _DASHES, strict=False)
         if side is not None
     ]
-    title, more = "The share of the time in which it was no greater", "Each session weighs the same."
+    title, more = "Share of the time with at most this value", "Each session has the same weight."
     cell = SheetPanel(title, _HIGH_PX, _across(picture, low, high), _UP, more=more)
     return element("section", element("h2", picture.title), still_sheet(Sheet([cell], traces, "light")))
 

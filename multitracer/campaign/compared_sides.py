@@ -68,7 +68,9 @@ def two_groups(
     """
     paths = [each if isinstance(each, str) else each.store.address for each in (first, second)]
     if os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
-        raise InputError(f"{portable(paths[0])}: is named twice; compare two different places, or use --by")
+        raise InputError(
+            f"{portable(paths[0])}: both inputs are the same; name two different inputs, or use --by"
+        )
     with _catalogue(first, shown) as one, _catalogue(second, shown) as other:
         names = _short(*paths)
         groups = tuple(
@@ -120,11 +122,11 @@ def _values(labels: list[dict[str, str]], label: str, values: tuple[str, ...], p
     known = sorted({each[label] for each in labels if label in each})
     if not known:
         names = sorted({name for each in labels for name in each})
-        there = f"there are {_listed(names)}" if names else "its sessions have none"
+        there = f"the labels are {_listed(names)}" if names else "the sessions have no labels"
         raise InputError(f"{place}: no session has a label {printable(label)!r}; {there}")
     if unknown := [value for value in values if value not in known]:
         missing = f"no session has {printable(label)} {printable(unknown[0])!r}"
-        raise InputError(f"{place}: {missing}; there are {_listed(known)}")
+        raise InputError(f"{place}: {missing}; the values are {_listed(known)}")
     chosen = list(values) or known
     if len(chosen) != 2 or chosen[0] == chosen[1]:
         has = f"{printable(label)} has {count(len(known), 'value')}: {_listed(known)}"
@@ -155,7 +157,7 @@ def _catalogue(place: str | Catalogue, shown: Callable[[CampaignProgress], None]
         return
     with tempfile.TemporaryDirectory(prefix="multitracer-compare-") as folder:
         if not run([place], folder, shown=shown).done:
-            raise InputError(f"{portable(place)}: holds no session; name a folder with captures or logs")
+            raise InputError(f"{portable(place)}: no session found; name a folder with captures or logs")
         catalogue = Catalogue(folder)
         catalogue.store.name = portable(place)
         yield catalogue
@@ -171,7 +173,7 @@ def _group(name: str, catalogue: Catalogue, rows: list[Row]) -> SessionGroup:
     failed = failures(catalogue.store)
     if not sessions:
         why = f": {failed[0]}" if failed else ""
-        raise InputError(f"{catalogue.store.name}: has no session that can be compared{why}")
+        raise InputError(f"{catalogue.store.name}: no session that can be compared{why}")
     return SessionGroup(name, catalogue, sessions, frozenset(str(row["version"]) for row in rows), failed)
 
 
@@ -179,8 +181,9 @@ def _check(first: SessionGroup, second: SessionGroup) -> None:
     """Raise an error if a session is on both sides."""
     if both := sorted(set(first.sessions) & set(second.sessions)):
         raise InputError(
-            f"{printable(first.name)} and {printable(second.name)}: have {count(len(both), 'session')} in "
-            f"common, {both[0]} the first; a session is on one side only"
+            f"{printable(first.name)} and {printable(second.name)}: have "
+            f"{count(len(both), 'session')} in common (the first is {both[0]}); a session must be "
+            "on one side only"
         )
 
 

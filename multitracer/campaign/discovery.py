@@ -182,7 +182,8 @@ def candidates(
     for name in files:
         if os.path.exists(name) and not os.path.isfile(name):  # noqa: PTH110, PTH113
             raise InputError(
-                f"{portable(name)}: is no file; a campaign reads folders and files, more than once"
+                f"{portable(name)}: not a regular file; a campaign reads its inputs more than "
+                "once, so name regular files or folders"
             )
     for each in separate_inputs(files) if files else ():
         paths = [path for point in each.points for path in point.paths] + [log.path for log in each.listed]
@@ -212,7 +213,7 @@ class _Search:
                 yield candidate
                 return
         except (OSError, MultiTracerError) as error:
-            self._passed_over.append(f"{portable(folder)}: cannot be searched: {error}")
+            self._passed_over.append(f"{portable(folder)}: cannot read this folder: {error}")
             return
         if any(entry.name == SNAPSHOTS and entry.is_dir() for entry in entries):
             return
@@ -220,7 +221,9 @@ class _Search:
         self._passed_over += no_captures(portable(folder), files)
         folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         if depth >= DEEPEST and folders:
-            self._passed_over.append(f"{portable(folder)}: lies over {DEEPEST} folders deep; name it itself")
+            self._passed_over.append(
+                f"{portable(folder)}: more than {DEEPEST} folders deep; name this folder as an input"
+            )
             return
         for path in folders:
             yield from self.below(path, depth + 1)
@@ -234,7 +237,7 @@ class _Search:
 def no_captures(folder: str, names: Iterable[str]) -> list[str]:
     """Return a sentence for each file of a folder without a log that is a capture only by its name."""
     return [
-        f"{folder}/{portable(name)}: is named as a capture, and holds none"
+        f"{folder}/{portable(name)}: the file name is that of a capture, but the content is not a capture"
         for name in names
         if re.search(CAPTURE_NAME, name)
     ]
@@ -259,7 +262,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
             if not entry.name.startswith("."):
                 entries.append(entry)
             if len(entries) > MOST_ENTRIES:
-                raise InputError(f"over {MOST_ENTRIES:,} files")
+                raise InputError(f"more than {MOST_ENTRIES:,} files")
     return sorted(entries, key=lambda entry: entry.name)
 
 
@@ -382,11 +385,11 @@ class RemoteCandidate(Candidate):
         files = [item for items in listed for item in items]
         total, free = sum(item.size for item in files), shutil.disk_usage(folder).free
         if len(files) > MAX_FILES:
-            raise InputError(f"{self.path}: holds over {MAX_FILES:,} files; name those that you mean")
+            raise InputError(f"{self.path}: more than {MAX_FILES:,} files; name the files to read")
         if total > free:
             raise InputError(
-                f"{self.path}: has {size(total)}, and {folder} room for {size(free)}; "
-                "set TMPDIR to a larger disk"
+                f"{self.path}: needs {size(total)}, but {folder} has only {size(free)} free; set "
+                "TMPDIR to a folder on a larger disk"
             )
         for path, items in zip(self.paths, listed, strict=True):
             remote, base = Remote(path), f"{folder}/{_base(path)}"
@@ -397,7 +400,7 @@ class RemoteCandidate(Candidate):
             yield base
 
 
-_CHANGED = "changed while it was read; run again when it is complete"
+_CHANGED = "the files changed during the analysis; start the run again when the session is complete"
 
 
 def _base(path: str) -> str:
@@ -411,9 +414,9 @@ def _listed(remote: Remote) -> list[Item]:
     remote.inside("")  # an answer within the short deadline, before the long listing
     items = remote.below(LISTING_S)
     if not items:
-        raise InputError(f"{remote.name}: holds no file, or is not there; check the name")
+        raise InputError(f"{remote.name}: no file found at this address; check the name")
     if len(items) > MOST_ENTRIES:
-        raise InputError(f"{remote.name}: holds over {MOST_ENTRIES:,} files; name its folders")
+        raise InputError(f"{remote.name}: more than {MOST_ENTRIES:,} files; name its subfolders as inputs")
     return items
 
 
@@ -461,7 +464,9 @@ class _Listing:
             return
         self._passed_over += no_captures(portable(url), sorted(self._files.get(folder, {})))
         if depth >= DEEPEST and folders:
-            self._passed_over.append(f"{portable(url)}: lies over {DEEPEST} folders deep; name it itself")
+            self._passed_over.append(
+                f"{portable(url)}: more than {DEEPEST} folders deep; name this folder as an input"
+            )
             return
         for name in sorted(folders):
             yield from self.sessions(f"{folder}/{name}" if folder else name, depth + 1)

@@ -221,7 +221,7 @@ def query(catalogue: Catalogue, sql: str) -> pa.Table:
     with connection(catalogue, question=sql) as engine:
         try:
             if not duckdb.extract_statements(sql):
-                raise InputError("query: holds no statement; write one such as SELECT * FROM sessions")
+                raise InputError("query: no SQL statement given; write for example SELECT * FROM sessions")
             return answer(engine, sql)
         except (duckdb.Error, OSError, pa.ArrowInvalid) as error:
             raise InputError(_words(error)) from error

@@ -107,7 +107,7 @@ class Remote:
             self.client, root = url_to_fs(url, **{"use_listings_cache": False, **(options or {})})
         except (ValueError, ImportError) as error:
             raise InputError(
-                f"{self.name}: is of no kind that can be read here ({_reason(error)})"
+                f"{self.name}: this kind of address is not supported here ({_reason(error)})"
             ) from error
         self._root = root.rstrip("/")
         self.url: str = self.client.unstrip_protocol(self._root)
@@ -227,18 +227,20 @@ class Remote:
         except FileExistsError:
             raise
         except TimeoutError as error:
-            raise StoreError(f"{self.name}: no answer for {limit_s:g} s; {_AGAIN}") from error
+            raise StoreError(f"{self.name}: no answer from the store for {limit_s:g} s; {_AGAIN}") from error
         except Exception as error:  # clients of stores raise errors of many libraries
             if type(error).__name__ in _NO_KEY:
-                raise RefusedError(f"{self.name}: no key for this store; {_KEYS}") from error
+                raise RefusedError(f"{self.name}: no access key for this store; {_KEYS}") from error
             if isinstance(error, PermissionError) or _status(error) in _REFUSED:
-                sentence = f"{self.name}: the store refuses this ({_reason(error)}); {_KEYS}"
+                sentence = f"{self.name}: the store refused access ({_reason(error)}); {_KEYS}"
                 raise RefusedError(sentence) from error
-            raise StoreError(f"{self.name}: cannot be used ({_reason(error)}); {_AGAIN}") from error
+            raise StoreError(
+                f"{self.name}: access to the store failed ({_reason(error)}); {_AGAIN}"
+            ) from error
 
 
-_AGAIN = "see whether its server runs, then start the same command again"
-_KEYS = "check the key or the profile in the environment (docs/campaigns.md, Buckets)"
+_AGAIN = "check that the server is running, then start the same command again"
+_KEYS = "check the access key or the profile in the environment variables (docs/campaigns.md, Buckets)"
 _REFUSED = range(400, 500)
 """HTTP status codes of an error in the request (RFC 9110, section 15.5)."""
 _NO_KEY = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
@@ -248,8 +250,8 @@ def _refuse_secrets(url: str) -> None:
     scheme, _, rest = url.partition("://")
     if "@" in rest.partition("/")[0] or "::" in url or (scheme.startswith("http") and "?" in rest):
         raise InputError(
-            f"{portable(scheme)}://…: is no plain address; leave keys and options to the environment "
-            "(docs/campaigns.md, Buckets)"
+            f"{portable(scheme)}://…: the URL must not contain keys or options; set them in "
+            "environment variables (docs/campaigns.md, Buckets)"
         )
 
 

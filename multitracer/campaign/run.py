@@ -168,7 +168,9 @@ def watch(
     """
     given = list(inputs)
     if urls := [each for each in given if is_url(each)]:
-        raise InputError(f"{portable(urls[0])}: a bucket is not watched; run again without --watch")
+        raise InputError(
+            f"{portable(urls[0])}: --watch does not work with buckets; run again without --watch"
+        )
     store = store_at(place)
     store.make()
     with store.locked():
@@ -286,7 +288,7 @@ class _Run:
         except InputError as error:
             if is_first:
                 raise
-            self.progress.passed_over.append(f"{error}; it is looked for again")
+            self.progress.passed_over.append(f"{error}; the run continues, and checks this input again")
             return []
 
     def _note(self, *, is_first: bool) -> None:
@@ -333,8 +335,9 @@ class _Run:
         except FileNotFoundError as error:
             if not is_url(self._store.address):  # of a bucket another run may have folded it
                 raise InputError(
-                    f"{self._store.name}: lacks the rows of {task.candidate.path}, which a worker wrote "
-                    "elsewhere; let every worker reach the campaign by the same path"
+                    f"{self._store.name}: the results of {task.candidate.path} are missing, "
+                    "because a worker wrote them to another place; make the campaign available on "
+                    "every worker by the same path"
                 ) from error
         is_old = time.monotonic() - self._folded_s > _FOLD_S
         if len(self._spooled) >= FOLD_SESSIONS or self._bytes >= FOLD_BYTES or is_old:

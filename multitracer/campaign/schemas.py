@@ -38,12 +38,14 @@ VERSION = 1
 MAP = "map"
 """The dtype of a column with a map of names to values, both text."""
 
-SESSION = Column("session", "U", "the session: first 16 hexadecimal digits of `content`")
-_INPUT = Column("input", "U", "the input: first 16 hexadecimal digits of the SHA-256 of its path")
-_HOST = Column("host", "U", "capture point or host that the row is of")
+SESSION = Column("session", "U", "identifier of the session: first 16 hexadecimal digits of `content`")
+_INPUT = Column(
+    "input", "U", "identifier of the input: first 16 hexadecimal digits of the SHA-256 of its path"
+)
+_HOST = Column("host", "U", "capture point or host of this row")
 _TRANSFER = (
     Column("connection", "int64", "number of the connection in the session, from 1"),
-    Column("reverse", "bool", "whose data: False the initiator's, True the responder's"),
+    Column("reverse", "bool", "direction of the data: False from the initiator, True from the responder"),
 )
 
 
@@ -69,8 +71,8 @@ INPUTS = Schema(
         SESSION,
         _INPUT,
         *_text(
-            ("path", "the folder or file, bytes that are no UTF-8 as \\xNN"),
-            ("state", "SHA-256 over names, sizes and times of change of its files"),
+            ("path", "path of the folder or file, with bytes that are not UTF-8 as \\xNN"),
+            ("state", "SHA-256 of the names, sizes and modification times of its files"),
             ("outcome", "done, or failed"),
         ),
     ),
@@ -80,37 +82,46 @@ SESSIONS = Schema(
     (
         SESSION,
         *_text(
-            ("name", "as the manifest has it, else that of the folder or the first file; not unique"),
-            ("path", "where it was read first"),
-            ("content", "SHA-256 over the contents and names of its logs and its manifest"),
-            ("version", "MultiTracer that made the rows"),
-            ("title", "of the scenario or the measurement"),
-            ("link", "name of the modelled link; null of a real one"),
+            ("name", "name in the manifest, else name of the folder or of the first file; not unique"),
+            ("path", "path from which the session was first read"),
+            ("content", "SHA-256 of the contents and names of its logs and its manifest"),
+            ("version", "version of MultiTracer that wrote the rows"),
+            ("title", "title of the scenario or the measurement"),
+            ("link", "name of the modelled link; null for a real link"),
             ("hosts", "names of its hosts, separated by commas"),
         ),
         Column("labels", MAP, "experiment variables: names and values"),
         *_times(
-            ("begin_ns", "first packet, else first reading"), ("end_ns", "last packet, else last reading")
+            ("begin_ns", "time of the first packet, else of the first log record"),
+            ("end_ns", "time of the last packet, else of the last log record"),
         ),
         *_counts(
-            ("bytes", "size of its logs as they are stored", "bytes"),
+            ("bytes", "size of its logs as stored (compressed)", "bytes"),
             ("captures", "capture points", ""),
             ("connections", "TCP connections, counted at each capture point", ""),
             ("packets", "captured TCP segments", ""),
             ("phones", "phones or modems whose radio was logged", ""),
-            ("not_explained", "connections with data without limits and findings: over the most", ""),
-            ("warnings", "sentences about what could not be used", ""),
+            (
+                "not_explained",
+                "connections with data that were not explained, because the session has too many",
+                "",
+            ),
+            ("warnings", "number of warnings about unusable data", ""),
         ),
         *_reals(
-            ("speed", "link seconds in a recorded second; rates and seconds of all tables are recorded", ""),
+            (
+                "speed",
+                "simulated seconds per recorded second; rates and times of all tables refer to recorded time",
+                "",
+            ),
             ("lat_deg", "median latitude of the route, WGS 84", "degrees"),
             ("lon_deg", "median longitude of the route, WGS 84", "degrees"),
             ("distance_m", "length of the route", "m"),
         ),
         *_text(
-            ("trust", "of the captures, the worst: good, caution, poor"),
-            ("headline", "what limited the work that took longest, in a sentence"),
-            ("warning", "the first of the warnings"),
+            ("trust", "lowest trust of all captures: good, caution, poor"),
+            ("headline", "sentence that states what limited the longest transfer"),
+            ("warning", "text of the first warning"),
         ),
     ),
 )
@@ -122,31 +133,34 @@ TRANSFERS = Schema(
         SESSION,
         _HOST,
         *_TRANSFER,
-        *_text(("sender", "sender of the data, HOST:PORT"), ("receiver", "its receiver, HOST:PORT")),
-        *_times(("begin_ns", "first segment of the direction"), ("end_ns", "last segment")),
+        *_text(("sender", "sender of the data, HOST:PORT"), ("receiver", "receiver of the data, HOST:PORT")),
+        *_times(("begin_ns", "first segment of the direction"), ("end_ns", "last segment of the direction")),
         *_counts(
-            ("unique_bytes", "payload, each byte once", "bytes"),
-            ("retransmitted_bytes", "payload that was sent again", "bytes"),
-            ("data_segments", "segments with payload, every copy", ""),
+            ("unique_bytes", "payload; each byte counts once", "bytes"),
+            ("retransmitted_bytes", "retransmitted payload", "bytes"),
+            ("data_segments", "segments with payload, including retransmissions", ""),
             ("rtt_count", "RTT samples", ""),
         ),
         *_reals(
-            ("goodput_bps", "new payload between the first and the last delivery", "bit/s"),
+            ("goodput_bps", "rate of new payload between the first and the last delivery", "bit/s"),
             ("rtt_min_ns", "smallest RTT sample", "ns"),
-            ("rtt_p50_ns", "median", "ns"),
-            ("rtt_p95_ns", "95th percentile", "ns"),
+            ("rtt_p50_ns", "median of the RTT samples", "ns"),
+            ("rtt_p95_ns", "95th percentile of the RTT samples", "ns"),
         ),
         *_text(
-            ("limited_by", "what limited it longest (docs/limits.md); null if it was not explained"),
-            ("view", "what it was seen from: link-log, both-ends, sender-state, sender, receiver, nowhere"),
+            (
+                "limited_by",
+                "limit with the longest time (docs/limits.md); null if the transfer was not explained",
+            ),
+            ("view", "source of the evidence: link-log, both-ends, sender-state, sender, receiver, nowhere"),
         ),
         *_reals(
-            ("limits_total_s", "time that the limits partition, in link time", "s"),
+            ("limits_total_s", "sum of the times of all limits, in link time", "s"),
             *(
                 (name, f"time limited by {each.label}, in link time", "s")
                 for each, name in LIMIT_COLUMNS.items()
             ),
-            ("lost_time_s", "what its findings cost together, in link time; they may overlap", "s"),
+            ("lost_time_s", "total cost of its findings, in link time; findings may overlap", "s"),
         ),
     ),
 )
@@ -154,19 +168,27 @@ SECONDS = Schema(
     "seconds",
     (
         SESSION,
-        *_times(("time_ns", "begin of the second, a whole one of UTC")),
+        *_times(("time_ns", "begin of the second, a full second of UTC")),
         *_reals(
-            ("throughput_bps", "TCP payload of all connections both ways, or what the phone logged", "bit/s"),
-            ("rtt_ns", "median of the RTT samples that ended in it, of the explained transfer", "ns"),
+            (
+                "throughput_bps",
+                "TCP payload of all connections in both directions, or throughput that the phone logged",
+                "bit/s",
+            ),
+            ("rtt_ns", "median of the RTT samples of the explained transfer that ended in this second", "ns"),
         ),
         *_counts(
-            ("rtt_samples", "their number; null where none were looked for", ""),
-            ("sent", "segments of the explained transfer sent in it; null if their loss is not known", ""),
-            ("lost", "those of them that were lost", ""),
+            ("rtt_samples", "number of these RTT samples; null if not analysed", ""),
+            (
+                "sent",
+                "segments of the explained transfer sent in this second; null if their loss is unknown",
+                "",
+            ),
+            ("lost", "number of these segments that were lost", ""),
         ),
         *_text(
-            ("limited_by", "what limited longest (docs/limits.md); null if nothing is known"),
-            ("part", "of the limit"),
+            ("limited_by", "limit with the longest time (docs/limits.md); null if unknown"),
+            ("part", "subtype of the limit"),
         ),
         *_text(("rat", "technology: LTE, NR, ..."), ("plmn", "network, MCC and MNC")),
         *_counts(
@@ -175,18 +197,24 @@ SECONDS = Schema(
             ("channel", "ARFCN, UARFCN, EARFCN or NR-ARFCN", ""),
         ),
         *_reals(
-            ("rsrp_dbm", "mean of the readings, else the last one for 5 s", "dBm"),
+            (
+                "rsrp_dbm",
+                "mean of the readings in this second, else the last reading if at most 5 s old",
+                "dBm",
+            ),
             ("rsrq_db", "as rsrp_dbm", "dB"),
             ("sinr_db", "as rsrp_dbm", "dB"),
             ("rscp_dbm", "as rsrp_dbm", "dBm"),
             ("rssi_dbm", "as rsrp_dbm", "dBm"),
-            ("lat_deg", "latitude of its middle, WGS 84", "degrees"),
-            ("lon_deg", "longitude of its middle, WGS 84", "degrees"),
-            ("heading_deg", "course over ground; null while it stands", "degrees"),
-            ("distance_m", "along the route", "m"),
+            ("lat_deg", "latitude at the middle of the second, WGS 84", "degrees"),
+            ("lon_deg", "longitude at the middle of the second, WGS 84", "degrees"),
+            ("heading_deg", "course over ground; null while the device does not move", "degrees"),
+            ("distance_m", "distance along the route", "m"),
         ),
-        Column("handover", "bool", "near a change of the cell: a second before, or three after"),
-        Column("wanted", "bool", "whether the phone's test program loaded data; null where none says so"),
+        Column(
+            "handover", "bool", "whether the cell changed within the next second or the last three seconds"
+        ),
+        Column("wanted", "bool", "whether the phone's test program transferred data; null if not logged"),
     ),
 )
 FAILURES = Schema(
@@ -194,7 +222,10 @@ FAILURES = Schema(
     (
         SESSION,
         _INPUT,
-        *_text(("path", "the folder or file"), ("sentence", "why it is not in the campaign, and what to do")),
+        *_text(
+            ("path", "the folder or file"),
+            ("sentence", "why the input is not in the campaign, and what to do"),
+        ),
     ),
 )
 
@@ -209,22 +240,26 @@ CONNECTIONS_OF = _of_session(
     CONNECTIONS,
     _HOST,
     Column("connection", "int64", "number of the connection in the session, from 1"),
-    *_text(("initiator", "who began it, HOST:PORT"), ("responder", "the other end, HOST:PORT")),
+    *_text(
+        ("initiator", "endpoint that opened the connection, HOST:PORT"),
+        ("responder", "other endpoint, HOST:PORT"),
+    ),
     without=("file", "forward_flow"),
 )
 HANDOVERS_OF = Schema("handovers", _of_session(JUDGED_HANDOVERS, _HOST).columns)
 
 DOCS = {
-    INPUTS: "A path that was read, and which session it held; what a run skips rests on it.",
-    SESSIONS: "A recording, one row each.",
+    INPUTS: "A path that was read, and its session; a run uses this table to skip known inputs.",
+    SESSIONS: "A session.",
     CONNECTIONS_OF: "A TCP connection at one capture point.",
-    TRANSFERS: "A direction of a connection with data, at the capture nearest to its sender, and its limits.",
+    TRANSFERS: "A direction of a connection with data, at the capture point nearest to its sender, and its "
+    "limits.",
     _of_session(FINDINGS, *_TRANSFER): "A diagnosis of one transfer, one row per occurrence.",
-    SECONDS: "A second of a session: what came through, what limited it, the radio, the place.",
+    SECONDS: "A second of a session: throughput, limit, radio and position.",
     HANDOVERS_OF: "A change of the serving cell.",
     _of_session(CELLS, _HOST): "A cell that served in a session.",
     _of_session(TRANSACTIONS, _HOST): "A transaction of `measure run`.",
-    _of_session(CLOCK_EDGES): "How two clocks of a session relate, between two steps.",
+    _of_session(CLOCK_EDGES): "Relation of two clocks of a session, between two steps.",
     FAILURES: "An input that could not be read.",
 }
 """Meaning of a row of each table."""

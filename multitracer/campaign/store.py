@@ -69,9 +69,11 @@ class Store:
         """
         if not self.is_campaign and self.folder.exists():
             if not self.folder.is_dir():
-                raise InputError(f"{self.name}: is a file; name a folder for the campaign")
+                raise InputError(f"{self.name}: this is a file; name a folder for the campaign")
             if any(self.folder.iterdir()):
-                raise InputError(f"{self.name}: holds files, but no campaign; name a new or an empty folder")
+                raise InputError(
+                    f"{self.name}: this folder has files, but no campaign; name a new or empty folder"
+                )
         with self._named():
             for each in (PARTS, SPOOLS, ATTEMPTS, SNAPSHOTS):  # the last one makes it a campaign
                 (self.folder / each).mkdir(parents=True, exist_ok=True)
@@ -178,7 +180,7 @@ class Store:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise InputError(
-                    f"{self.name}: another program writes to it; wait until that ends"
+                    f"{self.name}: another program is writing to this campaign; wait until it ends"
                 ) from error
             yield
 
@@ -193,8 +195,8 @@ class Store:
             yield
         except OSError as error:
             reason = error.strerror or str(error)
-            advice = "make room there; all that a snapshot names is kept" if error.errno in _FULL else (
-                "check its permissions, or choose another place")  # fmt: skip
+            advice = "free disk space; the last snapshot is safe" if error.errno in _FULL else (
+                "check the permissions, or choose another folder")  # fmt: skip
             raise InputError(f"{self.name}: cannot be written: {reason}; {advice}") from error
 
 
@@ -284,7 +286,9 @@ def newest_snapshot(store: Store) -> Snapshot:
         If there is no campaign, its newest snapshot is damaged, or a newer MultiTracer wrote it.
     """
     if not store.is_campaign:
-        raise InputError(f"{store.name}: holds no campaign; `multitracer campaign run` makes one")
+        raise InputError(
+            f"{store.name}: no campaign in this folder; `multitracer campaign run` creates a campaign"
+        )
     for _ in range(KEPT):  # who writes may have removed it since it was listed
         names = store.list(SNAPSHOTS)
         if not names:
@@ -309,7 +313,8 @@ def _read_snapshot(store: Store, name: str) -> Snapshot:
         if int(version) > VERSION:
             raise InputError(
                 f"{where}: a newer MultiTracer ({document.get('multitracer')}) wrote this campaign "
-                f"(catalogue {version}, this one knows {VERSION}); update MultiTracer"
+                f"(catalogue version {version}; this MultiTracer reads up to {VERSION}); update "
+                "MultiTracer"
             )
         groups = tuple(_snapshot_group(each) for each in document["groups"])
         return Snapshot(int(document["number"]), groups, dict(document["retired"]))
@@ -317,7 +322,7 @@ def _read_snapshot(store: Store, name: str) -> Snapshot:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"{where}: is no snapshot ({error}); remove it to go back to the one before"
+            f"{where}: not a valid snapshot ({error}); remove this file to return to the previous snapshot"
         ) from error
 
 

@@ -84,7 +84,7 @@ def faults(place: str | os.PathLike[str]) -> list[str]:
     catalogue = Catalogue(place)
     name = catalogue.store.name
     bad = [
-        f"{name}/{each.part.name}: {each.sentence}; `campaign run` analyses its sessions again"
+        f"{name}/{each.part.name}: {each.sentence}; run `campaign run` to analyse its sessions again"
         for each in damages(catalogue.store, catalogue.snapshot)
     ]
     return bad or [f"{name}: {sentence}" for sentence in _contradictions(catalogue)]
@@ -95,7 +95,7 @@ def _contradictions(catalogue: Catalogue) -> list[str]:
     wrong = []
     twice = query(catalogue, "SELECT session FROM sessions GROUP BY session HAVING count(*) > 1")
     wrong += [
-        f"session {each} is there more than once" for each in twice["session"].to_pylist()[:_MOST_SHOWN]
+        f"session {each} is stored more than once" for each in twice["session"].to_pylist()[:_MOST_SHOWN]
     ]
     for table in TABLES:
         if table not in ("sessions", "failures"):
@@ -104,7 +104,7 @@ def _contradictions(catalogue: Catalogue) -> list[str]:
                 f"SELECT count(*) AS n FROM {table} WHERE session IS NOT NULL "  # noqa: S608  # our own names
                 "AND session NOT IN (SELECT session FROM sessions)",
             )["n"][0].as_py()
-            wrong += [f"{table} holds {lost:,} rows of sessions that are not in `sessions`"] if lost else []
+            wrong += [f"{table} has {lost:,} rows whose session is not in `sessions`"] if lost else []
     return wrong
 
 
@@ -146,10 +146,13 @@ def _session(catalogue: Catalogue, name: str) -> str:
 
 def _which(name: str, fitting: list[Row]) -> str:
     if not fitting:
-        return f"has no session {printable(name)!r}; `campaign query` lists them from the table sessions"
+        return f"no session {printable(name)!r}; `campaign query` lists the table sessions"
     shown = ", ".join(f"{row['session']} ({row['path']})" for row in fitting[:_MOST_SHOWN])
     more = f" and {len(fitting) - _MOST_SHOWN:,} more" if len(fitting) > _MOST_SHOWN else ""
-    return f"{len(fitting):,} sessions are called {printable(name)!r}: {shown}{more}; give one by its number"
+    return (
+        f"{len(fitting):,} sessions have the name {printable(name)!r}: {shown}{more}; give the "
+        "identifier of one of them"
+    )
 
 
 def compact(place: str | os.PathLike[str]) -> tuple[int, int]:

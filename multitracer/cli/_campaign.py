@@ -66,20 +66,20 @@ def progress_words(progress: CampaignProgress) -> str:
     """Return the progress of a run: 120 of 4,000 sessions, 3.1 a second, 20 min 51 s left, 2 failed."""
     words = [f"{progress.done:,} of {progress.sessions:,} sessions"]
     if progress.remaining_s is not None:
-        words += [f"{progress.rate:.3g} a second", f"{duration(progress.remaining_s * 1e9)} left"]
+        words += [f"{progress.rate:.3g} a second", f"{duration(progress.remaining_s * 1e9)} remaining"]
     words += [f"{progress.failed:,} failed"] if progress.failed else []
     return ", ".join(words)
 
 
 def watch_words(progress: CampaignProgress) -> str:
-    """Return the progress of a watch: 12 sessions taken, 1 waits (/srv/day3: log.pcap has 3 MB of 10 MB)."""
-    words = [f"{count(progress.done, 'session')} taken"]
+    """Return the progress of a watch: 12 sessions added, 1 incomplete (/srv/day3: a.pcap is missing)."""
+    words = [f"{count(progress.done, 'session')} added"]
     ahead = progress.sessions - progress.done
-    words += [f"{ahead:,} ahead"] if ahead else []
+    words += [f"{ahead:,} remaining"] if ahead else []
     words += [f"{progress.failed:,} failed"] if progress.failed else []
     if progress.waiting:
         number = len(progress.waiting)
-        words += [f"{number:,} wait{'s' if number == 1 else ''} ({printable(progress.waiting[0])})"]
+        words += [f"{number:,} incomplete ({printable(progress.waiting[0])})"]
     return ", ".join(words)
 
 
@@ -139,7 +139,9 @@ def _write_text(table: pa.Table, stream: TextIO) -> None:
     ]
     sheet.table(table.column_names, ([_text(cell) for cell in row] for row in _rows(shown)), right=right)
     if len(table) > _MOST_ROWS:
-        sheet.line(f"and {len(table) - _MOST_ROWS:,} more rows; --csv or -o FILE writes them all")
+        sheet.line(
+            f"and {len(table) - _MOST_ROWS:,} more rows are not shown; --csv or -o FILE writes all rows"
+        )
 
 
 def _text(cell: object) -> str:

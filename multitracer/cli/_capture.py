@@ -76,7 +76,7 @@ def plan_of(
     given = {key: value for key, value in chosen.items() if key in _TYPES and value not in (None, ())}
     options = declared | given | rehearsed
     if command and shutil.which(command[0]) is None:
-        raise InputError(f"{command[0]}: no such command; check what stands after --")
+        raise InputError(f"{command[0]}: command not found; check the command after --")
     _check_packets(options.get("interface", "any"), options.get("expression", ""))
     duration = options.get("duration")
     return RecordingPlan(
@@ -99,15 +99,15 @@ def _declared(path: Path) -> Options:
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}; see docs/capture.md for what it may hold") from error
+        raise InputError(f"{path}: {error}; docs/capture.md lists the valid options") from error
     options = {_IN_FILE.get(key, key): value for key, value in document.items()}
     for key, value in options.items():
         if key not in _TYPES:
             known = ", ".join(sorted({*_TYPES, *_IN_FILE} - set(_IN_FILE.values())))
-            raise InputError(f"{path}: {key}: no such option; there are {known}")
+            raise InputError(f"{path}: {key}: unknown option; choose one of {known}")
         options[key] = _typed(path, key, value)
     if options.get("role", "mobile") not in ("mobile", "fixed"):
-        raise InputError(f"{path}: role = {options['role']!r}; it is mobile or fixed")
+        raise InputError(f"{path}: role = {options['role']!r}; role must be mobile or fixed")
     return options
 
 
@@ -119,7 +119,7 @@ def _typed(path: Path, key: str, value: object) -> object:
         return float(value)
     if kind is not float and isinstance(value, kind):
         return value
-    raise InputError(f"{path}: {key} = {value!r}; it must be {kind.__name__}")
+    raise InputError(f"{path}: {key} = {value!r}; the value must be of type {kind.__name__}")
 
 
 # --- which collectors ---
@@ -130,7 +130,10 @@ def _check_packets(interface: str, expression: str) -> None:
     there = [name for _, name in socket.if_nameindex()]
     if interface not in ("any", *there):
         known = ", ".join(there)
-        warn(f"{interface}: no such interface now, there are {known}; packets are recorded once it is there")
+        warn(
+            f"{interface}: no such interface now (present: {known}); recording starts when the "
+            "interface appears"
+        )
     tcpdump = shutil.which("tcpdump")
     if not expression or tcpdump is None:
         return
@@ -153,23 +156,25 @@ def _sources(options: Options) -> Iterator[PlannedCollector]:
     """Yield a source for each collector that works here; report those that do not."""
     known = collectors()
     for broken in installed().broken:
-        warn(f"{broken}; it is left out")
+        warn(f"{broken}; the collector is not used")
     wanted, unwanted = options.get("wanted", ()), options.get("unwanted", ())
     for name in (*wanted, *unwanted):
         if name not in known:
-            raise InputError(f"{name}: no such collector; there are {', '.join(known)}")
+            raise InputError(f"{name}: unknown collector; choose one of {', '.join(known)}")
     for name in _ONLY_GIVEN.intersection(wanted).difference(options):
-        raise InputError(f"{name}: records only from a port that is given; add --{name} PORT")
+        raise InputError(f"{name}: this collector needs a port; add --{name} PORT")
     names = _names(options)
     working = dict(_working([known[name] for name in names], options, insisted=bool(wanted)))
     for name, more in working.items():
         better = _INSTEAD.get(name)
         if better is not None and not wanted:
-            warn(f"{name} records instead of {better}, and is slower: {known[name].description}")
+            warn(f"{name} replaces {better}, and is slower: {known[name].description}")
         if better not in working:
             yield _source(known[name], more)
     if not working:
-        raise PreflightError("nothing can be recorded here; `multitracer doctor` says how to repair that")
+        raise PreflightError(
+            "no collector works on this machine; `multitracer doctor` shows how to repair this"
+        )
 
 
 def _names(options: Options) -> list[str]:
@@ -195,7 +200,7 @@ def _working(
         except PreflightError as error:
             if insisted:
                 raise
-            warn(f"{collector.name} is left out: {error}")
+            warn(f"{collector.name} is not used: {error}")
         else:
             yield collector.name, given
 
@@ -205,7 +210,10 @@ def _warn_of_closed_ports(name: str) -> None:
     for port in glob.glob(name):  # noqa: PTH207  # Path.glob refuses absolute patterns
         if not os.access(port, os.R_OK | os.W_OK):
             group = _group_of(port)
-            warn(f"{port}: port not permitted; `sudo usermod -aG {group} $USER`, then log in again")
+            warn(
+                f"{port}: no permission to open this port; run `sudo usermod -aG {group} $USER`, then "
+                "log in again"
+            )
 
 
 def _group_of(port: str) -> str:
@@ -250,7 +258,7 @@ def _source(collector: Collector, more: tuple[str, ...]) -> PlannedCollector:
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"{text}: not HOST:PORT")
+        raise InputError(f"{text}: must be HOST:PORT")
     return host.strip("[]"), int(port)
 
 
@@ -258,5 +266,5 @@ def _labels(labels: Iterable[str]) -> dict[str, str]:
     pairs = [label.partition("=") for label in labels]
     for key, equals, value in pairs:
         if not equals or not key:
-            raise InputError(f"{key}{equals}{value}: not KEY=VALUE")
+            raise InputError(f"{key}{equals}{value}: must be KEY=VALUE")
     return {key: value for key, _, value in pairs}

@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from collectors import Collector
 
 _PACKAGES = (  # import name, distribution, extra that brings it ("" is always installed), purpose
-    ("numpy", "numpy", "", "reading and analysing captures"),
-    ("click", "click", "", "the command line"),
-    ("rich", "rich", "", "text on a terminal"),
-    ("zstandard", "zstandard", "", "reading .zst"),
+    ("numpy", "numpy", "", "read and analyse captures"),
+    ("click", "click", "", "command line"),
+    ("rich", "rich", "", "format text on a terminal"),
+    ("zstandard", "zstandard", "", "read .zst files"),
     ("pandas", "pandas", "tables", "DataFrames"),
     ("pyarrow", "pyarrow", "tables", "Parquet files"),
-    ("plotly", "plotly", "figures", "figures, and reports of transactions"),
-    ("scapy", "scapy", "field", "capturing without tcpdump"),
-    ("serial", "pyserial", "field", "talking to modems"),
-    ("pyshark", "pyshark", "wireshark", "Wireshark's dissectors"),
-    ("duckdb", "duckdb", "campaign", "questions to campaigns"),
-    ("dask", "dask", "campaign", "campaigns on several processors"),
-    ("distributed", "distributed", "campaign", "campaigns on several processors"),
+    ("plotly", "plotly", "figures", "draw figures, and write reports of transactions"),
+    ("scapy", "scapy", "field", "capture packets without tcpdump"),
+    ("serial", "pyserial", "field", "communicate with modems"),
+    ("pyshark", "pyshark", "wireshark", "run Wireshark's dissectors"),
+    ("duckdb", "duckdb", "campaign", "query campaigns"),
+    ("dask", "dask", "campaign", "analyse campaigns on several processors"),
+    ("distributed", "distributed", "campaign", "analyse campaigns on several processors"),
 )
 _NEEDED_EXTRAS = ("", "tables", "figures")
 _TOOLS = (  # program, what makes it say its version, purpose
-    ("tcpdump", "--version", "capturing packets"),
-    ("tshark", "--version", "Wireshark's dissectors, and comparing with it"),
+    ("tcpdump", "--version", "capture packets"),
+    ("tshark", "--version", "run Wireshark's dissectors, and compare with Wireshark"),
     ("tcptrace", "-v", "comparing with it"),
 )
 _INSTALLERS = (
@@ -86,9 +86,18 @@ def checks() -> Iterator[Check]:
     yield _packet_capture()
     yield from (_collector(collector) for collector in collectors().values())
     for unusable in parsers.installed().broken:
-        yield Check("format plug-in", False, "broken", "what another package reads", str(unusable), False)
+        yield Check(
+            "format plug-in", False, "broken", "read log formats of other packages", str(unusable), False
+        )
     for broken in installed().broken:
-        yield Check("collector plug-in", False, "broken", "what another package records", str(broken), False)
+        yield Check(
+            "collector plug-in",
+            False,
+            "broken",
+            "record with collectors of other packages",
+            str(broken),
+            False,
+        )
 
 
 def how_to_install(module: str) -> str | None:
@@ -114,7 +123,7 @@ def _native_kernel() -> Check:
     is_off = os.environ.get(native.VARIABLE) == "0"
     fix = f"unset {native.VARIABLE}" if is_off else "make native"
     works = native.kernel() is not None
-    return Check("multitracer-native", works, native.state(), "reading captures faster", fix, needed=False)
+    return Check("multitracer-native", works, native.state(), "read captures faster", fix, needed=False)
 
 
 def _tool(program: str, version_option: str, purpose: str) -> Check:
@@ -128,7 +137,7 @@ def _first_words(command: list[str]) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"does not run: {error}"
+        return f"cannot be run: {error}"
     lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
     return lines[0] if lines else command[0]
 
@@ -143,16 +152,16 @@ def _install_command(program: str) -> str:
 def _packet_capture() -> Check:
     """Try what a capture needs: a packet socket."""
     tcpdump = shutil.which("tcpdump")
-    fix = f"sudo setcap cap_net_raw+ep {tcpdump}" if tcpdump else "run it with sudo"
+    fix = f"sudo setcap cap_net_raw+ep {tcpdump}" if tcpdump else "run multitracer with sudo"
     try:
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
         message, works = "allowed", True
     except AttributeError:
-        message, works = "this system has no packet sockets", False
+        message, works = "not available: this system has no packet sockets", False
     except OSError as error:
         message, works = error.strerror or str(error), _may_capture(tcpdump)
-        message = "allowed to tcpdump" if works else message
-    return Check("packet capture", works, message, "recording packets", fix, needed=False)
+        message = "allowed for tcpdump" if works else message
+    return Check("packet capture", works, message, "record packets", fix, needed=False)
 
 
 def _collector(collector: Collector) -> Check:

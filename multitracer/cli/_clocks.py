@@ -61,7 +61,7 @@ def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> 
     clocks = recording.align(reference=reference, evidence=evidence)
     if not clocks.graph.relations and clocks.graph.refused:
         ill = "".join(f"; {each.code} in {portable(each.source)}" for each in clocks.complaints)
-        raise ClockError(f"{clocks.graph.refused[0]}{ill and f'; the clock doctor finds{ill[1:]}'}")
+        raise ClockError(f"{clocks.graph.refused[0]}{ill and f'; the clock doctor found{ill[1:]}'}")
     return Aligned(recording, clocks, tuple(inputs))
 
 
@@ -75,17 +75,17 @@ def show(sheet: Page, alignment: Aligned) -> None:
     if rows:
         sheet.table(_HEADER, rows, right=(2, 3, 4, 6), dispensable=(6,))
     else:
-        sheet.line("One clock: there is nothing to relate.")
+        sheet.line("There is only one clock, so there is no relation between clocks to estimate.")
     for relation in _as_given(alignment):
         for line in _causality(alignment, relation):
             sheet.line(line)
     sheet.line(f"Reference: {_name(alignment, clocks.reference)}")
     for row in mapping_table(clocks.graph, clocks.reference).rows():
         if row["reason"]:
-            sheet.line(f"Not placed: {row['reason']}")
+            sheet.line(f"Not related to the reference: {row['reason']}")
     for sentence in clocks.graph.refused:
-        sheet.line(f"Not found: {portable(sentence)}")
-    sheet.line(f"The clock doctor finds {len(clocks.complaints) or 'nothing wrong'}", bold=True)
+        sheet.line(f"No relation: {portable(sentence)}")
+    sheet.line(f"Faults found by the clock doctor: {len(clocks.complaints) or 'none'}", bold=True)
     for complaint in clocks.complaints:
         named = "" if complaint.source in complaint.sentence else f"{portable(complaint.source)}: "
         sentence = portable(complaint.sentence)
@@ -116,8 +116,9 @@ def _causality(alignment: Aligned, relation: Relation) -> Iterator[str]:
     for e in relation.estimates:
         if relation.method == TWO_CAPTURES and e.lower_ns is not None and e.upper_ns is not None:
             yield (
-                f"{names}: ± takes the two ways of the path for equally long; however unequal they are, the "
-                f"offset lies between {clock_offset(e.lower_ns)} and {clock_offset(e.upper_ns)}"
+                f"{names}: the error (±) assumes equal delay in both directions; for any delays, "
+                f"the offset lies between {clock_offset(e.lower_ns)} and "
+                f"{clock_offset(e.upper_ns)}"
             )
 
 

@@ -51,7 +51,9 @@ def run(
     """Compare the quantities of the inputs and write the result."""
     inputs = separate_inputs(reading.inputs)
     if reading.connection is not None and len(inputs) > 1:
-        raise click.UsageError("--connection is of one session; leave it out, or name one session")
+        raise click.UsageError(
+            "--connection works with one session only; name one session, or omit --connection"
+        )
     sessions = [_quantities(reading, each, output.figure) for each in inputs]
     of, with_, given = names
     result = correlate_sessions(sessions, of, with_, given=given, settings=settings)
@@ -78,7 +80,7 @@ def _quantities(reading: InputChoice, inputs: object, target: str | None) -> Qua
     if reading.window == EVERYTHING:
         return Quantities(recording, number)
     if number is not None:
-        raise InputError("correlate: --connection and --from or --to do not go together; leave one out")
+        raise InputError("correlate: --connection cannot be combined with --from or --to; omit one of them")
     cut, bounds_ns = cut_recording(recording, reading.window)
     return Quantities(cut, bounds_ns=bounds_ns)
 
@@ -100,7 +102,7 @@ def show(sheet: Page, result: Correlated) -> None:
         sheet.line(sentence)
     for row in np.flatnonzero(np.isnan(table["lag_s"])).tolist():
         reason = portable(str(table["reason"][row]))
-        sheet.line(f"{table['x'][row]} and {table['y'][row]}: no number: {reason}")
+        sheet.line(f"{table['x'][row]} and {table['y'][row]}: not computed: {reason}")
 
 
 def _line(table: Table, row: int) -> tuple[str, ...]:
@@ -124,9 +126,9 @@ def sentences(table: Table, peaks: list[int]) -> list[str]:
     """Return sentences on the most certain peak, and on whether any pair exceeds chance."""
     sure = [row for row in peaks if float(table["q_value"][row]) <= _LEVEL]
     if not peaks:
-        return ["No pair has a number."]
+        return ["No pair could be compared."]
     if not sure:
-        return ["No pair stands out from chance (false discovery rate above 5 % for all)."]
+        return ["No pair is significant (the false discovery rate of each pair is above 5 %)."]
     return [_sentence(table, max(sure, key=lambda row: float(table["nmi"][row])))]
 
 
@@ -134,14 +136,14 @@ def _sentence(table: Table, row: int) -> str:
     x, y = str(table["x"][row]), str(table["y"][row])
     lag, low, high = (float(table[name][row]) for name in ("lag_s", "lag_low_s", "lag_high_s"))
     if low <= 0 <= high and high - low > _TOGETHER * float(table["step_s"][row]):
-        order = f"which of the two is first the data cannot tell ({low:+.3g} to {high:+.3g} s)"
+        order = f"the data do not show which of the two changes first (lag {low:+.3g} to {high:+.3g} s)"
     elif low <= 0 <= high:
-        order = f"{x} and {y} change together, as far as data, bins and clocks can tell"
+        order = f"{x} and {y} change at the same time, within the resolution of data, bins and clocks"
     else:
         first, second = (x, y) if lag > 0 else (y, x)
         least, most = sorted((abs(low), abs(high)))
         order = f"{second} follows {first} by {abs(lag):g} s ({least:.3g} to {most:.3g} s)"
-    return f"Most is told of {y} by {x}: {order}."
+    return f"The strongest relation is between {x} and {y}: {order}."
 
 
 def _document(result: Correlated) -> Document:

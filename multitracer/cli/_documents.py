@@ -232,7 +232,11 @@ def show_fairness(sheet: Page, recording: Recording) -> None:
     fair = fair_shares(recording)
     for row in fair.fairness.rows():
         even = "" if row["jain"] is None else f": Jain's index {row['jain']:.3f}"
-        gap = f"no gap: {row['reason']}" if row["gap"] is None else f"gap {row['gap']:.2f}"
+        gap = (
+            f"no gap between the transports: {row['reason']}"
+            if row["gap"] is None
+            else f"gap {row['gap']:.2f}"
+        )
         sheet.line(f"Fairness of {count(row['flows'], 'flow')}{even}{', ' if even else ': '}{gap}", bold=True)
     rows = [
         (

@@ -31,9 +31,11 @@ def plot_flows(
 ) -> None:
     """Draw the flows of one recording or of several into a file."""
     if reading.connection is not None:
-        raise click.UsageError(f"--connection is not for --figure {kind}, which draws every flow")
+        raise click.UsageError(
+            f"--connection cannot be used with --figure {kind}, which draws every flow; omit --connection"
+        )
     if window_s is not None and kind != "rates":
-        raise click.UsageError("--window is for --figure rates")
+        raise click.UsageError("--window needs --figure rates")
     sessions, why, names = [], [], []
     for inputs in separate_inputs(reading.inputs):
         recording = load(reading, inputs=inputs, output=target)
@@ -72,4 +74,4 @@ def show_wtcp(sheet: Page, recording: Recording) -> None:
     ]
     sheet.table(_HEADER, rows, right=range(1, 5), dispensable=(5,))
     if len(flows) > _LISTED:
-        sheet.line(f"and {len(flows) - _LISTED:,} more; --json lists all")
+        sheet.line(f"{len(flows) - _LISTED:,} more flows are not shown; --json lists all flows")

@@ -64,13 +64,17 @@ class Over:
             ]
             if given:
                 hint = "; `multitracer capture -o DIR -- multitracer measure run …` records a drive"
-                raise click.UsageError(f"{given[0]} needs --over{hint if self.capture else ''}")
+                raise click.UsageError(
+                    f"{given[0]} needs --over; add --over, or omit {given[0]}{hint if self.capture else ''}"
+                )
         elif server is not None:
-            raise click.UsageError("--over has a server of its own; leave --server out")
+            raise click.UsageError("--over starts its own server; omit --server")
         elif self.virtual and self.speed is not None:
-            raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
+            raise click.UsageError("--speed cannot be used with --virtual; omit one of them")
         elif self.at_end is not None and self.trace is None:
-            raise click.UsageError("--at-end is for --errors; name an error trace, or leave it out")
+            raise click.UsageError(
+                "--at-end needs --errors; name an error trace with --errors, or omit --at-end"
+            )
 
 
 def over_options(function: Callable[..., object]) -> Callable[..., object]:
@@ -78,31 +82,32 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
     for option in (
         click.option(
             "--at-end", type=click.Choice(["clear", "repeat"]),
-            help="After the error trace's end: no errors, or the trace again. Default: clear.",
+            help="After the end of the error trace: clear (no more errors) or repeat (the trace starts "
+                "again). Default: clear.",
         ),
         click.option(
             "--errors", "trace", type=click.Path(dir_okay=False, path_type=Path), metavar="TRACE",
-            help="With --over: let the radio destroy what it did in a recorded error trace.",
+            help="With --over: destroy the frames that failed in this recorded error trace.",
         ),
         click.option(
             "--tcp-profile", type=click.Choice(["1999", "today"]),
-            help="With --over: TCP of both ends. Default: the scenario's.",
+            help="With --over: TCP profile of both hosts. Default: from the scenario.",
         ),
-        click.option("--capture", is_flag=True, help="With --over: record packets and TCP state, too."),
+        click.option("--capture", is_flag=True, help="With --over: also record packets and TCP state."),
         click.option(
             "--seed", type=click.IntRange(min=0), metavar="N",
-            help="With --over: seed of the link's random numbers. Default: the scenario's.",
+            help="With --over: seed of the link's random numbers. Default: from the scenario.",
         ),
         click.option(
-            "--virtual", is_flag=True, help="With --over: in virtual time, with MultiTracer's own TCP."
+            "--virtual", is_flag=True, help="With --over: run in virtual time, with MultiTracer's own TCP."
         ),
         click.option(
             "--speed", type=FiniteRange(1, 50), metavar="N",
-            help="With --over: link seconds that pass in a second, 1 to 50. Default: 1.",
+            help="With --over: simulated seconds per real second, 1 to 50. Default: 1.",
         ),
         click.option(
             "--over", metavar="cdpd|bluetooth|cdma2000|FILE.toml",
-            help="Run both ends here, over this modelled link; --server is not needed.",
+            help="Run client and server on this machine over this modelled link, without --server.",
         ),
     ):  # fmt: skip
         function = option(function)
@@ -175,7 +180,7 @@ class MeasureProgressLine:
         if not here or self.done == self.total:
             return words
         left_s = (time.monotonic() - self._began_s) / here * (self.total - self.done)
-        return f"{words}, ends about {time.strftime('%a %H:%M:%S', time.localtime(time.time() + left_s))}"
+        return f"{words}, expected end: {time.strftime('%a %H:%M:%S', time.localtime(time.time() + left_s))}"
 
     def __rich__(self) -> Table:
         """Draw the line."""

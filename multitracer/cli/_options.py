@@ -15,7 +15,7 @@ from multitracer.units import NS_PER_S
 _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 
 
-EMPTY_INPUT = "is empty; name a capture, a session folder, or - for standard input"
+EMPTY_INPUT = "the value is empty; name a capture, a session folder, or - for standard input"
 """Error message for an empty INPUT."""
 
 
@@ -29,21 +29,24 @@ def named_input(text: str) -> str:
 def target(text: str) -> str:
     """Return the place that the option -o states."""
     if not text:
-        raise click.BadParameter("is empty; name a file or a folder")
+        raise click.BadParameter("the value is empty; name a file or a folder")
     return text
 
 
 def named(text: str) -> str:
     """Return the place that -o states, for a command that does not write to standard output."""
     if text == "-":
-        raise click.BadParameter("this does not go to standard output; name a file or a folder")
+        raise click.BadParameter("standard output is not possible here; name a file or a folder")
     return target(text)
 
 
 def named_page(text: str) -> str:
     """Return the page that -o states; refuse the name of a picture, which would hold HTML."""
     if text.lower().endswith(_PICTURES):
-        raise click.BadParameter("this writes a page; name it .html, and save a picture from there")
+        raise click.BadParameter(
+            "the output is an HTML page; give a file name that ends in .html (an image can be saved "
+            "from the page)"
+        )
     return named(text)
 
 
@@ -54,7 +57,7 @@ class FiniteRange(click.FloatRange):
         """Return the number; refuse NaN and infinity."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value} is not a number that can be used; give a finite one", param, ctx)
+            self.fail(f"{value} is not a finite number; give a finite number", param, ctx)
         return number
 
 
@@ -73,7 +76,7 @@ def first_sentence(command: click.Command) -> str:
 
 
 debug_option = click.option(
-    "--debug", is_flag=True, expose_value=False, help="On an error, show the traceback."
+    "--debug", is_flag=True, expose_value=False, help="Show the Python traceback if an error occurs."
 )
 """Option --debug; the program that runs the command evaluates it."""
 
@@ -81,7 +84,7 @@ debug_option = click.option(
 pool_option = click.option(
     "--pool",
     is_flag=True,
-    help="Of measured folders: treat those with equal settings and labels as one experiment.",
+    help="Combine folders of `measure run` with equal settings and labels into one experiment.",
 )
 
 
@@ -89,7 +92,8 @@ assets_option = click.option(
     "--assets",
     type=click.Choice(["inline", "shared"]),
     default="inline",
-    help="Keep script and style in each page (inline, the default), or once in a folder beside them.",
+    help="Store scripts and styles in each page (inline, the default), or once in a folder beside the "
+    "pages (shared).",
 )
 
 
@@ -138,7 +142,7 @@ def trend(text: str) -> NamedSpan:
     """Return what `--trend LABEL` or `--trend LABEL=FROM:TO` asks for."""
     label, equals, seconds = text.partition("=")
     if not label:
-        raise click.BadParameter(f"{text!r} names no series; write for example TcpRcv_data=10:60")
+        raise click.BadParameter(f"{text!r} does not name a series; write for example TcpRcv_data=10:60")
     return NamedSpan(label, *_seconds(seconds)) if equals else NamedSpan(label)
 
 
@@ -155,7 +159,7 @@ def length_s(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds <= _LONGEST_S:
-        raise click.BadParameter(f"{text} is no number of seconds above 0, up to {_LONGEST_S}")
+        raise click.BadParameter(f"{text} must be a number of seconds above 0 and up to {_LONGEST_S}")
     return seconds
 
 
@@ -163,7 +167,11 @@ def _seconds(text: str) -> tuple[int, int]:
     try:
         begin, end = (float(number) for number in text.split(":"))
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no interval; write seconds as 10:60") from error
+        raise click.BadParameter(
+            f"{text!r} is not an interval; write begin and end in seconds, for example 10:60"
+        ) from error
     if not all(math.isfinite(s) and abs(s) <= _MOST_S for s in (begin, end)) or begin >= end:
-        raise click.BadParameter(f"{text!r}: the end is not after the begin, or too far away")
+        raise click.BadParameter(
+            f"{text!r}: the end must be after the begin, and both must be within the limits of a time"
+        )
     return round(begin * NS_PER_S), round(end * NS_PER_S)

@@ -50,17 +50,19 @@ def check_output(target: str | None, inputs: Iterable[str], *, files: str | None
         return
     place = Path(target or "")
     if not place.absolute().parent.is_dir():
-        raise InputError(f"{portable(str(place))}: its folder does not exist; make it first")
+        raise InputError(f"{portable(str(place))}: the folder does not exist; create the folder first")
     written = [place] if files is None else [place, *place.glob(files)]
     present = [each for each in written if each.exists()]
     for name in inputs:
         for each in present:
             if name != "-" and Path(name).exists() and each.samefile(name):
                 raise InputError(
-                    f"{portable(str(each))}: is also the input; choose another name for the output"
+                    f"{portable(str(each))}: this file is also the input; choose another name for the output"
                 )
     if place.is_file() and _is_capture(place):
-        raise InputError(f"{portable(str(place))}: is a capture; choose another name for the output")
+        raise InputError(
+            f"{portable(str(place))}: this file is a capture; choose another name for the output"
+        )
 
 
 def _is_capture(path: Path) -> bool:
@@ -108,7 +110,7 @@ def text_output(target: str | None) -> Iterator[TextIO]:
         return
     out: TextIO | None = sys.stdout
     if out is None:
-        raise InputError("standard output is closed; open it, or name a file with -o if the command has that")
+        raise InputError("standard output is closed; open standard output, or write to a file with -o FILE")
     yield out
 
 

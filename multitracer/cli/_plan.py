@@ -59,7 +59,7 @@ class PlanRun:
         """
         for name, level in self.at.items():
             if level not in self.plan.variables.get(name, ()):
-                raise InputError(f"--at {printable(name)}={printable(level)}: is no level of the plan")
+                raise InputError(f"--at {printable(name)}={printable(level)}: the plan has no such level")
         ordered = self.plan.ordered(self.blocks)
         return [each for each in ordered if all(each.levels[name] == self.at[name] for name in self.at)]
 
@@ -79,8 +79,8 @@ class PlanRun:
             if name not in self.at:
                 levels = ", ".join(self.plan.variables[name][:_MOST_SHOWN])
                 raise InputError(
-                    f"{name}: no setting changes it; go to one of its levels ({levels}), and name it: "
-                    f"--at {name}=LEVEL"
+                    f"{name}: no setting controls this variable; set one of its levels ({levels}) "
+                    f"by hand, then give --at {name}=LEVEL"
                 )
         links = {}
         for each in order:
@@ -106,7 +106,7 @@ class PlanRun:
         order = self.order()
         store = Store(self.folder)
         if store.is_campaign and store.list(SNAPSHOTS) and not (self.folder / PLAN).exists():
-            raise InputError(f"{store.name}: is a campaign of something else; name another folder")
+            raise InputError(f"{store.name}: this folder holds another kind of campaign; name another folder")
         store.make()
         with MeasuredTuples(self.folder, self.plan) as measured:
             try:
@@ -114,7 +114,7 @@ class PlanRun:
             finally:
                 sessions = [str(measured.session(name)) for name in sorted(measured.done)]
                 if failed := run(sessions, self.folder).failed:
-                    warn(f"{count(failed, 'session')} could not be read; `campaign status` says why")
+                    warn(f"{count(failed, 'session')} could not be read; `campaign status` shows why")
             self._show(measured)
         return failures
 
@@ -169,7 +169,7 @@ class PlanRun:
         )
         for levels, number in left.most_common(_MOST_SHOWN):
             where = ", ".join(f"{name}={level}" for name, level in zip(self.blocks, levels, strict=True))
-            click.echo(f"left{f' at {where}' if where else ''}: {count(number, 'tuple')}")
+            click.echo(f"remaining{f' at {where}' if where else ''}: {count(number, 'tuple')}")
         if len(left) > _MOST_SHOWN:
             click.echo(f"and {count(len(left) - _MOST_SHOWN, 'block')} more")
 

@@ -87,7 +87,7 @@ class Plot:
 def warn_if_empty(anything: bool) -> None:
     """Warn if a figure of a connection shows nothing of it."""
     if not anything:
-        warn("nothing was recorded of this connection between --from and --to; the figure is empty")
+        warn("this connection has no packets between --from and --to; the figure is empty")
 
 
 def write(figure: go.Figure | Props, path: Path, *, title: str, theme: ThemeName, as_json: bool) -> None:
@@ -164,8 +164,8 @@ def plot_drive(recording: Recording, reading: InputChoice, wish: Wish, theme: Th
     """
     if reading.connection is not None or wish._replace(series=(), distance=False) != Wish():
         raise InputError(
-            f"{recording.name}: holds no TCP connection; without one, leave --connection, --offset, --trend "
-            "and --mark out"
+            f"{recording.name}: no TCP connection in this recording; omit --connection, --offset, "
+            "--trend and --mark"
         )
     surroundings = recording.surroundings()
     origin_ns = surroundings.first_ns or 0
@@ -174,5 +174,5 @@ def plot_drive(recording: Recording, reading: InputChoice, wish: Wish, theme: Th
     for pattern in missing(panels, wish.patterns):
         warn(f"this recording has no series {pattern!r}")
     if not any(panel.drawn for panel in panels):
-        warn("nothing was recorded between --from and --to; the figure is empty")
+        warn("the recording has no data between --from and --to; the figure is empty")
     return drive_figure(surroundings, view, panels=panels, distance=wish.distance, theme=theme)

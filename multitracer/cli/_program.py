@@ -41,7 +41,7 @@ _MODULES = [
     if not module.name.startswith("_")
 ]
 _SECTIONS: dict[str, tuple[str, ...]] = {
-    "Look and analyse": (
+    "Inspect and analyse": (
         "inspect", "analyze", "diagnose", "report", "plot", "align", "correlate", "export", "dissect",
     ),
     "Many sessions": ("campaign", "compare"),
@@ -101,7 +101,12 @@ cli = Commands(
 
 
 click.option("-V", "--version", is_flag=True, help="Show the version and exit.")(cli)
-click.option("-v", "--verbose", is_flag=True, help="With --version: say what reads captures, too.")(cli)
+click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="With --version: also show whether Python or the native kernel reads captures.",
+)(cli)
 debug_option(cli)
 
 
@@ -185,9 +190,9 @@ def _show_usage(error: click.ClickException | WindowError) -> int:
 def _sentence(error: Exception) -> str | None:
     """Return the message of an error for the user; None for an error that only a bug raises."""
     if isinstance(error, MemoryError):
-        return "out of memory; read less with --max-packets N"
+        return "out of memory; read fewer packets with --max-packets N"
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
-        return "no thread can be started; raise the limit of memory or processes (ulimit -v, ulimit -u)"
+        return "cannot start a thread; raise the limit of memory or processes (ulimit -v, ulimit -u)"
     if isinstance(error, OSError) and not isinstance(error, MultiTracerError):
         where = portable(os.fspath(error.filename)) if error.filename else "output"
         return f"{where}: {error.strerror or error}"
@@ -213,13 +218,14 @@ def _missing_package(error: ModuleNotFoundError, args: Sequence[str]) -> int:
 
     if error.name == "multitracer.lab":
         return _fail(
-            "this needs the lab (multitracer/lab), which is not installed; install multitracer again"
+            "this command needs the lab (package multitracer.lab), which is not installed; "
+            "reinstall multitracer"
         )
     name = (error.name or "").partition(".")[0]
     fix = how_to_install(name)
     if fix is None:
         return _report_bug(error, args)
-    return _fail(f"this needs {name}, which is not installed; {fix}")
+    return _fail(f"this command needs {name}, which is not installed; {fix}")
 
 
 def _report_bug(error: Exception, args: Sequence[str]) -> int:
@@ -231,9 +237,9 @@ def _report_bug(error: Exception, args: Sequence[str]) -> int:
         return Exit.ERROR
     what = f"this is a bug in MultiTracer ({type(error).__name__}: {error})"
     try:
-        where = f"its log is {_write_log(text)}"
+        where = f"details are in {_write_log(text)}"
     except OSError:
-        where = "its log could not be written; --debug shows it"
+        where = "the error log could not be written; --debug shows the traceback"
     return _fail(f"{what}; {where}")
 
 

@@ -65,7 +65,9 @@ def connection_choice(text: str) -> ConnectionChoice:
     match = re.fullmatch(_HOST_PORT, text)
     if match is None or int(match["port"]) > 65535:
         examples = "10.0.0.1:80 or [fd00::1]:80"
-        raise click.BadParameter(f"{text!r} is neither a number from 1 nor HOST:PORT such as {examples}")
+        raise click.BadParameter(
+            f"{text!r} must be a connection number from 1, or an endpoint HOST:PORT such as {examples}"
+        )
     return ConnectionChoice(host=_address(match["host"].strip("[]")), port=int(match["port"]))
 
 
@@ -75,7 +77,9 @@ def _address(host: str) -> str:
     try:
         return str(ipaddress.ip_address(host.replace("%", " ")))  # a packet carries no zone
     except ValueError as error:
-        raise click.BadParameter(f"{host!r} is not an IP address; names are not looked up") from error
+        raise click.BadParameter(
+            f"{host!r} is not an IP address, and host names are not resolved; give an IP address"
+        ) from error
 
 
 class InputChoice(NamedTuple):
@@ -115,17 +119,23 @@ _READING_OPTIONS = (
         "--connection",
         type=connection_choice,
         metavar="N|HOST:PORT",
-        help="Only this connection: its number (from 1), or one of its endpoints ([IPv6]:PORT).",
+        help="Only this connection: its number (from 1) or one of its endpoints (IPv4:PORT or [IPv6]:PORT).",
     ),
     click.option(
         "--from",
         "begin",
         type=moment,
         metavar="TIME",
-        help="Begin: seconds since the first packet (without a capture, the first reading), or an ISO time "
-        "(UTC unless it has a zone).",
+        help="Begin of the interval: seconds since the first packet (without a capture: since the "
+        "first log record), or an ISO 8601 time (UTC if it has no zone).",
     ),
-    click.option("--to", "end", type=moment, metavar="TIME", help="End, not included."),
+    click.option(
+        "--to",
+        "end",
+        type=moment,
+        metavar="TIME",
+        help="End of the interval (exclusive), in the same form as --from.",
+    ),
     click.option(
         "--max-packets", type=click.IntRange(min=1), metavar="N", help="Stop reading after N packets."
     ),
@@ -176,7 +186,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
 
     inputs = inputs or find_inputs(*reading.inputs)
     if not inputs.points and not inputs.listed:
-        raise InputError(f"{inputs.folder}: holds no capture and no log; name a capture or a session folder")
+        raise InputError(f"{inputs.folder}: no capture and no log found; name a capture or a session folder")
     if output is not None:
         from multitracer.cli._output import check_output
 
@@ -185,8 +195,8 @@ def load(  # noqa: PLR0913  # each is what one command knows
         from multitracer.cli._output import warn
 
         warn(
-            f"{inputs.name}: {why}, so they are analysed as a stream (docs/large_captures.md says what "
-            "differs); --no-stream analyses them as a whole"
+            f"{inputs.name}: {why}, so the captures are analysed as a stream "
+            "(docs/large_captures.md lists the differences); --no-stream loads them completely"
         )
         stream = True
     limits = None

@@ -45,7 +45,7 @@ _DIRECTION_LABELS = {
     if column.name not in {"connection", "reverse", "first_ns", "last_ns", *_APART}
 }
 _CLOSES = {
-    Close.OPEN: "still open",
+    Close.OPEN: "open",
     Close.FIN_ONE_WAY: "closed by one side (FIN)",
     Close.FIN_BOTH_WAYS: "closed by both sides (FIN)",
     Close.RESET: "reset (RST)",
@@ -55,14 +55,14 @@ _INITIATORS = {
 }
 _SHIFTS = {
     WindowScaleBy.SYN: "",
-    WindowScaleBy.SENT: ", by what was sent",
+    WindowScaleBy.SENT: ", inferred from the sent data",
     WindowScaleBy.UNKNOWN: ", not known",
 }
 _VANTAGES = {
     Vantage.UNKNOWN: "unknown",
-    Vantage.NEAR_SENDER: "near its sender",
-    Vantage.NEAR_RECEIVER: "near its receiver",
-    Vantage.BETWEEN: "between the two",
+    Vantage.NEAR_SENDER: "near the sender",
+    Vantage.NEAR_RECEIVER: "near the receiver",
+    Vantage.BETWEEN: "between sender and receiver",
 }
 
 
@@ -110,7 +110,7 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
     notes = [
         (capture.point.name, note) for capture in recording.captures for note in capture.analysis.trust.notes
     ]
-    rest = "" if notes else ". Nothing speaks against these numbers."
+    rest = "" if notes else ". No measurement problem was found."
     sheet.line(f"Trust: {recording.trust}{rest}", verdict=recording.trust)
     for point, note in notes:
         sheet.line(f"  - {f'{portable(point)}: ' if several else ''}{note.sentence}")
@@ -126,7 +126,10 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
         header = (*_HEADER, "captured at") if several else _HEADER
         sheet.table(header, rows, right=(0, 1, 4, 5, 6, 7, 8), dispensable=(8, 1, 5, 7))
     if connections > len(rows):
-        sheet.line(f"and {connections - len(rows):,} with fewer bytes; --json and --csv list all")
+        sheet.line(
+            f"{connections - len(rows):,} connections with fewer bytes are not shown; --json and --csv "
+            "list all"
+        )
 
 
 def _cells(capture: Capture, n: int, *, several: bool) -> tuple[str, ...]:
@@ -164,7 +167,7 @@ def show_connection(sheet: Page, capture: Capture, n: int) -> None:
             ("took", duration(end_ns - start_ns) if start_ns is not None else "unknown"),
             ("SYN", "captured" if row["syn_seen"] else "not captured"),
             ("initiator", _INITIATORS[row["initiator_by"]]),
-            ("handshake", "captured" if row["handshake_seen"] else "not captured whole"),
+            ("handshake", "captured" if row["handshake_seen"] else "not completely captured"),
             ("end", _CLOSES[row["close"]]),
         ]
     )
@@ -214,7 +217,13 @@ def _file_facts(file: SourceFile) -> Iterator[tuple[str, str]]:
     yield "protocols", _counts(file.protocols)
     yield "not decoded", _counts(file.not_decoded)
     if GSMTAP in file.protocols:
-        yield "signalling", "in GSMTAP: `multitracer report` and `export tables` show it, if tshark is there"
+        yield (
+            "signalling",
+            (
+                "in GSMTAP; `multitracer report` and `export tables` show the signalling if tshark is "
+                "installed"
+            ),
+        )
     if file.first_ns is not None and file.last_ns is not None:
         yield "first packet", moment(file.first_ns)
         yield "last packet", f"{moment(file.last_ns)}, {duration(file.last_ns - file.first_ns)} later"
@@ -237,7 +246,7 @@ def _counts(counted: Mapping[str, int] | Mapping[int, int]) -> str:
 
 
 def _clock(file: SourceFile) -> str:
-    facts = [f"{count(file.without_time, 'packet')} without a time"] if file.without_time else []
+    facts = [f"{count(file.without_time, 'packet')} without a timestamp"] if file.without_time else []
     if file.time_steps_back:
         steps = count(file.time_steps_back, "step")
         facts.append(f"{steps} backwards, the largest {duration(file.largest_step_back_ns)}")
@@ -259,7 +268,7 @@ _MOST_LOGS = 40
 """Logs that are listed; a session of a car has some ten."""
 _LOG_HEADER = ("host", "log", "format", "rows", "begin", "took")
 _STREAMS = ("stream", "path", "connection", "sender says", "receiver says", "captured")
-NO_PACKETS = "No packets were captured; what follows are the other logs."
+NO_PACKETS = "No packets were captured. The other logs follow."
 
 
 def show_logs(sheet: Page, recording: Recording) -> None:
@@ -286,7 +295,7 @@ def show_streams(sheet: Page, recording: Recording) -> None:
     if not streams:
         return
     sheet.line()
-    sheet.line(f"{count(len(streams), 'stream')} of a load program, in bytes", bold=True)
+    sheet.line(f"{count(len(streams), 'stream')} of a traffic generator, in bytes", bold=True)
     sheet.table(
         _STREAMS, [_stream_cells(each) for each in streams[:_MOST_LOGS]], right=(3, 4, 5), dispensable=(1,)
     )

@@ -52,7 +52,7 @@ def plot_channel(reading: InputChoice, target: str, theme: ThemeName) -> None:
     from multitracer.cli._plotting import write
 
     if len(reading.inputs) != 1:
-        raise click.UsageError("--figure channel draws one scenario, file or session folder")
+        raise click.UsageError("--figure channel draws only one scenario, file or session folder; name one")
     (name,) = reading.inputs
     check_output(target, [name])
     title, figure = _figure(name, theme)
@@ -97,8 +97,8 @@ def _session(folder: Path) -> tuple[ReceivedPower, PowerTransfer]:
         or not scenario.is_file()
     ):
         raise InputError(
-            f"{folder}: holds no run in virtual time; "
-            "--figure channel draws a scenario, a file of `testbed channel`, or such a run"
+            f"{folder}: not a session of a run in virtual time; name such a session, a scenario, "
+            "or a file of `testbed channel`"
         )
     received = repeated(power_of(str(scenario), seed=manifest.variables.seed), run_ns(folder))
     series = open_session(str(folder)).series()
@@ -137,16 +137,19 @@ def show(sheet: Page, radio: RigRadio, compared: Sequence[TransportResults]) -> 
     """Print the table, and how real the radio is."""
     scenario, first = radio.scenario, compared[0]
     runs = len(first.outcomes)
-    sheet.line(f"{scenario.name}: {count(runs, 'run')} a transport, in virtual time")
+    sheet.line(f"{scenario.name}: {count(runs, 'run')} per transport, in virtual time")
     sheet.line(f"radio {radio.realism.kind}: {radio.realism.sentence}")
     if radio.trace_s:
         sheet.line(
-            f"the trace lasts {radio.trace_s:.1f} s and is repeated; each run begins at another time of it"
+            f"the trace lasts {radio.trace_s:.1f} s and is repeated; each run begins at a "
+            "different time in the trace"
         )
-    header = ("transport", "goodput, kbit/s", f"of {first.transport}'s", "sent again", "timeouts")
+    header = ("transport", "goodput, kbit/s", f"of {first.transport}'s", "retransmitted", "timeouts")
     rows = [_row(each, first) for each in compared]
-    sheet.table((*header, "longest RTT, s", "longest hole, s"), rows, right=range(1, 7), dispensable=(6, 4))
-    sheet.line("median of the runs (least to most); the share is that of the means of all runs")
+    sheet.table((*header, "longest RTT, s", "longest gap, s"), rows, right=range(1, 7), dispensable=(6, 4))
+    sheet.line(
+        "cells: median of the runs (minimum to maximum); share: ratio of the mean goodputs of all runs"
+    )
     if len(compared) > 1:
         sheet.line(_certainty(runs))
 
@@ -154,8 +157,13 @@ def show(sheet: Page, radio: RigRadio, compared: Sequence[TransportResults]) -> 
 def _certainty(runs: int) -> str:
     """Return what the interval of a share is, or why it has none."""
     if runs < LEAST_PAIRS:
-        return f"{count(runs, 'run')} cannot tell a share from chance: take --runs {LEAST_PAIRS} or more"
-    return "(of a share: its 95 % interval by pairs of runs over the same radio)"
+        return (
+            f"{count(runs, 'run')} are too few for a confidence interval of the share: use --runs "
+            f"{LEAST_PAIRS} or more"
+        )
+    return (
+        "(in parentheses: the 95 % confidence interval of the share, from pairs of runs with the same radio)"
+    )
 
 
 def _row(each: TransportResults, first: TransportResults) -> tuple[str, ...]:

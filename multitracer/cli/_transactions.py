@@ -55,7 +55,7 @@ _HEADER = (
     "median",
     "95 %",
     "mean",
-    "95 % below",
+    "95th percentile",
     "with set-up",
 )
 _RATIO_HEADER = ("size", "ratio", "95 %", "with set-up", "95 %", "difference", "why not")
@@ -82,7 +82,7 @@ def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[In
     sessions = separate_inputs(inputs)
     without = [session for session in sessions if not session.holds(LAYER)]
     if wanted and without:
-        raise InputError(f"{without[0].name}: holds no transactions; name folders that `measure run` wrote")
+        raise InputError(f"{without[0].name}: no transactions found; name folders that `measure run` wrote")
     if without or (not wanted and len(sessions) == 1 and sessions[0].points and is_over_tcp(sessions[0])):
         return []
     return sessions
@@ -92,7 +92,7 @@ def refuse_capture_options(reading: InputChoice) -> None:
     """Refuse options that have no meaning for transactions."""
     if reading.connection is not None or reading.window != EVERYTHING or reading.max_packets is not None:
         raise click.UsageError(
-            "--connection, --from, --to and --max-packets are for captures; these are transactions"
+            "--connection, --from, --to and --max-packets cannot be used with transactions; omit them"
         )
 
 
@@ -113,7 +113,7 @@ def read_arms(
         warn(sentence)
     if some and not arms:
         raise InputError(
-            f"{sessions[0].name}: no transaction was finished; run `measure run` again, it continues"
+            f"{sessions[0].name}: no transaction was finished; start `measure run` again to continue"
         )
     return arms, notes
 
@@ -213,7 +213,7 @@ def plot_transactions(
     if kind in ("environment", "panels"):
         figure = (overlay if kind == "environment" else panels)(arms, size, theme=theme)
     elif size is not None:
-        raise click.UsageError("--size is for --figure environment and --figure panels")
+        raise click.UsageError("--size needs --figure environment or --figure panels")
     else:
         figure = (cdf_figure if kind == "cdf" else rtt_size_figure)(arms, theme=theme)
     with replacing(output) as temporary:
@@ -253,7 +253,7 @@ def write_measured(
             Path(target).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
-                f"{portable(target)}: cannot make this folder: {error.strerror}; choose another"
+                f"{portable(target)}: cannot create this folder: {error.strerror}; choose another folder"
             ) from error
     page = str(Path(target) / INDEX) if several else target
     arms, notes = read_arms(sessions, pool=pool)

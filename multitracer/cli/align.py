@@ -22,18 +22,22 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=named_input)
-@click.option("--json", "as_json", is_flag=True, help="As JSON; docs/clock.md explains its members.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON; docs/clock.md describes the members.")
 @click.option(
     "--reference",
     metavar="CLOCK",
-    help="HOST or HOST:DOMAIN onto which the others are mapped; by default the TCP sender's wall clock.",
+    help="Reference clock, HOST or HOST:DOMAIN, to which all other clocks are converted. Default: the "
+    "TCP sender's wall clock.",
 )
-@click.option("-o", "--output", type=named_page, metavar="FILE", help="Draw the graph into this .html file.")
+@click.option(
+    "-o", "--output", type=named_page, metavar="FILE", help="Draw the clock graph to this .html file."
+)
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @click.option(
     "--keep/--no-keep",
     default=True,
-    help="Write clock_edges and clock_mapping into the session's folder tables, or leave it as it is.",
+    help="Write the tables clock_edges and clock_mapping into the session's folder `tables` (default), "
+    "or do not change the session.",
 )
 @debug_option
 def command(
@@ -45,12 +49,12 @@ def command(
     theme: ThemeName,
     keep: bool,
 ) -> None:
-    """Find how the clocks of a session, or of two or more single files, relate: offset, drift, error, steps.
+    """Estimate offset, drift, error and steps between the clocks of a session, or of two or more files.
 
-    Nothing has to be known beforehand. Single files are captures, or a capture and logs of TCP variables, a
-    link or a radio. The first edge leads from the first file to the second: to = from + offset + drift *
-    (from - first stamp of from). If the data cannot determine a relation, the reason is printed, and what
-    would help. The findings of the clock doctor follow.
+    Single files are captures, or a capture and logs of TCP variables, of a link or of a radio. The first
+    edge leads from the first file to the second: to = from + offset + drift * (from - first stamp of from).
+    If the data cannot determine a relation, the command prints the reason and a remedy. Faults that the
+    clock doctor found follow.
     """
     from multitracer.cli._clocks import aligned, show, write_json
     from multitracer.cli._output import check_output, page, standard_output, warn
@@ -78,7 +82,7 @@ def _keep(alignment: Aligned) -> None:
     try:
         keep_tables(alignment)
     except OSError as error:
-        warn(f"{error.filename}: the tables are not kept: {error.strerror}")
+        warn(f"{error.filename}: cannot write the tables: {error.strerror}")
 
 
 def _draw(alignment: Aligned, output: str, *, theme: ThemeName) -> None:

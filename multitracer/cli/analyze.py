@@ -26,22 +26,31 @@ if TYPE_CHECKING:
         "tcpdump -i eth0 -w - tcp | multitracer analyze --stream -",
     ),
 )
-@click.option("--json", "as_json", is_flag=True, help="As JSON, to a fixed and documented schema.")
-@click.option("--csv", "as_csv", is_flag=True, help="As CSV, a line for each connection.")
-@click.option("--parquet", "as_parquet", is_flag=True, help="As Parquet files in the folder that -o names.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON; docs/analyze.schema.json is its schema.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV, one line per connection.")
+@click.option(
+    "--parquet", "as_parquet", is_flag=True, help="Write Parquet files into the folder that -o names."
+)
 @click.option(
     "--fairness",
     is_flag=True,
-    help="Also how evenly the TCP flows share the link in the time in which all run; not as CSV or Parquet.",
+    help="Also show how fairly the TCP flows share the link while all of them are active; not with "
+    "--csv or --parquet.",
 )
-@click.option("-o", "--output", type=target, metavar="PATH", help="Write here instead of to standard output.")
+@click.option(
+    "-o",
+    "--output",
+    type=target,
+    metavar="PATH",
+    help="Write to this file (with --parquet: folder) instead of standard output.",
+)
 @click.option(
     "--stream/--no-stream",
     "stream",
     default=None,
-    help="Keep in memory only what is open: for captures of any size and endless pipes, whose summary Ctrl-C "
-    "asks for. Without it, so are captures larger than half of the memory (docs/large_captures.md says what "
-    "differs).",
+    help="Keep only open connections in memory: for captures of any size, and for endless pipes "
+    "(Ctrl-C prints the summary). Default for captures larger than half of the memory "
+    "(docs/large_captures.md lists the differences).",
 )
 @pool_option
 @reads_captures
@@ -58,22 +67,21 @@ def command(  # noqa: PLR0913  # each is an option
 ) -> None:
     """Analyse every TCP connection of INPUT.
 
-    Without --json, --csv or --parquet: a summary for people, of all connections or of the one that
-    --connection names. With --from or --to, only the packets in between are analysed, as if nothing else had
-    been captured.
+    Without --json, --csv and --parquet, print a summary of all connections, or of the one that --connection
+    selects. With --from or --to, analyse only the packets of this interval and ignore all other packets.
     """
     from multitracer.cli._output import page, text_output
     from multitracer.cli._reading import load, named_connections
     from multitracer.recording.read import Need
 
     if as_json + as_csv + as_parquet > 1:
-        raise click.UsageError("--json, --csv and --parquet: choose one of them")
+        raise click.UsageError("--json, --csv and --parquet cannot be combined; choose one of them")
     if as_parquet and output in (None, "-"):
-        raise click.UsageError("--parquet writes several files: name a folder for them with -o")
+        raise click.UsageError("--parquet writes several files; name a folder with -o")
     if fairness and (as_csv or as_parquet):
-        raise click.UsageError("--fairness is of the whole session; leave --csv and --parquet out")
+        raise click.UsageError("--fairness cannot be combined with --csv or --parquet; omit them")
     if stream and (as_parquet or fairness):
-        raise click.UsageError("--parquet and --fairness need every segment; leave --stream out")
+        raise click.UsageError("--parquet and --fairness need every segment in memory; omit --stream")
     form = "json" if as_json else "csv" if as_csv else "summary"
     if reading.of_folders and not as_parquet and _wrote_transactions(reading, output, form, pool=pool):
         return

@@ -20,7 +20,7 @@ def _input(text: str) -> str:
     """Return the path of an input."""
     if text in ("", "-"):
         raise click.BadParameter(
-            f"{text!r} is neither a folder nor a file; a campaign reads its inputs again"
+            f"{text!r} is neither a folder nor a regular file; a campaign reads its inputs more than once"
         )
     return text
 
@@ -38,9 +38,9 @@ _campaign = click.argument("campaign", metavar="CAMPAIGN", type=named)
 )
 @debug_option
 def command() -> None:
-    """Turn thousands of sessions into one folder of Parquet tables, and ask it questions.
+    """Convert thousands of sessions into one folder of Parquet tables, and query them with SQL.
 
-    docs/campaigns.md explains the folder and its tables. Needs the extra `campaign`.
+    docs/campaigns.md describes the folder and its tables. Requires the pip extra `campaign`.
     """
 
 
@@ -57,20 +57,20 @@ def command() -> None:
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=_input)
 @click.option(
     "-o", "--output", "campaign", type=named, metavar="CAMPAIGN", required=True,
-    help="The folder of the campaign, or a URL such as s3://BUCKET/FOLDER; made if it is missing.",
+    help="Folder of the campaign, or a URL such as s3://BUCKET/FOLDER; created if it does not exist.",
 )  # fmt: skip
 @click.option(
     "-j", "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
-    help="Processes of this machine that analyse sessions.",
+    help="Number of processes on this machine that analyse sessions.",
 )  # fmt: skip
 @click.option(
     "--cluster", metavar="ADDRESS",
-    help="The scheduler of a Dask cluster, tcp://HOST:PORT; its workers read the same paths.",
+    help="Scheduler of a Dask cluster, tcp://HOST:PORT. Its workers must see the same paths.",
 )  # fmt: skip
-@click.option("--retry", is_flag=True, help="Try inputs again that failed and have not changed since.")
+@click.option("--retry", is_flag=True, help="Also retry failed inputs that have not changed since.")
 @click.option(
     "--watch", "watched", is_flag=True,
-    help="Go on until Ctrl-C: take sessions as they come home, each when it is complete.",
+    help="Run until Ctrl-C, and add each new session when its files are complete.",
 )  # fmt: skip
 @debug_option
 def run(
@@ -78,13 +78,13 @@ def run(
 ) -> None:
     """Add every session below the INPUTs to a campaign.
 
-    An INPUT is a folder, which is searched for sessions, a capture, or the URL of either. What is in the
-    campaign already and has not changed is passed over, so the same command continues a run that was ended,
-    however that was. A session that cannot be read is a row of the table failures.
+    An INPUT is a folder (searched for sessions), a capture, or the URL of a folder or capture. Inputs that
+    are already in the campaign and have not changed are skipped, so the same command continues an
+    interrupted run. A session that cannot be read becomes a row of the table failures.
 
-    With --watch a session is complete when every file that its manifest lists has its size, or, without
-    such a list, when nothing of it changed for 60 s. Ctrl-C or SIGTERM end the watch with exit status 0, once
-    the session in hand is done.
+    With --watch, a session is complete when every file has the size that the manifest lists. Without such a
+    list, a session is complete when none of its files changed for 60 s. Ctrl-C or SIGTERM ends the watch
+    with exit status 0 after the current session.
     """
     from multitracer.campaign.run import in_process
     from multitracer.campaign.run import run as run_campaign
@@ -101,7 +101,7 @@ def run(
     else:
         with CampaignProgressLine() as line:
             progress = run_campaign(inputs, campaign, workers=workers, retry=retry, shown=line)
-    waiting = (f"{each}; it is not in the campaign as it is now" for each in progress.waiting)
+    waiting = (f"{each}; its current state is not in the campaign" for each in progress.waiting)
     for sentence in (*progress.passed_over, *(f"damaged: {each}" for each in progress.damaged), *waiting):
         warn(sentence)
     click.echo(_outcome(progress, campaign))
@@ -112,7 +112,11 @@ def _outcome(progress: CampaignProgress, campaign: str) -> str:
 
     took = "" if progress.is_watch else f" in {duration(progress.took_s * 1e9)}"
     words = [f"{count(progress.done, 'session')} analysed{took}"]
-    words += [f"{progress.failed:,} of them failed (table failures)"] if progress.failed else []
+    words += (
+        [f"{progress.failed:,} of them failed; the table failures lists the reasons"]
+        if progress.failed
+        else []
+    )
     is_counted = progress.unchanged and not progress.is_watch
     words += [f"{progress.unchanged:,} unchanged"] if is_counted else []
     return f"{printable(portable(campaign))}: {', '.join(words)}"
@@ -128,17 +132,17 @@ def _outcome(progress: CampaignProgress, campaign: str) -> str:
 @_campaign
 @click.argument("sql", metavar="SQL")
 @click.option("--csv", "form", flag_value="csv", help="Write CSV.")
-@click.option("--json", "form", flag_value="json", help="Write JSON: an array of objects, a line each.")
+@click.option("--json", "form", flag_value="json", help="Write JSON: an array with one object per line.")
 @click.option(
     "-o", "--output", type=target, metavar="FILE",
-    help="Write to this file; one that ends in .csv, .json or .parquet is of that form.",
+    help="Write to this file; its suffix selects the format: .csv, .json or .parquet.",
 )  # fmt: skip
 @debug_option
 def query(campaign: str, sql: str, form: str | None, output: str | None) -> None:
-    """Answer a question in SQL about a campaign.
+    """Run an SQL query on a campaign.
 
-    SQL is one statement for DuckDB over the tables that docs/campaigns.md lists. It can read these tables and
-    nothing else: no file, no network. Without --csv, --json or -o it prints a table.
+    SQL is one DuckDB statement on the tables that docs/campaigns.md lists. The statement can read only
+    these tables, no files and no network. Without --csv, --json and -o, the command prints a table.
     """
     from multitracer.campaign.catalogue import Catalogue
     from multitracer.campaign.query import query as answer_of
@@ -157,18 +161,18 @@ def query(campaign: str, sql: str, form: str | None, output: str | None) -> None
 @_campaign
 @click.option(
     "-o", "--output", "folder", type=named, metavar="DIR", required=True,
-    help="The folder of the page, index.html; made if it is missing.",
+    help="Folder for the page index.html; created if it does not exist.",
 )  # fmt: skip
 @click.option(
     "--with-reports", is_flag=True,
-    help="Write the reports of the sessions with the worst stretches, too; reads their logs again.",
+    help="Also write the reports of the sessions with the worst intervals; reads their logs again.",
 )  # fmt: skip
 @assets_option
 @debug_option
 def report(campaign: str, folder: str, assets: str, *, with_reports: bool) -> None:
-    """Write one page on all sessions: how good, where it is bad, why, and the worst stretches.
+    """Write one page about all sessions: quality, bad places, causes, and the worst intervals.
 
-    The page is one file that needs no network. Prints its path.
+    The page is one file that needs no network. The command prints its path.
     """
     import shlex
 
@@ -188,9 +192,9 @@ def report(campaign: str, folder: str, assets: str, *, with_reports: bool) -> No
 @_campaign
 @debug_option
 def status(campaign: str) -> None:
-    """Show what a campaign holds, what a watch waits for, and the first failures.
+    """Show the content of a campaign, the incomplete inputs of --watch, and the first failures.
 
-    It may be written meanwhile.
+    Another process may write to the campaign at the same time.
     """
     from multitracer.campaign.upkeep import failures
     from multitracer.campaign.upkeep import status as status_of
@@ -204,13 +208,13 @@ def status(campaign: str) -> None:
             *((name, f"{rows:,}") for name, rows in state.rows.items()),
             ("snapshot", str(state.snapshot)),
             ("stored", f"{size(state.stored_bytes)} in {count(state.parts, 'part')}"),
-            ("not folded yet", count(state.waiting, "session")),
+            ("not yet merged", count(state.waiting, "session")),
             ("in analysis", count(state.attempts, "session")),
-            ("not home whole", count(state.incomplete, "session")),
+            ("incomplete inputs", count(state.incomplete, "session")),
         ]
     )
     for sentence in state.lacks[:_MOST_SHOWN]:
-        sheet.line(f"waits, when the watch looked last: {printable(sentence)}")
+        sheet.line(f"incomplete at the last check of --watch: {printable(sentence)}")
     for sentence in failures(campaign):
         sheet.line(f"failed: {sentence}")
 
@@ -219,9 +223,9 @@ def status(campaign: str) -> None:
 @_campaign
 @debug_option
 def verify(campaign: str) -> None:
-    """Read every byte of a campaign, and name the parts that are damaged.
+    """Read every byte of a campaign, and list the damaged files.
 
-    The next `campaign run` over the same inputs repairs them: it analyses their sessions again.
+    The next `campaign run` on the same inputs repairs these files: it analyses their sessions again.
     """
     from multitracer.campaign.upkeep import faults
     from multitracer.campaign.upkeep import status as status_of
@@ -231,10 +235,13 @@ def verify(campaign: str) -> None:
     for sentence in wrong:
         click.echo(printable(sentence))
     if wrong:
-        raise InputError(f"{printable(campaign)}: {count(len(wrong), 'fault')}; they are listed above")
+        raise InputError(
+            f"{printable(campaign)}: {count(len(wrong), 'fault')} (listed above); run `campaign "
+            "run` again to repair"
+        )
     state = status_of(campaign)
     rows = count(sum(state.rows.values()), "row")
-    click.echo(f"{printable(campaign)}: whole, {count(state.parts, 'part')} with {rows}")
+    click.echo(f"{printable(campaign)}: no damage found, {count(state.parts, 'part')} with {rows}")
 
 
 @command.command("forget", epilog=examples("multitracer campaign forget campaign 5b88ccdeda3fd137"))
@@ -242,10 +249,10 @@ def verify(campaign: str) -> None:
 @click.argument("sessions", metavar="SESSION...", nargs=-1, required=True)
 @debug_option
 def forget(campaign: str, sessions: tuple[str, ...]) -> None:
-    """Take sessions out of a campaign.
+    """Remove sessions from a campaign.
 
-    SESSION is its number in the table sessions or the beginning of that, its name, or its path. A run over
-    the same inputs reads it again.
+    SESSION is a name, a path, or an identifier of the table sessions (its first digits are enough). The
+    next run on the same inputs adds the session again.
     """
     from multitracer.campaign.upkeep import forget as forget_sessions
 
@@ -257,7 +264,7 @@ def forget(campaign: str, sessions: tuple[str, ...]) -> None:
 @_campaign
 @debug_option
 def compact(campaign: str) -> None:
-    """Put the small parts of a campaign together, which many short runs leave."""
+    """Merge the small files of a campaign that many short runs have written."""
     from multitracer.campaign.upkeep import compact as compact_parts
     from multitracer.words import count
 

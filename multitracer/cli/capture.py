@@ -32,57 +32,85 @@ if TYPE_CHECKING:
 )
 @click.option(
     "-o", "--output", "folder", required=True, metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path), help="Session folder to make; it must be new or empty.",
+    type=click.Path(file_okay=False, path_type=Path), help="Session folder to create; must be new or empty.",
 )  # fmt: skip
-@click.option("--role", type=click.Choice(["mobile", "fixed"]), help="Which end this is. Default: mobile.")
-@click.option("-i", "--interface", metavar="IFACE", help="Where packets are captured. Default: any.")
-@click.option("--filter", "expression", metavar="BPF", help="Which packets. Default: TCP, and the claps.")
-@click.option("--duration", type=FiniteRange(min=0.1), metavar="S", help="End after this time.")
+@click.option(
+    "--role",
+    type=click.Choice(["mobile", "fixed"]),
+    help="Role of this machine in the measurement. Default: mobile.",
+)
+@click.option("-i", "--interface", metavar="IFACE", help="Network interface to capture on. Default: any.")
+@click.option(
+    "--filter",
+    "expression",
+    metavar="BPF",
+    help="Capture filter (pcap-filter). Default: TCP and sync probes.",
+)
+@click.option("--duration", type=FiniteRange(min=0.1), metavar="S", help="Stop after this time, in seconds.")
 @click.option(
     "--ready",
     type=FiniteRange(min=0),
     metavar="S",
-    help="Wait for the collectors, at most S. Default: 5.",
+    help="Wait at most S seconds until the collectors are ready. Default: 5.",
 )
 @click.option(
-    "--tail", type=FiniteRange(min=0), metavar="S", help="Continue after COMMAND's end. Default: 1."
+    "--tail",
+    type=FiniteRange(min=0),
+    metavar="S",
+    help="Continue to record for S seconds after COMMAND ends. Default: 1.",
 )
 @click.option(
     "--with", "wanted", multiple=True, metavar="NAME",
-    help="Record with this collector only, or with several (repeat it).",
+    help="Use only this collector; repeatable.",
 )  # fmt: skip
-@click.option("--without", "unwanted", multiple=True, metavar="NAME", help="Leave a collector out.")
-@click.option("--modem", metavar="PORT", help="The modem's port. Default: detected.")
-@click.option("--gps", metavar="PORT|HOST:PORT", help="The GPS receiver's port, or gpsd. Default: gpsd here.")
+@click.option(
+    "--without", "unwanted", multiple=True, metavar="NAME", help="Do not use this collector; repeatable."
+)
+@click.option("--modem", metavar="PORT", help="Serial port of the modem. Default: detected.")
+@click.option(
+    "--gps",
+    metavar="PORT|HOST:PORT",
+    help="Serial port of the GPS receiver, or address of gpsd. Default: gpsd on this machine.",
+)
 @click.option(
     "--signalling", metavar="PORT",
-    help="A Qualcomm phone's diagnostic port: its signalling is recorded only with this.",
+    help="Diagnostic port of a Qualcomm phone. Signalling is recorded only with this option.",
 )  # fmt: skip
-@click.option("--clap", metavar="HOST:PORT", help="Where the clapperboard's probes go: the other end.")
-@click.option("--clap-every", type=FiniteRange(min=0), metavar="S", help="Default: 30; 0 for none.")
+@click.option(
+    "--clap", metavar="HOST:PORT", help="Send sync probes to this address, which is the other endpoint."
+)
+@click.option(
+    "--clap-every",
+    type=FiniteRange(min=0),
+    metavar="S",
+    help="Interval of sync probes in seconds; 0 sends none. Default: 30.",
+)
 @click.option("--label", multiple=True, metavar="KEY=VALUE", help="Experiment variable; repeatable.")
 @click.option(
     "--session", "declared", metavar="FILE.toml",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The same options in a file; the command line overrides it.",
+    help="Read these options from a file; the command line has precedence.",
 )  # fmt: skip
 @click.option(
-    "--rehearse", is_flag=True, help="A whole drive without hardware: simulated modem, GPS, and link."
+    "--rehearse",
+    is_flag=True,
+    help="Rehearse a drive without hardware: modem, GPS receiver and link are simulated.",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), metavar="N",
-    help="Which drive is rehearsed. Default: 1; on 0 nothing happens.",
+    help="With --rehearse: random seed of the drive; 0 is a drive without incidents. Default: 1.",
 )  # fmt: skip
-@click.option("--plain", is_flag=True, help="One line per second instead of the live view.")
+@click.option("--plain", is_flag=True, help="Print one line per second instead of the live view.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND …]")
 @debug_option
 def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
-    """Record TCP on this machine at every layer, until Ctrl-C, the end of a time, or the end of COMMAND.
+    """Record TCP on this machine at every layer until Ctrl-C, the end of --duration or of COMMAND.
 
-    Every collector that works on this machine runs as its own process. One that dies is started again;
-    the gap is in the manifest. Press m to set a marker with a note.
+    Every collector that works on this machine runs as its own process. A collector that fails is restarted,
+    and the manifest records the gap. Press m to set a marker with a note.
 
-    COMMAND starts when the collectors are ready. Its exit status is that of capture, 128 + n after signal n.
+    COMMAND starts when the collectors are ready. `capture` exits with the exit status of COMMAND, or with
+    128 + n if signal n ended COMMAND.
     """
     from multitracer.cli._capture import plan_of
     from multitracer.cli._output import check_output
@@ -98,7 +126,9 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
             supervisor = Supervisor(plan, session, view)
             reason = supervisor.run()
     if why := supervisor.lack_of_packets:
-        raise CollectorError(f"{folder}: no packets were recorded: {why}; see `multitracer doctor`")
+        raise CollectorError(
+            f"{folder}: no packets were recorded: {why}; `multitracer doctor` shows how to repair this"
+        )
     _tell(folder, reason)
     raise click.exceptions.Exit(supervisor.status)
 
@@ -110,7 +140,7 @@ def _rehearsal(
     """Run what a rehearsal needs, if one is wanted; yield its ports, its traffic's command, its drive."""
     if not chosen["rehearse"]:
         if chosen["seed"] is not None:
-            raise InputError("--seed: chooses the drive of a rehearsal; give --rehearse, too")
+            raise InputError("--seed needs --rehearse; add --rehearse, or omit --seed")
         yield {}, (), None
         return
     from multitracer.cli._output import warn
@@ -155,4 +185,4 @@ def _tell(folder: Path, reason: str) -> None:
     from multitracer.words import printable
 
     with contextlib.suppress(OSError):  # the terminal may be gone
-        click.echo(f"{printable(folder)}: recorded, ended by {reason}")
+        click.echo(f"{printable(folder)}: recording complete, ended by {reason}")

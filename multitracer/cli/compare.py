@@ -25,22 +25,26 @@ if TYPE_CHECKING:
 @click.argument("second", metavar="B", type=named, required=False)
 @click.option(
     "--by", metavar="LABEL[=A,B]",
-    help="Compare sessions of one place by a label's value; name two values if it has more.",
+    help="Compare the sessions of one campaign or folder by the value of a label; name two values if "
+        "the label has more.",
 )  # fmt: skip
-@click.option("--json", "form", flag_value="json", help="As JSON, with every digit.")
-@click.option("-o", "--output", type=named_page, metavar="FILE", help="Draw it into this .html file, too.")
+@click.option("--json", "form", flag_value="json", help="Write JSON, with full precision.")
+@click.option(
+    "-o", "--output", type=named_page, metavar="FILE", help="Also draw the comparison to this .html file."
+)
 @debug_option
 def command(
     first: str, second: str | None, by: str | None, form: Literal["json"] | None, output: str | None
 ) -> None:
-    """Compare two sides: the difference of their means, and whether it exceeds chance.
+    """Compare two sets of sessions, A and B: difference of the means and its significance.
 
     A and B are campaigns, folders of sessions, sessions, or captures; inputs other than campaigns are
-    analysed first. Each session counts once, however long it is. Where both sides were at the same place and
-    hour, only differences there count. docs/compare.md explains the numbers. Needs the extra `campaign`.
+    analysed first. Each session has the same weight, regardless of its length. If both sides have data from
+    the same places and hours, only these are compared. docs/compare.md explains the numbers. Requires the
+    pip extra `campaign`.
     """
     if (second is None) == (by is None):
-        raise click.UsageError("name two sides, A and B, or one place and --by LABEL")
+        raise click.UsageError("give two inputs A and B, or one input and --by LABEL")
     from multitracer.campaign.compared import as_document, compared, comparison_page
     from multitracer.cli._campaign import CampaignProgressLine
     from multitracer.cli._output import check_output, standard_output

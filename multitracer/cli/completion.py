@@ -18,7 +18,7 @@ from multitracer.cli._options import debug_option, examples
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @debug_option
 def command(shell: str) -> None:
-    """Print the script that makes SHELL complete multitracer's commands and options."""
+    """Print a completion script for SHELL, which completes commands and options of multitracer."""
     from click.shell_completion import get_completion_class
 
     from multitracer.cli._program import COMPLETION_VARIABLE, cli

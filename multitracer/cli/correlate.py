@@ -26,9 +26,11 @@ def lags(text: str) -> tuple[float, float]:
     try:
         low, high = (float(number) for number in text.split(":"))
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no range; write seconds as -10:10") from error
+        raise click.BadParameter(
+            f"{text!r} is not a range; write first and last lag in seconds, for example -10:10"
+        ) from error
     if not (math.isfinite(low) and math.isfinite(high)) or low > high:
-        raise click.BadParameter(f"{text!r}: the last lag is below the first, or endless")
+        raise click.BadParameter(f"{text!r}: the last lag must be finite and not below the first")
     return low, high
 
 
@@ -52,8 +54,8 @@ def names(text: str) -> list[str]:
     metavar="NAME,...",
     default="throughput",
     show_default=True,
-    help="Of which quantity the others may tell: a series' label, TABLE.COLUMN, a column that one table has, "
-    "or throughput (TcpSnd_goodput, else downlink_bps).",
+    help="Quantities to predict, each as the label of a series, TABLE.COLUMN, a column name that is "
+    "unique, or throughput (TcpSnd_goodput, else downlink_bps).",
 )
 @click.option(
     "--with",
@@ -61,7 +63,7 @@ def names(text: str) -> list[str]:
     type=names,
     metavar="NAME,...",
     default="",
-    help="The quantities to compare with.  [default: every series of the radio and the road]",
+    help="Quantities that may predict them.  [default: every series of the radio and of the position]",
 )
 @click.option(
     "--lags",
@@ -69,38 +71,44 @@ def names(text: str) -> list[str]:
     metavar="FROM:TO",
     default="-10:10",
     show_default=True,
-    help="Lags in seconds; by a positive one --of follows --with.",
+    help="Range of lags in seconds; at a positive lag, --of follows --with.",
 )
 @click.option(
     "--step",
     "step_s",
     type=FiniteRange(0.001, 86_400),
     metavar="SECONDS",
-    help="Width of the bins of time.  [default: that of the slower quantity of a pair]",
+    help="Width of the time bins.  [default: the sampling interval of the slower quantity of each pair]",
 )
-@click.option("--given", default="", metavar="NAME", help="A third quantity: what is left when it is known.")
-@click.option("--difference", is_flag=True, help="Compare changes from bin to bin, for what wanders.")
-@click.option("--estimator", type=click.Choice(_ESTIMATORS), default="equal-count", show_default=True,
-              help="How mutual information is estimated.")  # fmt: skip
-@click.option("--normaliser", type=click.Choice(_NORMALISERS), default="min", show_default=True,
-              help="By what it is divided: the smaller of both entropies, the larger, ...")  # fmt: skip
-@click.option("--baseline", type=click.Choice(_BASELINES), default="shift", show_default=True,
-              help="How chance is simulated; plain takes neighbours for independent, and is far too "
-              "optimistic.")  # fmt: skip
-@click.option("--permutations", type=click.IntRange(19, 100_000), default=999, show_default=True, metavar="N",
-              help="Surrogates that simulate chance.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
-              help="Of the surrogates: the same seed gives the same numbers.")  # fmt: skip
-@click.option("--json", "form", flag_value="json", help="As JSON, a row for each pair and lag.")
 @click.option(
-    "--csv", "form", flag_value="csv", help="As comma-separated values, a row for each pair and lag."
+    "--given",
+    default="",
+    metavar="NAME",
+    help="Third quantity to control for: also compute the dependence that remains when this quantity is "
+    "known.",
 )
+@click.option(
+    "--difference", is_flag=True, help="Compare the changes from bin to bin; for quantities that drift."
+)
+@click.option("--estimator", type=click.Choice(_ESTIMATORS), default="equal-count", show_default=True,
+              help="Estimator of the mutual information.")  # fmt: skip
+@click.option("--normaliser", type=click.Choice(_NORMALISERS), default="min", show_default=True,
+              help="Divisor of the mutual information: the smaller of both entropies, ...")  # fmt: skip
+@click.option("--baseline", type=click.Choice(_BASELINES), default="shift", show_default=True,
+              help="Method that makes the surrogates. plain assumes independent samples, and is far "
+                  "too optimistic.")  # fmt: skip
+@click.option("--permutations", type=click.IntRange(19, 100_000), default=999, show_default=True, metavar="N",
+              help="Number of surrogates (data without dependence) for the significance test.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+              help="Random seed of the surrogates; the same seed gives the same numbers.")  # fmt: skip
+@click.option("--json", "form", flag_value="json", help="Write JSON, one row per pair and lag.")
+@click.option("--csv", "form", flag_value="csv", help="Write CSV, one row per pair and lag.")
 @click.option(
     "-o",
     "--output",
     type=named_page,
     metavar="FILE",
-    help="Draw the peaks and the curves into this .html file.",
+    help="Draw the peaks and the curves to this .html file.",
 )
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @reads_captures
@@ -122,17 +130,18 @@ def command(  # noqa: PLR0913  # each is an option
     output: str | None,
     theme: ThemeName,
 ) -> None:
-    """Find which quantity of a session predicts another, at which lag, and with which confidence.
+    """Find which quantities of a session predict another quantity, at which lag, and how significantly.
 
-    Prints for each pair the lag with the most significant mutual information, the level that chance reaches,
-    and the false discovery rate over all pairs. Each input is a session; several are pooled. A pair that
-    cannot be compared is a row with the reason. docs/correlate.md explains the numbers.
+    For each pair, the command prints the lag with the most significant mutual information, the 95th
+    percentile of the surrogates, and the false discovery rate over all pairs. Each input is a session;
+    several sessions are pooled. For a pair that cannot be compared, the row gives the reason.
+    docs/correlate.md explains the numbers.
     """
     from multitracer.analysis.correlation import Settings
     from multitracer.cli._correlation import Output, run
 
     if not of:
-        raise click.BadParameter("names no quantity; the usual one is throughput", param_hint="'--of'")
+        raise click.BadParameter("no quantity given; name one, for example throughput", param_hint="'--of'")
     settings = Settings(lags, step_s, difference, estimator, normaliser, baseline, permutations, seed)
     out: Output = Output(form, output, theme)
     run(reading, (of, with_, given), settings, out)

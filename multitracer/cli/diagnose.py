@@ -34,28 +34,30 @@ _NEEDS, _NEEDS_OF_CLOCKS = (
         "multitracer diagnose --connection 2 --json capture.pcap",
     ),
 )
-@click.option("--json", "as_json", is_flag=True, help="Write limits, findings and account as JSON.")
-@click.option("--intervals", is_flag=True, help="With --json: also the limit of each instant.")
+@click.option("--json", "as_json", is_flag=True, help="Write limits, findings and link account as JSON.")
+@click.option("--intervals", is_flag=True, help="With --json: also write the limit of each time interval.")
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
-    help="The data of the initiator, or of the responder. Default: of the end that sent more.",
+    help="Explain the data that the initiator sent (forward) or the responder sent (reverse). Default: "
+    "the direction with more data.",
 )
 @click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
 @reads_captures
 def command(
     reading: InputChoice, as_json: bool, intervals: bool, direction: str | None, output: str | None
 ) -> None:
-    """Show what limited a transfer, and why: findings with their evidence, largest cost first.
+    """Show what limited a transfer and why: findings with their evidence, in descending order of cost.
 
-    By default it explains the group of connections that took longest, and the longest of them in detail. With
-    the log of the link it also shows how well the channel was used.
+    By default, the command explains the group of connections with the longest duration, and the longest
+    connection of this group in detail. If the session has a log of the link, the command also shows how
+    well the channel was used.
     """
     from multitracer.cli._output import page, text_output
     from multitracer.cli._reading import keep_memory, load, one
 
     if intervals and not as_json:
-        raise click.UsageError("--intervals is for --json")
+        raise click.UsageError("--intervals needs --json; add --json, or omit --intervals")
     keep_memory()
     recording = load(reading, output=output, needs=_needs)
     from multitracer.diagnosis.diagnose import diagnose, explain
@@ -138,10 +140,10 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
 
 _SEEN_FROM = {
     "link-log": "the link's log",
-    "both-ends": "both ends",
-    "sender-state": "the sender, with its TCP's state",
+    "both-ends": "both endpoints",
+    "sender-state": "the sender, with the state of its TCP",
     "sender": "the sender's packets",
     "receiver": "the receiver's packets",
-    "nowhere": "nowhere that tells",
+    "nowhere": "no suitable capture point",
 }
 _ACCOUNT = "the link's account"

@@ -19,16 +19,21 @@ _MOST_FIELDS = 4
     epilog=examples("multitracer dissect capture.pcap --filter dns", "multitracer dissect modem.pcap"),
 )
 @click.argument("capture", metavar="INPUT", type=click.Path())
-@click.option("--filter", "display_filter", metavar="FILTER", help="A Wireshark display filter.")
+@click.option(
+    "--filter",
+    "display_filter",
+    metavar="FILTER",
+    help="Show only packets that match this Wireshark display filter.",
+)
 @click.option(
     "--max-packets", type=click.IntRange(min=1), default=20, show_default=True, help="Stop after N packets."
 )
 @debug_option
 def command(capture: str, display_filter: str | None, max_packets: int) -> None:
-    """Show what Wireshark's dissectors say of the packets of INPUT, one capture file.
+    """Show how Wireshark's dissectors decode the packets of INPUT, one capture file.
 
-    For packets that MultiTracer does not decode itself. It needs tshark and pyshark, and is slow: some
-    hundred packets a second.
+    Use this command for packets that MultiTracer does not decode itself. It needs tshark and pyshark, and
+    is slow: a few hundred packets per second.
     """
     from parsers._wireshark import dissect
 
@@ -55,7 +60,9 @@ def _refuse_log(path: str) -> None:
     except (FormatError, UnknownFormatError):
         return
     if fmt.layer != "packet":
-        raise InputError(f"{path}: this is {fmt.name} ({fmt.description}), not a packet capture")
+        raise InputError(
+            f"{path}: this is {fmt.name} ({fmt.description}), not a packet capture; name a capture"
+        )
 
 
 def _line(packet: WiresharkPacket) -> str:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 @click.command("doctor", epilog=examples("multitracer doctor"))
 @debug_option
 def command() -> None:
-    """Show what works on this machine, and how to repair what does not.
+    """Check which functions of MultiTracer work on this machine, and show how to repair the others.
 
-    Exit status 1 if reading, analysing, drawing or writing tables does not work. Requirements of recording,
-    or of comparing with other programs, are shown but do not change the exit status.
+    The exit status is 1 if MultiTracer cannot read or analyse captures, draw figures or write tables.
+    Missing requirements of recording, or of comparison with other programs, do not change the exit status.
     """
     from multitracer.cli._checks import checks
     from multitracer.cli._output import page

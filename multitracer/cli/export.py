@@ -29,23 +29,28 @@ _COLOURS = ".colorfilters"
     ),
 )
 @click.option(
-    "-o", "--output", type=target, metavar="FILE.pcapng", required=True, help="The capture to write."
+    "-o",
+    "--output",
+    type=target,
+    metavar="FILE.pcapng",
+    required=True,
+    help="Capture file to write (.pcapng).",
 )
 @click.option(
     "--snap",
     type=click.IntRange(1, 262_144),
     metavar="BYTES",
-    help="Keep so many bytes of each packet, as tcpdump -s does; 128 keep the headers.",
+    help="Keep only the first BYTES bytes of each packet, as tcpdump -s does; 128 bytes keep the headers.",
 )
 @reads_captures
 def wireshark(reading: InputChoice, output: str, snap: int | None) -> None:
-    """Write the packets to a new pcapng file, with comments on what was concluded.
+    """Write the packets to a new pcapng file, with the results of the analysis as comments.
 
-    Records are copied byte for byte; each capture point is an interface. Comments stand on packets that were
-    lost or sent again, close the window, or belong to an incident; the comment of the file is the answer.
-    Captures whose clocks are related are converted to one clock. FILE.colorfilters beside FILE.pcapng holds
-    rules for View > Coloring Rules > Import. --from, --to and -c select packets; the comments still rest on
-    all packets.
+    Records are copied byte for byte; each capture point is an interface. Packets that were lost or
+    retransmitted, that close the window, or that belong to an incident get a comment; the comment of the
+    file is the diagnosis. Captures whose clocks are related are converted to one clock. FILE.colorfilters
+    beside FILE.pcapng has rules for View > Coloring Rules > Import. --from, --to and -c select packets; the
+    analysis always uses all packets.
     """
     from multitracer.cli._output import check_output, replacing
     from multitracer.cli._reading import load, one
@@ -53,7 +58,7 @@ def wireshark(reading: InputChoice, output: str, snap: int | None) -> None:
     from multitracer.export.wireshark import colour_rules, write_pcapng
 
     if not output.endswith(".pcapng"):
-        raise click.BadParameter("does not end in .pcapng, which is what it will be", param_hint="'-o'")
+        raise click.BadParameter("the file name must end in .pcapng", param_hint="'-o'")
     recording = load(reading, output=output, cut=False)
     colours = str(Path(output).with_suffix(_COLOURS))
     check_output(colours, recording.inputs.paths)
@@ -84,7 +89,9 @@ def _selection(recording: Recording, reading: InputChoice) -> Selection:
     if reading.window != EVERYTHING:
         warn_of_empty(recording, reading.window)
         if not recording.captures:
-            raise InputError(f"{recording.name}: holds no capture; name a capture, or a session with one")
+            raise InputError(
+                f"{recording.name}: no capture found; name a capture, or a session with a capture"
+            )
         bounds_ns = reading.window.bounds_ns(
             (capture.tables for capture in recording.captures), speed=recording.speed
         )
@@ -98,13 +105,14 @@ def _selection(recording: Recording, reading: InputChoice) -> Selection:
         "multitracer export xplot --connection 2 capture.pcap -o plots/",
     ),
 )
-@click.option("-o", "--output", type=named, metavar="FOLDER", required=True, help="The folder for the files.")
+@click.option("-o", "--output", type=named, metavar="FOLDER", required=True, help="Folder for the files.")
 @reads_captures
 def xplot(reading: InputChoice, output: str) -> None:
-    """Write the plots that tcptrace -G draws, for xplot: sequence numbers, flight, RTT, throughput, sizes.
+    """Write the plots of tcptrace -G for xplot: sequence numbers, flight, RTT, throughput, sizes.
 
-    Names and points are those of tcptrace; retransmissions carry our verdict. Of more than 50
-    connections the largest are drawn, unless -c names one. --from and --to draw only the packets in between.
+    File names and points are those of tcptrace. Retransmissions also show MultiTracer's verdict. If there
+    are more than 50 connections, only the 50 largest are drawn, unless -c selects one. --from and --to
+    limit the plots to the packets in between.
     """
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import load, named_connections, tell_warnings
@@ -124,15 +132,15 @@ def xplot(reading: InputChoice, output: str) -> None:
         "multitracer export perfetto -c 2 --from 10 --to 20 -o part.perfetto-trace capture.pcap",
     ),
 )
-@click.option("-o", "--output", type=target, metavar="FILE", required=True, help="The trace to write.")
+@click.option("-o", "--output", type=target, metavar="FILE", required=True, help="Trace file to write.")
 @reads_captures
 def perfetto(reading: InputChoice, output: str) -> None:
     """Write a transfer as a trace for ui.perfetto.dev: limits, findings, packets, counters.
 
-    A segment is a slice from when it was sent until its ACK; an arrow leads from a lost one to its repair and
-    on to the ACK. Windows, round trips, rates and what was logged of the radio are counters. The default is
-    the transfer that diagnose explains. --from and --to draw only the packets in between. Nothing is sent to
-    anyone: the page reads the file in the browser.
+    Each segment is a slice from its transmission to its ACK. An arrow leads from a lost segment to its
+    retransmission and to the ACK. Windows, round-trip times, rates and radio readings are counters. The
+    default is the transfer that `diagnose` explains. --from and --to limit the trace to the packets in
+    between. The page ui.perfetto.dev reads the file in the browser and sends no data to a server.
     """
     from multitracer.cli._output import replacing
     from multitracer.cli._reading import load, one
@@ -144,7 +152,8 @@ def perfetto(reading: InputChoice, output: str) -> None:
     diagnosis = explained(recording, connection)
     if diagnosis is None:
         raise InputError(
-            f"{recording.name}: holds no transfer that can be explained, so there is none to draw"
+            f"{recording.name}: no transfer that can be explained, so no trace was written; name a "
+            "capture with TCP data"
         )
     with replacing(output) as path, path.open("wb", buffering=1 << 20) as stream:
         write_trace(stream, recording, diagnosis)
@@ -160,7 +169,7 @@ def perfetto(reading: InputChoice, output: str) -> None:
 )
 @debug_option
 def command() -> None:
-    """Write the tables and series behind the numbers, for other programs."""
+    """Write tables, series, traces and sessions for other programs."""
 
 
 command.add_command(wireshark)
@@ -176,7 +185,7 @@ command.add_command(xplot)
         "multitracer export tables -o tables/ sample_traces/rehearsal",
     ),
 )
-@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="The folder for the files.")
+@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="Folder for the files.")
 @click.option(
     "--format",
     "form",
@@ -187,9 +196,10 @@ command.add_command(xplot)
 )
 @reads_captures
 def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -> None:
-    """Write connections, directions and every segment with the results of the analysis.
+    """Write the tables of connections, directions and segments with the results of the analysis.
 
-    Also write the tables of a drive that have rows: radio, position, signalling, handovers, cells.
+    For a drive, also write the tables radio, position, signalling, handovers and cells if they are not
+    empty.
     """
     from multitracer.api.files import write_logged, write_tables
     from multitracer.api.session import Session
@@ -224,16 +234,17 @@ def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -
     "--receiver",
     type=target,
     metavar="FILE",
-    help="A capture of the same packets at the receiver of the data.",
+    help="Capture of the same packets at the receiver of the data.",
 )
-@click.option("--csv", "form", flag_value="csv", default="csv", help="Comma-separated values (the default).")
+@click.option("--csv", "form", flag_value="csv", default="csv", help="Write CSV (the default).")
 @debug_option
 def segments(file: str, receiver: str | None, form: str) -> None:
-    """Write each TCP segment of a capture to standard output, with a verdict on each retransmission.
+    """Write the TCP segments of a capture to standard output, with a verdict on each retransmission.
 
-    FILE is a capture made at the sender of the data, or a session folder: then the rows are those of the
-    capture nearest to the sender; the other capture, the sender's TCP state and the link's log serve as
-    evidence. Every retransmission gets its cause, whether it was needed, and how both are known.
+    FILE is a capture made at the sender of the data, or a session folder. For a session, the rows are those
+    of the capture nearest to the sender, and the other capture, the sender's TCP state and the link's log
+    are used as evidence. For each retransmission, the row gives the cause, whether the retransmission was
+    needed, and the evidence for both.
     """
     from multitracer.cli._output import standard_output
     from multitracer.cli._reading import load
@@ -251,10 +262,11 @@ def segments(file: str, receiver: str | None, form: str) -> None:
 @click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
 @debug_option
 def errors(session: str, output: str | None) -> None:
-    """Write which frames of a session's link failed, for `testbed run --errors`.
+    """Write an error trace (which frames of a session's link failed) for `testbed run --errors`.
 
-    The errors of each direction are those that its receiver logged. If the log of a side is missing, its
-    errors are unknown. Of CDPD and Bluetooth they are those of truth/radio.txt, which their runs write.
+    The errors of each direction come from the log of its receiver. If the log of a side is missing, the
+    errors of that direction are unknown. For CDPD and Bluetooth, the errors come from truth/radio.txt,
+    which their runs write.
     """
     from multitracer.analysis.link_capacity import link_error_trace
     from multitracer.cli._output import check_output, text_output, warn
@@ -269,7 +281,10 @@ def errors(session: str, output: str | None) -> None:
     radio = Path(session) / RADIO
     if radio.is_file():
         if radio.with_stem(f"{radio.stem}-1").is_file():
-            warn(f"{session}: was gone on with; these are the errors of its first run alone")
+            warn(
+                f"{session}: the session was continued by later runs; the trace has the errors of the "
+                "first run only"
+            )
         with text_output(output) as stream:
             stream.write(parse_error_trace(small_text(radio), path=str(radio)).text())
         return
@@ -278,7 +293,10 @@ def errors(session: str, output: str | None) -> None:
     tell_warnings(recording)
     for side, direction in (("fixed", "up"), ("mobile", "down")):
         if side not in frames:
-            warn(f"{session}: no link log of the {side} side; its direction ({direction}) comes out perfect")
+            warn(
+                f"{session}: no link log of the {side} side; the trace has no errors in its direction "
+                f"({direction})"
+            )
     with text_output(output) as stream:
         stream.write(trace.text())
 
@@ -295,20 +313,22 @@ def errors(session: str, output: str | None) -> None:
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
-    help="What reached the responder, or the initiator. Default: the direction with more data.",
+    help="Data that reached the responder (forward) or the initiator (reverse). Default: the direction "
+    "with more data.",
 )
 @click.option(
     "--map",
     "stated",
     type=target,
     metavar="FILE.json",
-    help="Instead of packets take the SINR of a drive's radio log, by this map to bit/s and Hz.",
+    help="Use the SINR of a drive's radio log instead of packets; this file maps SINR to bit/s and Hz.",
 )
 @click.option(
     "--busy",
     type=FiniteRange(0, 100, max_open=True),
     metavar="PERCENT",
-    help="With --map: what others take of the cell, where the modem does not tell. Default: 0.",
+    help="With --map: share of the cell that other users take if the modem does not report the load. "
+    "Default: 0.",
 )
 @reads_captures
 def capacity(
@@ -318,19 +338,19 @@ def capacity(
     stated: str | None,
     busy: float | None,
 ) -> None:
-    """Write what a link delivered as a capacity trace in Mahimahi's format, for links of kind "capacity".
+    """Write a capacity trace of a link in Mahimahi's format, for modelled links of kind "capacity".
 
-    INPUT is a capture made at the receiver of the data, or a session with one. A line is an opportunity to
-    deliver 1504 octets, in ms since the first packet. Such a trace is derived: what the link could have
-    carried while the sender paused is not known. All TCP segments to that host count, whichever their
-    connection. With --map INPUT is a drive with a log of the radio, and the trace is modelled.
+    INPUT is a capture made at the receiver of the data, or a session with such a capture. Each line is the
+    time of an opportunity to deliver 1504 octets, in ms since the first packet. Such a trace is derived:
+    the capacity of the link while the sender was idle is not known. TCP segments of all connections to that
+    host count. With --map, INPUT is a drive with a log of the radio, and the trace is modelled.
     """
     from multitracer.cli._output import check_output, text_output, warn
     from multitracer.cli._reading import load, one
     from multitracer.recording.capacity import mapped_capacity, recorded_capacity
 
     if stated is None and busy is not None:
-        raise click.UsageError("--busy is for --map; name a map, or leave it out")
+        raise click.UsageError("--busy needs --map; add --map, or omit --busy")
     check_output(output, [] if stated is None else [stated])
     recording = load(reading, output=output)
     delivered: DeliveredCapacity | Mapped
@@ -352,20 +372,21 @@ def capacity(
         "multitracer export series -o series/ sample_traces/rehearsal",
     ),
 )
-@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="The folder for the files.")
+@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="Folder for the files.")
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
-    help="The series of the initiator's data, or the responder's. Default: of the end that sent more.",
+    help="Series of the data from the initiator (forward) or from the responder (reverse). Default: "
+    "the direction with more data.",
 )
 @reads_captures
 def series(reading: InputChoice, output: str, direction: Literal["forward", "reverse"] | None) -> None:
     """Write each labelled series of one connection to its own file, such as TcpSnd_cwnd.csv.
 
     The default is the connection with the most unique bytes. A session folder gives the series of both
-    captures, of the sender's own variables, of the link, of the radio and of the position; without a capture
-    only the last two. A file begins with its label, unit, source and meaning. --from and --to select an
-    interval; the values are those of the whole connection.
+    captures, of the sender's TCP variables, of the link, of the radio and of the position; without a
+    capture, only of radio and position. A file begins with label, unit, source and meaning of the series.
+    --from and --to select an interval, but the values are computed from the complete connection.
     """
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import axis_bounds_ns, load, one
@@ -438,15 +459,16 @@ def _write_series(
 @click.option(
     "--colour",
     metavar="COLUMN",
-    help="A column of radio, speed_mps, or none. Default: RSRP, or the first of the levels that is there.",
+    help="Quantity that colours the route: a column of the table radio, speed_mps, or none. Default: "
+    "RSRP, else the first signal level that was recorded.",
 )
 @debug_option
 def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     """Write the route of a drive for map programs, coloured by a quantity.
 
-    SESSION is a session folder, or radio and position logs of one phone or car. The colours and their limits
-    are those of the map in the report; a missing value is grey. Cell changes, the bad stretches of the
-    report with their causes, and the engineer's markers are points.
+    SESSION is a session folder, or radio and position logs of one phone or car. Colours and limits are
+    those of the map in the report; missing values are grey. Cell changes, bad segments of the route with
+    their causes, and the engineer's markers are points.
     """
     from multitracer.cli._output import check_output, text_output, warn
     from multitracer.cli._reading import tell_warnings
@@ -461,7 +483,8 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     tell_warnings(recording)
     if track.unplaced:
         warn(
-            f"{recording.name}: {track.unplaced} marks are left out, as the place at their time is not known"
+            f"{recording.name}: {track.unplaced} points are omitted because the position at their "
+            "time is not known"
         )
     with text_output(output) as stream:
         stream.write(write(track))
@@ -469,14 +492,27 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
 
 @command.command("session", epilog=examples("multitracer export session --anonymize drive/ -o shared/"))
 @click.argument("session", metavar="SESSION", type=click.Path(exists=True, file_okay=False))
-@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="The folder for the copy.")
-@click.option("--anonymize", is_flag=True, required=True, help="Leave out who, with whom, where and what.")
+@click.option(
+    "-o",
+    "--output",
+    type=named,
+    metavar="DIR",
+    required=True,
+    help="Folder for the copy; must be new or empty.",
+)
+@click.option(
+    "--anonymize",
+    is_flag=True,
+    required=True,
+    help="Replace addresses and names, round positions, and remove payload (required).",
+)
 @debug_option
 def session(session: str, output: str, anonymize: bool) -> None:
     """Write a copy of a session that can be shared.
 
-    Addresses are replaced by others with the same common prefixes. Names of machines, modems and cells are
-    replaced, places are rounded to a kilometre, and of packets only headers remain. The mapping is not kept.
+    Addresses are replaced; addresses with a common prefix still have a common prefix in the copy. Names of
+    machines, modems and cells are replaced, positions are rounded to a kilometre, and packets keep only
+    their headers. The mapping is not stored.
     """
     from multitracer.cli._output import page
 
@@ -494,9 +530,9 @@ def _write_anonymous_copy(name: str, output: str) -> dict[str, str]:
 
     place = Path(output)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise InputError(f"{output}: is not empty; give a new folder")
+        raise InputError(f"{output}: the folder is not empty; give a new folder")
     if place.resolve().is_relative_to(Path(name).resolve()):
-        raise InputError(f"{output}: lies inside the session; give a place outside it")
+        raise InputError(f"{output}: this folder is inside the session; give a folder outside the session")
     session = find_inputs(name)
     with replacing_folder(output) as folder:
         lacks = anonymize(session, folder)

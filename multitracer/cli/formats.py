@@ -15,15 +15,17 @@ from multitracer.cli._options import debug_option, examples
         "multitracer formats --propose drive.csv > drive.csv.toml",
     ),
 )
-@click.option("--maps", is_flag=True, help="List the CSV logs whose columns are known instead.")
-@click.option("--propose", metavar="FILE", help="Print a map for a CSV whose columns are not known.")
+@click.option("--maps", is_flag=True, help="List the bundled column maps of CSV logs instead.")
+@click.option(
+    "--propose", metavar="FILE", help="Propose a column map for this CSV file, whose columns are unknown."
+)
 @debug_option
 def command(*, maps: bool, propose: str | None) -> None:
-    """List the formats that can be read, and where each is defined.
+    """List the formats that MultiTracer reads, and their specifications.
 
-    A file is recognised by its content, not by its name. Any of them may be compressed with gzip, Zstandard,
-    xz or bzip2. A map beside a CSV, FILE.toml, describes its columns; `--propose` marks uncertain entries of
-    a map.
+    Formats are recognised by the content of a file, not by its name. Files may be compressed with gzip,
+    Zstandard, xz or bzip2. For a CSV log, the file NAME.csv.toml in the same folder maps the columns;
+    `--propose` marks uncertain entries.
     """
     import parsers
     from multitracer.cli._output import page, warn
@@ -36,7 +38,7 @@ def command(*, maps: bool, propose: str | None) -> None:
         warn(str(broken))
     if maps:
         known = [(each.name, each.layer, each.description, each.certain) for each in parsers.bundled_maps()]
-        sheet.table(("map", "layer", "what it is", "what is certain"), known)
+        sheet.table(("map", "layer", "description", "verified"), known)
         return
     rows = [(fmt.name, fmt.layer, fmt.description, fmt.source) for fmt in parsers.formats()]
-    sheet.table(("format", "layer", "what it is", "defined in"), rows)
+    sheet.table(("format", "layer", "description", "defined in"), rows)

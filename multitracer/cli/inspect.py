@@ -32,9 +32,9 @@ _MOST = 20
 )
 @reads_captures
 def command(reading: InputChoice) -> None:
-    """Show what is inside INPUT: formats, hosts, clocks, connections, and how far it can be trusted.
+    """Show the contents of INPUT: formats, hosts, clocks, connections, and how trustworthy the data are.
 
-    For a session folder, each log is also compared with the checksum that the recording left.
+    For a session folder, the command also compares each log with its checksum in the manifest.
     """
     from multitracer.cli._output import page
     from multitracer.cli._reading import load
@@ -82,7 +82,7 @@ def _show_session(sheet: Page, session: Inputs) -> None:
         (log.host, f"{log.layer}: {log.format}, {portable(Path(log.path).name)}") for log in session.listed
     ]
     if session.manifest is None:
-        sheet.facts([*hosts, ("manifest", "absent: nothing is known of how it was recorded")])
+        sheet.facts([*hosts, ("manifest", "missing: details of the recording are not known")])
         return
     sheet.facts(
         [
@@ -122,8 +122,8 @@ def _ending(folder: Path, run: CollectorRun) -> str:
         is_early = run.outcome != "ended" and run.ended_ns is not None
         return f"{_short(run.outcome)}, at {moment(run.ended_ns)}" if is_early else _short(run.outcome)
     written_ns = _last_written_ns(folder, run)
-    when = "" if written_ns is None else f"; its log was last written to at {moment(written_ns)}"
-    return f"does not say how it ended{when}"
+    when = "" if written_ns is None else f"; last write to its log at {moment(written_ns)}"
+    return f"how this collector ended is not recorded{when}"
 
 
 def _last_written_ns(folder: Path, run: CollectorRun) -> int | None:
@@ -162,4 +162,4 @@ def _checksum_facts(folder: Path, manifest: Manifest) -> Iterator[tuple[str, str
     changed = list(changed_files(folder, manifest))
     yield from (("changed", sentence) for sentence in changed)
     if manifest.files and not changed:
-        yield "checksums", f"all {len(manifest.files)} logs are as they were recorded (SHA-256)"
+        yield "checksums", f"all {len(manifest.files)} logs are unchanged since the recording (SHA-256)"

@@ -30,7 +30,7 @@ def _labels(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> d
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", name):
-            raise click.BadParameter(f"{text!r} is not KEY=VALUE; an example is location=downtown")
+            raise click.BadParameter(f"{text!r} must have the form KEY=VALUE, for example location=downtown")
         labels[name] = value
     return labels
 
@@ -39,7 +39,7 @@ def _sizes(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
     if text is None:
         return ()
     if not re.fullmatch(r"\d{1,7}(,\d{1,7})*", text):
-        raise click.BadParameter(f"{text!r} is not a list of sizes such as 64,128,256")
+        raise click.BadParameter(f"{text!r} must be a list of sizes such as 64,128,256")
     return tuple(map(int, text.split(",")))
 
 
@@ -47,15 +47,17 @@ def _centaurus_options(function: Callable[..., object]) -> Callable[..., object]
     for option in (
         click.option(
             "--key-file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="CentaurusComm: a secret of both ends, 16 bytes or more; messages without it are ignored.",
+            help="CentaurusComm: file with a secret that both endpoints share, 16 bytes or more. "
+                "Messages that are not authenticated with this secret are dropped.",
         ),
         click.option(
             "--extension", "extensions", multiple=True, type=click.Choice(list(_EXTENSIONS)),
-            help="CentaurusComm: use it if the other end offers it too; repeatable.",
+            help="CentaurusComm: enable this protocol feature if the other endpoint offers it too; "
+                "repeatable.",
         ),
         click.option(
             "--baud", type=click.IntRange(min=50), default=115_200, show_default=True, metavar="N",
-            help="Speed of serial lines.",
+            help="Speed of serial lines, in baud.",
         ),
     ):  # fmt: skip
         function = option(function)
@@ -73,8 +75,8 @@ def _centaurus_options(function: Callable[..., object]) -> Callable[..., object]
 def command() -> None:
     """Measure request / reply / good-bye transactions over TCP, CentaurusComm and WTCP.
 
-    One end runs `measure serve`, the other `measure run`. docs/centauruscomm.md and docs/wtcp.md describe the
-    protocols.
+    One endpoint runs `measure serve`, the other `measure run`. docs/centauruscomm.md and docs/wtcp.md
+    describe the protocols.
     """
 
 
@@ -89,24 +91,24 @@ def command() -> None:
     "--protocol",
     required=True,
     type=click.Choice(["tcp", "centauruscomm", "wtcp"]),
-    help="What carries the messages.",
+    help="Transport protocol of the messages.",
 )
 @click.option(
     "--listen", multiple=True, default=("127.0.0.1:5100",), show_default=True,
     metavar="HOST:PORT|serial:PATH",
-    help="Where to listen; port 0 takes a free one. Serial lines may be several (repeat it).",
+    help="Address to listen on; port 0 selects a free port. Repeatable for serial lines.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
-    help="Append what the clients recorded, and the server, to DIR/transactions.jsonl.",
+    help="Append the records of the server and of the clients to DIR/transactions.jsonl.",
 )  # fmt: skip
 @_centaurus_options
 @debug_option
 def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, **options: Any) -> None:
     """Answer the requests of `measure run`, until Ctrl-C.
 
-    The first line of output shows the address. Any host that can reach the address can use the server; by
-    default only this machine can.
+    The first line of output shows the address. Every host that can reach this address can use the server;
+    the default address is reachable only from this machine.
     """
     from multitracer.measure.transports import server
 
@@ -118,7 +120,10 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
     except KeyboardInterrupt:
         click.echo(f"{made.records.count} transactions served")
         if lost := made.records.not_recorded:
-            click.echo(f"{lost} of them not recorded: transactions.jsonl was full (1 GiB)", err=True)
+            click.echo(
+                f"{lost} of them were not recorded: transactions.jsonl has reached its maximum size (1 GiB)",
+                err=True,
+            )
     finally:
         made.close()
 
@@ -133,30 +138,38 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
     ),
 )
 @click.option(
-    "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="What carries the messages."
+    "--protocol",
+    type=click.Choice(["tcp", "centauruscomm", "wtcp"]),
+    help="Transport protocol of the messages.",
 )
-@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Where `measure serve` listens.")
-@click.option("--vary", type=click.Choice(["request", "reply"]), help="Which message changes its size.")
-@click.option("--sizes", callback=_sizes, metavar="N,N,…", help="Its sizes in bytes, from 26 to 262144.")
+@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Address of `measure serve`.")
+@click.option("--vary", type=click.Choice(["request", "reply"]), help="Message whose size varies.")
+@click.option(
+    "--sizes",
+    callback=_sizes,
+    metavar="N,N,…",
+    help="Sizes of this message in bytes, each from 26 to 262144.",
+)
 @click.option(
     "--sessions", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
-    help="Transactions for each size.",
+    help="Number of transactions for each size.",
 )  # fmt: skip
 @click.option(
     "--request-size", type=click.IntRange(min=26), default=64, show_default=True, metavar="N",
-    help="Bytes of the request where the reply is varied.",
+    help="Size of the request in bytes if the reply varies.",
 )  # fmt: skip
 @click.option(
     "--reply-size", type=click.IntRange(min=26), default=64, show_default=True, metavar="N",
-    help="Bytes of the reply where the request is varied.",
+    help="Size of the reply in bytes if the request varies.",
 )  # fmt: skip
 @click.option(
     "--connection", type=click.Choice(["per-session", "one"]), default="one", show_default=True,
-    help="TCP, WTCP: a connection for each transaction, or one for all. CentaurusComm has none.",
+    help="TCP and WTCP: one connection for each transaction, or one for all transactions. "
+        "CentaurusComm has no connections.",
 )  # fmt: skip
 @click.option(
     "--timeout", type=FiniteRange(min=0.001, max=86_400), default=120.0, show_default=True, metavar="S",
-    help="A transaction without its reply after this time is dropped.",
+    help="Drop a transaction if no reply arrives within this time, in seconds.",
 )  # fmt: skip
 @click.option(
     "--label", "labels", multiple=True, callback=_labels, metavar="KEY=VALUE",
@@ -164,25 +177,25 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
 )  # fmt: skip
 @click.option(
     "--plan", "plan_file", metavar="FILE.toml", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What to measure, instead of the options above but --label.",
+    help="Read the measurement from this file instead of the options above (except --label).",
 )  # fmt: skip
 @click.option(
     "-o", "--output", "folder", required=True, metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Session folder: new, or of an interrupted run, which then continues.",
+    help="Session folder: a new folder, or the folder of an interrupted run to continue.",
 )  # fmt: skip
 @over_options
 @_centaurus_options
 @debug_option
 def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: int, **chosen: Any) -> None:
-    """Do transactions with a server, and write DIR/transactions.csv.
+    """Run transactions with a server, and write DIR/transactions.csv.
 
-    A transaction is a request, its reply, and a good-bye that carries what the client recorded. Exit status 0
-    means that every transaction ran, dropped ones included; 1 that the server cannot be reached.
+    A transaction is a request, its reply, and a good-bye that carries the client's record. The exit status
+    is 0 if all transactions were run (dropped ones included), and 1 if the server cannot be reached.
 
-    With --over both ends run on this machine, a modelled link between them: under the kernel's TCP in two
+    With --over, client and server run on this machine over a modelled link: with the kernel's TCP in two
     network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. Each
-    line holds the readings of the link's modem.
+    line of the result also has the readings of the link's modem.
     """
     from multitracer.cli._measure import measure_over, progress_line, show_results
     from multitracer.measure.run import carry_out
@@ -215,25 +228,32 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
 )
 @click.argument("table", metavar="TABLE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="What carries the messages."
+    "--protocol",
+    type=click.Choice(["tcp", "centauruscomm", "wtcp"]),
+    help="Transport protocol of the messages.",
 )
-@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Where `measure serve` listens.")
-@click.option("--vary", type=click.Choice(["request", "reply"]), help="Which message is of the size stated.")
+@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Address of `measure serve`.")
 @click.option(
-    "--sessions", type=click.IntRange(min=1), metavar="N", help="Transactions for each tuple. Default: 100."
+    "--vary", type=click.Choice(["request", "reply"]), help="Message to which the stated size applies."
+)
+@click.option(
+    "--sessions",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of transactions for each tuple. Default: 100.",
 )
 @click.option(
     "--repetitions", type=click.IntRange(min=1), metavar="N",
-    help="How often each tuple is measured. Default: 1.",
+    help="Number of measurements of each tuple. Default: 1.",
 )  # fmt: skip
 @click.option(
     "--at", "levels", multiple=True, callback=_labels, metavar="VARIABLE=LEVEL",
-    help="A level that holds now: measure only its tuples; repeatable.",
+    help="Present level of a variable; measure only the tuples with this level. Repeatable.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Print the order, and measure nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the order of the tuples without measuring.")
 @click.option(
     "-o", "--output", "folder", metavar="CAMPAIGN", type=click.Path(file_okay=False, path_type=Path),
-    help="The campaign: new, or of this plan, which then continues.",
+    help="Campaign folder: a new folder, or the campaign of this plan to continue.",
 )  # fmt: skip
 @over_options
 @_centaurus_options
@@ -246,15 +266,16 @@ def plan(
     dry_run: bool,
     **chosen: object,
 ) -> None:
-    """Measure all combinations of variables, in random order, into a campaign.
+    """Measure all combinations of variables in random order, and write the results to a campaign.
 
-    TABLE holds the variables and their levels: CSV, a column for each variable with its levels below its
-    name, or TOML (docs/measuring.md). A tuple is one combination; it becomes a session, whose labels are its
-    levels. protocol, vary, size, sessions, connection, timeout_s, over, tcp_profile and keys such as
-    link.cell.busy_percent are set by the program. Any other variable is changed by hand: go there, and give
-    its level with --at.
+    TABLE is a CSV or TOML file with the variables and their levels (docs/measuring.md). In CSV, each column
+    is a variable, with its name in the first line and its levels below. A tuple is one combination of
+    levels. Each tuple becomes a session, whose labels are these levels. The program sets protocol, vary,
+    size, sessions, connection, timeout_s, over, tcp_profile, and keys such as link.cell.busy_percent. You
+    set all other variables by hand, for example by moving to another location, and give the present level
+    with --at.
 
-    Repetitions are blocks: each has every tuple once. The same command continues an interrupted plan.
+    Each repetition is a block that has every tuple once. The same command continues an interrupted plan.
     --seed is the random seed of the order and of the link (default: 1).
     """
     from dataclasses import replace
@@ -273,10 +294,10 @@ def plan(
         planned.show_order()
         return
     if folder is None:
-        raise click.UsageError("give -o CAMPAIGN, or --dry-run")
+        raise click.UsageError("no output is given; add -o CAMPAIGN, or --dry-run")
     planned.check()
     if failures := planned.measure():
-        raise InputError(f"{count(len(failures), 'tuple')} could not be measured, the first {failures[0]}")
+        raise InputError(f"{count(len(failures), 'tuple')} could not be measured; the first is {failures[0]}")
 
 
 def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **chosen: Any) -> MeasurementPlan:
@@ -291,7 +312,9 @@ def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **ch
     needed = ("protocol", "vary", "sizes") if over else ("protocol", "server", "vary", "sizes")
     missing = [f"--{name}" for name in needed if not chosen[name]]
     if missing:
-        raise click.UsageError(f"give {' and '.join(missing)}, or --plan FILE.toml")
+        raise click.UsageError(
+            f"the measurement is incomplete; give {' and '.join(missing)}, or --plan FILE.toml"
+        )
     other = chosen["reply_size" if chosen["vary"] == "request" else "request_size"]
     experiment = Experiment(chosen["vary"], chosen["sizes"], chosen["sessions"], other, chosen["connection"])
     server = "" if over else chosen["server"]
@@ -311,5 +334,5 @@ def _options(*, key_file: Path | None, extensions: tuple[str, ...], baud: int) -
         with key_file.open("rb") as stream:
             key = stream.read(_KEY_BYTES).strip()
         if len(key) < 16:
-            raise InputError(f"{key_file}: shorter than 16 bytes can be guessed; write a longer secret")
+            raise InputError(f"{key_file}: the secret must have at least 16 bytes; write a longer secret")
     return TransportOptions(Extension(sum({_EXTENSIONS[name] for name in extensions})), key, baud)

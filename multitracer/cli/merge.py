@@ -20,16 +20,16 @@ _Given = click.Path(exists=True, path_type=Path)
 )
 @click.argument("session", type=_Given, metavar="SESSION")
 @click.argument("others", type=_Given, nargs=-1, required=True, metavar="FIXED|LOG...")
-@click.option("-o", "--output", type=named, metavar="SESSION", required=True, help="The folder to make.")
+@click.option("-o", "--output", type=named, metavar="SESSION", required=True, help="Folder to create.")
 @click.option(
-    "--host", metavar="NAME", help="Add LOGs of another device to SESSION, in a folder of this name."
+    "--host", metavar="NAME", help="Add LOGs of another device to SESSION, in a folder with this name."
 )
 @debug_option
 def command(session: Path, others: tuple[Path, ...], output: str, host: str | None) -> None:
-    """Make one session of two recordings that `multitracer capture` wrote at its two ends.
+    """Merge the two recordings of `multitracer capture` at both endpoints into one session.
 
-    With --host it adds logs of another device to a SESSION: files of any format that `multitracer formats`
-    lists. The map of a CSV is copied too.
+    With --host, the command adds LOGs of another device to SESSION. Each LOG is a file of a format that
+    `multitracer formats` lists. The column map of a CSV file is copied too.
 
     All logs are copied unchanged, each with its own clock; `multitracer align` relates the clocks.
     """
@@ -39,9 +39,13 @@ def command(session: Path, others: tuple[Path, ...], output: str, host: str | No
     _check_folder(session)
     place = Path(output)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise InputError(f"{output}: is not empty, and logs are never overwritten; give a new folder")
+        raise InputError(
+            f"{output}: the folder is not empty, and logs are never overwritten; give a new folder"
+        )
     if host is not None and place.resolve().is_relative_to(session.resolve()):
-        raise InputError(f"{output}: lies inside {session}, which must not change; give another folder")
+        raise InputError(
+            f"{output}: this folder is inside {session}, which must not change; give another folder"
+        )
     with replacing_folder(output) as folder:
         if host is None:
             hosts = _of_both_sides(session, others, folder, name=place.resolve().name)
@@ -52,7 +56,7 @@ def command(session: Path, others: tuple[Path, ...], output: str, host: str | No
 
 def _check_folder(session: Path) -> None:
     if not session.is_dir():
-        raise click.UsageError(f"{session} is a file; the first name is that of a session folder")
+        raise click.UsageError(f"{session} is a file; the first argument must be a session folder")
 
 
 def _of_both_sides(session: Path, others: tuple[Path, ...], folder: Path, *, name: str) -> list[str]:
@@ -60,9 +64,13 @@ def _of_both_sides(session: Path, others: tuple[Path, ...], folder: Path, *, nam
 
     for other in others:
         if not other.is_dir():
-            raise click.UsageError(f"{other} is a file; to add logs of another device, name it with --host")
+            raise click.UsageError(
+                f"{other} is a file; to add logs of another device, give the device's name with --host"
+            )
     if len(others) > 1:
-        raise click.UsageError(f"two recordings become one session; {len(others) + 1} are given")
+        raise click.UsageError(
+            f"exactly two recordings can be merged, but {len(others) + 1} are given; name two"
+        )
     return list(merge([session, *others], folder, name=name).hosts)
 
 
@@ -84,7 +92,7 @@ def _check_log(log: Path) -> None:
     from multitracer.errors import InputError
 
     if not log.is_file():
-        raise InputError(f"{log}: is no file; name the logs of the device one by one")
+        raise InputError(f"{log}: not a regular file; name each log file of the device")
     parsers.detect(str(log))
 
 
@@ -104,4 +112,4 @@ def _check_read(place: Path, logs: list[Path]) -> None:
     known = {Path(path).name for path in inputs.paths if Path(path).parent == place}
     for log in logs:
         if log.name not in known:
-            raise InputError(f"{log}: a session keeps this name for a file that is no log; rename it")
+            raise InputError(f"{log}: this name is reserved for another file of a session; rename the log")

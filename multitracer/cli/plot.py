@@ -39,31 +39,34 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
     "--output",
     type=named_page,
     metavar="PATH",
-    help="The file to write: .html, or .json for plotly. By default the input's name with .html, here.",
+    help="File to write: .html, or .json for plotly. Default: the name of the input with .html, in the "
+    "current folder.",
 )
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
-    help="Draw the initiator's data, or the responder's. Default: of the end that sent more.",
+    help="Draw the data from the initiator (forward) or from the responder (reverse). Default: the "
+    "direction with more data.",
 )
 @click.option(
     "--stacked/--time-sequence",
     "stack",
     default=None,
-    help="With the receiver's capture, the sender's variables and phases; by default where there are any.",
+    help="Also draw the receiver's capture, the sender's TCP variables and phases. Default: yes if "
+    "they were recorded.",
 )
 @click.option(
     "--series",
     multiple=True,
     metavar="PATTERN,...",
-    help="Draw only series whose labels match, such as 'RlpSnd_*,TcpSnd_data'; repeatable.",
+    help="Draw only series whose labels match these patterns, such as 'RlpSnd_*,TcpSnd_data'; repeatable.",
 )
 @click.option(
     "--offset",
     "offset_bytes",
     type=click.IntRange(0, 1 << 40),
     metavar="BYTES",
-    help="Draw the groups of link, sender and receiver BYTES apart.  [default: 10000]",
+    help="Vertical distance in bytes between the curves of link, sender and receiver.  [default: 10000]",
 )
 @click.option(
     "--trend",
@@ -71,7 +74,7 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
     multiple=True,
     type=_options.trend,
     metavar="LABEL[=FROM:TO]",
-    help="Fit a line to what is drawn of a series, or to these seconds; print its slope. Repeatable.",
+    help="Fit a line to a series (or to the part of it in this interval), and print its slope. Repeatable.",
 )
 @click.option(
     "--mark",
@@ -79,34 +82,38 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
     multiple=True,
     type=_options.mark,
     metavar="[NAME=]FROM:TO",
-    help="Draw a rectangle around these seconds; repeatable.",
+    help="Draw a labelled rectangle around this time interval; repeatable.",
 )
 @click.option(
     "--axis",
     type=click.Choice(["time", "distance"]),
     default="time",
     show_default=True,
-    help="What the horizontal axis is: time, or the distance along the recorded route.",
+    help="Quantity of the horizontal axis: time, or the distance along the recorded route.",
 )
 @click.option(
     "--figure",
     "kind",
     type=click.Choice(_KINDS),
-    help="Of transactions (`measure run`), also of several folders: RTT against size, its distribution, or "
-    "what the radio was like, overlaid or in panels. Of a drive: throughput around its handovers, or the "
-    "series that --series names. Of each flow of TCP and WTCP, also of several recordings: the packets that "
-    "it delivered, or its rate. channel: the received power of a scenario with a ray-traced radio, or of a "
-    "file of `testbed channel`; of a run over such a radio, with what TCP did.",
+    help="Kind of figure. For transactions of `measure run` (one folder or several): rtt-size (RTT "
+    "against size), cdf (distribution of the RTT), environment (radio conditions, overlaid) and "
+    "panels (radio conditions, in panels). For a drive: handovers (throughput, or the series of "
+    "--series, around handovers). For flows of TCP and WTCP (one recording or several): delivered "
+    "(packets) and rates. For a scenario with a ray-traced radio, a file of `testbed channel`, or "
+    "a run over such a radio: channel (received power).",
 )
 @click.option(
-    "--size", type=click.IntRange(min=1), metavar="BYTES", help="Of environment and panels: the size to show."
+    "--size",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="For environment and panels: message size to show, in bytes.",
 )
 @click.option(
     "--window",
     "window_s",
     type=_options.length_s,
     metavar="SECONDS",
-    help="Of rates: the time over which a rate is taken.  [default: 1/50 of the recording, rounded up]",
+    help="For rates: averaging interval in seconds.  [default: 1/50 of the recording, rounded up]",
 )
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @pool_option
@@ -120,27 +127,31 @@ def command(
     stack: bool | None,
     **wishes: Any,
 ) -> None:
-    """Draw the figure of one connection: time/sequence, with windows, RTT and throughput below.
+    """Draw one connection: time/sequence graph, with windows, RTT and throughput below.
 
-    The default is the connection with the most unique bytes. For a session folder the figure is stacked:
-    it also shows the receiver's capture, the sender's variables and the data link. Prints the slopes of
-    --trend, then the path of the file. For folders with transactions and no capture the figure is RTT
-    against message size; for other logs without a capture it is the radio and the route.
+    The default is the connection with the most unique bytes. For a session folder, the figure is stacked:
+    it also shows the receiver's capture, the sender's TCP variables and the data link. The command prints
+    the slopes of --trend, then the path of the file. For folders with transactions and no capture, the
+    figure shows RTT against message size. For other logs without a capture, the figure shows the radio and
+    the route.
     """
     from multitracer.cli._output import output_name
 
     kind, size, pool, axis, window_s = map(wishes.pop, ("kind", "size", "pool", "axis", "window_s"))
     wish = Wish(**wishes, distance=axis == "distance")
     if stack is False and wish != Wish():
-        raise click.UsageError("--series, --offset, --trend, --mark and --axis need the stacked figure")
+        raise click.UsageError(
+            "--series, --offset, --trend, --mark and --axis need the stacked figure; add --stacked, "
+            "or omit them"
+        )
     if wish.of_time and wish.distance:
-        raise click.UsageError("--trend and --mark are of seconds; leave them out with --axis distance")
+        raise click.UsageError("--trend and --mark need an axis of time; omit them, or omit --axis distance")
     target = output or output_name(reading.inputs[0], ".html")
     if kind in ("delivered", "rates"):
         _plot_flows(reading, kind, target, wish, window_s=window_s, theme=theme)
         return
     if window_s is not None:
-        raise click.UsageError("--window is for --figure rates")
+        raise click.UsageError("--window needs --figure rates")
     if kind == "channel":
         from multitracer.cli._testbed import plot_channel
 
@@ -153,7 +164,7 @@ def command(
         click.echo(target)
         return
     if size is not None:
-        raise click.UsageError("--size is for --figure environment and --figure panels")
+        raise click.UsageError("--size needs --figure environment or --figure panels")
     _plot_connection(reading, target, direction, stack, wish, theme)
 
 
@@ -164,7 +175,9 @@ def _plot_flows(
     from multitracer.cli._flows import plot_flows
 
     if wish != Wish():
-        raise click.UsageError(f"--series, --offset, --trend, --mark and --axis are not for --figure {kind}")
+        raise click.UsageError(
+            f"--series, --offset, --trend, --mark and --axis cannot be used with --figure {kind}; omit them"
+        )
     plot_flows(reading, kind, target, window_s=window_s, theme=theme)
     click.echo(target)
 
@@ -177,7 +190,7 @@ def _plot_handovers(reading: InputChoice, target: str, wish: Wish, theme: Theme)
     from multitracer.cli._reading import load
 
     if len(wish.patterns) > 1:
-        raise click.UsageError("--figure handovers draws one quantity: name one with --series")
+        raise click.UsageError("--figure handovers draws only one quantity; name one with --series")
     recording = load(reading, output=target)
     figure = Session(recording).handovers_figure(*wish.patterns, theme=theme)
     with replacing(target) as temporary:

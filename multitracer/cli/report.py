@@ -38,26 +38,28 @@ if TYPE_CHECKING:
     "--output",
     type=named_page,
     metavar="PATH",
-    help="The file to write, by default report.html; for several inputs the folder, by default reports.",
+    help="File to write (default: report.html); for several inputs, folder to write (default: reports).",
 )
 @click.option(
     "--base-map",
     type=click.Path(path_type=str),
     metavar="FILE",
-    help="Draw the lines of this GeoJSON file below the route of a drive.",
+    help="Draw the lines of this GeoJSON file as a map below the route of a drive.",
 )
-@click.option("--pdf", is_flag=True, help="Write each report as PDF too, beside the page; needs Chromium.")
+@click.option(
+    "--pdf", is_flag=True, help="Also write each report as PDF beside the HTML page; needs Chromium."
+)
 @assets_option
 @pool_option
 @reads_captures
 def command(
     reading: InputChoice, output: str | None, base_map: str | None, assets: str, *, pdf: bool, pool: bool
 ) -> None:
-    """Write a self-contained HTML report: what limited the transfer and why, then every packet.
+    """Write a self-contained HTML report: what limited the transfer, why, and a view of every packet.
 
-    Each INPUT gets its own report, and several get an index page; numbered files of tcpdump or dumpcap
-    are one input. Folders of `measure run` are compared on one page. Prints the path of the report or
-    the index.
+    Each INPUT gets its own report; several INPUTs also get an index page. Numbered files of tcpdump or
+    dumpcap are one input. Folders of `measure run` are compared on one page. The command prints the path of
+    the report or of the index.
     """
     import shlex
 
@@ -151,7 +153,9 @@ def _write_several(
     if pdf:
         _print(sorted(each for each in index.parent.glob("*.html") if each.name != index.name))
     if failed:
-        raise InputError(f"{len(failed)} of {len(sessions)} inputs have no report; {index} lists the others")
+        raise InputError(
+            f"{len(failed)} of {len(sessions)} inputs have no report; {index} lists the other reports"
+        )
     return str(index)
 
 

@@ -27,7 +27,7 @@ _REPEAT = "# repeat it with "
 )
 @debug_option
 def command() -> None:
-    """Run TCP over a modelled wireless link, and record it at every layer.
+    """Run TCP over a modelled wireless link, and record the run at every layer.
 
     A scenario defines the run: the hosts' TCP, the link and its radio, the traffic, fades and resets.
     """
@@ -48,10 +48,10 @@ def list_scenarios() -> None:
 @command.command("doctor", epilog=examples("multitracer testbed doctor"))
 @debug_option
 def doctor() -> None:
-    """Show in which of three tiers this machine runs a scenario in real time, and what would help.
+    """Show which of three tiers this machine supports for runs in real time, and how to reach a better tier.
 
-    root: everything is recorded. userns: in a user namespace, without data that the kernel gives to root
-    only. plain: virtual time only. Each tier is tested; the exit status is always 0.
+    root: everything is recorded. userns: runs in a user namespace, without the data that the kernel gives
+    only to root. plain: only virtual time. The command tests each tier; the exit status is always 0.
     """
     from multitracer.cli._output import page
     from multitracer.lab.testbed.doctor import examine
@@ -60,7 +60,7 @@ def doctor() -> None:
     sheet = page()
     sheet.line(f"Tier: {system.tier}", bold=True)
     tiers = [(t.tier, "yes" if t.offered else "no", t.how, t.lost) for t in system.tiers]
-    sheet.table(("tier", "here", "how, or why not", "what is lost"), tiers)
+    sheet.table(("tier", "here", "how to use, or why unavailable", "limitations"), tiers)
     sheet.line()
     abilities = [(f.name, "ok" if f.works else "absent", f.purpose) for f in system.checks]
     sheet.table(("what", "", "for"), abilities)
@@ -84,22 +84,26 @@ def doctor() -> None:
     "path",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="CSV to write: time_s, power_dbm, a line for each step.",
+    help="CSV file to write, with the columns time_s and power_dbm, one line for each time step.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of what is drawn. Default: scenario's."
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Random seed of the radio. Default: from the scenario.",
 )
 @click.option(
     "--threshold",
     type=FiniteRange(-300, 300),
     metavar="DBM",
-    help="Power below which the link is down. Default: scenario's.",
+    help="The link is down below this received power, in dBm. Default: from the scenario.",
 )
 @debug_option
 def channel(scenario: str, path: Path | None, seed: int | None, threshold: float | None) -> None:
     """Compute the received power of a scenario's ray-traced radio, and its fades.
 
-    Prints how often and how long the power is below the threshold, which is when the link is down.
+    The command prints number and duration of the fades, in which the power is below the threshold and the
+    link is down.
     """
     from multitracer.cli._output import check_output, page, replacing
     from multitracer.cli._testbed import channel_facts
@@ -136,45 +140,50 @@ def channel(scenario: str, path: Path | None, seed: int | None, threshold: float
     required=True,
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Session folder to write; it must be new or empty.",
+    help="Session folder to write; must be new or empty.",
 )
 @click.option(
-    "--virtual", is_flag=True, help="In virtual time, with MultiTracer's own TCP: minutes in a second."
+    "--virtual",
+    is_flag=True,
+    help="Run in virtual time, with MultiTracer's own TCP; minutes of virtual time take about a second.",
 )
 @click.option(
     "--as-linux",
     is_flag=True,
-    help="In virtual time, let TCP behave as Linux does, for a comparison with a real run.",
+    help="With --virtual: TCP behaves as in Linux, for a comparison with a real run.",
 )
 @click.option(
     "--speed",
     type=FiniteRange(1, 50),
     metavar="N",
-    help="Link seconds that pass in a second of a real run, 1 to 50. Default: 1.",
+    help="Without --virtual: simulated seconds per real second, 1 to 50. Default: 1.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Seed of the radio's random numbers; in virtual time it determines every byte. Default: scenario's.",
+    help="Random seed of the radio. In virtual time, equal seeds give equal files. Default: from the "
+    "scenario.",
 )
 @click.option(
     "--transport",
     metavar="NAME",
-    help="With --virtual: transport of every traffic, such as newreno, vegas, wtcp. Default: scenario's.",
+    help="With --virtual: transport of all traffic, such as newreno, vegas or wtcp. Default: from the "
+    "scenario.",
 )
 @click.option(
     "--errors",
     "trace",
     metavar="TRACE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Let the radio destroy the frames of a recorded error trace instead of the scenario's.",
+    help="Replace the radio errors of the scenario with those of this recorded error trace.",
 )
 @click.option(
     "--at-end",
     type=click.Choice(["clear", "repeat", "stop"]),
-    help="What follows the end of the error trace or capacity trace: no errors, the trace again, or the "
-    "run's end. Default: clear; of a capacity trace what the scenario says.",
+    help="After the end of the error or capacity trace: clear (no more errors), repeat (the trace "
+    "starts again), or stop (the run ends). Default: clear; for a capacity trace, from the "
+    "scenario.",
 )
 @debug_option
 def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
@@ -190,11 +199,11 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
 ) -> None:
     """Run a scenario and write a session folder.
 
-    NAME is a bundled scenario (`multitracer testbed list`), FILE.toml your own. The folder holds the logs
-    of both hosts, summary.json with the numbers, and truth/ with what really happened to each segment
-    and frame.
+    NAME is a bundled scenario (`multitracer testbed list`), and FILE.toml is your own scenario. The folder
+    contains the logs of both hosts, summary.json with the results, and truth/ with the true fate of each
+    segment and frame.
 
-    Without --virtual, two network namespaces of this machine are the hosts, and their kernel's TCP runs over
+    Without --virtual, the hosts are two network namespaces of this machine, and the kernel's TCP runs over
     the modelled link (Linux, as root or under `unshare -Urnm`).
     """
     from multitracer.cli._output import check_output, page
@@ -203,11 +212,11 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
 
     check_output(str(folder), [])
     if virtual and speed is not None:
-        raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
+        raise click.UsageError("--speed cannot be used with --virtual; omit one of them")
     if as_linux and not virtual:
-        raise click.UsageError("--as-linux is for --virtual; a real run is Linux")
+        raise click.UsageError("--as-linux needs --virtual; without --virtual, TCP is always that of Linux")
     if transport is not None and not virtual:
-        raise click.UsageError("--transport is for --virtual; a real run has the kernel's TCP")
+        raise click.UsageError("--transport needs --virtual; without --virtual, the kernel's TCP is used")
     chosen = load_scenario(scenario)
     chosen.check_traffic()
     if transport is not None:
@@ -243,7 +252,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     default="tahoe,reno,newreno,sack,cubic,vegas,linux,wtcp",
     show_default=True,
     metavar="NAME,NAME,…",
-    help="Which to compare; the first is what the others are a share of.",
+    help="Transports to compare, separated by commas. Shares are relative to the first one.",
 )
 @click.option(
     "--runs",
@@ -251,7 +260,8 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     default=6,
     show_default=True,
     metavar="N",
-    help="Runs of each transport, with seeds that follow each other; from 6 on a share has an interval.",
+    help="Number of runs of each transport, with consecutive seeds; a confidence interval of the share "
+    "needs at least 6.",
 )
 @click.option(
     "--seconds",
@@ -259,24 +269,26 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     default=60,
     show_default=True,
     metavar="S",
-    help="Link seconds for which data are sent, where no scenario says it.",
+    help="Duration of the transfer in simulated seconds, if no scenario defines it.",
 )
 @click.option(
     "--direction",
     type=click.Choice(["up", "down"]),
     default="down",
     show_default=True,
-    help="Of the data, where no scenario says it: from the mobile or to it.",
+    help="Direction of the data, from or to the mobile host, if no scenario defines it.",
 )
 @click.option(
     "--threshold",
     type=FiniteRange(-300, 300),
     metavar="DBM",
-    help="Power below which the link is down, of a power trace or a ray-traced radio. "
-    "Default: the scenario's, of a trace -75.",
+    help="For a power trace or a ray-traced radio: the link is down below this received power, in dBm. "
+    "Default: from the scenario; -75 for a trace.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Draw a figure: FILE.html, or .json for plotly.")
-@click.option("--csv", "table", metavar="FILE", help="Write the numbers of each run.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Draw a figure to this file: .html, or .json for plotly."
+)
+@click.option("--csv", "table", metavar="FILE", help="Write the results of each run as CSV.")
 @debug_option
 def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     radio: str,
@@ -288,11 +300,11 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     output: str | None,
     table: str | None,
 ) -> None:
-    """Compare transports over one radio, in virtual time.
+    """Compare transports over the same radio, in virtual time.
 
     RADIO is an error trace (`export errors`), a capacity trace (`export capacity`, or one of Mahimahi), a
-    power trace (`testbed channel`), a session folder, a scenario or a bundled link. All transports use the
-    same radio. The output states whether the radio is recorded, derived or modelled.
+    power trace (`testbed channel`), a session folder, a scenario or a bundled link. The output states
+    whether the radio is recorded, derived or modelled.
     """
     from multitracer.cli._output import check_output, page, replacing, text_output
     from multitracer.cli._testbed import counted, show, write_csv
@@ -302,7 +314,9 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
 
     names = tuple(dict.fromkeys(name.strip() for name in transports.split(",") if name.strip()))
     if not names:
-        raise click.BadParameter("names no transport", param_hint="'--transports'")
+        raise click.BadParameter(
+            "no transport given; name one, for example newreno", param_hint="'--transports'"
+        )
     for target in (output, table):
         check_output(target, [radio])
     chosen = radio_of(radio, direction=direction, seconds=seconds, threshold_dbm=threshold)
@@ -338,7 +352,7 @@ def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: flo
         with progress_of("running", scenario.traffic[0].bytes) as progress:
             return run_real(scenario, folder, seed=seed, speed=speed or 1, progress=progress)
     except InterruptedRunError as stop:
-        click.echo(f"interrupted; what was recorded until then is in {folder}", err=True)
+        click.echo(f"interrupted; the data recorded so far are in {folder}", err=True)
         raise click.exceptions.Exit(128 + stop.number) from stop
 
 

@@ -31,10 +31,10 @@ def test_a_session_with_all_that_its_manifest_lists_is_complete_at_once() -> Non
     ("sizes", "sentence"),
     [
         ({"phone/a.pcap": 100}, "phone/b.jsonl is missing"),
-        ({"phone/a.pcap": 40, "phone/b.jsonl": 50}, "phone/a.pcap has 40 B of 100 B"),
-        ({"phone/a.pcap": 400, "phone/b.jsonl": 50}, "phone/a.pcap has 400 B of 100 B"),
+        ({"phone/a.pcap": 40, "phone/b.jsonl": 50}, "phone/a.pcap has 40 B instead of 100 B"),
+        ({"phone/a.pcap": 400, "phone/b.jsonl": 50}, "phone/a.pcap has 400 B instead of 100 B"),
         ({"phone/.a.pcap.x81bQz": 100}, "phone/a.pcap is missing and 1 file more"),
-        ({"phone/a.pcap": 40, "phone/b.jsonl.gz": 7}, "phone/a.pcap has 40 B of 100 B"),
+        ({"phone/a.pcap": 40, "phone/b.jsonl.gz": 7}, "phone/a.pcap has 40 B instead of 100 B"),
     ],
 )
 def test_a_session_that_lacks_something_waits_for_ever(sizes: dict[str, int], sentence: str) -> None:
@@ -54,7 +54,7 @@ def test_a_listed_file_that_was_packed_is_there() -> None:
 def test_what_no_size_is_listed_of_has_to_be_quiet(listed: dict[str, int | None]) -> None:
     look = _look({**LISTED, "phone/c.log": 3}, listed)
     arrivals = SessionArrivals()
-    assert arrivals.lack("a", look, 10.0) == "changed within the last 60 s"
+    assert arrivals.lack("a", look, 10.0) == "files changed within the last 60 s"
     assert arrivals.lack("a", look, 10.0 + QUIET_S - 0.1) is not None
     assert arrivals.lack("a", look, 10.0 + QUIET_S) is None
 
@@ -66,7 +66,7 @@ def test_a_copy_that_stopped_half_way_keeps_its_session_waiting(name: str) -> No
     look = _look({"small.pcap": 3, name: 5})
     arrivals = SessionArrivals()
     for at_s in (0.0, 3600.0):
-        assert arrivals.lack("a", look, at_s) == f"{name} is the name of a copy that is not finished"
+        assert arrivals.lack("a", look, at_s) == f"{name} is a temporary name of an unfinished copy"
     whole = _look({"small.pcap": 3, "big.pcap": 5})
     assert arrivals.lack("a", whole, 3601.0) is not None
     assert arrivals.lack("a", whole, 3661.0) is None

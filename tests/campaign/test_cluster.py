@@ -96,7 +96,7 @@ def test_an_address_where_nobody_answers_is_an_error_of_one_sentence(
 ) -> None:
     monkeypatch.setattr(clusters, "_RECONNECT_S", 0.1)
     monkeypatch.setitem(clusters._SETTINGS, "distributed.comm.timeouts.connect", "1s")
-    with pytest.raises(InputError, match=r"tcp://127\.0\.0\.1:9: no answer for"):
+    with pytest.raises(InputError, match=r"tcp://127\.0\.0\.1:9: no answer from the scheduler for"):
         run([str(drives)], tmp_path / "campaign", workers=OnCluster(address="tcp://127.0.0.1:9"))
 
 
@@ -143,7 +143,7 @@ def test_rows_that_a_worker_wrote_elsewhere_are_missed(drives: Path, tmp_path: P
     def elsewhere(_: Store, tasks: list[AnalysisTask]) -> Iterator[tuple[AnalysisTask, str]]:
         yield tasks[0], "done"
 
-    with pytest.raises(InputError, match=r"lacks the rows of .*day000, which a worker wrote elsewhere"):
+    with pytest.raises(InputError, match=r"the results of .*day000 are missing"):
         run([str(drives)], place, workers=elsewhere)  # type: ignore[arg-type]
 
 

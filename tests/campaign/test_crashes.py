@@ -149,7 +149,7 @@ def test_a_second_writer_is_refused_and_readers_are_not(drives: Path, tmp_path: 
     place = tmp_path / "campaign"
     run([str(drives)], place)
     with Store(place).locked():
-        with pytest.raises(InputError, match="another program writes"):
+        with pytest.raises(InputError, match="another program is writing"):
             run([str(drives)], place)
         assert count(place) == SESSIONS
 
@@ -239,7 +239,7 @@ def test_a_full_disk_leaves_the_last_snapshot_valid(
 
     def full(store: Store, table: str, rows: object) -> object:
         if table == "seconds":
-            raise InputError("cannot be written: No space left on device; make room there")
+            raise InputError("cannot be written: No space left on device; free disk space there")
         return part(store, table, rows)
 
     with monkeypatch.context() as patched:
@@ -265,7 +265,7 @@ def test_a_disk_that_fills_leaves_the_last_snapshot_valid(drives: Path, tmp_path
         with (small / "ballast").open("wb") as stream:
             free = os.statvfs(small).f_bavail * os.statvfs(small).f_frsize
             stream.write(b"\0" * (free - 40_960))
-        with pytest.raises(InputError, match="No space left on device; make room"):
+        with pytest.raises(InputError, match="No space left on device; free disk space"):
             run([str(drives)], place)
         assert rows_of(place) == before
         assert faults(place) == []

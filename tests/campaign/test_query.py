@@ -162,7 +162,7 @@ def test_the_session_of_a_second_is_text_like_that_of_any_row(place: Path) -> No
 
 @pytest.mark.parametrize("sql", ["", " ; ", "-- nothing"])
 def test_a_question_without_a_statement_is_said(place: Path, sql: str) -> None:
-    with pytest.raises(InputError, match="holds no statement"):
+    with pytest.raises(InputError, match="no SQL statement given"):
         query(Catalogue(place), sql)
 
 
@@ -173,7 +173,7 @@ def test_status_counts_the_rows(place: Path) -> None:
 
 
 def test_verify_says_that_all_is_whole(place: Path) -> None:
-    assert "whole" in call("campaign", "verify", place).stdout
+    assert "no damage found" in call("campaign", "verify", place).stdout
 
 
 def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
@@ -185,7 +185,10 @@ def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="query: "):
         query(Catalogue(place), "SELECT sum(unique_bytes) FROM transfers")
     (place / name).unlink()
-    assert f"{name}: is gone; " in call("campaign", "query", place, "SELECT 1", status=1).stderr
+    assert (
+        f"{name}: this file no longer exists; "
+        in call("campaign", "query", place, "SELECT 1", status=1).stderr
+    )
 
 
 def test_forget_takes_a_session_out_and_a_run_reads_it_again(tmp_path: Path) -> None:
@@ -208,7 +211,7 @@ def test_forget_takes_a_path_as_the_user_writes_it(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("nobody", "has no session"), ("drive", "2 sessions are called")]
+    ("name", "reason"), [("nobody", "no session"), ("drive", "2 sessions have the name")]
 )
 def test_forget_refuses_what_names_no_session_or_several(name: str, reason: str, tmp_path: Path) -> None:
     for number in (0, 1):
@@ -248,7 +251,7 @@ def test_a_catalogue_of_a_newer_version_is_refused(place: Path, tmp_path: Path) 
 def test_a_damaged_snapshot_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "snapshots").mkdir()
     (tmp_path / "snapshots" / "000000000001.json").write_text(text, "utf-8")
-    assert "is no snapshot" in call("campaign", "status", tmp_path, status=1).stderr
+    assert "not a valid snapshot" in call("campaign", "status", tmp_path, status=1).stderr
 
 
 def test_a_snapshot_leads_to_no_file_outside(tmp_path: Path) -> None:
@@ -259,8 +262,8 @@ def test_a_snapshot_leads_to_no_file_outside(tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / "snapshots").mkdir()
     (tmp_path / "snapshots" / "000000000001.json").write_text(json.dumps(document), "utf-8")
-    assert "is no snapshot" in call("campaign", "status", tmp_path, status=1).stderr
+    assert "not a valid snapshot" in call("campaign", "status", tmp_path, status=1).stderr
 
 
 def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
-    assert "holds no campaign" in call("campaign", "query", tmp_path, "SELECT 1", status=1).stderr
+    assert "no campaign in this folder" in call("campaign", "query", tmp_path, "SELECT 1", status=1).stderr

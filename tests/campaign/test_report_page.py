@@ -69,10 +69,10 @@ def test_one_session_without_positions_and_radio_explains_each_empty_part(tmp_pa
     for sentence in (
         "no session has positions",
         "no session has a log of the radio",
-        "There is none: its seconds are all of one day",
-        "All sessions have one technology, the same hosts and labels.",
-        "1 session, and of no second it can be said whether it was good",
-        "Nothing can be said: no second can be judged.",
+        "No trend: all seconds are from the same day",
+        "All sessions have the same technology, hosts and labels.",
+        "1 session, but no second can be judged as good or bad",
+        "Not known: no second of the recordings can be judged.",
     ):
         assert sentence in text
     assert "<canvas" not in text
@@ -84,11 +84,11 @@ def test_an_empty_campaign_explains_each_empty_part(tmp_path: Path) -> None:
     run([str(tmp_path / "logs")], tmp_path / "campaign")
     text = report(tmp_path / "campaign", tmp_path / "report")
     for sentence in (
-        "The campaign holds no session: `campaign run` has found none.",
-        "no second has a throughput",
-        "no second has a round trip",
-        "no transfer is explained",
-        "it holds no whole second",
+        "The campaign has no session: `campaign run` has found none.",
+        "the throughput is unknown in every second",
+        "no second has an RTT sample",
+        "no transfer could be explained",
+        "the campaign has no complete second",
     ):
         assert sentence in text
     assert "Nowhere" not in text, "where nothing can be judged nothing is known to be good"
@@ -100,7 +100,7 @@ def test_a_campaign_of_failures_says_why_each_input_could_not_be_read(tmp_path: 
         (session / "phone" / "capture.pcap").write_bytes(b"\0" * 100)
     run([str(tmp_path / "logs")], tmp_path / "campaign")
     text = report(tmp_path / "campaign", tmp_path / "report")
-    assert "The campaign holds no session: 2 inputs could not be read." in text
+    assert "The campaign has no session: 2 inputs could not be read." in text
     for number in range(2):
         assert f"<li>{tmp_path / 'logs' / f'day{number}'}: " in text
 
@@ -163,10 +163,10 @@ def test_a_folder_inside_the_campaign_is_refused(tmp_path: Path) -> None:
     run([str(tmp_path / "logs")], tmp_path / "campaign")
     for folder in (tmp_path / "campaign", tmp_path / "campaign" / "parts" / "report"):
         done = call("campaign", "report", tmp_path / "campaign", "-o", folder, status=1)
-        assert "lies in the campaign itself; choose a folder outside of it" in done.stderr
+        assert "this folder is inside the campaign; choose a folder outside the campaign" in done.stderr
 
 
 def test_what_is_no_campaign_is_refused(tmp_path: Path) -> None:
     done = call("campaign", "report", tmp_path, "-o", tmp_path / "report", status=1)
-    assert "holds no campaign" in done.stderr
+    assert "no campaign in this folder" in done.stderr
     assert not (tmp_path / "report").exists()

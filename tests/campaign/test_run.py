@@ -175,7 +175,7 @@ def test_a_session_that_changes_while_it_is_read_is_read_again_later(
     with monkeypatch.context() as patched:
         patched.setattr("multitracer.campaign.run.spool_session", growing)
         assert run([str(log.parents[1])], place).failed == 1
-    assert "changed while it was read" in str(_answer(place, "FROM failures"))
+    assert "the files changed during the analysis" in str(_answer(place, "FROM failures"))
     assert run([str(log.parents[1])], place).failed == 0
     assert [count(place, name) for name in ("sessions", "failures")] == [1, 0]
 
@@ -195,8 +195,8 @@ def test_a_capture_by_its_name_alone_is_passed_over_and_said(tmp_path: Path) -> 
     progress = run([str(tmp_path / "drives")], tmp_path / "campaign")
     assert (progress.sessions, progress.done) == (0, 0)
     assert progress.passed_over == [
-        f"{broken}/empty.pcapng.gz: is named as a capture, and holds none",
-        f"{broken}/wlan0.pcap: is named as a capture, and holds none",
+        f"{broken}/empty.pcapng.gz: the file name is that of a capture, but the content is not a capture",
+        f"{broken}/wlan0.pcap: the file name is that of a capture, but the content is not a capture",
     ]
 
 
@@ -222,7 +222,7 @@ def test_an_input_that_is_missing_is_refused(place: Path) -> None:
 
 def test_a_pipe_is_refused(place: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="is no file"):
+    with pytest.raises(InputError, match="not a regular file"):
         run([str(tmp_path / "pipe")], place)
 
 

@@ -133,7 +133,7 @@ def test_half_a_session_waits_and_its_sentence_says_for_what(tmp_path: Path) -> 
     with watching(home, place) as state:
         state.until(lambda: bool(state.progress.waiting))
         time.sleep(2)
-        assert state.progress.waiting == [f"{day}: {CAPTURE} has 100 B of {size(len(octets))}"]
+        assert state.progress.waiting == [f"{day}: {CAPTURE} has 100 B instead of {size(len(octets))}"]
         assert state.progress.sessions == 0
     assert count(place) == 0
 
@@ -146,8 +146,8 @@ def test_status_says_what_the_watch_waits_for(tmp_path: Path) -> None:
     with watching(home, place) as state:
         state.until((place / "waiting.json").exists)
         shown = call("campaign", "status", place).stdout
-        assert f"waits, when the watch looked last: {day}: {CAPTURE} is missing" in shown
-        assert ["not", "home", "whole", "1", "session"] in [line.split() for line in shown.splitlines()]
+        assert f"incomplete at the last check of --watch: {day}: {CAPTURE} is missing" in shown
+        assert ["incomplete", "inputs", "1", "session"] in [line.split() for line in shown.splitlines()]
         (day / CAPTURE).write_bytes(octets)
         state.until(lambda: count(place) == 1)
         state.until(lambda: not (place / "waiting.json").exists())
@@ -253,7 +253,7 @@ def test_a_folder_that_goes_for_a_while_ends_nothing(tmp_path: Path) -> None:
         state.until(lambda: state.progress.done == 1)
         home.rename(tmp_path / "away")
         state.until(lambda: bool(state.progress.passed_over))
-        assert "it is looked for again" in state.progress.passed_over[0]
+        assert "the run continues, and checks this input again" in state.progress.passed_over[0]
         (tmp_path / "away").rename(home)
         _listed(make_session(home / "day2", 2))
         state.until(lambda: state.progress.done == 2)
@@ -362,7 +362,7 @@ def test_a_signal_ends_a_watch_with_a_whole_campaign(number: signal.Signals, tmp
         words, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     assert words == f"{place}: 1 session analysed\n"
-    assert f"Warning: {half}: {CAPTURE} has 100 B of " in errors
+    assert f"Warning: {half}: {CAPTURE} has 100 B instead of " in errors
     assert faults(place) == []
 
 

@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
         (("cdpd",), "cdpd: its link has no ray-traced radio; choose a scenario with [link] kind"),
         (("ray-9",), "ray-9: no such scenario"),
         (("inside.toml",), "inside: the mobile node is inside a building at 0 s"),
-        (("ray-1", "-o", "none/power.csv"), "its folder does not exist"),
+        (("ray-1", "-o", "none/power.csv"), "the folder does not exist"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(arguments: tuple[str, ...], says: str) -> None:
@@ -77,7 +77,7 @@ def test_a_figure_of_a_scenario_and_of_a_file() -> None:
     call("plot", "--figure", "channel", "power.csv", "-o", "b.html")
     assert "received power" in Path("b.html").read_text("utf-8")
     two = call("plot", "--figure", "channel", "ray-1", "ray-2", "-o", "c.html", status=2)
-    assert "draws one scenario, file or session folder" in two.stderr
+    assert "draws only one scenario, file or session folder" in two.stderr
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_five_panels_of_a_run() -> None:
 def test_a_folder_without_such_a_run_is_refused() -> None:
     Path("empty").mkdir()
     refused = call("plot", "--figure", "channel", "empty", "-o", "x.html", status=1)
-    assert "holds no run in virtual time" in refused.stderr
+    assert "not a session of a run in virtual time" in refused.stderr
 
 
 @pytest.mark.parametrize(

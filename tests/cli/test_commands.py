@@ -59,7 +59,7 @@ def test_inspect_a_session(sample_session: Path) -> None:
         "host mobile",
         "role sender",
         "scenario",
-        "logs are as they were recorded",
+        "logs are unchanged since the recording",
     ):
         assert words in shown
 
@@ -225,7 +225,7 @@ def test_inspect_a_session_that_has_just_begun(tmp_path: Path) -> None:
     shown = call("inspect", tmp_path).stdout
     assert "Session drive" in shown
     assert "tunnel" in shown
-    assert "holds no capture" in call("analyze", tmp_path, status=1).stderr
+    assert "no capture and no log found" in call("analyze", tmp_path, status=1).stderr
 
 
 def test_inspect_lists_the_other_logs_of_a_session(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ def test_text_says_what_was_compared_and_what_leads(tmp_path: Path) -> None:
     assert lines[0] == "throughput is TcpSnd_goodput"
     assert "TcpSnd_goodput (bit/s): sum over a bin, per second" in text
     assert any(line.startswith("rssi_dbm  TcpSnd_goodput  +0 s") for line in lines)
-    assert "ecio_db and TcpSnd_goodput: no number: rehearsed-drive holds no value of radio.ecio_db" in text
-    assert "cqi and TcpSnd_goodput: no number: cqi is constant" in text
+    assert "ecio_db and TcpSnd_goodput: not computed: rehearsed-drive holds no value of radio.ecio_db" in text
+    assert "cqi and TcpSnd_goodput: not computed: cqi is constant" in text
     assert lines[-1] == str(page)
     assert page.stat().st_size > 1_000_000, "the page holds plotly"
 
@@ -64,7 +64,7 @@ def test_rows_for_programs_are_those_of_python() -> None:
         (("--with", "rtt_ns"), "name one of tcp_segments.rtt_ns and rtt_samples.rtt_ns"),
         (("--of", "nothing at all"), "no series or column has this name"),
         (("--with", "cqi", "--given", "nonsense"), "no series or column has this name"),
-        (("--with", "cqi", "--from", "3", "-c", "1"), "do not go together"),
+        (("--with", "cqi", "--from", "3", "-c", "1"), "cannot be combined"),
         (("--with", "cqi", "-o", str(DRIVE / "manifest.json")), "is also the input"),
     ],
 )

@@ -120,7 +120,7 @@ def test_output_folder_that_does_not_exist(tmp_path: Path, capture: Path) -> Non
     target = tmp_path / "absent" / "a"
     for command in (("analyze", "--json"), ("plot",), ("report",), ("export", "tables")):
         assert (
-            f"{target}: its folder does not exist" in call(*command, capture, "-o", target, status=1).stderr
+            f"{target}: the folder does not exist" in call(*command, capture, "-o", target, status=1).stderr
         )
 
 
@@ -278,7 +278,7 @@ def test_wrong_usage(args: list[str]) -> None:
 
 @pytest.mark.parametrize("command", ["analyze", "plot", "report", "diagnose"])
 def test_an_input_without_a_name_is_refused(command: str, tmp_path: Path) -> None:
-    assert "is empty; name a capture" in call(command, "", status=2, cwd=tmp_path).stderr
+    assert "the value is empty; name a capture" in call(command, "", status=2, cwd=tmp_path).stderr
 
 
 def test_interval_that_ends_before_it_begins(capture: Path) -> None:
@@ -288,8 +288,8 @@ def test_interval_that_ends_before_it_begins(capture: Path) -> None:
 def test_bug_is_one_line_and_its_log(tmp_path: Path, capture: Path) -> None:
     environment = _with_a_bug(tmp_path)
     done = run("analyze", capture, status=1, env=environment)
-    assert "this is a bug in MultiTracer (ZeroDivisionError: planted); its log is " in done.stderr
-    log = Path(done.stderr.rpartition("its log is ")[2].strip())
+    assert "this is a bug in MultiTracer (ZeroDivisionError: planted); details are in " in done.stderr
+    log = Path(done.stderr.rpartition("details are in ")[2].strip())
     assert log.is_relative_to(tmp_path / "cache")
     assert "ZeroDivisionError: planted" in log.read_text()
     assert "Traceback" in log.read_text()
@@ -347,7 +347,7 @@ def test_a_report_needs_no_plotly(tmp_path: Path, capture: Path) -> None:
 
 def test_out_of_memory_is_one_line(tmp_path: Path, capture: Path) -> None:
     done = run("analyze", capture, status=1, env=_with_a_bug(tmp_path, "MemoryError"))
-    assert done.stderr == "Error: out of memory; read less with --max-packets N\n"
+    assert done.stderr == "Error: out of memory; read fewer packets with --max-packets N\n"
 
 
 def test_a_thread_that_cannot_be_started_is_no_bug(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_a_thread_that_cannot_be_started_is_no_bug(tmp_path: Path) -> None:
         write(stream, 16 << 20)  # so much is read ahead
     environment = {**ENVIRONMENT, "PYTHONPATH": path, "MULTITRACER_NATIVE": "0"}
     done = run("analyze", tmp_path / "large.pcap", status=1, env=environment)
-    assert done.stderr.startswith("Error: no thread can be started; raise the limit")
+    assert done.stderr.startswith("Error: cannot start a thread; raise the limit")
 
 
 def _with_a_bug(folder: Path, error: str = "ZeroDivisionError") -> dict[str, str]:

@@ -90,12 +90,12 @@ def test_a_figure_without_a_flow_says_why(session: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--figure", "delivered", "--window", "5"), "--window is for --figure rates"),
-        (("--window", "5"), "--window is for --figure rates"),
-        (("--figure", "rates", "--connection", "1"), "--connection is not for --figure rates"),
+        (("--figure", "delivered", "--window", "5"), "--window needs --figure rates"),
+        (("--window", "5"), "--window needs --figure rates"),
+        (("--figure", "rates", "--connection", "1"), "--connection cannot be used with --figure rates"),
         (("--figure", "rates", "--axis", "distance"), "--series, --offset, --trend, --mark and --axis"),
-        (("--figure", "rates", "--window", "0"), "0 is no number of seconds above 0, up to 86400"),
-        (("--figure", "rates", "--window", "nan"), "nan is no number of seconds"),
+        (("--figure", "rates", "--window", "0"), "0 must be a number of seconds above 0 and up to 86400"),
+        (("--figure", "rates", "--window", "nan"), "nan must be a number of seconds"),
     ],
 )
 def test_options_that_have_no_meaning_are_refused(
@@ -117,4 +117,6 @@ def test_analyze_tells_how_evenly_flows_share_the_link() -> None:
 
 def test_analyze_says_why_a_session_has_no_fairness() -> None:
     text = call("analyze", "--fairness", ROOT / "sample_traces" / "cellular_upload").stdout
-    assert "Fairness of 3 flows: no gap: there is no time in which all flows ran" in text
+    assert (
+        "Fairness of 3 flows: no gap between the transports: there is no time in which all flows ran" in text
+    )

@@ -63,7 +63,7 @@ def test_an_interval_without_anything_is_said_to_be_empty(folder: Path, tmp_path
     for more in ([], ["--time-sequence"]):
         done = call("plot", folder, "-o", "f.json", "--from", "5000", "--to", "5001", *more)
         assert done.stderr == (
-            "Warning: nothing was recorded of this connection between --from and --to; the figure is empty\n"
+            "Warning: this connection has no packets between --from and --to; the figure is empty\n"
         )
         notes = json.loads((tmp_path / "f.json").read_text())["layout"]["annotations"]
         assert "No point lies in the chosen time interval." in {note["text"] for note in notes}
@@ -73,11 +73,11 @@ def test_an_interval_without_anything_is_said_to_be_empty(folder: Path, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--trend", "=3:5"], "names no series"),
-        (["--trend", "RlpSnd_data=3"], "is no interval"),
-        (["--trend", "RlpSnd_data=5:3"], "the end is not after the begin"),
-        (["--mark", "nan:3"], "the end is not after the begin"),
-        (["--mark", "0:1e300"], "too far away"),
+        (["--trend", "=3:5"], "does not name a series"),
+        (["--trend", "RlpSnd_data=3"], "is not an interval"),
+        (["--trend", "RlpSnd_data=5:3"], "the end must be after the begin"),
+        (["--mark", "nan:3"], "the end must be after the begin"),
+        (["--mark", "0:1e300"], "within the limits of a time"),
         (["--time-sequence", "--mark", "1:2"], "need the stacked figure"),
     ],
 )

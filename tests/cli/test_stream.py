@@ -126,7 +126,7 @@ def test_a_capture_larger_than_half_of_the_memory_is_a_stream(
 
 @pytest.mark.parametrize("option", [("--parquet", "-o", "tables"), ("--fairness",)])
 def test_what_needs_every_segment_is_refused(capture: Path, option: tuple[str, ...]) -> None:
-    assert "leave --stream out" in call("analyze", "--stream", *option, capture, status=2).stderr
+    assert "omit --stream" in call("analyze", "--stream", *option, capture, status=2).stderr
 
 
 def test_what_is_no_capture_is_refused_as_ever(tmp_path: Path) -> None:

@@ -83,11 +83,11 @@ def test_the_size_of_the_environment_can_be_chosen(folders: list[Path]) -> None:
 
 def test_wishes_that_mean_nothing_are_refused(folders: list[Path], tmp_path: Path) -> None:
     capture = write_conversations(tmp_path / "a.pcap", Conversation())
-    assert "are for captures" in call("plot", folders[0], "--from", "1", status=2).stderr
-    assert "--size is for" in call("plot", folders[0], "--figure", "cdf", "--size", "64", status=2).stderr
-    assert "--size is for" in call("plot", capture, "--size", "64", status=2).stderr
+    assert "cannot be used with transactions" in call("plot", folders[0], "--from", "1", status=2).stderr
+    assert "--size needs" in call("plot", folders[0], "--figure", "cdf", "--size", "64", status=2).stderr
+    assert "--size needs" in call("plot", capture, "--size", "64", status=2).stderr
     said = call("plot", capture, "--figure", "cdf", status=1).stderr
-    assert "holds no transactions; name folders that `measure run` wrote" in said
+    assert "no transactions found; name folders that `measure run` wrote" in said
 
 
 def test_a_run_that_was_interrupted_at_once_says_so(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_all_commands_take_logs_alone(given: list[Path], tmp_path: Path) -> None
 def test_what_needs_packets_says_that_there_are_none(csv: Path) -> None:
     said = call("diagnose", csv, status=1).stderr
     assert "holds no TCP connection; `multitracer report` shows its radio and its road" in said
-    assert "holds no TCP connection" in call("plot", "-c", "1", csv, status=1).stderr
+    assert "no TCP connection in this recording" in call("plot", "-c", "1", csv, status=1).stderr
     assert "holds no capture" in call("export", "segments", csv, status=1).stderr
     assert "not a packet capture" in call("dissect", csv, status=1).stderr
 

@@ -19,7 +19,7 @@ CUT = "damaged after 79 whole packets"
 
 def test_inspect_says_what_never_ended() -> None:
     done = run("inspect", DAMAGED)
-    assert "does not say how it ended" in done.stdout
+    assert "how this collector ended is not recorded" in done.stdout
     assert CUT in done.stderr
 
 

@@ -223,7 +223,7 @@ def test_label_with_several_values_is_refused(where: str, tmp_path: Path) -> Non
     told = call(
         "measure", "run", "--virtual", "--over", "cdpd", "--plan", plan, "-o", tmp_path / "run", status=1
     )
-    assert "label place holds several values; write an [[experiment]] with labels for each" in told.stderr
+    assert "label place has several values; write an [[experiment]] with labels for each" in told.stderr
     assert told.stderr.count("\n") == 1
 
 
@@ -350,7 +350,7 @@ def test_terminal_shows_how_far_it_is_and_when_it_ends(tmp_path: Path) -> None:
     with serving("tcp") as server, Relay("tcp", server, delay_s=0.02) as relay:
         more = ("--vary", "reply", "--sizes", "64", "--sessions", "40")
         shown = _shown_at_a_terminal(_arguments("tcp", relay.address, tmp_path, *more))
-    assert re.search(rb"\d+ of 40 transactions, 0 dropped, ends about \w+ \d\d:\d\d:\d\d", shown)
+    assert re.search(rb"\d+ of 40 transactions, 0 dropped, expected end: \w+ \d\d:\d\d:\d\d", shown)
 
 
 def _shown_at_a_terminal(arguments: list[str]) -> bytes:

@@ -105,7 +105,7 @@ def test_a_log_of_a_batch_job_shows_the_progress_of_the_whole_plan(
     command = ("measure", "plan", table, "--virtual", "-o", tmp_path / "campaign")
     first = call(*command, "--at", "size=64").stderr.splitlines()
     assert first[0] == "0 of 16 transactions, 0 dropped"
-    assert first[-1].startswith("8 of 16 transactions, 0 dropped, ends about ")
+    assert first[-1].startswith("8 of 16 transactions, 0 dropped, expected end: ")
     rest = call(*command).stderr.splitlines()
     assert (rest[0], rest[-1]) == (first[0].replace("0 of", "8 of"), "16 of 16 transactions, 0 dropped")
 
@@ -153,15 +153,15 @@ def test_a_tuple_that_the_link_does_not_let_begin_is_named_and_stops_no_other(tm
     head = 'protocol = "tcp"\nvary = "reply"\nsessions = 1\nover = "cdpd"\n[variables]\nsize = [64]\n'
     table.write_text(head + radio + dead, "utf-8")
     errors = call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
-    assert "1 tuple could not be measured, the first 000002-1: cdpd: nothing gets through" in errors
+    assert "1 tuple could not be measured; the first is 000002-1: cdpd: nothing gets through" in errors
     assert count(place) == 1
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--at", "radio=bad"), "--at radio=bad: is no level of the plan"),
-        (("--at", "car=1"), "--at car=1: is no level of the plan"),
+        (("--at", "radio=bad"), "--at radio=bad: the plan has no such level"),
+        (("--at", "car=1"), "--at car=1: the plan has no such level"),
         (("--over", "nowhere"), "nowhere: no such scenario"),
         (("--over", "cdma2000"), "has no key bad_ber"),
     ],

@@ -116,7 +116,7 @@ def test_after_kill_9_nothing_is_left_and_the_session_opens(tmp_path: Path, vict
     assert {log.format for log in session.inputs.listed} >= {"tcp-info"}
     assert not list(folder.rglob(".*")), "nobody was left to remove what is no log"
     said = inspect(folder)
-    assert said.count("does not say how it ended; its log was last written to at 20") == said.count(
+    assert said.count("how this collector ended is not recorded; last write to its log at 20") == said.count(
         " on mobile, "
     )
     if victims == "supervisor":

@@ -89,7 +89,5 @@ def test_rehearsal_that_cannot_have_the_link_says_so(
 def test_seed_without_a_rehearsal_is_refused(tmp_path: Path) -> None:
     done = _captured(command(tmp_path / "drive", "--seed", "3"))
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        "Error: --seed: chooses the drive of a rehearsal; give --rehearse, too"
-    )
+    assert done.stderr.splitlines()[-1] == ("Error: --seed needs --rehearse; add --rehearse, or omit --seed")
     assert not (tmp_path / "drive").exists()

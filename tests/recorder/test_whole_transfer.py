@@ -129,7 +129,7 @@ def test_exit_status_is_that_of_the_command(script: str, status: int, words: str
     folder = tmp_path / "drive"
     done = recorded(folder, "--with", "tcp_info", "--tail", 0, "--", "sh", "-c", script)
     assert done.returncode == status, done.stderr
-    assert done.stdout == f"{folder}: recorded, ended by {words}\n"
+    assert done.stdout == f"{folder}: recording complete, ended by {words}\n"
     assert manifest(folder)["ended_by"] == words
     assert {run["outcome"] for run in manifest(folder)["collectors"]} == {"ended"}
 

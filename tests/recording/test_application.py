@@ -89,7 +89,7 @@ def test_sums_of_iperf3_stand_beside_those_of_the_capture(options: tuple[str, ..
         assert each.receiver_bytes + cookie <= each.captured_bytes <= each.sender_bytes + cookie
     for name in ("inspect", "analyze"):
         shown = call(name, str(tmp_path)).stdout
-        assert "2 streams of a load program, in bytes" in shown
+        assert "2 streams of a traffic generator, in bytes" in shown
         assert f"{streams[0].captured_bytes:,}" in shown
 
 

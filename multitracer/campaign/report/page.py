@@ -38,9 +38,9 @@ _DAY_S = 86_400
 _YEAR_D = 365
 """Number of days above which dates show the year instead of the day."""
 _LIMITS = {limit.label: limit for limit in Limit}
-_NO_RATE = "no second has a throughput: record packets, or a phone's logger"
-_NOT_JUDGED = "Nothing can be said: no second can be judged."
-_NO_RTT = "no second has a round trip: record packets at the sender"
+_NO_RATE = "the throughput is unknown in every second; record packets, or the log of a phone"
+_NOT_JUDGED = "Not known: no second of the recordings can be judged."
+_NO_RTT = "no second has an RTT sample; record packets at the sender"
 
 
 def meaning(limit: Limit) -> str:
@@ -51,24 +51,23 @@ def meaning(limit: Limit) -> str:
 def lead(numbers: Quality, reasons: Sequence[BadSecondReason], hexagon: Row | None) -> str:
     """Return the headline: the quality, the main cause of bad seconds, and the worst place."""
     if not numbers.sessions:
-        return f"The campaign holds no session: {_failed(numbers) or '`campaign run` has found none'}."
+        return f"The campaign has no session: {_failed(numbers) or '`campaign run` has found none'}."
     if not numbers.judged:
         return (
-            f"{count(numbers.sessions, 'session')}, and of no second it can be said whether it was good: "
-            "record packets, or the radio with a phone's logger."
+            f"{count(numbers.sessions, 'session')}, but no second can be judged as good or bad. "
+            "Record packets, or the radio with the logger of a phone."
         )
     good = share(numbers.judged - numbers.bad, numbers.judged)
     good = f"Good for {good} of the {_span(numbers.judged)} that can be judged"
     words = [
         *([f"median throughput {rate(numbers.throughput_bps[_MEDIAN])}"] if numbers.throughput_bps else []),
-        *([f"round trips of {duration(numbers.rtt_ns[_MEDIAN])}"] if numbers.rtt_ns else []),
+        *([f"median RTT {duration(numbers.rtt_ns[_MEDIAN])}"] if numbers.rtt_ns else []),
     ]
     sentences = [f"{good}: {', '.join(words)}." if words else f"{good}."]
     if reasons:
         first = reasons[0]
         sentences.append(
-            f"Main reason for the rest: {_reason(first.name)}, {share(first.seconds, numbers.bad)} of the "
-            "bad time."
+            f"Main cause of the bad time: {_reason(first.name)} ({share(first.seconds, numbers.bad)})."
         )
     if hexagon is not None:
         where = f"{hexagon['lat_deg']:.4f}, {hexagon['lon_deg']:.4f}"
@@ -81,7 +80,7 @@ def lead(numbers: Quality, reasons: Sequence[BadSecondReason], hexagon: Row | No
 
 def _reason(name: str | None) -> str:
     if name == RADIO:
-        return "a weak or disturbed radio"
+        return "weak signal or interference"
     limit = _LIMITS.get(name or "", Limit.UNKNOWN)
     return f"{limit.label} ({meaning(limit)})"
 
@@ -132,8 +131,8 @@ def quality_section(numbers: Quality) -> Markup:
         element("h2", "How good is it?"),
         element(
             "div",
-            _distribution("Throughput of a second", numbers.throughput_bps, rate, _NO_RATE),
-            _distribution("Median RTT of a second", numbers.rtt_ns, duration, _NO_RTT),
+            _distribution("Throughput in one second", numbers.throughput_bps, rate, _NO_RATE),
+            _distribution("Median RTT in one second", numbers.rtt_ns, duration, _NO_RTT),
             class_="drawings",
         ),
     )
@@ -158,7 +157,7 @@ def costs_section(limits: Sequence[Cost], findings: Sequence[Row]) -> Markup:
         element("h2", "Why?"),
         element("h3", "What limited the transfers"),
         _limits(limits),
-        element("h3", "Findings, by the time that they cost"),
+        element("h3", "Findings, by lost time"),
         _findings(findings),
         class_="long",
     )
@@ -166,7 +165,7 @@ def costs_section(limits: Sequence[Cost], findings: Sequence[Row]) -> Markup:
 
 def _limits(limits: Sequence[Cost]) -> Markup:
     if not limits:
-        return element("p", "Nothing can be said: no transfer is explained; that needs captured packets.")
+        return element("p", "Not known: no transfer could be explained, because this needs captured packets.")
     heads = (("Limit", False), ("Share", True), ("Time", True), ("Longest in", True), ("Meaning", False))
     rows = [
         [
@@ -183,9 +182,11 @@ def _limits(limits: Sequence[Cost]) -> Markup:
 
 def _findings(findings: Sequence[Row]) -> Markup:
     if not findings:
-        return element("p", "None: no transfer shows a fault that has a name, or none is explained.")
+        return element(
+            "p", "No findings: no transfer shows a known fault, or no transfer could be explained."
+        )
     heads = (
-        ("Finding", False), ("Cost", True), ("Sessions", True), ("Times", True), ("The costliest one", False),
+        ("Finding", False), ("Cost", True), ("Sessions", True), ("Times", True), ("Costliest example", False),
     )  # fmt: skip
     rows = [
         [
@@ -216,19 +217,19 @@ def groups_section(cells: Sequence[Row], hours: Sequence[Row], groups: Sequence[
     return element(
         "section",
         element("h2", "Which cells, hours and devices?"),
-        element("h3", "Cells, those with most bad time first"),
+        element("h3", "Cells, in descending order of bad time"),
         _cells(cells),
         element("h3", "Hours of the day, UTC"),
         _hours(hours),
         *(_group(each) for each in groups),
-        None if groups else element("p", "All sessions have one technology, the same hosts and labels."),
+        None if groups else element("p", "All sessions have the same technology, hosts and labels."),
         class_="long",
     )
 
 
 def _cells(cells: Sequence[Row]) -> Markup:
     if not cells:
-        return element("p", "Nothing can be said: no session has a log of the radio.")
+        return element("p", "Not known: no session has a log of the radio.")
     heads = (("Cell", False), *GROUP_HEADS, ("Level", True))
     rows = [
         [text(_cell(row)), *group_cells(row), number(row["level_dbm"], lambda dbm: f"{dbm:.0f} dBm")]
@@ -243,7 +244,7 @@ def _cell(row: Row) -> str:
 
 
 def _more(rows: Sequence[Row]) -> Markup | None:
-    words = f"The first {MOST_GROUPS} are shown; `campaign query` gives all."
+    words = f"The first {MOST_GROUPS} are shown; `campaign query` lists all."
     return element("p", words, class_="muted") if len(rows) == MOST_GROUPS else None
 
 
@@ -283,8 +284,8 @@ def days_section(days: Sequence[Row]) -> Markup:
 
 def _trend(days: Sequence[Row]) -> Markup:
     if len(days) < 2:
-        why = "its seconds are all of one day" if days else "it holds no whole second"
-        return element("p", f"There is none: {why}.")
+        why = "all seconds are from the same day" if days else "the campaign has no complete second"
+        return element("p", f"No trend: {why}.")
     shares = [(row["day"], 100 * row["bad"] / row["judged"]) for row in days if row["judged"]]
     series = (
         ("Bad time", shares, lambda percent: f"{percent:.3g} %"),
@@ -355,11 +356,11 @@ def stretches_section(rows: Sequence[Row], links: Sequence[Markup], judged: int)
         for place, (row, link) in enumerate(zip(rows, links, strict=True), 1)
     ]
     how = (
-        "Cost is the time that the typical rate would have saved; a stretch without it is bad by its radio "
-        "alone."
+        "The cost is the time that would have been saved at the typical rate. An interval without "
+        "a cost is bad because of its radio only."
     )
     shown = table("The worst stretches, by cost", heads, cells, filter_id="stretches") if rows else None
-    why = "Nowhere: no two bad seconds follow each other." if judged else _NOT_JUDGED
+    why = "None: there are no two consecutive bad seconds." if judged else _NOT_JUDGED
     nothing = None if rows else element("p", why)
     return element(
         "section", element("h2", title), shown, nothing, element("p", how, class_="muted") if rows else None,
@@ -373,7 +374,7 @@ def failures_section(sentences: Sequence[str], total: int) -> Markup | None:
         return None
     shown = [element("li", printable(each)) for each in sentences]
     if more := total - len(sentences):
-        shown.append(element("li", f"{more:,} more, which `campaign query` gives: FROM failures"))
+        shown.append(element("li", f"{more:,} more; the query FROM failures lists them (`campaign query`)"))
     return element("section", element("h2", "What could not be read"), element("ul", shown))
 
 
@@ -381,20 +382,21 @@ def method_section(numbers: Quality, bounds: RateBounds, facts: Sequence[tuple[s
     """Return the section on how seconds are classified, and on the data of the page."""
     by_radio, not_judged = numbers.judged - numbers.by_rate, numbers.seconds - numbers.judged
     first = (
-        f"Of {count(numbers.seconds, 'second')}, {numbers.by_rate:,} are judged by their rate while data "
-        f"were wanted, {by_radio:,} by the radio alone, {not_judged:,} not at all."
+        f"Of {count(numbers.seconds, 'second')}, {numbers.by_rate:,} are judged by their rate (an "
+        f"application wanted data), {by_radio:,} only by the radio, and {not_judged:,} are not "
+        "judged."
     )
     words = [first]
     if numbers.by_rate:
         words.append(
-            "The typical rate is the upper quartile of all seconds in which data were wanted, "
-            f"{rate(bounds.typical_bps)}; below a fifth of it, {rate(bounds.poor_bps)}, a second is bad, in "
-            "an outage below a half."
+            "The typical rate is the upper quartile of all seconds in which an application wanted "
+            f"data: {rate(bounds.typical_bps)}. A second is bad if its rate is below a fifth of "
+            f"this rate ({rate(bounds.poor_bps)}), or in an outage below half of it."
         )
     if numbers.speeds:
         words.append(
-            f"The link of {count(numbers.speeds, 'session')} ran faster or slower than real time: limits and "
-            "findings are in its time, all else is as recorded."
+            f"The link of {count(numbers.speeds, 'session')} ran faster or slower than real time. "
+            "Limits and findings are in link time; all other values are in recorded time."
         )
     rows = [element("tr", element("th", name), element("td", printable(value))) for name, value in facts]
     return element(

@@ -167,7 +167,7 @@
 
   function point(px, py) {
     marked = nearest(px, py);
-    status.textContent = marked < 0 ? "Point at a cell for its value." : words(marked);
+    status.textContent = marked < 0 ? "Move the pointer over a cell to see its value." : words(marked);
     soon();
   }
 

@@ -243,7 +243,7 @@ _HINT = (
     "Map of all drives. Keys: arrows move, plus and minus zoom, 0 shows the whole, comma and full stop step "
     "from cell to cell."
 )
-_NOTHING = "Nothing can be said: no session has positions. Record them with a phone's logger."
+_NOTHING = "Not known: no session has positions. Record positions with the logger of a phone."
 
 
 def map_document(places: CampaignMap) -> Document:
@@ -255,7 +255,7 @@ def map_document(places: CampaignMap) -> Document:
         quantities.append(
             {
                 "key": "limited_by",
-                "title": "What limited most",
+                "title": "Most frequent limit",
                 "unit": "",
                 "words": _LIMITS,
                 "colours": colours,
@@ -334,9 +334,11 @@ def map_section(places: CampaignMap | None, document: Document | None) -> Markup
         ),
         element("div", class_="classes key"),
         element("canvas", tabindex="0", role="img", aria_label=_HINT),
-        element("p", "Point at a cell for its value.", class_="status", role="status"),
+        element("p", "Move the pointer over a cell to see its value.", class_="status", role="status"),
         element("noscript", element("p", "The map needs JavaScript; the worst places are listed below.")),
-        element("p", f"{rest:,} squares with the least time are left out.", class_="muted") if rest else None,
+        element("p", f"{rest:,} squares with the shortest time are not shown.", class_="muted")
+        if rest
+        else None,
         _worst_table(places, width),
         class_="map long",
     )
@@ -349,7 +351,7 @@ def _options(titles: list[str] | tuple[str, ...]) -> Markup:
 def _worst_table(places: CampaignMap, width: str) -> Markup:
     rows = worst(places, _WORST)
     if not rows:
-        return element("p", "No place was bad.")
+        return element("p", "There is no bad place.")
     cells = [[text(f"{row['lat_deg']:.5f}, {row['lon_deg']:.5f}"), *group_cells(row)] for row in rows]
-    caption = f"Hexagons of {width} with most bad time"
+    caption = f"Hexagons of {width} with the most bad time"
     return element("div", element("h3", caption), table(caption, (("Middle", False), *GROUP_HEADS), cells))

@@ -97,12 +97,14 @@ def _folder(target: Path, catalogue: Catalogue) -> Path:
     """Make the folder and return it; raise an error for one inside the campaign."""
     inside = target.resolve()
     if Path(catalogue.store.address) in (inside, *inside.parents):
-        raise InputError(f"{target}: lies in the campaign itself; choose a folder outside of it")
+        raise InputError(
+            f"{target}: this folder is inside the campaign; choose a folder outside the campaign"
+        )
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"{target}: cannot make this folder: {error.strerror}; choose another one"
+            f"{target}: cannot create this folder: {error.strerror}; choose another one"
         ) from error
     return target
 
@@ -157,7 +159,7 @@ def _write_one(row: Row, path: Path, request: Request) -> None:
     inputs = next(candidates([str(row["path"])])).inputs()
     if content_of(inputs)[:DIGITS] != row["session"]:
         raise InputError(
-            f"{row['path']}: holds other data than the campaign has of it; run the campaign again"
+            f"{row['path']}: the session has changed since the last `campaign run`; run `campaign run` again"
         )
     title = printable(row["name"] or row["session"])
     write_report(read(inputs), path, replace(request, title=title))

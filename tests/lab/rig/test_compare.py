@@ -115,7 +115,7 @@ def test_what_is_no_radio_is_one_sentence(tmp_path: Path, capacity: Path) -> Non
         assert says in str(refused.value)
         assert "\n" not in str(refused.value)
     assert "choose one of" in call("testbed", "compare", capacity, "--transports", "bbr", status=1).stderr
-    assert "names no transport" in call("testbed", "compare", capacity, "--transports", ",", status=2).stderr
+    assert "no transport given" in call("testbed", "compare", capacity, "--transports", ",", status=2).stderr
 
 
 @pytest.mark.slow
@@ -169,7 +169,7 @@ def test_the_command_prints_a_table_and_writes_runs_and_a_figure(capacity: Path,
     assert "the trace lasts 3.0 s and is repeated" in done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
     assert [line[0] for line in lines if line and line[0] in EIGHT] == ["reno", "vegas"]
-    assert "2 runs cannot tell a share from chance: take --runs 6 or more" in done.stdout
+    assert "2 runs are too few for a confidence interval of the share: use --runs 6 or more" in done.stdout
     with (tmp_path / "runs.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [(row["transport"], row["seed"]) for row in rows] == [

@@ -122,7 +122,7 @@ def test_transports_are_compared_over_a_power_trace(uneven: Path, tmp_path: Path
     few = ("--transports", "reno,vegas", "--runs", "2", "--seconds", "4", "--csv", tmp_path / "runs.csv")
     shown = call("testbed", "compare", power, *few).stdout
     assert "radio modelled: up while the power of a trace is at least -75 dBm" in shown
-    assert "the trace lasts 1.5 s and is repeated; each run begins at another time of it" in shown
+    assert "the trace lasts 1.5 s and is repeated; each run begins at a different time in the trace" in shown
     rates = [float(line.split(",")[2]) for line in (tmp_path / "runs.csv").read_text().splitlines()[1:]]
     assert all(200_000 < rate < 2_000_000 * 2 / 3 * 1.1 for rate in rates), "up two thirds of the time"
     always = call("testbed", "compare", power, *few, "--threshold=-95").stdout
@@ -160,7 +160,7 @@ def test_a_measurement_says_what_follows_its_trace(uneven: Path, tmp_path: Path)
         ('"absent.csv"', "cannot be read: No such file"),
         ('"../power.csv"', "leads out of the folder"),
         ('"/etc/passwd"', "leads out of the folder"),
-        ('"link.csv"', "is a link out of the folder"),
+        ('"link.csv"', "is a symbolic link that leads out of the folder"),
         ('"mine.toml"', "does not begin with the line time_s,power_dbm"),
         ('"power.csv"\nwhen_down = "hold"\n[link.mobile]\nx_m = 3', "power names a trace, beside which"),
     ],
