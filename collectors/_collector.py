@@ -103,18 +103,21 @@ def _words(error: BaseException) -> str:
 def _bound(name: str, module: str) -> Collector:
     collector = getattr(importlib.import_module(module), "COLLECTOR", None)
     if not isinstance(collector, Collector) or collector.name != name:
-        raise PluginError(f"{module}: no COLLECTOR named {name!r}; add one as its last line")
+        raise PluginError(
+            f"{module}: the module has no COLLECTOR with the name {name!r}; add COLLECTOR as its last line"
+        )
     return replace(collector, module=module)
 
 
 def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
     """Return the collector of another package; its name becomes a file's name, so it must be plain."""
     if point.name in taken:
-        raise PluginError("a collector of that name exists already; rename one")
+        raise PluginError("a collector with this name already exists; rename one of them")
     collector = _bound(point.name, point.module)
     if not _NAME.fullmatch(collector.name) or not _SUFFIX.fullmatch(collector.suffix):
         raise PluginError(
-            f"its logs would be named {collector.name!r}, {collector.suffix!r}; choose plain names"
+            f"name and suffix of its logs are not allowed ({collector.name!r}, "
+            f"{collector.suffix!r}); use letters and digits"
         )
     return replace(collector, check=functools.partial(_check, collector))
 

@@ -42,8 +42,8 @@ _REASONS = {
     errno.EIO: "unplugged",
     errno.EBUSY: "port busy",
     errno.EAGAIN: "port busy",
-    errno.EACCES: "port not permitted",
-    errno.EPERM: "port not permitted",
+    errno.EACCES: "no permission to open the port",
+    errno.EPERM: "no permission to open the port",
 }
 
 
@@ -132,7 +132,7 @@ def check_pyserial() -> None:
     try:
         import serial  # noqa: F401, PLC0415
     except ImportError:
-        raise PreflightError("pyserial is not installed; `pip install multitracer[field]`") from None
+        raise PreflightError("pyserial is not installed; run `pip install multitracer[field]`") from None
 
 
 def _open(path: str, baud: int) -> Serial:
@@ -141,10 +141,14 @@ def _open(path: str, baud: int) -> Serial:
 
     try:
         if _is_taken(path):
-            raise NoPortError(path, "port busy", "close what uses it, or give another --device")
+            raise NoPortError(
+                path, "port busy", "close the program that uses the port, or give another --device"
+            )
         port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
     except (OSError, ValueError) as error:  # SerialException is an OSError
-        raise NoPortError(path, _reason(error), "close what uses it, or give another --device") from error
+        raise NoPortError(
+            path, _reason(error), "close the program that uses the port, or give another --device"
+        ) from error
     os.set_blocking(port.fileno(), False)
     return port
 

@@ -61,7 +61,7 @@ class ToolModem:
     def __init__(self, tool: Tool, log: AnswerLog, stop: Stop) -> None:
         if shutil.which(tool.name) is None:
             package = {"mmcli": "modemmanager", "qmicli": "libqmi-utils"}[tool.name]
-            raise PreflightError(f"{tool.name} is not installed; `apt install {package}`")
+            raise PreflightError(f"{tool.name} is not installed; run `apt install {package}`")
         self._first, self._each = tool.commands()
         self._log = log
         self._stop = stop

@@ -28,25 +28,34 @@ def parser(description: str | None, *, traffic: bool = True) -> argparse.Argumen
     """
     options = argparse.ArgumentParser(description=(description or "").split("\n")[0])
     options.add_argument(
-        "-o", "--output", type=Path, metavar="LOG", help="a new file; default: standard output"
-    )
-    options.add_argument("--duration", type=_duration_ns, metavar="SECONDS", help="end after this time")
-    options.add_argument(
-        "--outlive-parent", action="store_true", help="continue when the process that started this one ends"
+        "-o", "--output", type=Path, metavar="LOG", help="output file, must be new; default: standard output"
     )
     options.add_argument(
-        "--tags", action="store_true", help="write the tags that come on standard input; end when it ends"
+        "--duration", type=_duration_ns, metavar="SECONDS", help="stop after this time, in seconds"
+    )
+    options.add_argument("--outlive-parent", action="store_true", help="continue if the parent process ends")
+    options.add_argument(
+        "--tags",
+        action="store_true",
+        help="write the tags (sync probes) from standard input to the log; stop at end of file",
     )
     if not traffic:
         options.set_defaults(port=[], address=[])
         return options
-    options.add_argument("--port", type=_port, action="append", default=[], help="of either end; repeatable")
+    options.add_argument(
+        "--port",
+        type=_port,
+        action="append",
+        default=[],
+        help="record only connections with this port at either endpoint; repeatable",
+    )
     options.add_argument(
         "--address",
         type=_network,
         action="append",
         default=[],
-        help="of either end, or a network such as 192.0.2.0/24; repeatable",
+        help="record only connections with this address or network (192.0.2.0/24) at either endpoint; "
+        "repeatable",
     )
     return options
 
@@ -99,7 +108,7 @@ def number(text: str, least: float, most: float) -> float:
     except ValueError:
         value = math.nan
     if not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least:g} to {most:g}")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number from {least:g} to {most:g}")
     return value
 
 

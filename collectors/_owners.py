@@ -64,12 +64,13 @@ def _check(pid: int) -> None:
     try:
         other = theirs.readlink() != own.readlink()
     except FileNotFoundError:
-        raise InputError(f"--pid {pid}: there is no such process; see `ps`") from None
+        raise InputError(f"--pid {pid}: no such process; `ps` lists the processes") from None
     except PermissionError:
         raise _not_allowed(pid) from None
     if other:
         raise InputError(
-            f"--pid {pid}: it lives in another network namespace; start me with `nsenter -t {pid} -n`"
+            f"--pid {pid}: the process is in another network namespace; start this collector with "
+            f"`nsenter -t {pid} -n`"
         )
 
 
@@ -104,4 +105,6 @@ def _target(descriptor: Path) -> str:
 
 
 def _not_allowed(pid: int) -> PreflightError:
-    return PreflightError(f"process {pid}: may not look at its sockets; run as its user or as root")
+    return PreflightError(
+        f"process {pid}: no permission to list its sockets; run as the user of the process, or as root"
+    )

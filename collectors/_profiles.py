@@ -67,7 +67,7 @@ def chosen_profile(name: str) -> Profile:
     path = Path(name)
     if path.suffix != ".toml":
         raise InputError(
-            f"--profile {name}: there is none; name one of {', '.join(bundled)}, or a .toml file"
+            f"--profile {name}: unknown profile; name one of {', '.join(bundled)}, or a .toml file"
         )
     try:
         with path.open("rb") as stream:
@@ -92,14 +92,18 @@ def _profile(data: Document, where: str) -> Profile:
     asks = tuple(_ask(row, where) for row in data.get("ask", []))
     init = tuple(data.get("init", []))
     if not asks or not isinstance(data.get("name"), str):
-        raise InputError(f"{where}: a profile needs a name and an [[ask]]; docs/collectors.md shows one")
+        raise InputError(
+            f"{where}: a profile needs a name and at least one [[ask]]; docs/collectors.md shows a profile"
+        )
     if any(not _COMMAND.fullmatch(command) for command in (*init, *(ask.command for ask in asks))):
-        raise InputError(f"{where}: a command is no line of ASCII that begins with AT; change it")
+        raise InputError(
+            f"{where}: a command must be one line of ASCII that begins with AT; change the command"
+        )
     match = str(data.get("match", ""))
     try:
         re.compile(match)
     except re.error as error:
-        raise InputError(f"{where}: match is no regular expression: {error}; change it") from error
+        raise InputError(f"{where}: match is not a valid regular expression: {error}; correct it") from error
     return Profile(data["name"], str(data.get("description", "")), match, init, asks, data.get("baud"))
 
 
@@ -109,5 +113,7 @@ def _ask(row: Document, where: str) -> Ask:
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{where}: an [[ask]] needs a command, numbers in every and timeout_s") from None
     if ask.every < 1 or not 0 < ask.timeout_s <= _MOST_TIMEOUT_S:
-        raise InputError(f"{where}: every counts from 1, timeout_s goes from 0 to {_MOST_TIMEOUT_S:g}")
+        raise InputError(
+            f"{where}: every must be at least 1, and timeout_s must be from 0 to {_MOST_TIMEOUT_S:g}"
+        )
     return ask

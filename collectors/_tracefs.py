@@ -37,7 +37,9 @@ def tracefs() -> Path:
     path = _mounted() or _mount()
     if not os.access(path / "instances", os.W_OK):
         fix = f"sudo {sys.executable} -m multitracer capture"
-        raise PreflightError(f"{path}: only root may trace the kernel's TCP; `{fix}`, or use tcp_info")
+        raise PreflightError(
+            f"{path}: only root can trace the kernel's TCP; run `{fix}`, or use the collector tcp_info"
+        )
     return path
 
 
@@ -54,7 +56,7 @@ def _mount() -> Path:
     if libc.mount(b"tracefs", bytes(_MOUNT_POINT), b"tracefs", 0, None) != 0:
         why = os.strerror(ctypes.get_errno())
         raise PreflightError(
-            f"{_MOUNT_POINT}: not mounted ({why}); as root: `mount -t tracefs tracefs {_MOUNT_POINT}`"
+            f"{_MOUNT_POINT}: not mounted ({why}); run as root: `mount -t tracefs tracefs {_MOUNT_POINT}`"
         )
     return _MOUNT_POINT
 
@@ -74,7 +76,7 @@ class Instance:
         try:
             self._path.mkdir()
         except OSError as error:
-            raise CollectorError(f"{self._path}: cannot be made: {error.strerror}") from error
+            raise CollectorError(f"{self._path}: cannot be created: {error.strerror}") from error
         return self
 
     def __exit__(
@@ -84,7 +86,8 @@ class Instance:
             self._path.rmdir()
         except OSError as failure:
             raise CollectorError(
-                f"{self._path}: cannot be removed: {failure.strerror}; stop who reads it, then `rmdir` it"
+                f"{self._path}: cannot be removed: {failure.strerror}; stop the programs that read "
+                "from it, then remove it with `rmdir`"
             ) from failure
 
     def __truediv__(self, name: str) -> Path:
@@ -101,7 +104,9 @@ class Instance:
         try:
             (self._path / name).write_text(f"{value}\n")
         except OSError as error:
-            raise CollectorError(f"{self._path / name}: refuses {str(value)!r}: {error.strerror}") from error
+            raise CollectorError(
+                f"{self._path / name}: the kernel refused the value {str(value)!r}: {error.strerror}"
+            ) from error
 
     def lost(self) -> dict[str, int]:
         """Return how many events all processors' buffers have lost so far, as the kernel counts them."""

@@ -239,17 +239,22 @@ class GpsRun:
 def _address(text: str | None) -> tuple[str, int]:
     host, _, port = (text or GPSD).rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"--gpsd {text}: is no HOST:PORT; the usual one is {GPSD}")
+        raise InputError(f"--gpsd {text}: must be HOST:PORT, typically {GPSD}")
     return host, int(port)
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument("--gpsd", metavar="HOST:PORT", help=f"ask only this gpsd; the usual one is {GPSD}")
+    options.add_argument("--gpsd", metavar="HOST:PORT", help=f"use only this gpsd, typically {GPSD}")
     options.add_argument(
-        "--device", action="append", metavar="PORT", help="a port, a pattern, or usb:SERIALNUMBER; repeatable"
+        "--device",
+        action="append",
+        metavar="PORT",
+        help="serial port, pattern of ports, or usb:SERIALNUMBER; repeatable",
     )
-    options.add_argument("--baud", type=int, default=BAUD, help=f"of a real serial line; default {BAUD}")
+    options.add_argument(
+        "--baud", type=int, default=BAUD, help=f"speed of a serial line, in baud; default {BAUD}"
+    )
     return options.parse_args(argv)
 
 
@@ -279,7 +284,8 @@ def check() -> None:
         check_pyserial()
         if not candidates(ANYWHERE):
             raise PreflightError(
-                f"no receiver: gpsd does not answer at {GPSD}, no serial port is there; plug one in"
+                f"no GPS receiver: gpsd does not answer at {GPSD}, and no serial port was found; "
+                "connect a receiver"
             ) from None
 
 

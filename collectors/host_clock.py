@@ -163,8 +163,12 @@ def _bracket(reading: Reading) -> int:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="default 5")
-    options.add_argument("--host", default=os.uname().nodename, help="name in the log; default: this host's")
+    options.add_argument(
+        "--every", type=float, default=5.0, metavar="SECONDS", help="seconds between readings; default 5"
+    )
+    options.add_argument(
+        "--host", default=os.uname().nodename, help="host name in the log; default: name of this host"
+    )
     return options.parse_args(argv)
 
 
@@ -188,7 +192,8 @@ def check() -> None:
 COLLECTOR = Collector(
     name="host_clock",
     layer="clock",
-    description="realtime, monotonic and boottime, read together; their discipline; steps of a clock at once",
+    description="simultaneous readings of realtime, monotonic and boottime; synchronisation state; clock "
+    "steps",
     log_format="clocks",
     suffix=".jsonl",
     check=check,

@@ -269,27 +269,31 @@ def record(modem: SerialModem | ToolModem, log: ModemLog, stop: Stop, *, hz: flo
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument("--hz", type=rate_hz, default=1.0, help="rounds of questions a second; default 1")
+    options.add_argument("--hz", type=rate_hz, default=1.0, help="number of polls per second; default 1")
     options.add_argument(
         "--device",
         action="append",
         metavar="PORT",
-        help="a port, a pattern of ports, or usb:SERIALNUMBER; repeatable, the first that answers is taken; "
-        f"default {' '.join(ANYWHERE)}",
+        help="serial port, pattern of ports, or usb:SERIALNUMBER; repeatable, the first that answers "
+        f"is used; default {' '.join(ANYWHERE)}",
     )
-    options.add_argument("--baud", type=int, help=f"rate of a real serial line; default {BAUD}")
+    options.add_argument("--baud", type=int, help=f"speed of a serial line, in baud; default {BAUD}")
     options.add_argument(
-        "--profile", metavar="NAME", help=f"{', '.join(profiles())}, or a .toml file; default: by the modem"
+        "--profile",
+        metavar="NAME",
+        help=f"profile of the modem: {', '.join(profiles())}, or a .toml file; default: detected",
     )
     options.add_argument(
         "--timeout",
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="default: 2, or the profile's",
+        help="wait at most this time for an answer; default: from the profile, else 2",
     )
-    options.add_argument("--tool", choices=TOOLS, help="ask through this tool instead of a serial port")
-    options.add_argument("--modem", default="any", help="for --tool: mmcli's modem, or qmicli's device")
+    options.add_argument(
+        "--tool", choices=TOOLS, help="query the modem with this tool instead of a serial port"
+    )
+    options.add_argument("--modem", default="any", help="for --tool: modem of mmcli, or device of qmicli")
     return options.parse_args(argv)
 
 
@@ -325,7 +329,7 @@ def check() -> None:
     check_pyserial()
     paths = candidates(ANYWHERE)
     if not paths:
-        raise PreflightError(f"no modem: no port among {' '.join(ANYWHERE)}; plug it in")
+        raise PreflightError(f"no modem: no port matches {' '.join(ANYWHERE)}; connect the modem")
     for path in paths:
         try:
             Port(path).close()

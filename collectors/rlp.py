@@ -65,7 +65,8 @@ class Listener:
         except OSError as error:
             self.close()
             raise InputError(
-                f"{address[0]}:{address[1]}: cannot listen: {error.strerror}; give another --listen"
+                f"{address[0]}:{address[1]}: cannot listen on this address: {error.strerror}; give "
+                "another --listen"
             ) from error
         host, port = self._socket.getsockname()
         self.address: Address = (host, port)
@@ -159,18 +160,20 @@ def _address(text: str) -> Address:
     except ValueError:
         host = ""
     if not host or not port.isdecimal() or not 0 <= int(port) < 1 << 16:
-        raise InputError(f"--listen {text}: is no IPv4 address and port; the usual one is {LISTEN}")
+        raise InputError(f"--listen {text}: must be an IPv4 address and port, typically {LISTEN}")
     return host, int(port)
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument("--listen", default=LISTEN, metavar="HOST:PORT", help=f"default {LISTEN}")
+    options.add_argument(
+        "--listen", default=LISTEN, metavar="HOST:PORT", help=f"UDP address to listen on; default {LISTEN}"
+    )
     options.add_argument(
         "--side",
         choices=("fixed", "mobile"),
         default="fixed",
-        help="whose frames count as sent; default fixed",
+        help="side whose frames count as sent; default fixed",
     )
     return options.parse_args(argv)
 
@@ -195,8 +198,12 @@ def check() -> None:
         Listener(_address(LISTEN)).close()
     except InputError as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRNOTAVAIL:
-            raise PreflightError(f"{LISTEN}: no such address here; `ip link set lo up`") from error
-        raise PreflightError(f"{LISTEN}: is taken; `ss -lunp sport = {PORT}` says by whom") from error
+            raise PreflightError(
+                f"{LISTEN}: this address does not exist here; run `ip link set lo up`"
+            ) from error
+        raise PreflightError(
+            f"{LISTEN}: the address is in use; `ss -lunp sport = {PORT}` shows the program"
+        ) from error
 
 
 COLLECTOR = Collector(

@@ -92,7 +92,7 @@ def _program() -> str:
     own = Path(sys.executable).parent / "scat"
     path = shutil.which("scat") or (str(own) if own.exists() else None)
     if path is None:
-        raise PreflightError("signalling: scat is not installed; pip install 'multitracer[signalling]'")
+        raise PreflightError("signalling: scat is not installed; run pip install 'multitracer[signalling]'")
     return path
 
 
@@ -115,7 +115,9 @@ def _record(chosen: argparse.Namespace, program: str, stop: Stop, notes: Log) ->
     try:
         while stop.wait(time.monotonic_ns() + _LOOK_NS):
             if scat.has_ended:
-                raise CollectorError(f"scat: {scat.last_words}; see whether the phone shows its port")
+                raise CollectorError(
+                    f"scat: {scat.last_words}; check that the phone's diagnostic port is enabled"
+                )
             if not is_ready and chosen.output.exists():  # the modem's log is on
                 is_ready = True
                 ready()
@@ -138,17 +140,35 @@ def _baud(text: str) -> float:
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
     options.add_argument(
-        "--modem", choices=sorted(_RAW_OPTIONS), default="qc", help="qc Qualcomm, sec Samsung"
+        "--modem",
+        choices=sorted(_RAW_OPTIONS),
+        default="qc",
+        help="kind of modem: qc (Qualcomm) or sec (Samsung)",
     )
     where = options.add_mutually_exclusive_group(required=True)
-    where.add_argument("--device", metavar="PORT", help="the diagnostic port, such as /dev/ttyUSB0")
+    where.add_argument("--device", metavar="PORT", help="diagnostic port, such as /dev/ttyUSB0")
     where.add_argument(
-        "--usb", nargs="?", const="", metavar="BUS:ADDRESS", help="a phone on USB; default: the first one"
+        "--usb",
+        nargs="?",
+        const="",
+        metavar="BUS:ADDRESS",
+        help="USB device of the phone; default: the first phone",
     )
-    options.add_argument("--baud", type=_baud, default=115_200, help="of the port; default 115200")
-    options.add_argument("--flow-control", action="store_true", help="use RTS/CTS and DSR/DTR")
-    options.add_argument("--packets", type=Path, metavar="FILE", help="also keep SCAT's packets, a new file")
-    options.add_argument("--notes", type=Path, metavar="LOG", help="a new file; default: standard output")
+    options.add_argument(
+        "--baud", type=_baud, default=115_200, help="speed of the port, in baud; default 115200"
+    )
+    options.add_argument(
+        "--flow-control", action="store_true", help="use hardware flow control (RTS/CTS and DSR/DTR)"
+    )
+    options.add_argument(
+        "--packets", type=Path, metavar="FILE", help="also write the packets of SCAT to this new file"
+    )
+    options.add_argument(
+        "--notes",
+        type=Path,
+        metavar="LOG",
+        help="file for the JSON notes, must be new; default: standard output",
+    )
     return options.parse_args(argv)
 
 
@@ -157,12 +177,18 @@ def main(argv: Sequence[str]) -> None:
     chosen = _options(argv)
     program = _program()
     if chosen.output is None:
-        raise InputError("signalling: give -o FILE: the modem's log needs a file of its own")
+        raise InputError(
+            "signalling: no output file; give -o FILE, because the modem's log needs its own file"
+        )
     for path in filter(None, (chosen.output, chosen.packets)):
         if path.exists():
-            raise InputError(f"{path}: exists already, and logs are never overwritten; give a new name")
+            raise InputError(
+                f"{path}: the file already exists, and logs are never overwritten; give a new name"
+            )
     if chosen.device is not None and not Path(chosen.device).exists():
-        raise PreflightError(f"{chosen.device}: no such port; connect the phone and let it show its port")
+        raise PreflightError(
+            f"{chosen.device}: no such port; connect the phone and enable its diagnostic port"
+        )
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
         Log(chosen.notes) as notes,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-_SLOWER = "sniffer: slower than tcpdump; what the kernel has no room for meanwhile is lost, and counted"
+_SLOWER = "sniffer: slower than tcpdump; packets that the kernel cannot buffer are lost and counted"
 _LOOK_NS = 20 * NS_PER_MS
 _ALL = 262_144
 _ROOM_BYTES = 8 << 20
@@ -63,14 +63,14 @@ class Link:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
         except PermissionError as error:
             fix = f"sudo {sys.executable} -m multitracer capture"
-            raise PreflightError(f"packets: {error.strerror}; `{fix}` may capture them") from error
+            raise PreflightError(f"packets: {error.strerror}; run `{fix}` to capture packets") from error
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             try:
                 self._prepare(interface, expression)
             except OSError as error:
                 raise CollectorError(
-                    f"{interface}: cannot listen: {error.strerror}; check its name"
+                    f"{interface}: cannot capture: {error.strerror}; check the name of the interface"
                 ) from error
             undo.pop_all()
 
@@ -110,7 +110,9 @@ class Link:
         except BlockingIOError:
             return None
         except OSError as error:
-            raise CollectorError(f"{self._interface}: {error.strerror}; is it up?") from error
+            raise CollectorError(
+                f"{self._interface}: {error.strerror}; check that the interface is up"
+            ) from error
         for level, kind, value in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
                 seconds, rest = struct.unpack_from("ll", value)
@@ -132,11 +134,13 @@ def _attach(link: socket.socket, expression: str) -> None:
     try:
         from scapy.arch.common import compile_filter
     except ImportError as error:
-        raise PreflightError("scapy: not installed; pip install 'multitracer[field]'") from error
+        raise PreflightError("scapy: not installed; run pip install 'multitracer[field]'") from error
     try:
         compiled = compile_filter(expression, linktype=_DLT_RAW)
     except Exception as error:  # scapy raises Scapy_Exception, ImportError and others for one thing
-        raise CollectorError(f"{expression!r}: scapy cannot use this filter: {error}; check it") from error
+        raise CollectorError(
+            f"{expression!r}: scapy cannot use this filter: {error}; correct the filter"
+        ) from error
     program = struct.pack("HL", compiled.bf_len, ctypes.addressof(compiled.bf_insns.contents))
     link.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
@@ -171,12 +175,20 @@ def _take(link: Link, capture: Log, snap_bytes: int) -> int:
 def main(argv: Sequence[str]) -> None:
     """Record until stopped."""
     options = parser(__doc__)
-    options.add_argument("-i", "--interface", default="any", help="default: any")
-    options.add_argument("--filter", default=FILTER, help="in the language of pcap-filter(7)")
+    options.add_argument("-i", "--interface", default="any", help="interface to capture on; default: any")
+    options.add_argument("--filter", default=FILTER, help="capture filter (pcap-filter(7))")
     options.add_argument(
-        "--snap", type=int, default=SNAP_BYTES, help=f"bytes of each packet; default {SNAP_BYTES}, 0 all"
+        "--snap",
+        type=int,
+        default=SNAP_BYTES,
+        help=f"maximum bytes of each packet; default {SNAP_BYTES}, 0 for all",
     )
-    options.add_argument("--notes", type=Path, metavar="LOG", help="a new file; default: standard output")
+    options.add_argument(
+        "--notes",
+        type=Path,
+        metavar="LOG",
+        help="file for the JSON notes, must be new; default: standard output",
+    )
     chosen = options.parse_args(argv)
     link = Link(chosen.interface, chosen.filter)
     sys.stderr.write(f"{_SLOWER}\n")

@@ -162,7 +162,7 @@ class SocketReader:
         except OSError as error:
             if error.errno != errno.ENOBUFS:
                 raise
-            raise NoAnswerError("answers lost, no room") from error
+            raise NoAnswerError("answers lost because a buffer was full") from error
 
 
 def reading_line(reading: SocketReading, *, number: int) -> bytes:
@@ -259,22 +259,32 @@ class TcpInfoRecorder:
 
 def _no_diag(answer: Refused) -> PreflightError:
     return PreflightError(
-        f"the kernel refuses to list its TCP sockets (error {answer.errno}); try `modprobe tcp_diag` as root"
+        f"the kernel refuses to list its TCP sockets (error {answer.errno}); run `modprobe tcp_diag` as root"
     )
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__)
-    options.add_argument("--hz", type=rate_hz, default=20.0, help="readings a second; default 20")
+    options.add_argument("--hz", type=rate_hz, default=20.0, help="readings per second; default 20")
     options.add_argument(
-        "--look", type=rate_hz, default=20.0, metavar="HZ", help="looks for new sockets a second; default 20"
+        "--look",
+        type=rate_hz,
+        default=20.0,
+        metavar="HZ",
+        help="searches for new sockets per second; default 20",
     )
     options.add_argument(
-        "--poisson", action="store_true", help="read at random instants, so that no rhythm is hidden"
+        "--poisson", action="store_true", help="poll at random times, so that periodic effects are not missed"
     )
-    options.add_argument("--pid", type=int, action="append", default=[], help="sockets of this process")
     options.add_argument(
-        "--process", action="append", default=[], metavar="NAME", help="sockets of processes of this name"
+        "--pid", type=int, action="append", default=[], help="record only sockets of this process"
+    )
+    options.add_argument(
+        "--process",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="record only sockets of processes with this name",
     )
     return options.parse_args(argv)
 

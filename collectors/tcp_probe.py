@@ -133,7 +133,10 @@ def main(argv: Sequence[str]) -> None:
     options = parser(__doc__)
     per_processor = min(_BUFFER_KIB, _ALL_BUFFERS_KIB // (os.cpu_count() or 1))
     options.add_argument(
-        "--buffer-kib", type=int, default=per_processor, help=f"per processor; default {per_processor}"
+        "--buffer-kib",
+        type=int,
+        default=per_processor,
+        help=f"buffer size per processor; default {per_processor}",
     )
     chosen = options.parse_args(argv)
     root = _preflight()
@@ -152,7 +155,7 @@ def main(argv: Sequence[str]) -> None:
 def _preflight() -> Path:
     root = tracefs()
     if not (root / "events/tcp/tcp_probe").exists():
-        raise PreflightError(f"{root}: this kernel has no tcp_probe; it needs Linux 4.16 or newer")
+        raise PreflightError(f"{root}: this kernel has no trace point tcp_probe; use Linux 4.16 or newer")
     return root
 
 

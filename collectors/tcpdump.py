@@ -57,7 +57,7 @@ class Tcpdump:
 
     def __init__(self, command: list[str]) -> None:
         self.counts: dict[str, int] = {}
-        """The newest of each number that it told."""
+        """The latest value of each counter that tcpdump printed."""
         self._stderr = ""
         self._child = subprocess.Popen(
             command,
@@ -168,19 +168,32 @@ def _minutes(text: str) -> float:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__)
-    options.add_argument("-i", "--interface", default="any", help="default: any")
-    options.add_argument("--filter", default=FILTER, help="in the language of pcap-filter(7)")
+    options.add_argument("-i", "--interface", default="any", help="interface to capture on; default: any")
+    options.add_argument("--filter", default=FILTER, help="capture filter (pcap-filter(7))")
     options.add_argument(
-        "--snap", type=int, default=SNAP_BYTES, help=f"bytes of each packet; default {SNAP_BYTES}, 0 all"
+        "--snap",
+        type=int,
+        default=SNAP_BYTES,
+        help=f"maximum bytes of each packet; default {SNAP_BYTES}, 0 for all",
     )
-    options.add_argument("--notes", type=Path, metavar="LOG", help="a new file; default: standard output")
     options.add_argument(
-        "--file-mb", type=int, default=1000, help="begin a new file at this size; default 1000"
+        "--notes",
+        type=Path,
+        metavar="LOG",
+        help="file for the JSON notes, must be new; default: standard output",
     )
     options.add_argument(
-        "--file-minutes", type=_minutes, default=0, help="begin a new file after this time, a second at least"
+        "--file-mb", type=int, default=1000, help="start a new file at this size, in MB; default 1000"
     )
-    options.add_argument("--buffer-kib", type=int, default=4096, help="of the kernel; default 4096")
+    options.add_argument(
+        "--file-minutes",
+        type=_minutes,
+        default=0,
+        help="start a new file after this time, in minutes, at least 1 s",
+    )
+    options.add_argument(
+        "--buffer-kib", type=int, default=4096, help="buffer size of the kernel, in KiB; default 4096"
+    )
     return options.parse_args(argv)
 
 
@@ -189,9 +202,11 @@ def main(argv: Sequence[str]) -> None:
     chosen = _options(argv)
     program = _preflight()
     if chosen.output is None:
-        raise InputError("tcpdump: give -o FILE: the capture needs a file of its own")
+        raise InputError("tcpdump: no output file; give -o FILE, because the capture needs its own file")
     if chosen.output.exists():
-        raise InputError(f"{chosen.output}: exists already, and logs are never overwritten; give a new name")
+        raise InputError(
+            f"{chosen.output}: the file already exists, and logs are never overwritten; give a new name"
+        )
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
         Log(chosen.notes) as notes,
@@ -224,7 +239,7 @@ def check() -> None:
     if not works:
         fix = f"sudo setcap cap_net_raw+ep {program}"
         raise PreflightError(
-            f"tcpdump: {words}; `{fix}` lets every user of this machine capture, or use sudo"
+            f"tcpdump: {words}; `{fix}` allows every user of this machine to capture; or use sudo"
         )
 
 

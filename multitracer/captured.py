@@ -59,7 +59,7 @@ class CaptureMark(IntFlag):
     HEADER_CUT = 0x002
     """The snap length cut the TCP header: options may be missing."""
     PAYLOAD_CUT = 0x004
-    """The snap length cut the payload (the usual case with -s 96)."""
+    """The snap length cut the payload (typical with -s 96)."""
     LENGTH_FROM_CAPTURE = 0x008
     """The IP length is 0 (TSO): the payload length comes from the record's original length."""
     FRAGMENT = 0x010
@@ -151,7 +151,7 @@ class SourceFile:
         return ", ".join(f"{reason}: {n:,}" for reason, n in faults.items() if n > 0)
 
     def in_order_of_names(self) -> None:
-        """Put what was counted in an order that does not depend on how much was read at a time."""
+        """Sort the counts, so that their order does not depend on the size of the chunks."""
         self.link_types = dict(sorted(self.link_types.items()))
         self.protocols = dict(sorted(self.protocols.items()))
         self.not_decoded = dict(sorted(self.not_decoded.items()))

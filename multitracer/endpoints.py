@@ -92,7 +92,9 @@ def _packed(host: str) -> tuple[int, bytes]:
     try:
         return version, socket.inet_pton(family, host)
     except OSError as error:
-        raise InputError(f"{host!r} is not an IP address; names are not looked up") from error
+        raise InputError(
+            f"{host!r} is not an IP address, and host names are not resolved; give an IP address"
+        ) from error
 
 
 def vlan_text(vlan: int) -> str | None:

@@ -29,11 +29,11 @@ class HostLog(NamedTuple):
     format: str
     """As `multitracer formats` names it."""
     layer: str
-    """The layer of the stack that it tells of: tcp, link, radio, position, clock, transactions, marker."""
+    """The layer that the log describes: tcp, link, radio, position, clock, transactions, marker."""
 
 
 class ParsedLog(NamedTuple):
-    """A log with what it holds."""
+    """A log and its parsed content."""
 
     log: HostLog
     tables: dict[str, Table]

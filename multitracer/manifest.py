@@ -1,4 +1,4 @@
-"""manifest.json: what a session folder says of itself, with the type of every key.
+"""manifest.json: the description of a session folder, with the type of every key.
 
 It names the hosts, the collectors with their command lines, the experiment variables and the checksums of
 the logs. It is written at the start of a recording and replaced by rename, so that at any instant the
@@ -109,7 +109,7 @@ class Measurement:
 
 @dataclass(slots=True)
 class Variables:
-    """Experiment variables: what was varied, and what the recording was made with."""
+    """Experiment variables: varied settings, and settings of the recording."""
 
     scenario: str | None = None
     """Name of the scenario; of a measurement over a modelled link its TOML text."""
@@ -230,7 +230,7 @@ class _Reader:
                 known[key] = value
             else:
                 known["more"][key] = value
-                self._warn(f"{what} has {key} = {_shown(value)}, not {types[key]}")
+                self._warn(f"{what} has {key} = {_shown(value)}, but its type must be {types[key]}")
         return known
 
     def _warn(self, sentence: str) -> None:
@@ -239,7 +239,7 @@ class _Reader:
     def _host(self, document: object, name: str) -> Host | None:
         what = f"host {name!r}"
         if not isinstance(document, dict):
-            self._warn(f"{what} is {type(document).__name__}, not an object")
+            self._warn(f"{what} must be a JSON object, but is {type(document).__name__}")
             return None
         known = self._known(Host, document, what)
         if (word := known.pop("role", None)) is not None:
@@ -248,7 +248,7 @@ class _Reader:
                 known["role"] = Role(word)
             else:
                 known["more"]["role"] = word
-                self._warn(f"{what} has role = {_shown(word)}, not one of {', '.join(Role)}")
+                self._warn(f"{what} has role = {_shown(word)}, but the role must be one of {', '.join(Role)}")
         return Host(**known)
 
     def variables(self, document: Document) -> Variables:
@@ -272,12 +272,12 @@ class _Reader:
         entries = []
         for document in documents:
             if not isinstance(document, dict):
-                self._warn(f"{what} is {type(document).__name__}, not an object")
+                self._warn(f"{what} must be a JSON object, but is {type(document).__name__}")
                 continue
             try:
                 entries.append(kind(**self._known(kind, document, what)))
             except TypeError:  # a required key is missing
-                self._warn(f"{what} lacks a key: it has {_shown(sorted(document))}")
+                self._warn(f"{what} lacks a required key (its keys are {_shown(sorted(document))})")
         return entries
 
 
@@ -298,7 +298,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     Raises
     ------
     FormatError
-        If the file is not a JSON object, or over 16 MiB. Of what is in it nothing raises: a key of the wrong
+        If the file is not a JSON object, or over 16 MiB. Wrong content does not raise: a key of the wrong
         type is in `Manifest.warnings`.
     """
     path = folder / MANIFEST
@@ -307,18 +307,20 @@ def read_manifest(folder: Path) -> Manifest | None:
     with path.open("rb") as stream:
         text = stream.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
-        raise FormatError(path, f"longer than {MAX_BYTES >> 20} MiB: not a manifest")
+        raise FormatError(path, f"the file is longer than {MAX_BYTES >> 20} MiB, and thus not a manifest")
     try:
         document = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise FormatError(path, f"not JSON ({error}); the logs can be read without it") from error
+        raise FormatError(
+            path, f"not JSON ({error}); remove this file to read the logs without a manifest"
+        ) from error
     if not isinstance(document, dict):
-        raise FormatError(path, f"the manifest is {type(document).__name__}, not an object")
+        raise FormatError(path, f"the manifest must be a JSON object, but is {type(document).__name__}")
     return _Reader(path).manifest(document)
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 # --- writing ---
@@ -376,10 +378,12 @@ def inside(folder: Path, relative: str) -> Path:
     """
     parts = PurePosixPath(relative)
     if parts.is_absolute() or ".." in parts.parts or "\0" in relative:
-        raise InputError(f"{folder}: {relative!r} leads out of the folder")
+        raise InputError(f"{folder}: the path {relative!r} leads out of the folder; remove this entry")
     path = folder / parts
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise InputError(f"{folder}: {relative!r} is a link out of the folder")
+        raise InputError(
+            f"{folder}: {relative!r} is a symbolic link that leads out of the folder; remove this entry"
+        )
     return path
 
 
@@ -394,6 +398,6 @@ def changed_files(folder: Path, manifest: Manifest) -> Iterator[str]:
         if not path.is_file():
             yield f"{path}: listed in the manifest, but missing"
         elif log.bytes is not None and path.stat().st_size != log.bytes:
-            yield f"{path}: {path.stat().st_size} bytes, {log.bytes} when it was recorded"
+            yield f"{path}: {path.stat().st_size} bytes now, but {log.bytes} bytes were recorded"
         elif log.sha256 is not None and checksum(path) != log.sha256.lower():
-            yield f"{path}: its content is not what was recorded (SHA-256 differs)"
+            yield f"{path}: the content has changed since the recording (SHA-256 differs)"

@@ -289,25 +289,25 @@ def _looked_up(setting: str) -> tuple[Kernel | None, str]:
     try:
         module = importlib.import_module(_MODULE)
     except ImportError as error:
-        why = "is not installed" if error.name == _MODULE and not error.path else f"does not load: {error}"
+        why = "is not installed" if error.name == _MODULE and not error.path else f"cannot be loaded: {error}"
         return None, f"Python (multitracer-native {why})"
-    version = getattr(module, "__version__", "of no known version")
+    version = getattr(module, "__version__", "of unknown version")
     if version != __version__:
         warnings.warn(
-            f"multitracer-native {version} is ignored, this is multitracer {__version__}: "
-            f"install multitracer-native=={__version__}, or set {VARIABLE}=0",
+            f"multitracer-native {version} is not used, because it does not match multitracer "
+            f"{__version__}; install multitracer-native=={__version__}, or set {VARIABLE}=0",
             NativeIgnoredWarning,
             stacklevel=3,
         )
-        return None, f"Python (multitracer-native {version} is ignored: it is not {__version__})"
+        return None, f"Python (multitracer-native {version} is not used: it is not {__version__})"
     if missing := sorted(name for name in dir(Kernel) if name[0] != "_" and not hasattr(module, name)):
         warnings.warn(
-            f"multitracer-native {version} is ignored, it is built from older sources, without {missing[0]}: "
-            f"build it again (make native), or set {VARIABLE}=0",
+            f"multitracer-native {version} is not used, because it was built from older sources "
+            f"and lacks {missing[0]}; build it again (make native), or set {VARIABLE}=0",
             NativeIgnoredWarning,
             stacklevel=3,
         )
-        return None, f"Python (multitracer-native {version} is ignored: it lacks {missing[0]})"
+        return None, f"Python (multitracer-native {version} is not used: it lacks {missing[0]})"
     return cast("Kernel", module), f"the native kernel {version}"
 
 
@@ -326,7 +326,10 @@ def reading(path: str) -> Iterator[None]:
         native = kernel()
         if native is None or not isinstance(error, native.Fault):
             raise
-        reason = f"{path}{_digest(path)}: the native kernel failed, {error}; {VARIABLE}=0 reads it without"
+        reason = (
+            f"{path}{_digest(path)}: the native kernel failed: {error}; set {VARIABLE}=0 to read this "
+            "file without the native kernel"
+        )
         raise NativeFaultError(reason) from error
 
 

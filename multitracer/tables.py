@@ -90,7 +90,8 @@ class Table:
         if names != self.columns.keys():
             unknown, missing = self.columns.keys() - names, names - self.columns.keys()
             raise SchemaError(
-                f"table {self.schema.name}: columns unknown {sorted(unknown)}, missing {sorted(missing)}"
+                f"table {self.schema.name}: the columns do not match the schema (unknown: "
+                f"{sorted(unknown)}, missing: {sorted(missing)})"
             )
         rows = len(self)
         self.columns = {c.name: self._checked(c, rows) for c in self.schema.columns}

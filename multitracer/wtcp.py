@@ -22,13 +22,25 @@ if TYPE_CHECKING:
 WTCP_PACKETS = Schema(
     "wtcp_packets",
     (
-        Column("time_ns", "int64", "when the capture point saw it", "ns since 1970"),
+        Column("time_ns", "int64", "time at the capture point", "ns since 1970"),
         Column("frame", "int64", "packet number in its file, from 1 (as Wireshark counts)"),
-        Column("flow", "int64", "2 x number of the connection from 0, + 1 if its responder sent"),
+        Column(
+            "flow", "int64", "2 x number of the connection (from 0), plus 1 if the responder sent the packet"
+        ),
         Column("kind", "int64", "type of the packet: low half of its first octet"),
-        Column("number", "int64", "of a transmission; of an ACK one more than the highest it has", na=True),
-        Column("place", "int64", "first byte in the stream; of an ACK up to which all has arrived", na=True),
-        Column("payload_bytes", "int64", "of the application, by the UDP length", "bytes"),
+        Column(
+            "number",
+            "int64",
+            "number of the transmission; for an ACK, highest received number plus one",
+            na=True,
+        ),
+        Column(
+            "place",
+            "int64",
+            "offset of the first byte in the stream; for an ACK, number of bytes received without a gap",
+            na=True,
+        ),
+        Column("payload_bytes", "int64", "payload of the application, computed from the UDP length", "bytes"),
     ),
 )
 """The packets of WTCP connections, in capture order; of SYNs the first and last, before their answer."""
@@ -37,7 +49,7 @@ DELIVERIES = Schema(
     "deliveries",
     (
         Column("time_ns", "int64", "when the packet arrived", "ns since 1970"),
-        Column("new_bytes", "int64", "payload in it that had not arrived before", "bytes"),
+        Column("new_bytes", "int64", "payload in this packet that had not arrived before", "bytes"),
     ),
 )
 """The packets that brought the receiver of a flow something new, in capture order."""
@@ -45,23 +57,36 @@ DELIVERIES = Schema(
 WTCP_FLOWS = Schema(
     "wtcp",
     (
-        Column("flow", "U128", "HOST:PORT > HOST:PORT, the data's sender first; by names where known"),
+        Column("flow", "U128", "sender HOST:PORT > receiver HOST:PORT, with host names where known"),
         Column("src", "U45", "address of the data's sender"),
         Column("sport", "int64", "UDP port of the data's sender"),
         Column("dst", "U45", "address of the data's receiver"),
         Column("dport", "int64", "UDP port of the data's receiver"),
         Column("host", "U128", "capture point at the receiver; empty if there is none"),
-        Column("begin_ns", "int64", "first packet of the connection there", "ns since 1970"),
+        Column("begin_ns", "int64", "first packet of the connection at this capture point", "ns since 1970"),
         Column(
             "delivered_bytes",
             "int64",
-            "payload that reached the receiver, each byte once; without a capture there, as ACKs report it",
+            "payload that reached the receiver, each byte once; without a capture at the "
+            "receiver, from the ACKs",
             "bytes",
             na=True,
         ),
-        Column("delivered_packets", "int64", "packets that brought it; NA without a capture there", na=True),
-        Column("repeated_packets", "int64", "sent again; NA without a capture at the sender", na=True),
-        Column("rate_bps", "float64", "delivered, from begin to the last of it, in link time", "bit/s"),
+        Column(
+            "delivered_packets",
+            "int64",
+            "packets that carried this payload; NA without a capture at the receiver",
+            na=True,
+        ),
+        Column(
+            "repeated_packets", "int64", "retransmitted packets; NA without a capture at the sender", na=True
+        ),
+        Column(
+            "rate_bps",
+            "float64",
+            "delivered payload per second, from begin to the last delivery, in link time",
+            "bit/s",
+        ),
     ),
 )
 """The flows of WTCP in a recording, those with data."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
     Progress = Callable[[int], None]
 
-_TIMES_APART = "times far from the others stand as they are, for the capture was read as a stream"
+_TIMES_APART = "timestamps far from all others are not removed, because the capture was read as a stream"
 
 
 def read_capture(

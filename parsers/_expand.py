@@ -104,7 +104,7 @@ class _ZstdBlocks:
         self._pieces = pieces
         self._header = bytearray()
         self._left = 0
-        """Bytes that are still to come of what the last header told."""
+        """Remaining bytes of the length in the last header."""
         self._is_in_frame = self._is_last = False
         self._checksum_bytes = 0
 
@@ -262,7 +262,7 @@ class Members:
     def _more_of_a_member(self) -> Bytes:
         if more := self._more():
             return more
-        raise EOFError("it ends in the middle")
+        raise EOFError("the file is truncated")
 
     def _more(self) -> Bytes:
         n = self._stored.readinto(self._piece)

@@ -98,7 +98,7 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[PacketRecords]:
     with open_stream(path) as stream:
         fmt = format_of_capture(stream)
         if fmt.blocks is None:
-            raise InputError(f"{stream.path}: this is {fmt.name}, not pcap or pcapng")
+            raise InputError(f"{stream.path}: this is {fmt.name}, but the file must be pcap or pcapng")
         yield from fmt.blocks(stream, SourceFile(stream.path, fmt.name))
 
 

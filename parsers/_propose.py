@@ -34,5 +34,5 @@ def propose_map(path: str | os.PathLike[str]) -> str:
             return proposed(io.BufferedReader(stream))
         except NoProposalError as error:
             raise FormatError(
-                stream.path, f"{error}; write its map by hand, as docs/formats.md shows"
+                stream.path, f"{error}; write the column map by hand (docs/formats.md shows an example)"
             ) from error

@@ -59,9 +59,9 @@ _EDITCAP = "convert it: editcap -F pcapng {path} out.pcapng"
 _AS_ETHERNET = "convert it: editcap -T ether -F pcapng {path} out.pcapng"
 """Advice for formats whose packets may have several link types: editcap needs one to be named."""
 _TEXT2PCAP = "convert it: text2pcap {path} out.pcap"
-_NONE = "no command makes packets of it"
-_REPLAY = "multitracer testbed compare {path} replays it"
-_TCPTRACE = "no command makes packets of it, but tcptrace reads it"
+_NONE = "this format cannot be converted to packets"
+_REPLAY = "multitracer testbed compare {path} replays this trace"
+_TCPTRACE = "this format cannot be converted to packets, but tcptrace reads it"
 
 _MAGICS: tuple[tuple[bytes, str, str], ...] = (
     (b"TRSNIFF data    \x1a", "a capture of the DOS Sniffer", _EDITCAP),
@@ -115,7 +115,7 @@ def named(head: bytes, *, path: str) -> str | None:
 
 
 def _message(name: str, advice: str, path: str) -> str:
-    return f"this is {name}, which is not read; {advice.format(path=shlex.quote(path))}"
+    return f"this is {name}, a format that cannot be read; {advice.format(path=shlex.quote(path))}"
 
 
 def kind_of(head: bytes) -> str:
@@ -132,7 +132,7 @@ def _is_text(head: bytes) -> bool:
     try:
         head.decode()
     except UnicodeDecodeError as error:
-        return error.start >= len(head) - 3 and error.reason == "unexpected end of data"
+        return error.start >= len(head) - 3 and error.reason == "the data end unexpectedly"
     return True
 
 
@@ -185,9 +185,13 @@ def _is_utf_16(head: bytes) -> bool:
 _LEAST_UTF_16_BYTES = 16  # fewer bytes may be anything; not measured
 _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
     (_is_mahimahi, "a link trace of Mahimahi", _REPLAY),
-    (_is_text_like(_PACKETDRILL), "a script of packetdrill", "record while packetdrill runs it"),
+    (
+        _is_text_like(_PACKETDRILL),
+        "a script of packetdrill",
+        "record packets while packetdrill runs this script",
+    ),
     (_is_text_like(_HEX_DUMP), "a hex dump", _TEXT2PCAP),
-    (_is_text_like(_TCPDUMP_TEXT), "what tcpdump printed", "record again: tcpdump -w out.pcap"),
+    (_is_text_like(_TCPDUMP_TEXT), "text output of tcpdump", "record again: tcpdump -w out.pcap"),
     (_is_utf_16, "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 {path} > out.csv"),
     (_is_tsh, "a TSH trace of headers (NLANR)", _TCPTRACE),
     (_is_etherpeek, "a capture of EtherPeek", _EDITCAP),
@@ -225,7 +229,9 @@ def installed() -> InstalledFormats:
             fmt = _bound(point.load(), point.value, taken=registry.formats)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything in its import
             registry.broken.append(
-                PluginError(f"format plug-in {point.name} ({point.value}): {_words(error)}; it is left out")
+                PluginError(
+                    f"format plug-in {point.name} ({point.value}): {_words(error)}; the plug-in is not used"
+                )
             )
         else:
             registry.formats[fmt.name] = _guarded(fmt, registry.broken)
@@ -235,9 +241,11 @@ def installed() -> InstalledFormats:
 def _bound(module: object, name: str, *, taken: Container[str]) -> Format:
     fmt = getattr(module, "FORMAT", None)
     if not isinstance(fmt, Format):
-        raise PluginError(f"{name}: no FORMAT of type parsers.Format; add one as its last line")
+        raise PluginError(
+            f"{name}: the module has no FORMAT of type parsers.Format; add FORMAT as its last line"
+        )
     if fmt.name in taken:
-        raise PluginError(f"{name}: a format named {fmt.name!r} exists already; rename one")
+        raise PluginError(f"{name}: a format named {fmt.name!r} already exists; rename one of them")
     return fmt
 
 
@@ -261,7 +269,7 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
         except Exception as error:
             raise FormatError(path, f"the format plug-in {fmt.name} failed: {_words(error)}") from error
         if not _holds_tables(parsed) and not isinstance(parsed, CaptureTables):
-            raise FormatError(path, f"the format plug-in {fmt.name} returned no tables by their names")
+            raise FormatError(path, f"the format plug-in {fmt.name} must return a dict of tables by name")
         return parsed
 
     return replace(fmt, sniff=sniff, parse=parse, blocks=None)
@@ -269,7 +277,9 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
 
 def _checked(answer: Match) -> Match:
     if answer not in _ANSWERS:
-        raise PluginError(f"it answered {str(answer)[:_LONGEST_SHOWN]!r}, none of {', '.join(_ANSWERS)}")
+        raise PluginError(
+            f"it returned {str(answer)[:_LONGEST_SHOWN]!r}, but must return one of {', '.join(_ANSWERS)}"
+        )
     return answer
 
 
@@ -321,7 +331,9 @@ def recognise(head: bytes, *, path: str) -> Format:
         if len(claims) == 1:
             return installed().formats[claims[0]]
         if claims:
-            raise UnknownFormatError(f"{path}: could be any of {', '.join(claims)}; say which")
+            raise UnknownFormatError(
+                f"{path}: several formats match: {', '.join(claims)}; select one of them"
+            )
     raise UnknownFormatError(f"{path}: {_unknown(head, path)}")
 
 
@@ -329,8 +341,8 @@ def _unknown(head: bytes, path: str) -> str:
     if head and (message := named(head, path=path)):
         return message
     known = ", ".join(installed().formats)
-    what = f"no known format begins with {head[:8]!r}, it looks like {kind_of(head)}"
+    what = f"the format is unknown (the file begins with {head[:8]!r}, and looks like {kind_of(head)})"
     if looks_like_columns(head):
         command = f"multitracer formats --propose {path} > {path}.toml"
-        what += f"; for a CSV log, `{command}` proposes a map of its columns"
+        what += f"; for a CSV log, `{command}` proposes a column map"
     return f"{what if head else 'the file is empty'}; installed formats: {known}"

@@ -283,7 +283,7 @@ def open_stream(
     """
     name = str(path)
     if name == STDIN and sys.stdin is None:
-        raise InputError(f"{name}: standard input is closed; name a file")
+        raise InputError(f"{name}: standard input is closed; give the name of a file")
     try:
         file = io.FileIO(sys.stdin.fileno(), closefd=False) if name == STDIN else io.FileIO(path)
     except OSError as error:
@@ -307,7 +307,7 @@ def note_expansion(source: SourceFile, ratio: float | None) -> None:
     source.expansion_ratio = ratio
     if ratio is not None and ratio > SUSPICIOUS_RATIO:
         source.warnings.append(
-            f"expands {ratio:.0f} times: a compression bomb? --max-packets bounds the work"
+            f"expands {ratio:.0f} times, which may be a compression bomb; limit the work with --max-packets"
         )
 
 
@@ -329,12 +329,14 @@ def small_text(path: Path, *, most_bytes: int = SMALL_BYTES) -> str:
         with path.open("rb") as stream:
             octets = stream.read(most_bytes + 1)  # a device has no size
         if len(octets) > most_bytes:
-            raise InputError(f"{path}: longer than {most_bytes >> 20} MiB; this is another kind of file")
+            raise InputError(
+                f"{path}: longer than {most_bytes >> 20} MiB, the maximum of this format; check the file"
+            )
         return octets.decode("utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not text") from error
+        raise InputError(f"{path}: not a text file") from error
 
 
 # The map of columns next to a CSV log, `drive.csv.toml` (mapped_csv.py reads it).

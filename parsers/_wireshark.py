@@ -59,7 +59,7 @@ def dissect(
         If tshark fails on the file otherwise.
     """
     if not Path(path).is_file():
-        raise InputError(f"{os.fspath(path)}: no such file; name one capture")
+        raise InputError(f"{os.fspath(path)}: file not found; name one capture")
     pyshark = _pyshark()
     # An absolute path cannot be taken for an option.
     absolute = str(Path(path).absolute())
@@ -68,7 +68,7 @@ def dissect(
         yield from (_dissected(packet) for packet in islice(capture, max_packets))
         capture.close()
     except pyshark.tshark.tshark.TSharkNotFoundException as error:
-        raise PreflightError("tshark is not installed; sudo apt-get install tshark") from error
+        raise PreflightError("tshark is not installed; run sudo apt-get install tshark") from error
     except pyshark.capture.capture.TSharkCrashException as error:
         capture._running_processes.clear()  # or its destructor raises the same once more
         raise _failure(path, display_filter, str(error)) from error
@@ -78,7 +78,7 @@ def _pyshark() -> Any:
     try:
         import pyshark  # noqa: PLC0415  # half a second, and an optional package
     except ImportError as error:
-        raise PreflightError("pyshark is not installed; pip install 'multitracer[wireshark]'") from error
+        raise PreflightError("pyshark is not installed; run pip install 'multitracer[wireshark]'") from error
     return pyshark
 
 
@@ -97,8 +97,11 @@ def _failure(path: str | os.PathLike[str], display_filter: str | None, words: st
     error = words.partition("Last error line: ")[2].partition("Try rerunning")[0].strip()
     if "isn't a capture file" in error:
         return FormatError(
-            os.fspath(path), "not a capture that Wireshark knows; see multitracer formats", offset=0
+            os.fspath(path),
+            "not a capture format that Wireshark reads; `multitracer formats` lists the formats "
+            "of MultiTracer",
+            offset=0,
         )
     if display_filter is not None:
-        return InputError(f"Wireshark does not take {display_filter!r} for a display filter; correct it")
+        return InputError(f"{display_filter!r} is not a valid Wireshark display filter; correct the filter")
     return CollectorError(f"{os.fspath(path)}: tshark failed: {error}")

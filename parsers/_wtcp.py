@@ -91,7 +91,7 @@ class _Reader:
             return
         decoded = _decoded(datagram)
         if decoded is None:
-            self.skipped["no packet of WTCP, or its header was cut off"] += way in self._connections
+            self.skipped["not a WTCP packet, or with a truncated header"] += way in self._connections
         else:
             self._take_wtcp(packet, way, back, decoded, datagram)
 
@@ -110,7 +110,7 @@ class _Reader:
             return
         known = {connection.to_initiator} if is_responder else connection.to_responder
         if decoded.identity not in known:
-            self.skipped["another identity than its connection's"] += 1
+            self.skipped["the connection identifier is wrong"] += 1
             return
         self.cells.extend((*stamp, 2 * connection.number + is_responder, *_cells(body, datagram)))
 
@@ -129,7 +129,7 @@ class _Reader:
         syn = self._pending.get(back)
         if syn is not None and syn.identity == identity:
             if len(self.ends) >= _MOST_CONNECTIONS:
-                self.skipped[f"of a connection after the first {_MOST_CONNECTIONS:,}"] += 1
+                self.skipped[f"packet of a connection after the first {_MOST_CONNECTIONS:,} connections"] += 1
                 return
             connection = _Connection(len(self.ends), identity)
             self._connections[back], self._connections[way] = (connection, False), (connection, True)

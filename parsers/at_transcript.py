@@ -103,7 +103,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         log.take(text)
     log.flush()
     if not len(log.rows) and not lines.skipped:
-        raise FormatError(path, "it holds no answer of a modem about its radio")
+        raise FormatError(path, "the file has no answer of a modem about the radio")
     return {"radio": log.rows.table(lines.provenance(path, FORMAT.name))}
 
 

@@ -31,7 +31,7 @@ def _row(record: Document, line: int) -> tuple[object, ...]:
         record[f"{name}_ns"] for name in ("monotonic_before", "realtime", "monotonic_after")
     )
     if not (is_time(before) and is_time(realtime) and is_time(after)) or before > after:
-        raise ValueError("a reading makes no sense")
+        raise ValueError("a clock reading has invalid values")
     if record.get("kind") != "clap" or not _TAG.fullmatch(record["tag"]):
         raise ValueError("no clap")
     return realtime, line, "", "reading", before, after
@@ -59,14 +59,14 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             lines.skip("no clap")
     if not len(rows):
-        raise FormatError(path, "no line is a clap")
+        raise FormatError(path, "no line is a sync probe")
     return {"clock_readings": in_order_of_log(rows, tags, lines.provenance(path, FORMAT.name))}
 
 
 FORMAT = Format(
     name="claps",
     layer="clock",
-    description="tags of the clapperboard, with the clocks of their instants",
+    description="sync probes, with clock readings at each probe",
     source="multitracer/recorder/supervisor.py",
     sniff=sniff,
     parse=parse,

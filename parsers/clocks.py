@@ -49,9 +49,9 @@ def _row(record: Document, line: int, ptp_off_ns: int = 0) -> tuple[Any, ...]:
     before, realtime, after = (record[key] for key in _READ)
     host = record.get("host", "")
     if not (is_time(before) and is_time(realtime) and is_time(after)) or before > after:
-        raise ValueError("a reading makes no sense")
+        raise ValueError("a clock reading has invalid values")
     if not isinstance(host, str) or len(host) > _LONGEST_HOST:
-        raise ValueError("a host has no such name")
+        raise ValueError("the name of a host is not valid")
     record = _vouched_for_by_chrony(_doubted_by_ptp(record, ptp_off_ns))
     maybe = [_number(record, key, NOT_A_TIME) for key in _MAYBE_NS]
     numbers = [_number(record, key, NA) for key in _MAYBE_NUMBER]
@@ -126,9 +126,9 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
             rows.append(*_row(record, lines.number, ptp_off_ns))
             tags[lines.number] = _tag(record)
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
-            lines.skip("no reading of clocks")
+            lines.skip("not a clock reading")
     if not len(rows):
-        raise FormatError(path, "no line is a reading of clocks")
+        raise FormatError(path, "no line is a clock reading")
     return {"clock_readings": in_order_of_log(rows, tags, lines.provenance(path, FORMAT.name))}
 
 
@@ -148,7 +148,7 @@ def in_order_of_log(rows: Rows, tags: dict[int, str], provenance: Document) -> T
 FORMAT = Format(
     name="clocks",
     layer="clock",
-    description="clocks of the hosts of a session, read together (clocks.jsonl)",
+    description="simultaneous clock readings of the hosts of a session (clocks.jsonl)",
     source="docs/clock.md; clock_gettime(2), adjtimex(2)",
     sniff=sniff,
     parse=parse,

@@ -79,9 +79,9 @@ def _warnings(frames: HdlcFrames) -> list[str]:
     warnings = []
     if frames.damaged:
         count = "1 frame is" if frames.damaged == 1 else f"{frames.damaged:,} frames are"
-        warnings.append(f"{count} damaged (check sequence) and left out, {frames.whole:,} are whole")
+        warnings.append(f"{count} damaged (wrong check sequence) and not used; {frames.whole:,} are intact")
     if frames.cut_bytes:
-        warnings.append(f"ends within a frame: its last {frames.cut_bytes:,} bytes are left out")
+        warnings.append(f"the log ends within a frame; its last {frames.cut_bytes:,} bytes are not used")
     return warnings
 
 

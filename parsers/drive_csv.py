@@ -34,7 +34,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 FORMAT = Format(
     name="drive-csv",
     layer="radio",
-    description="drive tests as CSV with columns that are known (--maps lists them)",
+    description="drive tests as CSV with known columns (`formats --maps` lists the maps)",
     source="parsers/maps; docs/formats.md",
     sniff=sniff,
     parse=parse,

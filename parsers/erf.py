@@ -83,7 +83,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     window = StreamWindow(stream)
     window.refill()
     if _chained(bytes(window.view[: min(len(window), _CHAIN * 65_536)]))[0] < _CHAIN:
-        raise FormatError(source.path, f"no {_CHAIN} ERF records in a row", offset=0)
+        raise FormatError(source.path, f"the file does not begin with {_CHAIN} valid ERF records", offset=0)
     source.variant = "little-endian stamps, 2^-32 s"
     source.interfaces.append(CaptureInterface(1, resolution_ns=1e9 / (1 << 32)))
     return batches(window, source, _LAYOUT, _records)

@@ -91,7 +91,7 @@ class _Log:
         if kind in _KINDS:
             self.comments[kind] = record
         if kind == "clock" and not self.pairs.add(record):
-            self.lines.skip("clocks that make no sense")
+            self.lines.skip("a clock reading has invalid values")
 
     def _event(self, match: re.Match[str]) -> None:
         use = {
@@ -106,7 +106,7 @@ class _Log:
         try:
             use(decimal_ns(match["s"], match["fraction"]), dict(_FIELD.findall(match["fields"])))
         except (KeyError, ValueError):
-            self.lines.skip("an event whose fields make no sense")
+            self.lines.skip("an event has invalid fields")
 
     def _probe(self, time_ns: int, fields: Mapping[str, str]) -> None:
         ends = _pair(fields["src"], fields["dest"])
@@ -172,7 +172,7 @@ def _number(text: str, base: int = 10) -> int:
 def _end(text: str) -> tuple[str, str]:
     match = _END.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text} is no address and port")
+        raise ValueError(f"{text} is not an address and port")
     return match[1], match[2]
 
 
@@ -193,7 +193,7 @@ def _endpoints(local: tuple[str, str], remote: tuple[str, str]) -> tuple[object,
     (version, here), (other, there) = address(local[0]), address(remote[0])
     ports = _number(local[1]), _number(remote[1])
     if version != other or not all(0 <= port < 1 << 16 for port in ports):
-        raise ValueError("ends that no socket has")
+        raise ValueError("the endpoints are not valid")
     return version, here, ports[0], there, ports[1]
 
 

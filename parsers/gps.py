@@ -56,7 +56,7 @@ class _Log(CollectorLog):
                 kind, fields = sentence(raw)
                 self._positions.take(self._epochs.take(kind, fields, **stamps))
         except RemoteProtocolError:
-            self.lines.skip("neither a sentence nor a report")
+            self.lines.skip("neither an NMEA sentence nor a gpsd report")
             return
         self.answered()
 

@@ -41,7 +41,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     """
     log = _Log(LogLines(stream)).read()
     if not log.reports:
-        raise FormatError(path, "no report of gpsd")
+        raise FormatError(path, "not a report of gpsd")
     return {"position": log.position(path)}
 
 
@@ -65,7 +65,7 @@ class _Log:
             elif (begin := text.find("$")) >= 0:
                 self._sentence(text[begin:], text[:begin])
             elif text.startswith("!"):
-                self._lines.skip("AIS, which reports the positions of others")
+                self._lines.skip("an AIS report, which has the positions of other ships")
         self._raw.finish(self._epochs)
         return self
 
@@ -73,7 +73,7 @@ class _Log:
         try:
             kind, fix = report(text)
         except RemoteProtocolError:
-            self._lines.skip("no report of gpsd")
+            self._lines.skip("not a report of gpsd")
             return
         self.reports += 1
         if kind == "TPV":
@@ -99,7 +99,7 @@ class _Log:
         if not self._located and len(self._raw.rows):
             rows, decoded = self._raw.rows, 0
             if not self._raw.dates.is_known:
-                self._lines.warn("no sentence gives the date; the fixes have no times")
+                self._lines.warn("no sentence has the date, so the positions have no times")
         provenance = self._lines.provenance(
             path, FORMAT.name, reports=self.reports, nmea_decoded_by_gpsd=decoded
         )

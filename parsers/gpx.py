@@ -90,15 +90,17 @@ class _Reader:
             raise _Refused(f"one tag or comment is longer than {_LONGEST_TAG_BYTES >> 20} MiB")
 
     def _refuse(self, *_declared: object) -> None:
-        raise _Refused("a document type, which may declare entities, is not read; take it out")
+        raise _Refused(
+            "document types (DOCTYPE) are not accepted, because they may declare entities; remove the DOCTYPE"
+        )
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._names.append(_local(name))
         if len(self._names) > _DEEPEST:
-            raise _Refused(f"elements lie more than {_DEEPEST} deep")
+            raise _Refused(f"elements are nested more than {_DEEPEST} levels deep")
         self._text, self._length = [], 0
         if len(self._names) == 1 and self._names[0] != "gpx":
-            raise _Refused("the document is no gpx")
+            raise _Refused("the document is not GPX")
         if self._names[-1] in _POINTS and self._point is None:
             self._point = {"lat_deg": attributes.get("lat"), "lon_deg": attributes.get("lon")}
             self._begin = self._parser.CurrentLineNumber
@@ -194,7 +196,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for sentence in reader.jumps.sentences():
         lines.warn(sentence)
     if reader.nowhere:
-        lines.warn(f"{count(reader.nowhere, 'position')} at 0/0, as of a receiver without a fix: missing")
+        lines.warn(f"{count(reader.nowhere, 'position')} at 0/0 (receiver without a fix) set to missing")
     provenance = lines.provenance(path, FORMAT.name, missing=reader.impossible)
     tables = {"position": reader.positions.table(provenance)}
     return tables | ({"markers": reader.markers.table(provenance)} if len(reader.markers) else {})
@@ -209,11 +211,11 @@ def _read(reader: _Reader, lines: LogLines) -> str | None:
     except FormatError as error:  # of what unpacks the file
         return error.reason
     except expat.ExpatError as error:
-        return f"no XML from line {error.lineno:,} on: {expat.ErrorString(error.code)}"
+        return f"not valid XML at line {error.lineno:,}: {expat.ErrorString(error.code)}"
     except _Refused as error:
         return str(error)
     except (LookupError, ValueError) as error:
-        return f"its encoding cannot be read: {error}"
+        return f"the character encoding is not supported: {error}"
     return None
 
 

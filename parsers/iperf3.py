@@ -75,7 +75,7 @@ class _Log:
         self._reverse = bool(options.get("reverse"))
         self._omit_s = real(options.get("omit"), most=_LONGEST_S) or 0.0
         if begin_s is None:
-            self._lines.warn("a test does not say when it began: its rows have no times")
+            self._lines.warn("a test has no start time, so its rows have no times")
         if error := words(test.get("error"), 200):
             self.errors.append(error)
         for interval in members(test, "intervals"):
@@ -92,7 +92,7 @@ class _Log:
         stream = stream if omitted else _counted_anew(stream)
         stamps = self._stamps(stream, from_s=0.0 if omitted else self._omit_s)
         if stamps is None:
-            self._lines.skip("an interval without its times")
+            self._lines.skip("an interval has no times")
             return
         rtt, rttvar = (real(stream.get(name)) for name in ("rtt", "rttvar"))
         self.rates.append(
@@ -192,9 +192,9 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     tests = list(_tests(objects))
     for run, test in enumerate(tests, 1):
         log.take(run, test)
-    why = f"; iperf3 says: {log.errors[0]}" if log.errors else ""
+    why = f"; error of iperf3: {log.errors[0]}" if log.errors else ""
     if not len(log.rates) and not len(log.sums):
-        raise FormatError(path, f"no interval and no sum of a test in it{why}")
+        raise FormatError(path, f"the file has neither intervals nor sums of a test{why}")
     for error in log.errors:
         lines.warn(f"iperf3 says: {error}")
     lines.damage = damage

@@ -29,7 +29,7 @@ def _row(record: dict[str, object], line: int) -> tuple[object, ...]:
         raise ValueError("no marker")
     note = record["note"]
     if not isinstance(note, str):
-        raise TypeError("a note is text")
+        raise TypeError("a note must be text")
     return record["realtime_ns"], line, note
 
 
@@ -60,7 +60,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 FORMAT = Format(
     name="markers",
     layer="marker",
-    description="moments that the engineer marked while recording",
+    description="markers that the engineer set during the recording",
     source="multitracer/recorder/supervisor.py",
     sniff=sniff,
     parse=parse,

@@ -78,7 +78,7 @@ class _Log(CollectorLog):
             return False
         says = str(record.get("says", ""))[:_MOST_SAID]
         if says and self._says not in ("", says):
-            self.lines.warn("another modem answered after a while; its values follow those of the first")
+            self.lines.warn("another modem answered later; its values follow those of the first modem")
         self._says = says or self._says
         if len(self.ports) < _MOST_PORTS:
             known = ("kind", "at_ns", "state", "port", "why", "profile", "says")

@@ -80,7 +80,7 @@ class _Log:
             return
         self._output.append(text)
         if len(self._output) > _MOST_LINES or sum(map(len, self._output)) > _MOST_CHARACTERS:
-            self._lines.skip("output longer than any tool's")
+            self._lines.skip("the output is longer than that of any supported tool")
             self._output, self._tool = [], ""
         elif shape is None and self._is_balanced():
             self.flush()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from parsers._packets.layers import PacketRecords
 
 
-_NO_FRACTION = "a fraction of a second that is a second or more"
+_NO_FRACTION = "the fraction of the timestamp is not below one second"
 
 
 def sniff(head: bytes) -> Match:

@@ -83,7 +83,10 @@ class _Reading:
             where = self._window.offset_of(begin)
             is_before = self._reason is None or begin < self._walked.damaged_at
             if is_before and not self._damage.is_too_much:
-                reason = f"the block at byte {where} of type {kind} is laid out as a packet"
+                reason = (
+                    f"the block at byte {where} of type {kind} has an unknown type, and is read as a "
+                    "packet block"
+                )
                 self._damage.lost(where, self._window.offset_of(end), reason)
 
     def advance(self) -> None:

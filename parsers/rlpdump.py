@@ -48,9 +48,11 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     while damaged is None and window.refill():
         damaged = _take_blocks(window, log)
     if "side" not in log.header:
-        raise FormatError(path, "no log of rlpdump: its section names no side", offset=0)
+        raise FormatError(
+            path, "not a log of rlpdump, because its section header does not name a side", offset=0
+        )
     if damaged is None and (window.damage or len(window)):
-        damaged = window.damage or f"the last record is cut at byte {window.offset}"
+        damaged = window.damage or f"the last record is truncated at byte {window.offset}"
     return log.tables(damaged, name=FORMAT.name)
 
 
@@ -75,7 +77,7 @@ def _take_blocks(window: StreamWindow, log: RlpTotals) -> str | None:
         elif kind == BlockType.INTERFACE:
             log.interface(body)
         if "side" not in log.header:
-            return "its section names no side"
+            return "the section header does not name a side"
 
 
 def _step_over_packets(window: StreamWindow, order: str) -> list[int]:
@@ -106,12 +108,12 @@ def _head(window: StreamWindow, log: RlpTotals) -> tuple[int, int, str]:
 def _damage(window: StreamWindow, length: int, order: str) -> str | None:
     """Return what is wrong with the block at the window's begin."""
     if not order:
-        return "it does not begin with a section"
+        return "the file does not begin with a section header"
     if length % 4 or not _SMALLEST_BLOCK_BYTES <= length <= _LONGEST_BLOCK_BYTES:
         return f"a block of {length} bytes at byte {window.offset} makes no sense"
     end = window.begin + length
     if end <= window.end and struct.unpack_from(order + "I", window.view, end - 4)[0] != length:
-        return f"the two lengths of the block at byte {window.offset} differ"
+        return f"the two length fields of the block at byte {window.offset} differ"
     return None
 
 

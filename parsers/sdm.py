@@ -24,7 +24,7 @@ _LOGGED = b"\x39\x7f"
 _CHUNK_BYTES = 1 << 16
 _LEAST_LENGTH = 13  # the header behind the first octet has 14 octets
 _NO_TIMES = (
-    "frames of SDM hold no time: nothing in it can be put on an axis; let the phone write the log (.sdm), or "
+    "SDM frames have no time, so this log cannot be used; let the phone write the log (.sdm), or "
     "record with multitracer"
 )
 
@@ -131,9 +131,13 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     frames = _Raw(rest) if is_raw else _Logged(rest)  # type: ignore[arg-type]
     suffix = ".sdmraw" if is_raw else ".sdm"
     tables = tables_of_log(frames, {}, path=path, arguments=("-t", "sec"), suffix=suffix)
-    warnings = [f"{frames.damaged:,} parts of it are no frames and left out"] if frames.damaged > 1 else []
+    warnings = (
+        [f"{frames.damaged:,} parts of the log are not frames, and are not used"]
+        if frames.damaged > 1
+        else []
+    )
     if frames.rest:
-        warnings.append(f"ends within a frame: its last {frames.rest:,} bytes are left out")
+        warnings.append(f"the log ends within a frame; its last {frames.rest:,} bytes are not used")
     for table in tables.values():
         facts = {"format": FORMAT.name, "frames": frames.whole, "damaged_frames": frames.damaged}
         table.provenance |= facts | {"warnings": [*warnings, *table.provenance["warnings"]]}

@@ -70,13 +70,13 @@ class _Log:
         if text.startswith(("enable_time_secs=", "disable_time_secs=")):
             self._facts(text)
         elif not _DATA.match(text):
-            self.lines.skip("neither a packet nor a first or last line")
+            self.lines.skip("not a packet, first or last line of siftr")
         else:
             fields = text.split(",")
             try:
                 self.rows.append(*_values(fields, self.units))
             except ValueError:
-                self.lines.skip("a packet whose fields make no sense")
+                self.lines.skip("a packet has invalid fields")
 
     def _facts(self, text: str) -> None:
         pairs = (pair.partition("=") for pair in text.split("\t"))
@@ -116,7 +116,7 @@ def _values(fields: Sequence[str], units: _Units) -> tuple[object, ...]:
     (version, local), (other, remote) = address(fields[2]), address(fields[4])
     ports = _number(fields[3]), _number(fields[5])
     if version != other or max(ports) > 0xFFFF:
-        raise ValueError("ends that no socket has")
+        raise ValueError("the endpoints are not valid")
     numbers = [_number(field) for field in fields[6:24]]
     ssthresh, cwnd, _, snd_wnd, rcv_wnd, _, _, state, mss, srtt, _, _, rto = numbers[:13]
     _, unsent, _, unread, flight = numbers[13:]
@@ -159,7 +159,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for text in lines:
         log.take(text)
     if not (log.rows or log.facts):
-        raise FormatError(path, "no line is one of siftr")
+        raise FormatError(path, "no line is a line of siftr")
     return {"tcp_state": log.table(path)}
 
 

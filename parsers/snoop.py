@@ -34,7 +34,7 @@ _LINK_TYPES = {0: 1, 2: 6, 4: 1, 8: 10, 18: 123}
 """LINKTYPE by data link type: 802.3 and Ethernet, token ring, FDDI, Sun's ATM."""
 _UNKNOWN = 0x10000
 """Offset added to a data link type without a known LINKTYPE."""
-_NO_FRACTION = "a fraction of a second that is a second or more"
+_NO_FRACTION = "the fraction of the timestamp is not below one second"
 
 
 def sniff(head: bytes) -> Match:
@@ -54,12 +54,14 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     window.refill()
     head = bytes(window.view[: min(len(window), _HEADER_BYTES)])
     if not head.startswith(_MAGIC):
-        raise FormatError(source.path, "no snoop magic number", offset=0, excerpt=head[:8])
+        raise FormatError(
+            source.path, "the file does not begin with the snoop magic number", offset=0, excerpt=head[:8]
+        )
     if len(head) < _HEADER_BYTES:
         raise FormatError(source.path, "the file header is cut short", offset=len(head))
     version, data_link = struct.unpack(">II", head[8:])
     if version != 2:
-        raise FormatError(source.path, f"version {version} of snoop is not known", offset=8)
+        raise FormatError(source.path, f"version {version} of snoop is not supported", offset=8)
     link_type = _LINK_TYPES.get(data_link, _UNKNOWN + data_link)
     interface = CaptureInterface(link_type, description=f"snoop data link type {data_link}")
     source.interfaces.append(interface)

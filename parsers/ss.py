@@ -207,7 +207,7 @@ def _delivery(details: str, rates: dict[str, float]) -> tuple[int, int]:
 def _count(text: str) -> int:
     value = float(text)
     if not 0 <= value < _MOST:
-        raise ValueError(f"{text} is no count")
+        raise ValueError(f"{text} is not a count")
     return int(value)
 
 
@@ -218,7 +218,7 @@ def _ms(text: str) -> int:
 def _count_ms(text: str) -> float:
     value = float(text)
     if not 0 <= value < _MOST_MS:
-        raise ValueError(f"{text} ms is no time")
+        raise ValueError(f"{text} ms is not a valid time")
     return value
 
 
@@ -300,7 +300,7 @@ class _Log:
         elif self.pending and text.strip():
             self.pending.details += " " + text
         elif text.strip():
-            self.lines.skip("neither a socket nor a date")
+            self.lines.skip("neither a socket nor a time")
 
     def _lacks_variables(self) -> bool:
         """Return whether the socket of the last lines still waits for its variables."""
@@ -329,7 +329,7 @@ class _Log:
             values, newest = details_of(block.details)
             self.rows.append(NOT_A_TIME, NOT_A_TIME, NOT_A_TIME, *_endpoints(block.line), *values)
         except ValueError:
-            self.lines.skip("a socket whose address, port or number is none; record with `ss -n`")
+            self.lines.skip("the address or port of a socket is not numeric; record with `ss -n`")
             return
         self.newest = max(self.newest, newest)
         self.blocks.append(
@@ -346,7 +346,7 @@ class _Log:
         columns["ssthresh_bytes"] = times(columns["ssthresh_segments"], columns["snd_mss_bytes"])
         columns["flight_bytes"] = times(columns["unacked_segments"], columns["snd_mss_bytes"])
         if not self.stamps:
-            self.lines.warn("no time stamps; put `date +%s.%N` into the loop, before ss")
+            self.lines.warn("the log has no timestamps; add `date +%s.%N` to the loop, before ss")
         whose = self._is_known(stamp, itself.astype(bool), named.astype(bool))
         provenance = self.lines.provenance(
             path, FORMAT.name, stamps=len(self.stamps), sockets_without_variables=self.idle
@@ -356,11 +356,13 @@ class _Log:
     def _is_known(self, stamp: Array, itself: Array, named: Array) -> Array:
         """Return which readings belong to a known socket, or to the only one; count the others."""
         if named.any():
-            self.lines.skip("variables without a line that names their socket", int((~named).sum()))
+            self.lines.skip("variables without a preceding line of their socket", int((~named).sum()))
             return named
         between = np.bincount(stamp[~itself], minlength=len(self.stamps) + 1)
         several = ~itself & (between[stamp] > 1) & bool(self.stamps)
-        self.lines.skip("variables of one of several sockets, and no line names them", int(several.sum()))
+        self.lines.skip(
+            "variables of one of several sockets, without the line of the socket", int(several.sum())
+        )
         if not several.all():
             self.lines.warn(_ONE_ASSUMED)
         return ~several
@@ -391,7 +393,7 @@ def _endpoints(line: re.Match[str] | None) -> tuple[object, ...]:
     (version, local), (other, remote) = address(line["local"]), address(line["remote"])
     ports = int(line["port_local"]), int(line["port_remote"])
     if version != other or max(ports) > 0xFFFF:
-        raise ValueError("ends that no socket has")
+        raise ValueError("the endpoints are not valid")
     queues = int(line["received"]), int(line["queued"])
     return version, local, ports[0], remote, ports[1], _STATES.get(line["state"], NA), *queues
 
@@ -418,7 +420,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     if not lines.cut.startswith((b" ", b"\t")):  # else its details were cut
         log.flush()
     if not (log.rows or log.idle):
-        raise FormatError(path, "no line is a TCP socket of ss")
+        raise FormatError(path, "no line is a TCP socket in the format of ss")
     return {"tcp_state": log.table(path)}
 
 

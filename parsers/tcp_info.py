@@ -132,7 +132,7 @@ def _row(record: Document) -> tuple[Any, ...]:
     queues = [_number(record, key, _MOST) for key in ("receive_queue_bytes", "send_queue_bytes")]
     stamps = [record[key] for key in ("read_before_ns", "read_after_ns")]
     if version != other or NA in ports or not all(map(is_time, stamps)) or stamps[0] > stamps[1]:
-        raise ValueError("an endpoint or a stamp makes no sense")
+        raise ValueError("an endpoint or a timestamp is not valid")
     inode, state, timer, expires = numbers
     expires_ns = NOT_A_TIME if NA in (timer, expires) or timer == 0 else expires * NS_PER_MS
     cookie = max(_number(record, "cookie", (1 << 64) - 1), 0)

@@ -124,7 +124,7 @@ class _Log:
         if self._length <= _MOST_CHARACTERS:
             self._text.append(text)
         elif self._text:
-            self._lines.skip("a statement longer than any of Android's")
+            self._lines.skip("a statement is longer than any that Android writes")
             self._text = []
 
     def flush(self) -> None:
@@ -284,12 +284,13 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for sentence in log.jumps.sentences():
         lines.warn(sentence)
     if not len(log.rows):
-        raise FormatError(path, "no mSignalStrength, mCellInfo or mServiceState with a value")
+        raise FormatError(path, "mSignalStrength, mCellInfo and mServiceState are missing or have no value")
     table = log.rows.table({})
     _unnumbered(table)
     if _in_tenths(table):
         lines.warn(
-            "rssnr is in dB or in 0.1 dB, which this version of Android does not show: in sinr_raw only"
+            "the unit of rssnr (dB or 0.1 dB) is unknown in this version of Android, so its "
+            "values are only in sinr_raw"
         )
     table.provenance |= lines.provenance(path, FORMAT.name, missing=log.impossible)
     return {"radio": table}

@@ -34,7 +34,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 FORMAT = Format(
     name="track-csv",
     layer="position",
-    description="positions as CSV with columns that are known (--maps lists them)",
+    description="positions as CSV with known columns (`formats --maps` lists the maps)",
     source="parsers/maps; docs/formats.md",
     sniff=sniff,
     parse=parse,

@@ -1,4 +1,4 @@
-"""One log: what is written in its place."""
+"""Writes the anonymized copy of one log."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Written:
     name: str
     """Name of the new log; empty if it was left out."""
     why: str = ""
-    """Why it was left out, or what it lacks."""
+    """Reason why the log was not copied, or a list of the removed parts."""
 
 
 def packets(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
@@ -74,17 +74,17 @@ def packets(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     if not signalling:
         return Written(name, "IP headers only")
     more = _signalling_of_capture(path, into, pseudonyms)
-    return Written(name, f"IP headers only, {signalling:,} GSMTAP packets with signalling left out{more}")
+    return Written(name, f"IP headers only, {signalling:,} GSMTAP packets with signalling removed{more}")
 
 
 def _signalling_of_capture(path: Path, into: Path, pseudonyms: Pseudonyms) -> str:
-    """Write the tables of a capture's signalling; return in words what was written, or why not."""
+    """Write the tables of a capture's signalling; return their description, or the error, as text."""
     from parsers._signalling.signalling import read_signalling  # noqa: PLC0415  # few captures hold any
 
     try:
         return _signalling(read_signalling(str(path)), path, into, pseudonyms)
     except MultiTracerError as error:  # the packets are copied all the same
-        return f"; not even their table: {error}"
+        return f"; also without a table of the signalling: {error}"
 
 
 def _signalling(tables: dict[str, Table], path: Path, into: Path, pseudonyms: Pseudonyms) -> str:
@@ -122,7 +122,9 @@ def link(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     """Copy a log of the link, unless its frames hold what users sent."""
     del pseudonyms
     if any(map(_holds_contents, parsers.read_ip_packets(path))):
-        return Written("", "its frames hold what users sent; record with headers only")
+        return Written(
+            "", "not copied, because its frames contain user data; record with headers only to share this log"
+        )
     (into / path.name).write_bytes(path.read_bytes())
     return Written(path.name)
 
@@ -179,12 +181,12 @@ def radio(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
     _map_cells(table, pseudonyms)
     messages = tables.get(SIGNALLING.name)
     raw = "the raw answers" if messages is None else f"the raw log and its {len(messages):,} messages"
-    why = f"decoded readings; {raw} stayed behind{_signalling(tables, path, into, pseudonyms)}"
+    why = f"decoded readings; {raw} not copied{_signalling(tables, path, into, pseudonyms)}"
     fixes = tables.get(POSITION.name)
     if fixes is not None and len(fixes):
         name = f"{pseudonyms.in_words(_stem(path))}-position.csv.gz"
         _as_csv(_rounded(fixes), pseudonyms, into, name)
-        why += f"; its positions beside it, {_ROUNDED}"
+        why += f"; positions in a separate file, {_ROUNDED}"
     why += _zone_words(table)
     return Written(_as_csv(table, pseudonyms, into, f"{_stem(path)}.csv.gz"), why)
 
@@ -208,14 +210,14 @@ def _rounded(table: Table) -> Table:
 def _zone_words(table: Table) -> str:
     """Return the caveat about the time zone, which the numbers of a copy do not show."""
     is_unknown = table.provenance.get("zone") == "unknown"
-    return "; its times named no zone and were taken for UTC" if is_unknown else ""
+    return "; times without a zone, read as UTC" if is_unknown else ""
 
 
 def _tables(path: Path, name: str) -> dict[str, Table]:
     """Return the tables of a log, which has one of this name."""
     _, parsed = parsers.read(path)
     if not isinstance(parsed, dict) or name not in parsed:
-        raise FormatError(path, f"holds no {name}")
+        raise FormatError(path, f"the log has no table {name}")
     return parsed
 
 

@@ -70,7 +70,7 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
     """
     if session.folder is None:
         raise InputError(
-            f"{session.name}: only a session folder can be made anonymous; put the capture in one"
+            f"{session.name}: only a session folder can be anonymized; put the capture into a session folder"
         )
     pseudonyms = Pseudonyms(key)
     left_out_files: dict[str, str] = {}
@@ -85,10 +85,10 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
         _apart(place, into)
         if written.why:
             left_out_files[path.relative_to(session.folder).as_posix()] = written.why
-    others = dict.fromkeys(_others(session), "left out: not a log that can be made anonymous")
+    others = dict.fromkeys(_others(session), "not copied: this kind of file cannot be anonymized")
     left_out = {pseudonyms.in_words(name): why for name, why in left_out_files.items()}
     if others:  # their names may tell whose they are
-        left_out["other files"] = f"{len(others)} left out"
+        left_out["other files"] = f"{len(others)} not copied"
     write_manifest(into, _manifest(session, into, pseudonyms, left_out))
     return left_out_files | others
 
@@ -129,7 +129,7 @@ def _written(layer: str, path: Path, place: Path, pseudonyms: Pseudonyms) -> log
     try:
         return _WRITERS[layer](path, place, pseudonyms)
     except MultiTracerError as error:
-        return logs.Written("", f"left out: {error}")
+        return logs.Written("", f"not copied: {error}")
 
 
 def _manifest(

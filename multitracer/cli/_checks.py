@@ -28,8 +28,8 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
     ("click", "click", "", "command line"),
     ("rich", "rich", "", "format text on a terminal"),
     ("zstandard", "zstandard", "", "read .zst files"),
-    ("pandas", "pandas", "tables", "DataFrames"),
-    ("pyarrow", "pyarrow", "tables", "Parquet files"),
+    ("pandas", "pandas", "tables", "return pandas DataFrames"),
+    ("pyarrow", "pyarrow", "tables", "write Parquet files"),
     ("plotly", "plotly", "figures", "draw figures, and write reports of transactions"),
     ("scapy", "scapy", "field", "capture packets without tcpdump"),
     ("serial", "pyserial", "field", "communicate with modems"),
@@ -41,8 +41,8 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
 _NEEDED_EXTRAS = ("", "tables", "figures")
 _TOOLS = (  # program, what makes it say its version, purpose
     ("tcpdump", "--version", "capture packets"),
-    ("tshark", "--version", "run Wireshark's dissectors, and compare with Wireshark"),
-    ("tcptrace", "-v", "comparing with it"),
+    ("tshark", "--version", "run Wireshark's dissectors, and compare results with Wireshark"),
+    ("tcptrace", "-v", "compare results with tcptrace"),
 )
 _INSTALLERS = (
     ("apt-get", "sudo apt-get install {}"),
@@ -76,7 +76,7 @@ def checks() -> Iterator[Check]:
         "Python",
         sys.version_info >= _OLDEST_PYTHON,
         platform.python_version(),
-        "everything",
+        "run MultiTracer",
         "install Python 3.11 or newer",
         needed=True,
     )
@@ -170,8 +170,10 @@ def _collector(collector: Collector) -> Check:
     try:
         collector.check()
     except PreflightError as error:
-        return Check(name, False, "cannot record here", collector.description, str(error), needed=False)
-    return Check(name, True, "can record here", collector.description, "", needed=False)
+        return Check(
+            name, False, "cannot record here", f"record {collector.description}", str(error), needed=False
+        )
+    return Check(name, True, "can record here", f"record {collector.description}", "", needed=False)
 
 
 def _may_capture(tcpdump: str | None) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Document, Table
 
 SCHEMA = "multitracer.correlate/1"
-_HEADER = ("with", "of", "lag", "may be", "NMI", "by chance", "p", "q", "rank corr.", "points")
+_HEADER = ("with", "of", "lag", "interval", "NMI", "95 % by chance", "p", "q", "rank corr.", "points")
 _LEVEL = 0.05
 """Maximum false discovery rate at which a pair counts as dependent; a convention."""
 
@@ -86,7 +86,7 @@ def _quantities(reading: InputChoice, inputs: object, target: str | None) -> Qua
 
 
 def show(sheet: Page, result: Correlated) -> None:
-    """Write what was compared, a line for each pair, and why pairs have no number."""
+    """Write the compared quantities, one line per pair, and the reason for each pair without a number."""
     for note in result.notes:
         sheet.line(portable(note))
     table = result.table
@@ -95,7 +95,7 @@ def show(sheet: Page, result: Correlated) -> None:
     given = str(table["given"][0]) if len(table) else ""
     rows = [(*_line(table, row), *_known(table, row)[: 2 * bool(given)]) for row in order.tolist()]
     if rows:
-        header = (*_HEADER, f"given {given}", "by chance") if given else _HEADER
+        header = (*_HEADER, f"given {given}", "95 % by chance") if given else _HEADER
         sheet.line()
         sheet.table(header, rows, right=range(2, len(header)), dispensable=(8, 3, 6))
     for sentence in sentences(table, order.tolist()):

@@ -109,7 +109,7 @@ def _trust(recording: Recording) -> Document:
 
 
 def _wtcp(recording: Recording) -> list[Document]:
-    """Return the flows of WTCP; what is unknown is null."""
+    """Return the flows of WTCP; unknown values are null."""
     from multitracer.recording.deliveries import wtcp_flows, wtcp_table
 
     return list(wtcp_table(wtcp_flows(recording)).rows())
@@ -253,7 +253,7 @@ def show_fairness(sheet: Page, recording: Recording) -> None:
 
 
 def fairness_document(recording: Recording) -> Document:
-    """Return the member `fairness` of `analyze --json`; what is missing is null."""
+    """Return the member `fairness` of `analyze --json`; missing values are null."""
     from multitracer.recording.fair_shares import fair_shares
 
     fair = fair_shares(recording)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 KINDS = ("delivered", "rates")
 _LISTED = 20
 """Flows of WTCP that a summary lists; the machine format lists all."""
-_HEADER = ("flow", "delivered", "packets", "repeated", "rate", "captured at")
+_HEADER = ("flow", "delivered", "packets", "retransmitted", "rate", "captured at")
 
 
 def plot_flows(

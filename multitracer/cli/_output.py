@@ -89,7 +89,7 @@ def _section_header_bytes(head: bytes) -> int:
 
 
 def output_name(name: str, ending: str) -> str:
-    """Return a safe file name for what is made from an input: its last part without a capture's ending."""
+    """Return a safe base name for output files: the last part of the input's path, without suffix."""
     from multitracer.recording.inputs import CAPTURE_NAME
 
     base = Path(name).resolve().name if name != "-" else "capture"

@@ -209,7 +209,7 @@ def _fail(sentence: str, status: int = Exit.ERROR) -> int:
 
 
 def _silence_stdout() -> None:
-    """Discard what is still buffered, so that the interpreter does not fail on it once more at its end."""
+    """Discard buffered output, so that the interpreter does not fail again when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

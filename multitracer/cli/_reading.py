@@ -251,7 +251,7 @@ def _load(modules: Sequence[str]) -> None:
 
 
 def tell_warnings(recording: Recording) -> None:
-    """Write those warnings of what was read to standard error that were not written before."""
+    """Write the warnings of a recording to standard error, each only once."""
     from multitracer.cli._output import warn
 
     printed: set[str] = click.get_current_context().meta.setdefault(_TOLD, set())
@@ -339,7 +339,7 @@ def share_memory() -> None:
 
 
 def return_memory() -> None:
-    """Have what is freed from now on, if it is large, go back to the system."""
+    """Make the allocator return large freed blocks to the system from now on."""
     _set_malloc(_MMAP_THRESHOLD, _OWN_MAPPING_BYTES)
 
 

@@ -267,7 +267,7 @@ def _interface(interface: CaptureInterface) -> str:
 _MOST_LOGS = 40
 """Logs that are listed; a session of a car has some ten."""
 _LOG_HEADER = ("host", "log", "format", "rows", "begin", "took")
-_STREAMS = ("stream", "path", "connection", "sender says", "receiver says", "captured")
+_STREAMS = ("stream", "path", "connection", "at sender", "at receiver", "captured")
 NO_PACKETS = "No packets were captured. The other logs follow."
 
 

@@ -58,7 +58,7 @@ _HEADER = (
     "95th percentile",
     "with set-up",
 )
-_RATIO_HEADER = ("size", "ratio", "95 %", "with set-up", "95 %", "difference", "why not")
+_RATIO_HEADER = ("size", "ratio", "95 %", "with set-up", "95 %", "difference", "remark")
 
 
 def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[Inputs]:
@@ -281,7 +281,7 @@ def links_to(sessions: Sequence[Inputs], target: str, *, several: bool) -> dict[
 
 
 def _session_facts(session: Inputs) -> Iterator[tuple[str, str]]:
-    """Yield what is known of a session: when, how, and the checksum of its transactions."""
+    """Yield the facts of a session: times, settings, and the checksum of its transactions."""
     if session.manifest is not None:
         yield "Recorded", moment(session.manifest.created_ns)
         for name, value in list(session.manifest.variables.document().items())[:_MOST_VARIABLES]:

@@ -26,7 +26,7 @@ def command() -> None:
     results = list(checks())
     sheet = page()
     rows = [(_state(check), check.name, check.message, check.purpose) for check in results]
-    sheet.table(("", "what", "found", "for"), rows)
+    sheet.table(("", "component", "found", "needed to"), rows)
     for check in results:
         if not check.works:
             sheet.line(f"{check.name}: {check.fix}")

@@ -1,4 +1,4 @@
-"""`multitracer inspect`: what is inside a capture or a session folder."""
+"""`multitracer inspect`: shows the contents of a capture or a session folder."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def doctor() -> None:
     sheet.table(("tier", "here", "how to use, or why unavailable", "limitations"), tiers)
     sheet.line()
     abilities = [(f.name, "ok" if f.works else "absent", f.purpose) for f in system.checks]
-    sheet.table(("what", "", "for"), abilities)
+    sheet.table(("ability", "", "needed for"), abilities)
     for check in system.checks:
         if not check.works:
             sheet.line(f"{check.name}: {check.message}; {check.without}")

@@ -50,7 +50,7 @@ def recorded_track(recording: Recording, colour: str | None = None) -> Track:
     if road.route is None:
         road = Road(recording.surroundings())
     if road.route is None:
-        raise InputError(f"{recording.name}: holds no position that can be trusted; record GPS, too")
+        raise InputError(f"{recording.name}: no trustworthy position in this recording; record GPS too")
     quantity = _quantity(recording, road.surroundings, colour)
     return Track.of(recording.name, road.route, quantity, _marks(road))
 
@@ -65,7 +65,7 @@ def writer_of(path: str) -> Callable[[Track], str]:
     """
     ending = Path(path).suffix.lower()
     if ending not in _WRITERS:
-        raise InputError(f"{path}: its ending names no format of routes; name a .geojson, .kml or .gpx file")
+        raise InputError(f"{path}: the suffix is not a known route format; use .geojson, .kml or .gpx")
     return _WRITERS[ending]
 
 
@@ -86,7 +86,7 @@ def _quantity(recording: Recording, surroundings: Surroundings, colour: str | No
     label = COLUMNS.get(colour, colour)
     if label not in there:
         known = ", ".join(column for column, label in COLUMNS.items() if label in there) or "nothing"
-        raise InputError(f"{recording.name}: no {colour} was recorded; the route can show: {known}")
+        raise InputError(f"{recording.name}: {colour} was not recorded; choose one of {known}")
     return RouteColour(SCALES[label], there[label])
 
 

@@ -33,9 +33,9 @@ class TrackMark(NamedTuple):
 
     time_ns: int
     name: str
-    """What it is: handover, coverage, note."""
+    """Kind of the point: handover, coverage, note."""
     words: str
-    """What is known of it; of unknown origin."""
+    """Description of the point; untrusted text."""
 
 
 class RouteColour(NamedTuple):
@@ -115,7 +115,7 @@ class Track:
             left_out = route.table.provenance.get("left_out", {})
             why = ", ".join(f"{count} with {reason}" for reason, count in left_out.items())
             raise InputError(
-                f"{name}: no position can be trusted ({why or 'there is none'}); record GPS, too"
+                f"{name}: no trustworthy position ({why or 'no position was recorded'}); record GPS too"
             )
         if quantity is not None:
             own = quantity.series["time_ns"]

@@ -82,11 +82,11 @@ class CentaurusClient:
             for event in self._work():
                 delivered |= isinstance(event, ObjectDelivered) and event.handle == handle
                 if isinstance(event, Rejected):
-                    raise UnreachableError("it speaks CentaurusComm, but is no `multitracer measure serve`")
+                    raise UnreachableError("this CentaurusComm server is not `multitracer measure serve`")
             if delivered and self._is_idle():
                 return
             if self._endpoint.refused:
-                raise UnreachableError("nobody listens there")
+                raise UnreachableError("no server listens at this address")
         raise UnreachableError(f"no answer in {patience_s:g} s")
 
     def close(self) -> None:
@@ -245,7 +245,7 @@ class CentaurusServer:
 
     def _take_leave(self, event: Received, words: Words, served: Served) -> None:
         if (served.run, served.number) != (words.run, words.number):
-            raise RemoteProtocolError("a good-bye to another transaction")
+            raise RemoteProtocolError("a good-bye for another transaction")
         served.goodbye_ns = event.began_ns
         self.records.add(_name_of(event.peer), served, recorded_values(words.body))
         self._send(event.peer, RECEIPT, receipt_for(words, served), words)

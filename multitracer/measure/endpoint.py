@@ -169,7 +169,9 @@ def bound_socket(bind: tuple[str, int], kind: socket.SocketKind) -> socket.socke
     except OSError as error:
         if made is not None:
             made.close()
-        raise InputError(f"{host}:{port}: cannot listen there ({error.strerror}); choose another") from error
+        raise InputError(
+            f"{host}:{port}: cannot listen on this address ({error.strerror}); choose another address"
+        ) from error
     return made
 
 
@@ -184,7 +186,7 @@ def resolved(host: str, port: int) -> tuple[str, int]:
     try:
         address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][4]
     except OSError as error:
-        raise InputError(f"{host}: not found ({error.strerror}); check the name") from error
+        raise InputError(f"{host}: host not found ({error.strerror}); check the name") from error
     return str(address[0]), port
 
 
@@ -237,7 +239,7 @@ class SerialLine:
         try:
             import serial  # noqa: PLC0415  # it may be absent
         except ModuleNotFoundError:
-            raise PreflightError("pyserial is not installed; `pip install multitracer[field]`") from None
+            raise PreflightError("pyserial is not installed; run `pip install multitracer[field]`") from None
         try:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
         except (serial.SerialException, OSError, ValueError) as error:
@@ -294,7 +296,10 @@ class SerialLine:
         return octets
 
     def _gone(self, error: OSError) -> InputError:
-        return InputError(f"{self.path}: the line is gone ({error.strerror}); plug it in and start again")
+        return InputError(
+            f"{self.path}: the serial port has disappeared ({error.strerror}); reconnect the device "
+            "and start again"
+        )
 
 
 class SerialEndpoint:

@@ -80,7 +80,9 @@ def decode(octets: bytes) -> Words:
         If they hold none.
     """
     if length_of(octets) != len(octets):
-        raise RemoteProtocolError(f"a message of {len(octets)} octets says that it has another length")
+        raise RemoteProtocolError(
+            f"a message of {len(octets)} octets has a different value in its length field"
+        )
     letters, _, run, number, reply_bytes, timeout_ms = _HEADER.unpack_from(octets)
     return Words(letters, run, number, reply_bytes, timeout_ms, octets[HEADER_BYTES:])
 
@@ -97,9 +99,11 @@ def length_of(octets: bytes) -> int | None:
         return None
     letters, length, *_, reply_bytes, _ = _HEADER.unpack_from(octets)
     if letters not in LETTERS or not HEADER_BYTES <= length <= MAX_MESSAGE_BYTES:
-        raise RemoteProtocolError(f"{letters!r} of {length} octets is no message of a measurement")
+        raise RemoteProtocolError(f"{letters!r} of {length} octets is not a message of this protocol")
     if reply_bytes > MAX_MESSAGE_BYTES or (letters == REQUEST and reply_bytes < HEADER_BYTES):
-        raise RemoteProtocolError(f"a reply of {reply_bytes} octets is asked for")
+        raise RemoteProtocolError(
+            f"the request asks for a reply of {reply_bytes} octets, which is outside the limits"
+        )
     return int(length)
 
 
@@ -112,18 +116,18 @@ def recorded_values(body: bytes) -> dict[str, object]:
         If they are not a JSON object, or are too long.
     """
     if len(body) > _MAX_GOODBYE_BYTES:
-        raise RemoteProtocolError(f"a good-bye of {len(body)} octets")
+        raise RemoteProtocolError(f"a good-bye of {len(body)} octets is too long")
     try:
         values = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise RemoteProtocolError("a good-bye without values") from error
+        raise RemoteProtocolError("a good-bye message must hold a JSON object") from error
     if not isinstance(values, dict):
-        raise RemoteProtocolError("a good-bye without values")
+        raise RemoteProtocolError("a good-bye message must hold a JSON object")
     return values
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def encode_receipt(receipt: Receipt) -> bytes:
@@ -140,7 +144,7 @@ def decode_receipt(body: bytes) -> Receipt:
         If it holds none.
     """
     if len(body) != _RECEIPT.size:
-        raise RemoteProtocolError(f"a receipt of {len(body)} octets")
+        raise RemoteProtocolError(f"a receipt of {len(body)} octets has the wrong length")
     return Receipt(*(None if value < 0 else value for value in _RECEIPT.unpack(body)))
 
 

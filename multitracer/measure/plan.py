@@ -151,7 +151,9 @@ def is_label(name: str) -> bool:
 
 def _check(holds: bool, what: str, value: object) -> None:
     if not holds:
-        raise InputError(f"{what}: {str(value)[:60]!r} is not possible; see `multitracer measure run --help`")
+        raise InputError(
+            f"{what}: {str(value)[:60]!r} is not a valid value; see `multitracer measure run --help`"
+        )
 
 
 def parse_plan(text: str, *, path: str, server: str | None = None) -> MeasurementPlan:
@@ -168,7 +170,7 @@ def parse_plan(text: str, *, path: str, server: str | None = None) -> Measuremen
         raise FormatError(path, f"not TOML: {error}") from error
     experiments = document.pop("experiment", [])
     if not isinstance(experiments, list):
-        raise FormatError(path, "experiment is not a list of tables; write [[experiment]]")
+        raise FormatError(path, "experiment must be a list of tables; write [[experiment]]")
     if server is not None:
         document["server"] = server
     kinds = {"protocol": str, "server": str, "timeout_s": (int, float), "labels": dict}
@@ -176,12 +178,12 @@ def parse_plan(text: str, *, path: str, server: str | None = None) -> Measuremen
     try:
         return MeasurementPlan(**_typed(document, kinds, path), experiments=made)
     except TypeError as error:
-        raise FormatError(path, f"the plan lacks a key ({error})") from error
+        raise FormatError(path, f"a required key is missing in the plan ({error})") from error
 
 
 def _experiment(document: object, path: str) -> Experiment:
     if not isinstance(document, dict):
-        raise FormatError(path, "an experiment is not a table; write [[experiment]]")
+        raise FormatError(path, "each experiment must be a table; write [[experiment]]")
     kinds = {
         "vary": str,
         "sizes": list,
@@ -192,22 +194,22 @@ def _experiment(document: object, path: str) -> Experiment:
     }
     values = _typed(document, kinds, path)
     if not all(type(size) is int for size in values.get("sizes", [])):
-        raise FormatError(path, "sizes holds something that is no whole number")
+        raise FormatError(path, "all sizes must be whole numbers")
     try:
         return Experiment(**{**values, "sizes": tuple(values.get("sizes", ()))})
     except TypeError as error:
-        raise FormatError(path, f"an experiment lacks a key ({error})") from error
+        raise FormatError(path, f"a required key is missing in an experiment ({error})") from error
 
 
 def _typed(document: Document, kinds: Document, path: str) -> Document:
     for key, value in document.items():
         if key not in kinds:
-            raise FormatError(path, f"unknown key {key!r}; known are {', '.join(sorted(kinds))}")
+            raise FormatError(path, f"unknown key {key!r}; the valid keys are {', '.join(sorted(kinds))}")
         if not isinstance(value, kinds[key]) or isinstance(value, bool):
-            raise FormatError(path, f"{key} = {str(value)[:60]!r} is of the wrong kind")
+            raise FormatError(path, f"{key} = {str(value)[:60]!r} has the wrong type")
     for name, value in document.get("labels", {}).items():
         if isinstance(value, list | dict):
-            several = f"label {name} holds several values"
+            several = f"label {name} has several values"
             raise FormatError(path, f"{several}; write an [[experiment]] with labels for each of them")
     if "labels" in document:
         return document | {"labels": {name: str(value) for name, value in document["labels"].items()}}

@@ -80,7 +80,9 @@ class MeasureJournal:
             self._recover()
         except BlockingIOError as error:
             self.close()
-            raise InputError(f"{self.path}: another run is writing it; wait for its end") from error
+            raise InputError(
+                f"{self.path}: another run is writing to this file; wait until it ends"
+            ) from error
         except FormatError:
             self.close()
             raise
@@ -115,7 +117,7 @@ class MeasureJournal:
             return
         header, *rows = csv.reader(io.StringIO(whole.decode("utf-8", "replace")))
         if header != self._columns:
-            raise FormatError(self.path, "is not of this plan; give another folder")
+            raise FormatError(self.path, "this file belongs to another plan; give another folder")
         for line, row in enumerate(rows, start=2):
             self._recall(row, line)
 
@@ -125,7 +127,7 @@ class MeasureJournal:
             rtt_s = float(values["rtt_s"]) if values["rtt_s"] else None
             self._note(int(values["transaction"]), values["outcome"], rtt_s)
         except (KeyError, ValueError) as error:
-            raise FormatError(self.path, "a line is damaged; give another folder", line=line) from error
+            raise FormatError(self.path, "this line is damaged; give another folder", line=line) from error
 
     def _write(self, row: Sequence[object]) -> None:
         out = io.StringIO()
@@ -204,7 +206,9 @@ def _reach(client: Client, plan: MeasurementPlan) -> None:
         client.reach()
     except UnreachableError as error:
         start = f"multitracer measure serve --protocol {plan.protocol} --listen {plan.server}"
-        raise InputError(f"{plan.server}: cannot be reached ({error}); is `{start}` running?") from error
+        raise InputError(
+            f"{plan.server}: the server cannot be reached ({error}); check that `{start}` is running"
+        ) from error
 
 
 def is_left(plan: MeasurementPlan, journal: MeasureJournal) -> bool:
@@ -250,7 +254,9 @@ def opened(plan: MeasurementPlan, folder: Path, about: Manifest | None) -> Manif
     manifest = read_manifest(folder) or Manifest("")
     there = manifest.variables.document()
     if any(there.get(name) != value for name, value in about.variables.document().items()):
-        raise InputError(f"{folder}: holds something else than a run of this plan; name another folder")
+        raise InputError(
+            f"{folder}: this folder is not empty and does not belong to this plan; name another folder"
+        )
     return manifest
 
 

@@ -77,7 +77,7 @@ class TransactionLog:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise InputError(
-                    f"{folder}: cannot be made ({error.strerror}); name another folder"
+                    f"{folder}: cannot create this folder ({error.strerror}); name another folder"
                 ) from error
 
     def add(self, client: str, served: Served, values: dict[str, object]) -> None:
@@ -169,7 +169,7 @@ class Dialogue:
     def _follow(self, words: Words) -> None:
         if words.letters == REQUEST:
             if self.unsent:  # one reply at a time bounds what a client can make us keep
-                raise RemoteProtocolError("a request before the last reply was taken")
+                raise RemoteProtocolError("a request arrived before the last reply was sent completely")
             self.has_asked = True
             self._before = self._info()
             self._served = Served(words.run, words.number)
@@ -177,9 +177,9 @@ class Dialogue:
             self._served.replied_ns = self._clock()
         elif words.letters == GOODBYE and (served := self._served) is not None:
             if (served.run, served.number) != (words.run, words.number):
-                raise RemoteProtocolError("a good-bye to another transaction")
+                raise RemoteProtocolError("a good-bye for another transaction")
             self._records.add(self._name, served, recorded_values(words.body))
             self.unsent += receipt_for(words, served)
             self._served = None
         else:
-            raise RemoteProtocolError("a message out of turn")
+            raise RemoteProtocolError("an unexpected message")

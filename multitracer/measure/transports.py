@@ -102,7 +102,7 @@ def host_port(text: str) -> tuple[str, int]:
     """
     match = _HOST_PORT.fullmatch(text)
     if match is None or int(match["port"]) > 65_535:
-        raise InputError(f"{text}: neither HOST:PORT nor serial:PATH; an example is 127.0.0.1:5100")
+        raise InputError(f"{text}: must be HOST:PORT or serial:PATH, for example 127.0.0.1:5100")
     return match["host"].strip("[]") or "127.0.0.1", int(match["port"])
 
 
@@ -150,7 +150,7 @@ def of_transport(table: Mapping[ProtocolName, T], protocol: ProtocolName) -> T:
         If it has nothing.
     """
     if protocol not in table:
-        raise InputError(f"{protocol}: no transport of a measurement; choose one of {', '.join(table)}")
+        raise InputError(f"{protocol}: unknown transport; choose one of {', '.join(table)}")
     return table[protocol]
 
 
@@ -226,7 +226,7 @@ def _centaurus_server(
         endpoint = UdpEndpoint(worker, bind=host_port(listen[0]))
         return CentaurusServer(endpoint, folder=folder), "{}:{}".format(*endpoint.address)
     if None in paths:
-        raise InputError(f"{', '.join(listen)}: one HOST:PORT, or serial lines; not both")
+        raise InputError(f"{', '.join(listen)}: give either one HOST:PORT or serial lines, not both")
     lines = [SerialLine(path, options.baud) for path in paths if path is not None]
     stations = [(number, _STATION) for number in range(len(lines))]
     master = SerialMaster(stations, config, random_bytes=os.urandom)

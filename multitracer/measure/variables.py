@@ -172,7 +172,9 @@ class Product:
         if "server" not in stated and "over" not in stated:
             lacking.append("server")
         if lacking:
-            raise InputError(f"the plan lacks {', '.join(lacking)}; state it in the table, or by an option")
+            raise InputError(
+                f"the plan lacks {', '.join(lacking)}; add the value to the table, or give the option"
+            )
         own = {name: stated[name] for name in ("sessions", "other_bytes", "connection") if name in stated}
         experiment = Experiment(stated["vary"], (stated["size"],), **own)
         labels = each.levels | ({REPETITION: str(each.repetition)} if self.repetitions > 1 else {})
@@ -221,14 +223,20 @@ def _of_csv(text: str, path: str) -> Document:
     try:
         names, *rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if any(row)]
     except (ValueError, csv.Error) as error:
-        raise FormatError(path, "no table of variables; name them in its first line, levels below") from error
+        raise FormatError(
+            path, "not a table of variables; write the names in the first line and the levels below"
+        ) from error
     variables: dict[str, tuple[str, ...]] = {}
     for line, row in enumerate(rows, start=2):
         if len(row) > len(names):
-            raise FormatError(path, f"has {len(row)} cells, but {len(names)} variables", line=line)
+            raise FormatError(
+                path, f"the line has {len(row)} cells, but there are {len(names)} variables", line=line
+            )
     for at, name in enumerate(names):
         if name.strip() in variables:
-            raise FormatError(path, f"names the variable {printable(name.strip())} twice")
+            raise FormatError(
+                path, f"the variable {printable(name.strip())} is named twice; name each variable once"
+            )
         cells = (row[at].strip() if at < len(row) else "" for row in rows)
         variables[name.strip()] = tuple(cell for cell in cells if cell)
     return {"variables": variables, "effects": {}, "settings": {}}
@@ -241,9 +249,9 @@ def _of_toml(text: str, path: str) -> Document:
         raise FormatError(path, f"not TOML: {error}") from error
     variables, levels = document.pop("variables", None), document.pop("levels", {})
     if not isinstance(variables, dict) or not all(isinstance(each, list) for each in variables.values()):
-        raise FormatError(path, "has no [variables], each a list of levels")
+        raise FormatError(path, "the table [variables] is missing, or a variable is not a list of levels")
     if not isinstance(levels, dict) or not all(isinstance(each, dict) for each in levels.values()):
-        raise FormatError(path, "[levels.VARIABLE] is no table of levels")
+        raise FormatError(path, "[levels.VARIABLE] must be a table of levels")
     effects = {
         name: {level: _flat(values, path) for level, values in each.items()} for name, each in levels.items()
     }
@@ -254,13 +262,15 @@ def _of_toml(text: str, path: str) -> Document:
 def _level(value: object, path: str) -> str:
     if isinstance(value, str | int | float):
         return str(value).lower() if isinstance(value, bool) else str(value)
-    raise FormatError(path, f"the level {printable(value)[:60]!r} is neither text nor a number")
+    raise FormatError(path, f"the level {printable(value)[:60]!r} must be text or a number")
 
 
 def _flat(values: object, path: str, before: str = "") -> Document:
     """Return nested tables as one: `link.cell.busy_percent`."""
     if not isinstance(values, dict) or before.count(".") > _DEEPEST:
-        raise FormatError(path, f"a level stands for {printable(values)[:60]!r}; write a table of settings")
+        raise FormatError(
+            path, f"the settings of a level are {printable(values)[:60]!r}; write a table of settings"
+        )
     flat: Document = {}
     for key, value in values.items():
         flat |= _flat(value, path, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
@@ -278,31 +288,37 @@ def _converted(name: str, level: str) -> object:
         if kind is None:
             return level
         raise InputError(
-            f"{name}: {printable(level)[:60]!r} is no {kind.__name__}; write another level"
+            f"{name}: {printable(level)[:60]!r} is not of type {kind.__name__}; write another level"
         ) from error
 
 
 def _check(made: Product, path: str) -> None:
     if not made.variables:
-        raise FormatError(path, "names no variable")
+        raise FormatError(path, "no variable is defined; define at least one")
     for name, levels in made.variables.items():
         shown = printable(name)[:60]
         if not is_label(name) or name in _RESERVED or name in _OF_THE_PLAN:
-            raise FormatError(path, f"{shown!r} cannot be the name of a variable; choose another one")
+            raise FormatError(
+                path, f"{shown!r} is not allowed as the name of a variable; choose another name"
+            )
         if not levels or len(levels) > _MOST_LEVELS or len(set(levels)) < len(levels):
-            raise FormatError(path, f"{shown}: has no level, one twice, or over {_MOST_LEVELS:,}")
+            raise FormatError(path, f"{shown}: needs 1 to {_MOST_LEVELS:,} levels, each only once")
         for level in made.effects.get(name, {}).keys() - set(levels):
             raise FormatError(
-                path, f"[levels.{shown}] has {printable(level)[:60]!r}, which is no level of it"
+                path, f"[levels.{shown}] has {printable(level)[:60]!r}, which is not a level of this variable"
             )
         for level in levels:
             _converted(name, level)
     for name in made.effects.keys() - made.variables.keys():
-        raise FormatError(path, f"[levels.{printable(name)[:60]}] is of no variable")
+        raise FormatError(path, f"[levels.{printable(name)[:60]}] does not belong to a variable")
     for values in (made.settings, *(each for level in made.effects.values() for each in level.values())):
         _check_settings(values, path)
     if made.seed < 0 or made.repetitions < 1 or made.count > _MOST_TUPLES:
-        raise FormatError(path, f"is a plan of {made.count:,} tuples; 1 to {_MOST_TUPLES:,} are possible")
+        raise FormatError(
+            path,
+            f"the plan has {made.count:,} tuples; the number must be 1 to {_MOST_TUPLES:,} (and seed "
+            "and repetitions must be valid)",
+        )
 
 
 def _check_settings(values: Document, path: str) -> None:
@@ -310,10 +326,12 @@ def _check_settings(values: Document, path: str) -> None:
         kind = SETTINGS.get(key)
         if kind is None and "." not in key:
             known = ", ".join(SETTINGS)
-            raise FormatError(path, f"unknown key {printable(key)[:60]!r}; known are {known}, and link.…")
+            raise FormatError(
+                path, f"unknown key {printable(key)[:60]!r}; the valid keys are {known}, and link.…"
+            )
         fits = (int, float) if kind is float else kind or (str, int, float)
         if not isinstance(value, fits) or (isinstance(value, bool) and kind is not None):
-            raise FormatError(path, f"{key} = {printable(value)[:60]!r} is of the wrong kind")
+            raise FormatError(path, f"{key} = {printable(value)[:60]!r} has the wrong type")
 
 
 # The folder of a plan of many tuples: the plan itself, a session for each tuple, and which are done.
@@ -360,7 +378,7 @@ class MeasuredTuples:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self._stream.close()
-            raise InputError(f"{path}: another run is writing it; wait for its end") from error
+            raise InputError(f"{path}: another run is writing to this file; wait until it ends") from error
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}; name another folder") from error
         try:
@@ -399,7 +417,8 @@ class MeasuredTuples:
             kept = kept_plan(self._folder)
             if [key for key in plan if key != _MAY_GROW and kept.get(key) != plan[key]]:
                 raise InputError(
-                    f"{path}: is another plan; name another folder, or give the same table and options"
+                    f"{path}: this folder belongs to another plan; name another folder, or give "
+                    "the same table and options"
                 )
             if int(kept[_MAY_GROW]) >= plan[_MAY_GROW]:
                 return
@@ -422,7 +441,7 @@ class MeasuredTuples:
                 self.done[str(each["tuple"])] = (int(each["transactions"]), int(each["dropped"]))
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise FormatError(
-                    self._folder / DONE, "a line is damaged; name another folder", line=number
+                    self._folder / DONE, "this line is damaged; name another folder", line=number
                 ) from error
 
 
@@ -441,6 +460,6 @@ def kept_plan(folder: Path) -> Document:
         if document["schema"] != _SCHEMA or int(document[_MAY_GROW]) < 1:
             raise ValueError(document["schema"])  # noqa: TRY301
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FormatError(path, "is no plan of measurements; name another folder") from error
+        raise FormatError(path, "this file is not a plan of measurements; name another folder") from error
     plan: Document = document
     return plan

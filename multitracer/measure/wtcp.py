@@ -46,7 +46,7 @@ class DatagramWay(Protocol):
         """Return the next datagram, None if none arrives in the given time; an OSError is an ICMP error."""
 
     def close(self) -> None:
-        """Give back what is open."""
+        """Release the open resources."""
 
 
 class UdpWay:
@@ -171,7 +171,7 @@ class WtcpClientStream:
         return wtcp_info(self.connection)
 
     def _work_until(self, done: Callable[[], bool]) -> None:
-        """Send what is due and take what arrives until `done`."""
+        """Send due packets and process arriving packets until `done` returns True."""
         until_ns = self._clock() + round(self._timeout_s * NS_PER_S)
         while True:
             error = self.connection.error
@@ -293,7 +293,7 @@ class WtcpService:
         return _Client(connection, dialogue, self._clock())
 
     def _serve(self, client: _Client) -> bool:
-        """Take what one client sent, and answer; return whether it is still there."""
+        """Process the packets of one client and answer; return whether the client is still connected."""
         connection, dialogue = client.connection, client.dialogue
         if connection.is_finished:
             return False
@@ -353,7 +353,7 @@ class WtcpServer:
         self._socket.close()
 
     def work(self, wait_s: float) -> None:
-        """Send what is due, then wait for at most the given time and take what arrives."""
+        """Send due packets, then wait at most the given time and process arriving packets."""
         self._send_due()
         next_ns = self.worker.next_ns
         if next_ns is not None:

@@ -53,10 +53,12 @@ class CapacityTrace:
         stamps = np.array(stamps_ms if isinstance(stamps_ms, np.ndarray) else list(stamps_ms), dtype=np.int64)
         if not len(stamps) or stamps[0] < 0 or stamps[-1] > _MOST_MS or np.any(np.diff(stamps) < 0):
             raise InputError(
-                "capacity trace: its stamps are whole ms that never go back; there is at least one"
+                "capacity trace: the timestamps must be whole ms in ascending order, at least one"
             )
         if stamps[-1] == 0:
-            raise InputError("capacity trace: it lasts 0 ms; its last stamp is its length, and is above 0")
+            raise InputError(
+                "capacity trace: the last timestamp is the length of the trace, and must be above 0 ms"
+            )
         self.stamps_ms: Times = stamps
         """Times in ms since the start of the trace, shape (opportunities,)."""
 
@@ -123,11 +125,16 @@ def parse_capacity_trace(text: str, *, path: str) -> CapacityTrace:
             raise FormatError(path, reason, line=at, excerpt=word[:80].encode())
         stamp = int(word)
         if stamp < before:
-            raise FormatError(path, f"goes back from {before} to {stamp} ms; sort the trace", line=at)
+            raise FormatError(
+                path, f"the time decreases from {before} to {stamp} ms; sort the trace", line=at
+            )
         before = stamp
         stamps.append(stamp)
     if not stamps:
-        raise FormatError(path, "no delivery opportunity; a capacity trace has a line of ms for each")
+        raise FormatError(path, "no delivery opportunity; write one line for each, with its time in ms")
     if before == 0:
-        raise FormatError(path, "lasts 0 ms: its last stamp is its length; end it with one above 0")
+        raise FormatError(
+            path,
+            "the trace lasts 0 ms, because the last timestamp is its length; end with a timestamp above 0",
+        )
     return CapacityTrace(np.array(stamps, dtype=np.int64))

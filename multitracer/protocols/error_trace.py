@@ -139,7 +139,7 @@ def parse_error_trace(text: str, *, path: str) -> ErrorTrace:
         elif words:
             _take_run(words, runs, path, at)
     if not (numbers["slot_ns"] and numbers["slots"]):
-        raise FormatError(path, "the header lacks slot_ns or slots")
+        raise FormatError(path, "slot_ns or slots is missing in the header")
     return ErrorTrace(**numbers, up=tuple(runs["up"]), down=tuple(runs["down"]))
 
 
@@ -151,7 +151,9 @@ def _take_run(words: Sequence[str], runs: dict[str, list[tuple[int, int]]], path
     run = _number(words[1], path, at), _number(words[2], path, at)
     known = runs[words[0]]
     if run[1] < 1 or (known and run[0] <= known[-1][0] + known[-1][1]):
-        raise FormatError(path, f"slot {run[0]} of {words[0]} does not ascend, or the run is empty", line=at)
+        raise FormatError(
+            path, f"slot {run[0]} of {words[0]} is not after the previous run, or the run is empty", line=at
+        )
     known.append(run)
 
 

@@ -101,7 +101,9 @@ def decode(datagram: bytes) -> Gsmtap:
         If it is truncated, or its version is not 2.
     """
     if len(datagram) < _HEADER.size or datagram[0] != _VERSION or datagram[1] * 4 < _HEADER.size:
-        raise GsmtapError(f"GSMTAP: {len(datagram)} octets without a header of version 2; skip the packet")
+        raise GsmtapError(
+            f"GSMTAP: {len(datagram)} octets have no header of GSMTAP version 2; skip the packet"
+        )
     fields = _HEADER.unpack_from(datagram)
     return Gsmtap(fields[2], bool(fields[4] & _UPLINK), fields[7], datagram[fields[1] * 4 :])
 
@@ -131,5 +133,5 @@ def log_text(payload: bytes) -> str:
         If the payload is truncated.
     """
     if len(payload) < _LOG.size:
-        raise GsmtapError(f"GSMTAP: a log line of {len(payload)} octets is cut; skip the packet")
+        raise GsmtapError(f"GSMTAP: a log line of {len(payload)} octets is truncated; skip the packet")
     return payload[_LOG.size :].split(b"\0")[0].decode("ascii", "backslashreplace")

@@ -73,7 +73,7 @@ def unpack(info: bytes) -> list[L2rCharacters]:
     pieces, at, more = [], 0, True
     while more:
         if at >= len(info):
-            raise L2rError(f"L2R: {len(info)} octets end without a last status octet; drop the rest")
+            raise L2rError(f"L2R: {len(info)} octets have no final status octet; drop the rest")
         piece, at, more = _piece(info, at)
         pieces.append(piece)
     return pieces
@@ -91,7 +91,10 @@ def _piece(info: bytes, at: int) -> tuple[L2rCharacters, int, bool]:
         begin, count = at + 2, info[at + 1] & 0x3F if at + 1 < len(info) else 0
     end = begin + count
     if count == 0 or end > len(info):
-        raise L2rError(f"L2R: address {address} at octet {at} of {len(info)}; drop the rest")
+        raise L2rError(
+            f"L2R: status octet at {at} of {len(info)} points outside the frame (address {address}); "
+            "drop the rest"
+        )
     return L2rCharacters(status, info[begin:end]), end, end < len(info)
 
 
@@ -114,7 +117,9 @@ def pack(data: bytes, *, status: int = 0, octets: int = 25) -> bytes:
     """
     count = len(data)
     if count != usable(count, octets=octets):
-        raise LocalProtocolError(f"L2R: {count} characters do not fit; offer {usable(count, octets=octets)}")
+        raise LocalProtocolError(
+            f"L2R: {count} characters do not fit into one frame; pass at most {usable(count, octets=octets)}"
+        )
     if count == octets - 1:
         return bytes((status | Address.FULL,)) + data
     if count == 0:

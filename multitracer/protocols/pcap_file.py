@@ -68,7 +68,7 @@ def pcap_record(
     """
     seconds, rest = divmod(time_ns, NS_PER_S)
     if seconds >> 32:
-        raise LocalProtocolError(f"pcap: time {time_ns} ns does not fit 32 bits of seconds")
+        raise LocalProtocolError(f"pcap: time {time_ns} ns is outside the range of pcap (32 bits of seconds)")
     kept = packet[:snap_bytes]
     length = len(packet) if original_bytes is None else original_bytes
     return _PCAP_RECORD.pack(seconds, rest, len(kept), length) + kept

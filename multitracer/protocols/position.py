@@ -62,12 +62,12 @@ def sentence(line: str) -> tuple[str, list[str]]:
     text = line.strip()
     match = _SENTENCE.match(text) if len(text) <= LONGEST else None
     if match is None:
-        raise NmeaError("no NMEA sentence; skip the line")
+        raise NmeaError("not an NMEA sentence; skip the line")
     total = 0
     for character in text[1 : match.end() - 3]:
         total ^= ord(character)
     if total != int(match[3], 16):
-        raise NmeaError("a sentence with a wrong checksum; skip the line")
+        raise NmeaError("the checksum of the sentence is wrong; skip the line")
     kind = match[1] if match[1].startswith("P") else match[1][2:]
     return kind, (match[2] or "").split(",")
 
@@ -304,7 +304,7 @@ def report(line: str) -> tuple[str, Fix]:
         document = None
     kind = document.get("class") if isinstance(document, dict) else None
     if not isinstance(kind, str):
-        raise ReportError("no report of gpsd; skip the line")
+        raise ReportError("not a report of gpsd; skip the line")
     return kind, _tpv(document) if kind == "TPV" else {}
 
 

@@ -187,11 +187,11 @@ def _header(frame: RlpFrame) -> int:
     if frame.kind is FrameKind.U:
         bits = U_FRAME | frame.function << 10
     elif n_r is None or not 0 <= n_r < MODULUS:
-        raise LocalProtocolError(f"RLP frame: N(R) is {n_r}; give 0 to 61")
+        raise LocalProtocolError(f"RLP frame: N(R) is {n_r}, but must be 0 to 61")
     elif frame.kind is FrameKind.S:
         bits = frame.function << 1 | S_FRAME | n_r << 10
     elif n_s is None or not 0 <= n_s < MODULUS:
-        raise LocalProtocolError(f"RLP frame: N(S) is {n_s}; give 0 to 61")
+        raise LocalProtocolError(f"RLP frame: N(S) is {n_s}, but must be 0 to 61")
     else:
         bits = frame.function << 1 | n_s << 3 | n_r << 10
     return bits | frame.command | frame.poll_final << 9
@@ -241,10 +241,12 @@ def read_header(header: int) -> RlpHeader:
         try:
             function = Unnumbered(n_r & 0x1F)
         except ValueError as error:
-            raise FrameError(f"RLP frame: U frame with unassigned M {n_r & 0x1F:#04x}; ignore it") from error
+            raise FrameError(
+                f"RLP frame: the U frame has the unassigned type M = {n_r & 0x1F:#04x}; ignore the frame"
+            ) from error
         return RlpHeader(FrameKind.U, function, command, poll_final, None, None)
     if n_r >= MODULUS:
-        raise FrameError(f"RLP frame: N(R) is {n_r}, beyond 61; ignore it")
+        raise FrameError(f"RLP frame: N(R) is {n_r}, but the maximum is 61; ignore the frame")
     kind = FrameKind.S if n_s == _SUPERVISORY else FrameKind.IS
     code = Supervisory(header >> 1 & 3)
     return RlpHeader(kind, code, command, poll_final, None if kind is FrameKind.S else n_s, n_r)
@@ -285,9 +287,12 @@ def decode(octets: bytes, *, check_fcs: bool = True) -> RlpFrame:
     <Unnumbered.SABM: 7>
     """
     if len(octets) not in FRAME_OCTETS:
-        raise FrameError(f"RLP frame: {len(octets)} octets; a frame has 30 or 72, in studies 42, 144 or 288")
+        raise FrameError(
+            f"RLP frame: the length is {len(octets)} octets, but must be 30 or 72 (in studies also 42, "
+            "144 or 288)"
+        )
     if check_fcs and not is_intact(octets):
-        raise FcsError("RLP frame: the FCS does not fit; treat the slot as not decodable")
+        raise FcsError("RLP frame: the FCS is wrong; treat the slot as not decodable")
     header = read_header(octets[0] | octets[1] << 8)
     return RlpFrame(*header, octets[HEADER_OCTETS:-FCS_OCTETS])
 
@@ -307,7 +312,7 @@ def decode_slot(octets: bytes, *, length: int) -> RlpFrame:
         If a code point is wrong.
     """
     if len(octets) != length:
-        raise FcsError(f"RLP frame: {len(octets)} octets in a slot for {length}")
+        raise FcsError(f"RLP frame: {len(octets)} octets do not fit the slot of {length} octets")
     return decode(octets) if is_information(octets) else _decode_short(octets)
 
 

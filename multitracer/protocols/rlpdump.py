@@ -72,7 +72,7 @@ def words(facts: Mapping[str, Fact | None]) -> str:
 
 def _checked(text: str, *, words: int) -> str:
     if not text.isprintable() or text.count(" ") != max(0, words - 1):
-        raise LocalProtocolError(f"rlpdump: {text!r} holds spaces or control characters; leave them out")
+        raise LocalProtocolError(f"rlpdump: {text!r} contains spaces or control characters; remove them")
     return text
 
 

@@ -300,11 +300,14 @@ def _header(datagram: bytes, at: int) -> tuple[int, int, int, int, int]:
     left = len(datagram) - at
     if left < _HEADER.size:
         raise RemoteProtocolError(
-            f"netlink: {left} bytes left, a header has {_HEADER.size}; give more buffer"
+            f"netlink: {left} bytes are left, but a header has {_HEADER.size} bytes; use a larger buffer"
         )
     length, kind, flags, number, port = _HEADER.unpack_from(datagram, at)
     if not _HEADER.size <= length <= left:
-        raise RemoteProtocolError(f"netlink: a message of {length} bytes in {left}; give more buffer")
+        raise RemoteProtocolError(
+            f"netlink: a message of {length} bytes does not fit the remaining {left} bytes; use a "
+            "larger buffer"
+        )
     return length, kind, flags, number, port
 
 
@@ -313,27 +316,29 @@ def _answer(kind: int, body: bytes, *, interrupted: bool) -> Answer | None:
         return _socket(body, interrupted=interrupted)
     if kind == _Message.ERROR or (kind == _Message.DONE and len(body) >= 4 and body[:4] != bytes(4)):
         if len(body) < 4:
-            raise RemoteProtocolError(f"netlink: an error message of {len(body)} bytes; it needs 4")
+            raise RemoteProtocolError(f"netlink: an error message has {len(body)} bytes, but needs 4")
         return Refused(abs(int(struct.unpack_from("=i", body)[0])))
     if kind == _Message.DONE:
         return DumpDone(interrupted)
     if kind == _Message.OVERRUN:
         raise RemoteProtocolError(
-            "netlink: the kernel ran out of room for its answers; ask for fewer sockets"
+            "netlink: the kernel had no buffer space for its answers; ask for fewer sockets"
         )
     if kind == _Message.NOOP:
         return None
-    raise RemoteProtocolError(f"netlink: a message of type {kind} answers nothing that was asked")
+    raise RemoteProtocolError(f"netlink: a message of type {kind} is not an answer to the request")
 
 
 def _socket(body: bytes, *, interrupted: bool) -> DiagSocket:
     if len(body) < _SOCKET.size:
-        raise RemoteProtocolError(f"netlink: a socket of {len(body)} bytes; it needs {_SOCKET.size}")
+        raise RemoteProtocolError(f"netlink: a socket record has {len(body)} bytes, but needs {_SOCKET.size}")
     family, state, timer, retransmits, identity, expires, received, sending, uid, inode = _SOCKET.unpack_from(
         body
     )
     if family not in _VERSION:
-        raise RemoteProtocolError(f"netlink: a socket of address family {family}; TCP has 2 and 10")
+        raise RemoteProtocolError(
+            f"netlink: a socket has address family {family}; TCP uses 2 (IPv4) and 10 (IPv6)"
+        )
     return DiagSocket(
         family_version=_VERSION[family],
         identity=identity,
@@ -355,7 +360,9 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     while len(data) - at >= _ATTRIBUTE.size:
         length, kind = _ATTRIBUTE.unpack_from(data, at)
         if not _ATTRIBUTE.size <= length <= len(data) - at:
-            raise RemoteProtocolError(f"netlink: an attribute of {length} bytes in {len(data) - at}")
+            raise RemoteProtocolError(
+                f"netlink: an attribute of {length} bytes does not fit the remaining {len(data) - at} bytes"
+            )
         yield kind & 0x3FFF, data[at + _ATTRIBUTE.size : at + length]
         at += _aligned(length)
 
@@ -406,7 +413,9 @@ def filter_bytecode(*, ports: Iterable[int] = (), networks: Iterable[Network] = 
     clauses = [clause for clause in clauses if clause]
     total = sum(map(_clause_bytes, clauses))
     if total > _MOST_BYTES:
-        raise LocalProtocolError(f"socket filter: {total} bytes of program; name fewer ports or addresses")
+        raise LocalProtocolError(
+            f"socket filter: {total} bytes of program are too many; name fewer ports or addresses"
+        )
     program = b""
     for clause in clauses:
         program += _assemble(clause, rest=total - len(program))
@@ -415,7 +424,7 @@ def filter_bytecode(*, ports: Iterable[int] = (), networks: Iterable[Network] = 
 
 def _checked(port: int) -> int:
     if not 0 < port < 1 << 16:
-        raise LocalProtocolError(f"socket filter: no port {port}; ports are 1 to 65535")
+        raise LocalProtocolError(f"socket filter: port {port} must be 1 to 65535")
     return port
 
 

@@ -55,12 +55,16 @@ class SessionFolder:
         try:
             folder.mkdir(exist_ok=True)
             if any(folder.iterdir()):
-                raise InputError(f"{folder}: is not empty, and logs are never overwritten; give a new folder")
+                raise InputError(
+                    f"{folder}: the folder is not empty, and logs are never overwritten; give a new folder"
+                )
             self.host.mkdir()
             self._reserve = _reserve(folder)
             write_manifest(folder, self._manifest)
         except OSError as error:
-            raise InputError(f"{folder}: cannot be made: {error.strerror}; give another place") from error
+            raise InputError(
+                f"{folder}: cannot create this folder: {error.strerror}; give another folder"
+            ) from error
 
     def note(self, runs: list[CollectorRun]) -> None:
         """Write the state of the collectors; a full disk is ignored here, the supervisor notices it."""
@@ -126,7 +130,8 @@ class SessionFolder:
             write_manifest(self.folder, self._manifest)
         except OSError as error:
             raise CollectorError(
-                f"{self.folder / MANIFEST}: cannot be completed: {error.strerror}; the logs are whole"
+                f"{self.folder / MANIFEST}: cannot write the end of the manifest: "
+                f"{error.strerror}; the logs are complete"
             ) from error
 
     def _log_file(self, path: Path) -> LogFile:

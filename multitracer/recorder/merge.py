@@ -50,8 +50,8 @@ def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
         for host in _hosts(source, manifest):
             if host in owners:
                 raise InputError(
-                    f"{source}: has the host {host!r}, as {owners[host]} has; record the other end with "
-                    "`--role`, or rename its folder"
+                    f"{source}: host {host!r} is also in {owners[host]}; record the other endpoint "
+                    "with another `--role`, or rename its folder"
                 )
             owners[host] = source
     for host, source in owners.items():
@@ -65,9 +65,9 @@ def _manifest(source: Path) -> Manifest:
     try:
         manifest = read_manifest(source)
     except FormatError as error:
-        raise InputError(f"{error}; a recording that is merged needs its manifest") from error
+        raise InputError(f"{error}; a recording needs a valid manifest to be merged") from error
     if manifest is None:
-        raise InputError(f"{source}: has no {MANIFEST}; name the folder that `multitracer capture` wrote")
+        raise InputError(f"{source}: {MANIFEST} is missing; name the folder that `multitracer capture` wrote")
     return manifest
 
 
@@ -179,11 +179,11 @@ def _manifest_of(session: Path, name: str) -> Manifest:
 def _check_host(session: Path, manifest: Manifest, host: str) -> None:
     if not _FOLDER_NAME.fullmatch(host) or host in _TAKEN:
         raise InputError(
-            f"--host {host!r}: is no name of a host's folder; use letters, digits, '-', '_' and '.', such as "
-            "phone"
+            f"--host {host!r}: not a valid name of a host; use letters, digits, '-', '_' and '.', "
+            "such as phone"
         )
     if host in manifest.hosts or (session / host).exists():
-        raise InputError(f"{session}: has {host!r} already; give the device another name with --host")
+        raise InputError(f"{session}: host {host!r} already exists; give the device another name with --host")
 
 
 def _check_names(logs: Iterable[Path]) -> None:
@@ -191,7 +191,10 @@ def _check_names(logs: Iterable[Path]) -> None:
     for log in logs:
         other = owners.setdefault(log.name, log)
         if other is not log:
-            raise InputError(f"{log}: has the name of {other}; rename one, both go into one folder")
+            raise InputError(
+                f"{log}: has the same file name as {other}; rename one of them, because both are "
+                "copied into one folder"
+            )
 
 
 def _folders(session: Path) -> list[Path]:

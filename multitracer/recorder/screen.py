@@ -131,15 +131,15 @@ class ScreenView:
         minutes, seconds = divmod(int(status.elapsed_s), 60)
         head = Text(f"{self._title}  {minutes}:{seconds:02d}", style="bold")
         if status.room is not None:
-            lasts = "" if status.room.lasts_s is None else f", lasts {_long(status.room.lasts_s)}"
+            lasts = "" if status.room.lasts_s is None else f", enough for {_long(status.room.lasts_s)}"
             style = "red bold" if status.room.is_short else "default"
             head.append(f"   {status.room.free_bytes / 1e9:.1f} GB free{lasts}", style=style)
-        head.append(f"   {status.claps} claps, {status.markers} markers", style="default")
+        head.append(f"   {status.claps} sync probes, {status.markers} markers", style="default")
         return head
 
     def _foot(self, status: RecordingStatus) -> Text:
         if self._note is not None:
-            return Text(f"Marker: {self._note}▏  (Enter keeps it, Escape drops it)", style="reverse")
+            return Text(f"Marker: {self._note}▏  (Enter saves, Escape cancels)", style="reverse")
         foot = Text("m sets a marker with a note · Ctrl-C ends the recording", style="dim")
         return Text(status.message, style="red bold").append("  ").append(foot) if status.message else foot
 

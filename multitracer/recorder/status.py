@@ -147,7 +147,7 @@ def _host_clock(records: Sequence[Record]) -> Newest:
             error_s = _whole(record.get("max_error_ns")) / 1e9
             newest.words = f"synchronised, ±{error_s:.3f} s" if record["synchronized"] else "not synchronised"
         if record.get("event") == "step":
-            newest.alert = f"the clock was set by {_whole(record.get('step_ns')) / 1e9:+.3f} s"
+            newest.alert = f"the clock was stepped by {_whole(record.get('step_ns')) / 1e9:+.3f} s"
     return newest
 
 

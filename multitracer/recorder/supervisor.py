@@ -253,7 +253,7 @@ class Supervisor:
         if any(_CAPTURE in path.suffix for child in capturing for path in child.logs):
             return None
         reasons = [child.last_words.removeprefix("Error: ") for child in capturing if child.last_words]
-        return reasons[0] if reasons else "no collector of packets works here"
+        return reasons[0] if reasons else "no packet collector works on this machine"
 
     @property
     def status(self) -> int:
@@ -277,7 +277,7 @@ class Supervisor:
             self._wait(signals, _ROUND_NS)
 
     def _round(self, now_ns: int, clapperboard: Clapperboard) -> None:
-        """Do what is due for the collectors and the screen."""
+        """Run the due tasks of the collectors and of the screen."""
         changed = [child.has_changed(now_ns) for child in self._children]
         if any(changed):
             self._folder.note(self._runs())
@@ -308,8 +308,8 @@ class Supervisor:
         if late := [child for child in self._children if not child.is_ready]:
             self._folder.add(not_ready=[child.source.name for child in late])
             self._view.warn(
-                f"{', '.join(map(_with_reason, late))}: not ready after {waited_ns / NS_PER_S:.1f} s; "
-                f"{self._work.name} starts all the same, and their logs may lack its beginning"
+                f"{', '.join(map(_with_reason, late))}: not ready after {waited_ns / NS_PER_S:.1f} "
+                f"s; {self._work.name} starts anyway, and the begin may be missing in their logs"
             )
         clapperboard.bring_forward(now_ns)
         self._clap(clapperboard, now_ns)  # so that the shortest recording has a clap
@@ -357,7 +357,7 @@ class Supervisor:
                 log.write(json.dumps(record) + "\n")
             self._status.markers += 1
         except OSError as error:
-            self._status.message = f"the marker was not kept: {error.strerror}"
+            self._status.message = f"the marker was not saved: {error.strerror}"
 
     def _runs(self) -> list[CollectorRun]:
         runs = [run for child in self._children for run in child.runs]

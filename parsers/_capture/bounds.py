@@ -23,5 +23,5 @@ def largest_packet(link_type: int) -> int:
 
 def cut_off(what: str, offset: int, left: int) -> str:
     """Return the message that a record or block at `offset` is cut off after its first `left` bytes."""
-    left_of_it = "1 byte of it is" if left == 1 else f"{left} bytes of it are"
-    return f"the {what} at byte {offset} is cut off: only {left_of_it} left"
+    left_of_it = "only 1 byte of it is" if left == 1 else f"only {left} bytes of it are"
+    return f"the {what} at byte {offset} is truncated: {left_of_it} left"

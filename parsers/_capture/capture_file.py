@@ -58,7 +58,7 @@ class FileDamage:
     def _words(self) -> str:
         ranges = self._source.lost_ranges
         begin, end = ranges[0]
-        words = f"{self._reason}; bytes {begin} to {end - 1} are lost, what follows was read"
+        words = f"{self._reason}; bytes {begin} to {end - 1} are lost, but reading continued after them"
         if len(ranges) == 1:
             return words
         total = sum(end - begin for begin, end in ranges)

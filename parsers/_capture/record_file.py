@@ -53,7 +53,7 @@ def _walk(window: StreamWindow, layout: RecordLength) -> tuple[list[int], str | 
     while len(window) >= layout.header_bytes:
         length = layout.length.unpack_from(window.view, window.begin + layout.length_at)[0]
         if not layout.header_bytes <= length <= LARGEST_PACKET:
-            return starts, f"the record at byte {window.offset} says it is {length} bytes long"
+            return starts, f"the record at byte {window.offset} has an invalid length of {length} bytes"
         if length > len(window):
             break
         starts.append(window.begin)

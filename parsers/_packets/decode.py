@@ -473,7 +473,8 @@ class Decoder:
         for file, count in Counter(segments_table["file"][joined].tolist()).items():
             many = "1 connection was" if count == 1 else f"{count:,} connections were"
             self.files[file].warnings.append(
-                f"{many} captured on two VLANs of a trunk: nearly all packets of one are on the other, too"
+                f"{many} captured on two VLANs of a trunk (nearly all packets are in both VLANs), "
+                "and each packet is counted once"
             )
         return flows
 

@@ -248,10 +248,10 @@ class RecordBatches:
         offset = self._window.offset_of(int(seen.at[index]))
         where = f"the record at byte {offset}"
         if seen.fields.blank()[index]:
-            return f"there are zeros from byte {offset} on"
+            return f"the file contains only zeros from byte {offset}"
         if not self._too_long(seen)[index]:
             return f"{where} is damaged"
-        return f"{where} says it holds {seen.fields.captured[index]} bytes, more than any packet has"
+        return f"{where} has an invalid length of {seen.fields.captured[index]} bytes, longer than any packet"
 
     def _skip_giant(self, seen: _Seen) -> PacketRecords:
         """Skip a record that is larger than the window; return it without its bytes."""

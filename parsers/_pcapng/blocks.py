@@ -202,7 +202,7 @@ class Sections:
         """Read a section header block; return a description of an error in it, or None."""
         major, minor = struct.unpack_from(order + "HH", block, 12)
         if (major, minor) not in ((1, 0), (1, 2)):
-            return f"version {major}.{minor} of pcapng is not known"
+            return f"version {major}.{minor} of pcapng is not supported"
         for known in self.local[self.base :]:
             self._dropped_before[known] = self.source.interfaces[known].dropped_packets or 0
         self.order = order
@@ -230,7 +230,7 @@ class Sections:
 
     def _interface(self, block: bytes, packets_before: int) -> str | None:
         if len(block) < 20:
-            return f"an interface description of {len(block)} bytes is too short"
+            return f"an interface description block of {len(block)} bytes is too short"
         link_type, _, snap_length = struct.unpack_from(self.order + "HHI", block, 8)
         interface = CaptureInterface(link_type, snap_length or None)
         code, offset_s = 6, 0
@@ -296,7 +296,7 @@ class Sections:
         if len(comments) < _MOST_COMMENTS:
             comments.append((packet, text(value)))
         elif len(comments) == _MOST_COMMENTS:
-            comments.append((None, f"(the comments after the first {_MOST_COMMENTS} are left out)"))
+            comments.append((None, f"(only the first {_MOST_COMMENTS} comments are shown)"))
 
 
 def first_section(head: bytes, path: str) -> str:
@@ -309,7 +309,9 @@ def first_section(head: bytes, path: str) -> str:
     """
     order = byte_order(head)
     if head[:4] != SECTION_HEADER or not order:
-        raise FormatError(path, "no section header with a byte-order magic", offset=0, excerpt=head[:12])
+        raise FormatError(
+            path, "the file does not begin with a pcapng section header", offset=0, excerpt=head[:12]
+        )
     if len(head) < SECTION_BYTES:
         raise FormatError(path, "the section header is cut short", offset=len(head))
     return order

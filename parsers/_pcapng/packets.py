@@ -165,7 +165,9 @@ def packet_records(
         bad = unclosed
     whole = records.first(min(bad, unclosed + 1))
     beyond = (whole.time_ns == NOT_A_TIME) & ~blocks.simple[: len(whole)]
-    sections.source.no_time("a time beyond what 64 bits of nanoseconds hold", int(np.count_nonzero(beyond)))
+    sections.source.no_time(
+        "a timestamp outside the range of 64-bit nanoseconds", int(np.count_nonzero(beyond))
+    )
     if not sections.has_all_comments:
         options_end = blocks.start + blocks.length - 4
         _note_comments(whole, options_end, walked, sections, first=packets_before + 1)
@@ -221,10 +223,10 @@ def _is_spliced(window: StreamWindow, blocks: _Blocks, index: int, walked: Walke
 def _what_is_wrong(window: StreamWindow, blocks: _Blocks, index: int) -> str:
     where = f"the packet block at byte {window.offset_of(int(blocks.start[index]))}"
     if not blocks.described[index]:
-        return f"{where} names an interface that was not described before it"
+        return f"{where} refers to an interface without a preceding description"
     if not blocks.fits[index]:
-        return f"{where} says it holds {blocks.captured[index]} bytes, more than it can"
-    return f"the lengths at the two ends of {where} differ"
+        return f"{where} has an invalid packet length of {blocks.captured[index]} bytes"
+    return f"the two length fields of {where} differ"
 
 
 def _read(data: Bytes, walked: WalkedBlocks, sections: Sections) -> _Blocks:

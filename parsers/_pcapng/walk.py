@@ -254,7 +254,9 @@ def _other_block(window: StreamWindow, sections: Sections, walked: WalkedBlocks)
     if not order:
         walked.damage = f"the section header at byte {window.offset} has no byte-order magic"
     elif not SMALLEST.get(kind, SMALLEST_BLOCK) <= length <= _LARGEST_BLOCK:
-        walked.damage = f"the block at byte {window.offset} of type {kind} says it is {length} bytes long"
+        walked.damage = (
+            f"the block at byte {window.offset} of type {kind} has an invalid length of {length} bytes"
+        )
     padded = length + 3 & ~3
     if walked.damage or at + padded > window.end:
         return False
@@ -284,7 +286,7 @@ def _take_in(
 ) -> str | None:
     """Read a block that is not a packet; return a description of an error in it, or None."""
     if block[-4:] != block[4:8]:
-        return "the lengths at its two ends differ"
+        return "its two length fields differ"
     head = bytes(block[:_LARGEST_METADATA])
     if kind != BlockType.SECTION:
         return sections.other(kind, head, packets_before=walked.count)
@@ -300,8 +302,8 @@ def skip_giant(window: StreamWindow, sections: Sections) -> str | None:
     offset = window.offset
     kind, length, order = _block_head(window, sections.order)
     if not order or kind in SMALLEST:
-        return f"the block at byte {offset} of type {kind} says it is {length} bytes long"
+        return f"the block at byte {offset} of type {kind} has an invalid length of {length} bytes"
     head = bytes(window.view[window.begin : window.begin + _LARGEST_METADATA])
     if window.skip(length) < length:
-        return f"the block at byte {offset} of type {kind} is cut off: it says it is {length} bytes long"
+        return f"the block at byte {offset} of type {kind} is truncated: its length field is {length} bytes"
     return sections.other(kind, head, packets_before=0)

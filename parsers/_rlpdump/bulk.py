@@ -60,7 +60,7 @@ _FULL, _NONE = Address.FULL.value, [each.value for each in (Address.EMPTY, Addre
 
 
 class RlpPackets(NamedTuple):
-    """Packets with the usual layout; all arrays have the same length."""
+    """Packets with the standard layout; all arrays have the same length."""
 
     data: Bytes
     """The window that contains the packets."""
@@ -87,7 +87,7 @@ class RlpPackets(NamedTuple):
 
 
 def take(log: RlpTotals, data: Bytes, starts: list[int], first: int) -> None:
-    """Add packet blocks to the log: those with the usual layout together, the others one by one.
+    """Add packet blocks to the log: those with the standard layout together, the others one by one.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _little(data: Bytes, dtype: str) -> Array:
 def _laid_out(
     data: Bytes, at: Numbers, place: Numbers, resolutions: list[Resolution]
 ) -> tuple[RlpPackets, Mask]:
-    """Return the packets with the usual layout, and the indexes of their blocks.
+    """Return the packets with the standard layout, and the indexes of their blocks.
 
     In a log of rlpdump a packet with a line has no comment; one with a comment does not have the usual
     layout.
@@ -177,7 +177,7 @@ def _laid_out(
 
 
 def _is_gsmtap(data: Bytes, packet: Numbers) -> Mask:
-    """Return which packets have IPv4, UDP and GSMTAP headers of the usual lengths."""
+    """Return which packets have IPv4, UDP and GSMTAP headers of the standard lengths."""
     udp, tap = packet + IP_OCTETS, packet + IP_OCTETS + UDP_OCTETS
     to_port = (u16(data, udp) == PORT) | (u16(data, udp + 2) == PORT)
     is_gsmtap: Mask = (data[packet] == 0x45) & (data[packet + 9] == IpProtocol.UDP.value) & to_port

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Schema, Table
 
 IP_OCTETS, UDP_OCTETS, GSMTAP_OCTETS = 20, 8, 16
-NO_GSMTAP, NO_FRAME, CUT_LINE = "no GSMTAP packet", "no RLP frame", "log line that is cut"
+NO_GSMTAP, NO_FRAME, CUT_LINE = "no GSMTAP packet", "no RLP frame", "truncated log line"
 MOST = 1 << 53
 MOST_ATTEMPTS = 0x7FFF
 _TIME_RESOLUTION = 9
@@ -83,7 +83,8 @@ def frame_facts(octets: bytes, *, length: int) -> Facts:
     """
     if len(octets) < 2 or length not in FRAME_OCTETS:
         raise FrameError(
-            f"RLP frame: {len(octets)} of {length} octets; a frame has 30 or 72, in studies 42, 144 or 288"
+            f"RLP frame: the length is {len(octets)} of {length} octets, but must be 30 or 72 (in "
+            "studies also 42, 144 or 288)"
         )
     header = read_header(octets[0] | octets[1] << 8)
     return Facts(

@@ -89,20 +89,26 @@ def sentences(time_ns: Times, clock: Numbers) -> list[str]:
     if count == 1:
         if not early:
             return []
-        return ["its times count from 1980: the modem had not heard the time of a network; all are relative"]
+        return [
+            (
+                "all times are relative (they count from 1980), because the modem had not yet received "
+                "the network time"
+            )
+        ]
     parts = []
     for number in range(min(count, _MOST_SHOWN)):
         of_it = time_ns[(clock == number) & (time_ns != NOT_A_TIME)]
         parts.append(f"{moment(int(of_it.min()))} to {moment(int(of_it.max()))}")
     more = f" and {count - _MOST_SHOWN} more" if count > _MOST_SHOWN else ""
     of_modem = (
-        f"; {early:,} messages count from 1980, before the modem heard the time of a network, and have none"
+        f"; {early:,} messages have no time, because the modem had not yet received the network time"
         if early
         else ""
     )
     jumps = "once" if count == 2 else f"{count - 1} times"
     sentence = (
-        f"its times jump {jumps} from one clock to another ({'; '.join(parts)}{more}); column clock of "
-        f"signalling says which, and no handover is taken across a jump{of_modem}"
+        f"the times change {jumps} to another clock ({'; '.join(parts)}{more}); the column clock "
+        "of the table signalling shows the clock of each message, and no handover is derived "
+        f"across a change{of_modem}"
     )
     return [sentence]

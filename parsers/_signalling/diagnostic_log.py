@@ -166,7 +166,7 @@ class Conversion:
 
 _LAYERS = "nas,rrc"
 """Layers that SCAT decodes: signalling, without user packets."""
-_NO_FRAME = "no whole frame of a diagnostic log is in it; record it again"
+_NO_FRAME = "the log has no complete frame; record again"
 _UNHEARD = "127.77.47.29"
 """Loopback address (RFC 1122, 3.2.1.3) for the UDP packets of SCAT; no program listens there."""
 
@@ -227,7 +227,7 @@ def tables_of_log(
         tables = read_signalling(*conversion.captures)
     warnings = _warnings(conversion)
     if not len(tables["signalling"]):
-        warnings.append("holds no message of signalling that scat decodes")
+        warnings.append("the log has no signalling message that scat decodes")
     for table in tables.values():
         known = table.provenance
         table.provenance = known | facts | {"source": path, "warnings": [*warnings, *known["warnings"]]}
@@ -238,15 +238,14 @@ def tables_of_log(
 def _warnings(conversion: Conversion) -> list[str]:
     """Return a sentence for each part of the log that SCAT did not read."""
     stopped, failed, refused = conversion.stopped, conversion.failed, conversion.refused
-    warnings = [f"scat {stopped}; what it had read until then is used"] if stopped else []
+    warnings = [f"scat {stopped}; the messages read before are used"] if stopped else []
     warnings += [
-        f"scat fails on {n:,} of its records, which are left out: {words}"
-        for words, n in failed.most_common(4)
+        f"scat failed on {n:,} records, which are not used: {words}" for words, n in failed.most_common(4)
     ]
-    warnings += [f"scat does not decode {n:,} of its records: {words}" for words, n in refused.most_common(4)]
+    warnings += [f"scat does not decode {n:,} records: {words}" for words, n in refused.most_common(4)]
     if conversion.left_out:
         bound = f"{MOST_BYTES >> 30} GiB"
-        warnings.append(f"{conversion.left_out:,} frames behind the first {bound} are not used; cut it")
+        warnings.append(f"{conversion.left_out:,} frames after the first {bound} are not used; split the log")
     return warnings
 
 

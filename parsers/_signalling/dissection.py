@@ -64,7 +64,7 @@ def program(name: str) -> str:
     own = Path(sys.executable).parent / name
     path = shutil.which(name) or (str(own) if os.access(own, os.X_OK) else None)
     if path is None:
-        raise PreflightError(f"{name} is not installed, which reads signalling; {_INSTALL[name]}")
+        raise PreflightError(f"{name} is not installed, but is needed to read signalling; {_INSTALL[name]}")
     return path
 
 
@@ -135,7 +135,7 @@ def _failure(returncode: int, words: Path) -> str:
     if returncode == 0:
         return ""
     if returncode == -signal.SIGXFSZ:
-        return "wrote more than it may and was stopped"
+        return "was stopped because its output was too large"
     how = f"was ended by signal {-returncode}" if returncode < 0 else f"failed with status {returncode}"
     with words.open("rb") as file:
         file.seek(max(words.stat().st_size - _LAST_WORDS_BYTES, 0))
@@ -321,8 +321,8 @@ class Dissection:
                 written.append(each)
         if self.left_out:
             self.warnings.append(
-                f"holds {len(written) + self.left_out:,} messages of signalling; the first {len(written):,} "
-                "are used; cut it into files"
+                f"there are {len(written) + self.left_out:,} messages of signalling, but only the "
+                f"first {len(written):,} are used; split the log into files"
             )
         return written
 
@@ -347,8 +347,8 @@ class Dissection:
             yield DissectedMessage(numbered, {})
         if failure or done < len(written):
             self.warnings.append(
-                f"tshark {failure or 'ended early'}; it dissected {done:,} of {len(written):,} messages, the "
-                "others have no name"
+                f"tshark {failure or 'ended early'}; it dissected {done:,} of {len(written):,} "
+                "messages; the other messages have no name"
             )
 
 
@@ -384,7 +384,7 @@ def _known_fields(tshark: str, folder: Path, env: dict[str, str]) -> list[str]:
 
 
 def _lines(output: Path, fields: list[str]) -> Iterator[dict[str, str]]:
-    """Yield name and value of what is there, for each message."""
+    """Yield names and values of the existing fields of each message."""
     names = [*COLUMNS, "info", *fields]
     with output.open(encoding="utf-8", errors="replace", newline="\n") as file:
         for line in file:

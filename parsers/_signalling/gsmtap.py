@@ -192,7 +192,9 @@ def message(datagram: bytes) -> Message:
         return _of_version_2(datagram)
     if version == 3 and len(datagram) >= _V3.size and _V3.size <= _V3.unpack_from(datagram)[2] * 4:
         return _of_version_3(datagram)
-    raise GsmtapVersionError(f"GSMTAP: {len(datagram)} octets without a header of version 2 or 3; skipped")
+    raise GsmtapVersionError(
+        f"GSMTAP: {len(datagram)} octets have no header of GSMTAP version 2 or 3; the packet is skipped"
+    )
 
 
 def _of_version_2(datagram: bytes) -> Message:
@@ -337,7 +339,7 @@ class Messages:
         try:
             decoded = message(datagram)
         except GsmtapVersionError:
-            self.skipped["a packet to the port of GSMTAP without its header"] += 1
+            self.skipped["a packet to the GSMTAP port has no GSMTAP header"] += 1
             return
         time_ns = NOT_A_TIME if packet.time_ns is None else packet.time_ns
         yield Numbered(packet.frame, time_ns, _modem(packet.data), decoded)
@@ -356,7 +358,7 @@ class Messages:
             try:
                 yield Numbered(first_frame + i, int(records.time_ns[i]), NA, message(datagram))
             except GsmtapVersionError:
-                self.skipped["a packet of a GSMTAP link without its header"] += 1
+                self.skipped["a packet of a GSMTAP interface has no GSMTAP header"] += 1
 
 
 def gsmtap_datagram(packet: IpPacket) -> bytes | None:

@@ -136,7 +136,10 @@ class _Reader:
         """Yield what could not be named, in words."""
         if self.unknown:
             kinds = ", ".join(f"{name} {n:,}" for name, n in self.unknown.most_common())
-            yield f"tshark does not dissect {self.unknown.total():,} of its GSMTAP packets, by type: {kinds}"
+            yield (
+                f"tshark does not dissect {self.unknown.total():,} of the GSMTAP packets; their types: "
+                f"{kinds}"
+            )
 
     def tables(self, provenance: Document) -> dict[str, Table]:
         """Return the tables in the order of the log."""

@@ -210,7 +210,7 @@ class CollectorLog(ABC):
         for text in self.lines:
             self.take(text)
         if not self.header:
-            raise FormatError(self.path, f"no header of multitracer-{self.name}")
+            raise FormatError(self.path, f"the header of multitracer-{self.name} is missing")
         return self
 
     @abstractmethod
@@ -230,7 +230,7 @@ class CollectorLog(ABC):
         except (ValueError, RecursionError):
             record = None
         if not isinstance(record, dict):
-            self.lines.skip("no JSON object")
+            self.lines.skip("not a JSON object")
             return None
         if not self.header:
             self._begin(record)
@@ -268,9 +268,12 @@ class CollectorLog(ABC):
     def _begin(self, record: Document) -> None:
         wanted = f"multitracer-{self.name}"
         if record.get("kind") != "header" or record.get("format") != wanted:
-            raise FormatError(self.path, f"no header of {wanted}", line=self.lines.number)
+            raise FormatError(self.path, f"the header of {wanted} is missing", line=self.lines.number)
         if record.get("version") != _VERSION:
-            raise FormatError(self.path, f"version {record.get('version')!r} of {wanted}; update multitracer")
+            raise FormatError(
+                self.path,
+                f"version {record.get('version')!r} of {wanted} is not supported; update multitracer",
+            )
         self.header = record
 
     def _use(self, record: Document) -> bool | None:

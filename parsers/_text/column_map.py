@@ -172,15 +172,23 @@ def column_map(data: Document) -> ColumnMap:
     """
     unknown = ", ".join(sorted(data.keys() - _KEYS))
     if unknown or not isinstance(data.get("time"), dict) or not data.keys() & SCHEMAS.keys():
-        what = f"; unknown: {unknown}" if unknown else "" if data else "; it is empty: write it, or delete it"
+        what = (
+            f"; unknown: {unknown}"
+            if unknown
+            else ""
+            if data
+            else "; the file is empty: write a map, or delete the file"
+        )
         raise MapError(f"a map needs [time] and [radio] or [position]{what}")
     time = data["time"]
     form = str(time.get("form", "iso"))
     if not is_form(form):
-        raise MapError(f"time form {form!r} is none of iso, {AUTO}, {', '.join(EPOCH_NS)} or a strptime form")
+        raise MapError(f"time form {form!r} must be iso, {AUTO}, {', '.join(EPOCH_NS)} or a strptime form")
     delimiter = str(data.get("delimiter", ","))
     if delimiter != AUTO_DELIMITER and (len(delimiter) != 1 or delimiter in '"\r\n\0 '):
-        raise MapError("delimiter is auto or one character, and no quotation mark, blank or line end")
+        raise MapError(
+            "delimiter must be auto or one character other than quotation mark, space and line end"
+        )
     columns = time.get("column", "")
     rows = tuple(row for name in SCHEMAS for row in _rows(name, data.get(name)))
     missing = frozenset(map(str, data["missing"])) if isinstance(data.get("missing"), list) else None
@@ -203,17 +211,20 @@ def _rows(table: str, data: object) -> list[RowMap]:
 
 def _row(table: str, part: object) -> RowMap:
     if not isinstance(part, dict):
-        raise MapError(f"[{table}] is no table of columns")
+        raise MapError(f"[{table}] must be a table of columns")
     when = _when(part.get("when"))
     part = {name: value for name, value in part.items() if name != "when"}
     columns = {column.name: column for column in SCHEMAS[table]}
     if wrong := part.keys() - (columns.keys() - set(_OWN)):
-        raise MapError(f"the table {table} has no column {sorted(wrong)}")
+        raise MapError(f"the table {table} has no columns {sorted(wrong)}; remove them from the map")
     always = {k: v["always"] for k, v in part.items() if isinstance(v, dict) and "always" in v}
     cells = {name: _cell(value, columns[name]) for name, value in part.items() if name not in always}
     in_words = {*always, *(name for name, cell in cells.items() if cell.words)}
     if numbers := in_words - {c.name for c in SCHEMAS[table] if c.dtype.startswith("U")}:
-        raise MapError(f"{sorted(numbers)} hold numbers; words and always are for text")
+        raise MapError(
+            f"{sorted(numbers)} are columns of numbers, but words and always can be used only with "
+            "columns of text"
+        )
     return RowMap(table, cells, {name: str(value)[:64] for name, value in always.items()}, when)
 
 
@@ -234,13 +245,19 @@ def _cell(value: object, column: Column) -> ColumnSource:
     if isinstance(value, str):
         return ColumnSource(value)
     if not isinstance(value, dict) or value.keys() - _CELL_KEYS:
-        raise MapError(f"{value!r} is neither a column's name nor {', '.join(sorted(_CELL_KEYS))} or always")
+        raise MapError(
+            f"{value!r} must be the name of a column, or a table with the keys "
+            f"{', '.join(sorted(_CELL_KEYS))} or always"
+        )
     words, missing = value.get("words", {}), value.get("missing", [])
     if not isinstance(missing, list):
-        raise MapError(f"missing = {missing!r} is no list of what stands for no value")
+        raise MapError(f"missing = {missing!r} must be a list of texts that stand for a missing value")
     by_unit = factor(str(value["unit"]), column.unit) if "unit" in value else 1.0
     if by_unit is None or {"unit", "scale"} <= value.keys():
-        raise MapError(f"{value!r}: no unit of {column.name} ({column.unit}), or a scale beside it")
+        raise MapError(
+            f"{value!r}: the unit cannot be converted to that of {column.name} ({column.unit}), or "
+            "unit and scale are both given"
+        )
     try:
         cell = ColumnSource(
             str(value["column"]),
@@ -253,13 +270,15 @@ def _cell(value: object, column: Column) -> ColumnSource:
             str(value.get("hemisphere", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise MapError(f"{value!r} has no column, or a scale or base that is no number") from None
+        raise MapError(f"{value!r} needs a column, and scale and base must be numbers") from None
     if cell.base not in (10, 16) or not math.isfinite(cell.scale):
-        raise MapError("a base is 10 or 16, a scale a number")
+        raise MapError("base must be 10 or 16, and scale must be a finite number")
     if bool(cell.above) != (0 < cell.bits <= _MOST_BITS) or (cell.above and not column.dtype.startswith("i")):
-        raise MapError(f"above and bits (1 to {_MOST_BITS}) stand together, in a column of whole numbers")
+        raise MapError(
+            f"above and bits (1 to {_MOST_BITS}) must be given together, for a column of whole numbers"
+        )
     if cell.hemisphere and column.name not in ("lat_deg", "lon_deg"):
-        raise MapError("hemisphere is of lat_deg and lon_deg")
+        raise MapError("hemisphere can be used only with lat_deg and lon_deg")
     return cell
 
 
@@ -268,7 +287,7 @@ def _zone(text: object) -> timezone | None:
         return None
     match = _ZONE.fullmatch(str(text))
     if not match and text != "UTC":
-        raise MapError(f"zone {text!r} is neither UTC nor like +01:00")
+        raise MapError(f"zone {text!r} must be UTC or have the form +01:00")
     if not match:
         return UTC
     offset = timedelta(hours=int(match[2]), minutes=int(match[3]))

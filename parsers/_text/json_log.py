@@ -34,12 +34,12 @@ def documents(stream: BinaryIO, path: str) -> tuple[list[Document], str | None]:
         try:
             document, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            damage = damage or f"no JSON from character {at:,} on: {error}"[:200]
+            damage = damage or f"not valid JSON at character {at:,}: {error}"[:200]
             break
         if isinstance(document, dict):
             objects.append(document)
     if not objects:
-        raise FormatError(path, damage or "no JSON object in it")
+        raise FormatError(path, damage or "the file has no JSON object")
     return objects, damage
 
 
@@ -57,7 +57,9 @@ def _all(stream: BinaryIO, path: str) -> tuple[bytes, str | None]:
             break
         octets += piece
     if len(octets) > _MOST_BYTES:
-        raise FormatError(path, f"is longer than {_MOST_BYTES >> 20} MiB; cut the test into several")
+        raise FormatError(
+            path, f"the file is longer than {_MOST_BYTES >> 20} MiB; split the test into several files"
+        )
     return bytes(octets), damage
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LONGEST_LINE_BYTES = 1 << 20
 _MOST_WARNINGS = 100
-ZONELESS = "the time zone is not given; taken as UTC"
+ZONELESS = "the time zone is not given, so the times are read as UTC"
 _ZONE_DOUBT = "the time zone "
 """Beginning of each warning about an unknown time zone."""
 
@@ -65,7 +65,7 @@ class LogLines:
             return b""
 
     def _pass_over(self) -> None:
-        self.skip("longer than a line of any log")
+        self.skip("the line is too long")
         while (row := self._row()) and not row.endswith(b"\n"):
             pass
 
@@ -82,7 +82,7 @@ class LogLines:
 
     def provenance(self, path: str, name: str, **more: object) -> dict[str, object]:
         """Return the counts as a table's provenance."""
-        cut = f"the last line is cut after {len(self.cut)} bytes" if self.cut else None
+        cut = f"the last line is truncated after {len(self.cut)} bytes" if self.cut else None
         return {
             "path": path,
             "format": name,
@@ -249,7 +249,7 @@ def _date(parts: dict[str, str | None], rest: str) -> DateLine:
     fraction = parts["fraction"] or ""
     zone, doubt = _zone(parts.get("zone"))
     if parts.get("year") is None:
-        doubt = "the day is not given; taken as 1970-01-01"
+        doubt = "the date is not given, so the times are read as of 1970-01-01"
     instant = datetime(
         int(parts.get("year") or 1970), _month(parts), int(parts.get("day") or 1), _hour(parts),
         int(parts["minute"] or 0), min(int(parts["second"] or 0), 59), tzinfo=zone,
@@ -280,4 +280,4 @@ def _zone(text: str | None) -> tuple[timezone, str | None]:
         return timezone(offset if sign == "+" else -offset), None
     if text in _OFFSET_H:
         return timezone(timedelta(hours=_OFFSET_H[text])), None
-    return UTC, f"the time zone {text} can mean several; taken as UTC"
+    return UTC, f"the time zone {text} is ambiguous, so the times are read as UTC"

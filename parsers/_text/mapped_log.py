@@ -93,7 +93,10 @@ class Jumps:
                 continue
             seconds = most_ns // NS_PER_S
             often = count(times, "time")
-            yield f"the times jump {way} {often}, by up to {seconds:,} s, first at line {line:,}: two clocks?"
+            yield (
+                f"the times jump {way} {often}, by up to {seconds:,} s, first at line {line:,}; the "
+                "log may contain the times of two clocks"
+            )
 
 
 # The second leg of a dual connection, where a log names the cells of both technologies in one statement.
@@ -217,11 +220,15 @@ def read_bundled(stream: BinaryIO, *, path: str, name: str) -> dict[str, Table]:
         chosen.extend(_best(header))
         if not chosen:
             raise FormatError(
-                path, "no bundled map fits the names of its columns; write one beside it", line=1
+                path,
+                "no bundled column map matches the columns of this file; write a map in the same folder",
+                line=1,
             )
         if len(chosen) > 1:
             names = " and ".join(each.name for each in chosen)
-            raise FormatError(path, f"fits the maps {names} alike; put one beside it as {path}.toml", line=1)
+            raise FormatError(
+                path, f"the maps {names} match equally well; copy one of them to {path}.toml", line=1
+            )
         return chosen[0].columns
 
     tables = read_mapped(stream, choose, path=path, name=name)
@@ -276,7 +283,9 @@ def read_mapped(
     header = LogHeader(names_in(text, columns.delimiter))
     for column in columns.time:
         if header.find(column) is None:
-            raise FormatError(path, f"no column {column!r}; the map does not fit", line=max(lines.number, 1))
+            raise FormatError(
+                path, f"there is no column {column!r}; correct the column map", line=max(lines.number, 1)
+            )
     return _Log(columns, header, lines, path).read(name)
 
 
@@ -386,7 +395,8 @@ class _Log:
         scale = factor(unit, column.unit) if unit else cell.scale
         if scale is None:
             self._lines.warn(
-                f"{column.name}: the unit {unit[:16]!r} of column {cell.column!r} is not known; not read"
+                f"{column.name}: the unit {unit[:16]!r} of column {cell.column!r} is unknown, and "
+                "the column is not read"
             )
             return _Source(column, cell, None, 1.0)
         return _Source(column, cell, at, scale, header.find(cell.above or cell.hemisphere))
@@ -443,7 +453,7 @@ class _Log:
     def _row(self, number: int, fields: list[str]) -> None:
         self._widest = max(self._widest, len(fields))
         if len(fields) < min(self._needed, self._widest):
-            self._lines.skip("fewer fields than the columns of the map need", number=number)
+            self._lines.skip("the line has fewer fields than the map needs", number=number)
             return
         at_ns = self._times.of(number, fields)
         if at_ns is None:
@@ -495,7 +505,7 @@ class _Log:
             source.is_wrong |= text[:16] != source.example or rate > max(most, 0)
             self._cannot_be(column.name)
             if rate < 0:
-                self._lines.warn(f"{column.name}: rates below 0, where a counter was reset, are missing")
+                self._lines.warn(f"{column.name}: rates below 0 (after a counter reset) are set to missing")
             return None
         if cell.above:
             return self._below(source, fields, int(value))
@@ -524,7 +534,7 @@ class _Log:
         """Raise FormatError if there are lines, and none has a time; warn of what looks wrong."""
         times = self._times
         if times.first is None:
-            self._lines.warn("no line follows the names of the columns")
+            self._lines.warn("there is no line after the column names")
         elif not times.seen:
             columns = ", ".join(map(repr, self._map.time))
             raise FormatError(
@@ -536,7 +546,7 @@ class _Log:
             self._lines.warn(sentence)
         if self._nowhere:
             self._lines.warn(
-                f"{count(self._nowhere, 'position')} at 0/0, as of a receiver without a fix: missing"
+                f"{count(self._nowhere, 'position')} at 0/0 (receiver without a fix) set to missing"
             )
 
     def _wrong_columns(self) -> Iterator[str]:
@@ -544,11 +554,12 @@ class _Log:
         for source in self._sources():
             if source.is_doubted:
                 least, most = RANGES.get(source.column.name, (-_MOST, _MOST))
-                unread = "; none is read" if source.is_unread else ""
+                unread = "; the column is not read" if source.is_unread else ""
                 yield (
-                    f"{source.column.name}: {source.impossible:,} of {source.seen:,} values of column "
-                    f"{source.cell.column!r} cannot be (for example {source.example!r}; {least} to {most} "
-                    f"{source.column.unit} can{unread}): is it another column, or another unit?"
+                    f"{source.column.name}: {source.impossible:,} of {source.seen:,} values of "
+                    f"column {source.cell.column!r} are impossible (for example "
+                    f"{source.example!r}; possible are {least} to {most} "
+                    f"{source.column.unit}{unread}); check column and unit in the map"
                 )
 
     def _sources(self, table: str = "") -> Iterator[_Source]:

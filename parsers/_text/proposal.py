@@ -269,10 +269,10 @@ def why_not(name: str) -> str:
     """Return why no guess is made for a column, by its name."""
     others = sorted(_OTHERS & set(tokens(name)))
     if others:
-        return f"{others[0]!r} is a word of another cell, or of several lines"
+        return f"{others[0]!r} in the name belongs to another cell, or to several lines"
     if any(_guess(column, groups, name, ()) for column, groups in _QUANTITIES.items()):
-        return "another column is taken for the same"
-    return "its name tells of no quantity that is known"
+        return "another column is used for the same quantity"
+    return "the name does not match a known quantity"
 
 
 def _technology(guess: Guess, texts: Sequence[str]) -> Guess | None:
@@ -287,7 +287,10 @@ def _technology(guess: Guess, texts: Sequence[str]) -> Guess | None:
 def _role(guess: Guess, texts: Sequence[str]) -> Guess | None:
     """Return the guess of a column for the serving cell; None if its texts are unknown, or all equal."""
     named = {word: role for role, each in _ROLES.items() for word in each}
-    for words, doubt in ((named, ""), (_IS_SERVING, "what does not serve is taken for a neighbour")):
+    for words, doubt in (
+        (named, ""),
+        (_IS_SERVING, "all cells that are not serving cells are assumed to be neighbours"),
+    ):
         there = {text: words.get(text.casefold(), "") for text in dict.fromkeys(texts)}
         if len(set(there.values())) > 1 and all(there.values()):
             everything = {**there, **words}  # later lines may hold others
@@ -305,7 +308,10 @@ def _floor(own: Column, texts: Sequence[str], numbers: Sequence[float | None]) -
         repeats, gap = len(known) - len(others), min((abs(extreme - each) for each in others), default=0.0)
         if repeats >= _LEAST_FLOORS and len(set(others)) >= _LEAST_OTHERS and gap >= _FLOORS[own.name]:
             text = texts[list(numbers).index(extreme)]
-            return text, f"{text} repeats, {gap:.3g} {own.unit} from all others: taken for no value"
+            return text, (
+                f"{text} repeats, {gap:.3g} {own.unit} from all others, and is assumed to stand for a "
+                "missing value"
+            )
     return "", ""
 
 
@@ -317,7 +323,7 @@ def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess
     scale = factor(unit, own.unit) if unit else None
     doubt = ""
     if unit and scale is None and own.unit:
-        doubt, unit = f"the unit {unit!r} is not known", ""
+        doubt, unit = f"the unit {unit!r} is unknown", ""
     has_units = bool(texts) and all(split_unit(text)[1] for text in texts)
     is_open = scale is None and own.name in ("downlink_bps", "uplink_bps") and not has_units
     unit = unit if scale is not None else ""
@@ -327,13 +333,13 @@ def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess
     can_be = [number for number in numbers if number is not None and least <= number * (scale or 1.0) <= most]
     possible = len(can_be) >= _MOST_VALUES * len(texts) and not is_open
     if is_open:
-        doubt = 'no unit is named; write { column = ..., unit = "kbit/s" } or the like'
+        doubt = 'the unit is unknown; write for example { column = ..., unit = "kbit/s" }'
     elif not possible:
-        doubt = f"values such as {texts[0][:16]!r} cannot be: {least} to {most} {own.unit} can".replace(
-            "  ", " "
-        )
+        doubt = (
+            f"values such as {texts[0][:16]!r} are impossible: the range is {least} to {most} {own.unit}"
+        ).replace("  ", " ")
     elif not texts:
-        doubt = "it has no value in these lines"
+        doubt = "the column has no value in these lines"
     missing, why = _floor(own, texts, numbers)
     base = 16 if is_hex else 10
     return replace(guess, unit=unit, base=base, doubt=doubt or why, is_possible=possible, missing=missing)
@@ -401,11 +407,14 @@ class _Sample:
         self.delimiter = delimiter_of(header)
         if "\0" in header:
             raise NoProposalError(
-                "this is text in UTF-16, which is not read: convert it (iconv -f UTF-16 -t UTF-8) first"
+                "the file is UTF-16 text, which is not supported; convert the file first (iconv "
+                "-f UTF-16 -t UTF-8)"
             )
         self.names = [name.strip("\ufeff \t").strip('"') for name in names_in(header, self.delimiter)]
         if len(self.names) < 2 or len(self.names) > _MOST_COLUMNS:
-            raise NoProposalError(f"the first line names no columns of a CSV{_names_below(lines)}")
+            raise NoProposalError(
+                f"the first line does not contain the column names of a CSV file{_names_below(lines)}"
+            )
         self.rows = list(islice(self._fields(lines), _ROWS))
         self.texts = [
             [row[at].strip() for row in self.rows if at < len(row) and row[at].strip() not in DEFAULT_MISSING]
@@ -431,7 +440,7 @@ def _names_below(lines: LogLines) -> str:
     most, number = max(counts, key=lambda each: each[0], default=(0, 0))
     if most < _LEAST_NAMES:
         return ""
-    return f"; line {number} may do so: delete the lines above it, or begin them with #"
+    return f"; line {number} may contain them: delete the lines above it, or begin them with #"
 
 
 _MOST_ABOVE, _LEAST_NAMES = 50, 3
@@ -489,7 +498,7 @@ def _time(sample: _Sample) -> _Time:
         f"{_shown(sample.names[at])} (for example {_shown(next(iter(sample.texts[at]), ''))})"
         for at in order[:5]
     )
-    raise NoProposalError(f"no column has times that can be read; tried {tried}")
+    raise NoProposalError(f"no column has readable times; checked {tried}")
 
 
 def _weight(name: str) -> int:
@@ -510,7 +519,7 @@ def _of_columns(sample: _Sample, columns: tuple[int, ...]) -> _Time | None:
     except UncertainTimeError as error:
         if error.form is None:
             return None
-        form, doubt = error.form, "day and month could be exchanged"
+        form, doubt = error.form, "day and month may be exchanged"
     is_worded = any(_weight(sample.names[at]) < len(_TIME_WORDS) for at in columns)
     if form.startswith("epoch") and not is_worded:
         return None
@@ -540,7 +549,8 @@ def proposed(stream: BinaryIO) -> str:
     ):
         names = ", ".join(_shown(name) for name in sample.names[:12])
         raise NoProposalError(
-            f"no column has a place or a level by its name and values; its columns are {names}"
+            "no column seems to be a position or a signal level, from names and values; the "
+            f"columns are {names}"
         )
     return "\n".join([*_head(sample, time), *_sections(likely), *_left_out(sample, time, likely)]) + "\n"
 
@@ -558,12 +568,18 @@ def _with_speed(guess: Guess, sample: _Sample, times: Sequence[int | None], like
             key=lambda each: each[1],
         )
         if off > math.log(_FITS):
-            doubt = f"no unit is named, and none fits the positions ({ratio:.2f} of it are 1 m/s)"
+            doubt = (
+                "the unit is unknown, and no unit matches the speed between the positions "
+                f"({ratio:.2f} units are 1 m/s)"
+            )
             return replace(guess, doubt=doubt, is_possible=False)
-        doubt = f"no unit is named; by the positions it is {unit} (they say {ratio:.2f} of it to 1 m/s)"
+        doubt = (
+            f"the unit is unknown; the speed between the positions indicates {unit} ({ratio:.2f} units "
+            "are 1 m/s)"
+        )
     else:
         unit = "km/h" if largest > _FASTEST_MPS else "m/s"
-        doubt = f"no unit is named; the largest is {largest:g}: taken as {unit}"
+        doubt = f"the unit is unknown; {unit} is assumed from the largest value, {largest:g}"
     return Guess(guess.table, guess.column, guess.name, unit, doubt=doubt)
 
 
@@ -590,7 +606,7 @@ def _ratio(sample: _Sample, times: Sequence[int | None], at: dict[str, int]) -> 
 
 
 def _head(sample: _Sample, time: _Time) -> Iterator[str]:
-    yield f"# Proposed by the first {len(sample.rows):,} lines. Lines with 'unsure' are to be checked."
+    yield f"# Proposed from the first {len(sample.rows):,} lines. Check the lines with 'unsure'."
     yield f"delimiter = {_text(sample.delimiter)}"
     if sample.missing:
         yield f"missing = [{', '.join(map(_text, sorted({*DEFAULT_MISSING, *sample.missing})))}]"
@@ -601,7 +617,7 @@ def _head(sample: _Sample, time: _Time) -> Iterator[str]:
     comment = f"unsure: {time.doubt}; " if time.doubt else ""
     yield f"form = {_text(time.form)}  # {comment}for example {_shown(time.example)}"
     if not time.has_zone:
-        yield '# zone = "+01:00"  # unsure: the times name no zone and are taken as UTC; write theirs here'
+        yield '# zone = "+01:00"  # unsure: the times have no zone and are read as UTC; write their zone here'
 
 
 def _sections(likely: Sequence[Guess]) -> Iterator[str]:
@@ -629,7 +645,7 @@ def _left_out(sample: _Sample, time: _Time, likely: Sequence[Guess]) -> Iterator
         yield from ("", "# Not used:")
     for at, name in left:
         example = next(iter(sample.values[at]), "")
-        shown = f" (for example {_shown(example)})" if example else ", without a value in these lines"
+        shown = f" (for example {_shown(example)})" if example else ", no value in these lines"
         yield f"# {_shown(name)}{shown}: {why_not(name)}"
 
 
@@ -642,7 +658,7 @@ def _cells(row: Sequence[Guess]) -> Iterator[str]:
     taken: set[str] = set()
     for guess in row:
         if guess.column in taken:
-            yield f"# {guess.column} = {_text(guess.name)}  # unsure: a second column for the same"
+            yield f"# {guess.column} = {_text(guess.name)}  # unsure: a second column for the same quantity"
         else:
             yield _line(guess)
         taken |= {guess.column} if guess.is_possible else set()

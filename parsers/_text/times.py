@@ -183,7 +183,7 @@ def decimal_ns(seconds: str, fraction: str = "") -> int:
     """
     whole = int(seconds[:12])
     if whole >= _LATEST_WRITTEN_S:
-        raise ValueError(f"{seconds} seconds is no time")
+        raise ValueError(f"{seconds} seconds is not a valid time")
     return whole * NS_PER_S + int(fraction[:9].ljust(9, "0"))
 
 
@@ -409,13 +409,15 @@ def form_of(texts: Sequence[str]) -> str:
     most = max(map(len, fits.values()))
     if not most:
         shown = next((text for text in texts if text), "")[:40]
-        raise UncertainTimeError(f"is in no form of time that is known, for example {shown!r}")
+        raise UncertainTimeError(f"has times in an unknown form, for example {shown!r}")
     best = {form: instants for form, instants in fits.items() if len(instants) == most}
     first, *others = best
     for other in others:
         if best[other] != best[first]:
             shown = texts[0][:40]
-            raise UncertainTimeError(f"could be {first!r} or {other!r}, for example {shown!r}", first)
+            raise UncertainTimeError(
+                f"has ambiguous times ({first!r} or {other!r}), for example {shown!r}", first
+            )
     return first
 
 

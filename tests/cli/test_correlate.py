@@ -39,7 +39,7 @@ def test_what_is_left_when_a_third_quantity_is_known_stands_beside_it() -> None:
     header, line = next(
         (one.split("  "), two.split()) for one, two in pairwise(text.splitlines()) if "given rssi_dbm" in one
     )
-    assert header[-2:] == ["given rssi_dbm", "by chance"]
+    assert header[-2:] == ["given rssi_dbm", "95 % by chance"]
     assert all(0 < float(each) < 1 for each in line[-2:])
     assert "given" not in call("correlate", "--with", "rsrp_dbm", *FAST, DRIVE).stdout
 

@@ -40,7 +40,8 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_analyze_shows_a_line_for_each_flow_of_wtcp(session: Path) -> None:
     lines = call("analyze", session).stdout.splitlines()
     at = lines.index("1 WTCP flow")
-    assert lines[at + 1].split() == ["flow", "delivered", "packets", "repeated", "rate", "captured", "at"]
+    head = ["flow", "delivered", "packets", "retransmitted", "rate", "captured", "at"]
+    assert lines[at + 1].split() == head
     assert lines[at + 2].startswith("mobile:1025 > fixed:5001")
     assert "20 kB" in lines[at + 2]
 

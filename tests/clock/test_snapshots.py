@@ -122,7 +122,7 @@ def test_what_is_no_reading_is_skipped_and_counted() -> None:
     text = "\n".join([good, *bad, good]) + '\n{"host": "mob'
     found = clocks.parse(io.BytesIO(text.encode()), path="clocks.jsonl")["clock_readings"]
     assert len(found) == 2
-    assert found.provenance["skipped"] == {"no reading of clocks": 5}
+    assert found.provenance["skipped"] == {"not a clock reading": 5}
     assert "cut" in found.provenance["damaged"]
 
 

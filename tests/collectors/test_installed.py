@@ -114,17 +114,17 @@ def broken(tmp_path: Path) -> dict[str, str]:
     return install(tmp_path / "site", "acme", points, modules)
 
 
-NO_COLLECTOR = "no COLLECTOR named 'acme_none'; add one as its last line"
-ESCAPE = "its logs would be named 'escape', '/../../owned'; choose plain names"
-TAKEN = "a collector of that name exists already; rename one"
+NO_COLLECTOR = "the module has no COLLECTOR with the name 'acme_none'; add COLLECTOR as its last line"
+ESCAPE = "name and suffix of its logs are not allowed ('escape', '/../../owned'); use letters and digits"
+TAKEN = "a collector with this name already exists; rename one of them"
 WARNINGS = [
-    r"Warning: collector plug-in acme_broken (acme_broken): no\nfirmware; it is left out",
-    "Warning: collector plug-in acme_exit (acme_exit): I am a script; it is left out",
-    f"Warning: collector plug-in acme_none (acme_none): acme_none: {NO_COLLECTOR}; it is left out",
-    f"Warning: collector plug-in escape (acme_escape): {ESCAPE}; it is left out",
-    "Warning: collector plug-in gone (acme_gone): No module named 'acme_gone'; it is left out",
-    f"Warning: collector plug-in gps (acme_taken): {TAKEN}; it is left out",
-    "Warning: check is left out: check: its check failed: division by zero",
+    r"Warning: collector plug-in acme_broken (acme_broken): no\nfirmware; the collector is not used",
+    "Warning: collector plug-in acme_exit (acme_exit): I am a script; the collector is not used",
+    f"Warning: collector plug-in acme_none (acme_none): acme_none: {NO_COLLECTOR}; the collector is not used",
+    f"Warning: collector plug-in escape (acme_escape): {ESCAPE}; the collector is not used",
+    "Warning: collector plug-in gone (acme_gone): No module named 'acme_gone'; the collector is not used",
+    f"Warning: collector plug-in gps (acme_taken): {TAKEN}; the collector is not used",
+    "Warning: check is not used: check: its check failed: division by zero",
 ]
 
 

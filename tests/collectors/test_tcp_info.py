@@ -151,7 +151,7 @@ def test_name_chooses_processes(log: Path) -> None:
 def test_unknown_process_is_an_error_in_one_line(log: Path) -> None:
     done = run("tcp_info", "-o", log, "--pid", 2**22 + 1)
     assert done.returncode == 1
-    assert done.stderr == "Error: --pid 4194305: there is no such process; see `ps`\n"
+    assert done.stderr == "Error: --pid 4194305: no such process; `ps` lists the processes\n"
     assert not log.exists()
 
 
@@ -159,7 +159,7 @@ def test_log_that_exists_is_not_touched(log: Path) -> None:
     log.write_text("evidence")
     done = run("tcp_info", "-o", log)
     assert done.returncode == 1
-    assert "exists already" in done.stderr
+    assert "already exists" in done.stderr
     assert log.read_text() == "evidence"
 
 

@@ -75,11 +75,11 @@ def test_tunnel_of_the_rehearsal_is_a_mark(tmp_path: Path) -> None:
 def test_what_cannot_be_shown_is_said(tmp_path: Path) -> None:
     output = tmp_path / "drive.kml"
     error = call("export", "route", DRIVE, "-o", tmp_path / "drive.txt", status=1).stderr
-    assert "its ending names no format of routes; name a .geojson, .kml or .gpx file" in error
+    assert "the suffix is not a known route format; use .geojson, .kml or .gpx" in error
     error = call("export", "route", DRIVE, "-o", output, "--colour", "rsrp", status=1).stderr
-    assert "no rsrp was recorded; the route can show: rssi_dbm" in error
+    assert "rsrp was not recorded; choose one of rssi_dbm" in error
     error = call("export", "route", DRIVE / "radio.jsonl.gz", "-o", output, status=1).stderr
-    assert "holds no position that can be trusted; record GPS, too" in error
+    assert "no trustworthy position in this recording; record GPS too" in error
     assert not output.exists()
 
 

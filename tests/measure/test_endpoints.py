@@ -105,7 +105,7 @@ def test_default_address_is_the_loopback_device() -> None:
 
 
 def test_address_in_use_is_an_error() -> None:
-    with contextlib.closing(_udp()) as end, pytest.raises(InputError, match="cannot listen there"):
+    with contextlib.closing(_udp()) as end, pytest.raises(InputError, match="cannot listen on this address"):
         UdpEndpoint(UdpWorker(random_bytes=os.urandom), bind=end.address)
 
 
@@ -204,9 +204,9 @@ def test_a_line_that_is_pulled_out_is_an_error_that_names_it() -> None:
     try:
         assert line.read() == b""
         cable.close()
-        with pytest.raises(InputError, match=f"{cable.near}: the line is gone"):
+        with pytest.raises(InputError, match=f"{cable.near}: the serial port has disappeared"):
             line.read()
-        with pytest.raises(InputError, match=f"{cable.near}: the line is gone"):
+        with pytest.raises(InputError, match=f"{cable.near}: the serial port has disappeared"):
             line.write(b"any")
     finally:
         line.close()

@@ -121,13 +121,13 @@ def test_who_measures_says_where_he_is_and_learns_where_to_go(tmp_path: Path) ->
     with serving("tcp") as server:
         options = ("--protocol", "tcp", "--vary", "reply", "--sessions", "2", "--server", server, "-o", place)
         refused = call("measure", "plan", table, *options, status=1).stderr
-        assert "place: no setting changes it" in refused
+        assert "place: no setting controls this variable" in refused
         assert "(downtown, campus)" in refused
         assert not place.exists()
         first = call("measure", "plan", table, *options, "--at", "place=campus").stdout
         assert first == (
             f"{place}: 2 of 4 tuples measured, 0 of 4 transactions dropped\n"
-            "left at place=downtown: 2 tuples\n"
+            "remaining at place=downtown: 2 tuples\n"
         )
         assert (count(place), count(place, "transactions")) == (2, 4)
         second = call("measure", "plan", table, *options, "--at", "place=downtown").stdout
@@ -178,10 +178,12 @@ def test_a_mistake_is_one_sentence_before_anything_is_measured(
 def test_other_folders_are_refused(table: Path, tmp_path: Path) -> None:
     place = tmp_path / "campaign"
     call("measure", "plan", table, "--virtual", "--sessions", "1", "--at", "size=64", "-o", place)
-    assert "is another plan" in call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
-    assert "holds files" in call("measure", "plan", table, "--virtual", "-o", tmp_path, status=1).stderr
+    assert (
+        "belongs to another plan" in call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
+    )
+    assert "has files" in call("measure", "plan", table, "--virtual", "-o", tmp_path, status=1).stderr
     (place / "plan.json").unlink()
     errors = call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
-    assert "is a campaign of something else" in errors
+    assert "holds another kind of campaign" in errors
     for missing in ((), ("-o", place, "--server", "127.0.0.1:1")):
         call("measure", "plan", table, "--virtual", *missing, status=2)

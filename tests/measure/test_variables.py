@@ -106,28 +106,32 @@ def test_the_order_does_not_depend_on_the_position() -> None:
 @pytest.mark.parametrize(
     ("text", "name", "sentence"),
     [
-        ("", "a.csv", "no table of variables"),
-        ("size\n128\n128\n", "a.csv", "twice"),
-        ("size,size\n1,2\n", "a.csv", "names the variable size twice"),
-        ("size,\n1,2\n", "a.csv", "'' cannot be the name"),
-        ("size\n1,2\n", "a.csv", "a.csv:2: has 2 cells, but 1 variables"),
-        ("size\n", "a.csv", "has no level"),
-        ("seed\n1\n", "a.csv", "'seed' cannot be the name"),
-        ("repetition\n1\n", "a.csv", "'repetition' cannot be the name"),
-        ("size\nlarge\n", "a.csv", "size: 'large' is no int; write another level"),
-        ("=cmd|'/c calc'!A1\n1\n", "a.csv", "cannot be the name"),
-        ("size = [1]", "a.toml", "has no [variables]"),
-        ("[variables]\nsize = 1", "a.toml", "has no [variables]"),
-        ("[variables]\nsize = [[1]]", "a.toml", "neither text nor a number"),
+        ("", "a.csv", "not a table of variables"),
+        ("size\n128\n128\n", "a.csv", "each only once"),
+        ("size,size\n1,2\n", "a.csv", "the variable size is named twice"),
+        ("size,\n1,2\n", "a.csv", "'' is not allowed as the name"),
+        ("size\n1,2\n", "a.csv", "a.csv:2: the line has 2 cells, but there are 1 variables"),
+        ("size\n", "a.csv", "needs 1 to"),
+        ("seed\n1\n", "a.csv", "'seed' is not allowed as the name"),
+        ("repetition\n1\n", "a.csv", "'repetition' is not allowed as the name"),
+        ("size\nlarge\n", "a.csv", "size: 'large' is not of type int; write another level"),
+        ("=cmd|'/c calc'!A1\n1\n", "a.csv", "is not allowed as the name"),
+        ("size = [1]", "a.toml", "the table [variables] is missing"),
+        ("[variables]\nsize = 1", "a.toml", "the table [variables] is missing"),
+        ("[variables]\nsize = [[1]]", "a.toml", "must be text or a number"),
         ("speed = 1\n[variables]\nsize = [26]", "a.toml", "unknown key 'speed'"),
-        ("sessions = true\n[variables]\nsize = [26]", "a.toml", "sessions = 'True' is of the wrong kind"),
-        ("[variables]\nsize = [26]\n[levels.size]\n27 = {}", "a.toml", "'27', which is no level"),
-        ("[variables]\nsize = [26]\n[levels.place]\na = {}", "a.toml", "is of no variable"),
-        ("[variables]\nplace = ['a']\n[levels.place]\na = 1", "a.toml", "stands for '1'"),
+        ("sessions = true\n[variables]\nsize = [26]", "a.toml", "sessions = 'True' has the wrong type"),
+        ("[variables]\nsize = [26]\n[levels.size]\n27 = {}", "a.toml", "'27', which is not a level"),
+        ("[variables]\nsize = [26]\n[levels.place]\na = {}", "a.toml", "does not belong to a variable"),
+        ("[variables]\nplace = ['a']\n[levels.place]\na = 1", "a.toml", "the settings of a level are '1'"),
         ("[variables]\nplace = ['a']\n[levels.place]\na = { x = 1 }", "a.toml", "unknown key 'x'"),
-        ("[variables]\nplace = ['a']\n[levels.place]\na = { link.x = 1979-05-27 }", "a.toml", "wrong kind"),
-        ("[variables]\nplace = ['a']\n[levels.place]\na = {" + "x." * 50 + "y = 1}", "a.toml", "stands for"),
-        ("repetitions = 200_000\n[variables]\nsize = [26]", "a.toml", "1 to 100,000 are possible"),
+        ("[variables]\nplace = ['a']\n[levels.place]\na = { link.x = 1979-05-27 }", "a.toml", "wrong type"),
+        (
+            "[variables]\nplace = ['a']\n[levels.place]\na = {" + "x." * 50 + "y = 1}",
+            "a.toml",
+            "the settings of a level are",
+        ),
+        ("repetitions = 200_000\n[variables]\nsize = [26]", "a.toml", "must be 1 to 100,000"),
         ("[variables", "a.toml", "not TOML"),
     ],
 )
@@ -179,16 +183,19 @@ def test_another_plan_is_refused_and_more_repetitions_are_not(tmp_path: Path) ->
         with MeasuredTuples(tmp_path, _plan(repetitions=repetitions, server=f"host:{repetitions}")):
             pass
     for other in (_plan(seed=2), _plan(sessions=7), parse_product("size\n1\n", path="a.csv")):
-        with pytest.raises(InputError, match="is another plan"):
+        with pytest.raises(InputError, match="belongs to another plan"):
             MeasuredTuples(tmp_path, other)
 
 
 def test_a_second_run_and_damaged_files_are_refused(tmp_path: Path) -> None:
-    with MeasuredTuples(tmp_path, _plan()), pytest.raises(InputError, match="another run is writing it"):
+    with (
+        MeasuredTuples(tmp_path, _plan()),
+        pytest.raises(InputError, match="another run is writing to this file"),
+    ):
         MeasuredTuples(tmp_path, _plan())
     (tmp_path / "done.jsonl").write_text("[]\n", "utf-8")
-    with pytest.raises(FormatError, match=r"done\.jsonl:1: a line is damaged"):
+    with pytest.raises(FormatError, match=r"done\.jsonl:1: this line is damaged"):
         MeasuredTuples(tmp_path, _plan())
     (tmp_path / "plan.json").write_text("{}", "utf-8")
-    with pytest.raises(FormatError, match="is no plan"):
+    with pytest.raises(FormatError, match="not a plan"):
         MeasuredTuples(tmp_path, _plan())

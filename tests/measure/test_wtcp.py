@@ -201,7 +201,7 @@ def test_a_serial_line_cannot_carry_it() -> None:
 
 def test_a_transport_that_there_is_not_is_refused_and_never_replaced() -> None:
     unknown: Any = "sctp"
-    words = "sctp: no transport of a measurement; choose one of tcp, centauruscomm, wtcp"
+    words = "sctp: unknown transport; choose one of tcp, centauruscomm, wtcp"
     with pytest.raises(InputError, match=words):
         client(unknown, "127.0.0.1:1", run=1, timeout_s=1.0, options=TransportOptions())
     with pytest.raises(InputError, match=words):

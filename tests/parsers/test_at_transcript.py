@@ -53,7 +53,7 @@ def rows(data: bytes) -> list[dict[str, Any]]:
 def test_what_a_modem_is_asked_or_says_is_no_time_zone(question: str) -> None:
     log = f"2026-03-02 14:05:01 {question}\n+CSQ: 15,99\nOK\n".encode()
     table = at_transcript.parse(io.BytesIO(log), path="x")["radio"]
-    assert table.provenance["warnings"] == ["the time zone is not given; taken as UTC"]
+    assert table.provenance["warnings"] == ["the time zone is not given, so the times are read as UTC"]
     assert {row["rssi_dbm"] for row in table.rows()} == {-83.0}
 
 

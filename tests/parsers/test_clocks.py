@@ -100,8 +100,8 @@ def test_tags_of_the_clapperboard_stand_beside_their_readings() -> None:
 def test_a_record_that_makes_no_sense_is_skipped(change: dict[str, object]) -> None:
     found = parse(json.dumps(READING), json.dumps(READING | change))
     assert len(found["rows"]) == 1
-    assert found["skipped"] == {"no reading of clocks": 1}
-    assert found["first_skipped_line"] == {"no reading of clocks": 2}
+    assert found["skipped"] == {"not a clock reading": 1}
+    assert found["first_skipped_line"] == {"not a clock reading": 2}
 
 
 def test_readings_stay_in_the_order_of_the_log_though_the_clock_was_set_back() -> None:
@@ -111,7 +111,7 @@ def test_readings_stay_in_the_order_of_the_log_though_the_clock_was_set_back() -
 
 
 def test_a_log_without_a_reading_is_refused() -> None:
-    with pytest.raises(FormatError, match="no line is a reading"):
+    with pytest.raises(FormatError, match="no line is a clock reading"):
         parse("{}", "[]")
 
 

@@ -169,7 +169,7 @@ def test_a_log_without_a_whole_frame_is_refused_before_anything_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FormatError, match="no whole frame"):
+    with pytest.raises(FormatError, match="no complete frame"):
         diag.parse(io.BytesIO(b"\x10\0\0\0\x7e" * 9), path="x")
 
 
@@ -194,13 +194,13 @@ def test_a_program_that_dies_or_writes_too_much_is_one_sentence(
     monkeypatch.setenv("PATH", stub(tmp_path, "scat", "echo 'cannot go on' >&2; exit 3"))
     tables = diag.parse(io.BytesIO(log()), path="x")
     assert tables["radio"].provenance["warnings"][0] == (
-        "scat failed with status 3 (cannot go on); what it had read until then is used"
+        "scat failed with status 3 (cannot go on); the messages read before are used"
     )
     monkeypatch.setattr(conversion, "LEAST_OUTPUT_BYTES", 1 << 16)
     monkeypatch.setattr(conversion, "EXPANSION", 0)
     stub(tmp_path, "scat", "exec cat /dev/zero")
     tables = diag.parse(io.BytesIO(log()), path="x")
-    assert "scat wrote more than it may and was stopped" in tables["radio"].provenance["warnings"][0]
+    assert "scat was stopped because its output was too large" in tables["radio"].provenance["warnings"][0]
 
 
 @needs_programs
@@ -210,9 +210,9 @@ def test_damaged_frames_and_records_that_nobody_decodes_are_counted() -> None:
     facts = diag.parse(io.BytesIO(broken), path="x")["signalling"].provenance
     assert facts["frames"] == 18
     assert facts["damaged_frames"] == 1
-    assert facts["warnings"][0] == "1 frame is damaged (check sequence) and left out, 18 are whole"
-    assert facts["warnings"][1].startswith("ends within a frame: its last ")
-    assert "holds no message of signalling that scat decodes" in facts["warnings"]
+    assert facts["warnings"][0] == "1 frame is damaged (wrong check sequence) and not used; 18 are intact"
+    assert facts["warnings"][1].startswith("the log ends within a frame; its last ")
+    assert "the log has no signalling message that scat decodes" in facts["warnings"]
 
 
 @needs_programs
@@ -228,8 +228,8 @@ def test_a_record_on_which_scat_fails_is_left_out_and_what_follows_is_read() -> 
     assert radio["channel"].tolist() == [1350, 1351, 1352]
     assert radio["line"].tolist() == [1, 2, 3]
     assert radio.provenance["failed_frames"] == 2
-    (warning,) = (each for each in radio.provenance["warnings"] if "fails" in each)
-    assert warning.startswith("scat fails on 2 of its records, which are left out: struct.error")
+    (warning,) = (each for each in radio.provenance["warnings"] if "scat failed" in each)
+    assert warning.startswith("scat failed on 2 records, which are not used: struct.error")
 
 
 # --- recordings of others ---

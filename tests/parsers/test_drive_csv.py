@@ -173,7 +173,7 @@ def test_more_matched_columns_win_and_a_tie_names_both(monkeypatch: pytest.Monke
     monkeypatch.setattr(bundled, "bundled_maps", lambda: (small, large))
     assert drive_csv.parse(io.BytesIO(data), path="x")["radio"].provenance["map"] == "large"
     monkeypatch.setattr(bundled, "bundled_maps", lambda: (small, large, again))
-    with pytest.raises(FormatError, match="fits the maps large and again alike"):
+    with pytest.raises(FormatError, match="the maps large and again match equally well"):
         drive_csv.parse(io.BytesIO(data), path="x")
     monkeypatch.setattr(bundled, "bundled_maps", lambda: (large,))
     assert drive_csv.sniff(b"t,y\n1,2\n") == "no"
@@ -192,7 +192,7 @@ def test_map_beside_the_file_wins(tmp_path: Path) -> None:
 
 def test_names_that_no_map_has_are_claimed_by_none() -> None:
     assert drive_csv.sniff(b"time,rsrp,lat\n1,2,3\n") == track_csv.sniff(b"time,rsrp,lat\n1,2,3\n") == "no"
-    with pytest.raises(FormatError, match="no bundled map fits"):
+    with pytest.raises(FormatError, match="no bundled column map matches"):
         drive_csv.parse(io.BytesIO(b"time,rsrp\n1,2\n"), path="x")
 
 

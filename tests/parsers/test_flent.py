@@ -83,7 +83,9 @@ def test_result_without_raw_values_gives_what_flent_interpolated_and_says_so() -
     tables = parsed(flent.FORMAT, json.dumps(old).encode())
     assert tables["application_rate"]["rate_bps"].tolist() == [8.5e6, 8.5e6], "TCP totals is a series, too"
     assert tables["pings"]["rtt_s"].tolist() == [0.0305, 0.0315]
-    assert tables["pings"].provenance["warnings"] == ["no raw values: what flent interpolated is read"]
+    assert tables["pings"].provenance["warnings"] == [
+        "the file has no raw values, so the interpolated values of flent are used"
+    ]
 
 
 @pytest.mark.parametrize("values", [b"{}", b'{"x": [1]}', b"7", b""])

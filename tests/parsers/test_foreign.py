@@ -97,15 +97,17 @@ def test_results_scripts_and_link_traces_are_named(tmp_path: Path) -> None:
 )
 def test_what_nobody_knows_is_told_by_its_looks(content: bytes, kind: str, tmp_path: Path) -> None:
     told = of(tmp_path, content)
-    assert told.startswith("no known format begins with")
-    assert f"it looks like {kind}; installed formats: " in told
+    assert told.startswith("the format is unknown (the file begins with")
+    assert f"looks like {kind}); installed formats: " in told
 
 
 def test_text_of_two_bytes_a_character_is_named_with_its_conversion(tmp_path: Path) -> None:
     """As Excel and drive-test programs on Windows save it."""
     for encoding in ("utf-16", "utf-16-be"):
         content = ("\ufeff" * (encoding != "utf-16") + "Time;RSRP\nGrüße;-90\n").encode(encoding)
-        assert "text in UTF-16, which is not read; convert it: iconv -f UTF-16" in of(tmp_path, content)
+        assert "text in UTF-16, a format that cannot be read; convert it: iconv -f UTF-16" in of(
+            tmp_path, content
+        )
 
 
 def test_noise_gets_no_name(tmp_path: Path) -> None:

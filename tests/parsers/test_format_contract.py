@@ -124,7 +124,7 @@ def test_an_installed_capture_format_is_read_as_a_capture(installed: list[object
     path.write_bytes(b"acme")
     with pytest.raises(FormatError):  # it was read: as pcap it is none
         parsers.read_capture([path])
-    with pytest.raises(InputError, match="name it alone"):
+    with pytest.raises(InputError, match="name only this file"):
         parsers.read_capture([path, path])
 
 
@@ -158,7 +158,7 @@ def test_a_plug_in_that_is_broken_or_takes_a_name_is_left_out_and_reported(
     (told,) = parsers.installed().broken
     assert isinstance(told, PluginError)
     assert "acme" in str(told)
-    assert str(told).endswith("it is left out")
+    assert str(told).endswith("the plug-in is not used")
 
 
 @pytest.mark.parametrize("returned", [None, [1], {"acme": 1}])
@@ -170,7 +170,7 @@ def test_a_plug_in_that_returns_no_tables_is_an_error_of_the_file(
 
     installed.append(Plugin("acme", replace(ACME, parse=parse)))
     (tmp_path / "log").write_bytes(b"acme 1.0")
-    with pytest.raises(FormatError, match="the format plug-in acme-log returned no tables"):
+    with pytest.raises(FormatError, match="the format plug-in acme-log must return a dict of tables"):
         parsers.read(tmp_path / "log")
 
 
@@ -180,7 +180,10 @@ def _fails(head: bytes, /) -> parsers.Match:
 
 @pytest.mark.parametrize(
     ("sniff", "why"),
-    [(_fails, "ZeroDivisionError: of acme"), (lambda head: 7, "it answered '7', none of no, maybe, yes")],
+    [
+        (_fails, "ZeroDivisionError: of acme"),
+        (lambda head: 7, "it returned '7', but must return one of no, maybe, yes"),
+    ],
 )
 def test_a_plug_in_that_fails_on_a_file_leaves_it_to_the_others(
     installed: list[object], sniff: Callable[[bytes], parsers.Match], why: str

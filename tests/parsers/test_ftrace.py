@@ -182,7 +182,7 @@ def test_what_was_lost_and_what_was_not_understood_is_counted() -> None:
     table = read(kernel)["tcp_state"]
     assert len(table) == 1
     assert (table.provenance["lost_events"], table.provenance["other_events"]) == (123, {"sched_switch": 1})
-    assert table.provenance["skipped"] == {"an event whose fields make no sense": 1, "not an event": 1}
+    assert table.provenance["skipped"] == {"an event has invalid fields": 1, "not an event": 1}
     assert table.provenance["first_skipped_line"]["not an event"] == 6
 
 
@@ -192,7 +192,7 @@ def test_end_of_a_recording_is_told_from_a_cut_one() -> None:
     assert ended.provenance["ended"] == "SIGTERM"
     cut = read(OURS + PROBE[:-30])["tcp_state"]
     assert len(cut) == 1
-    assert "cut" in cut.provenance["damaged"]
+    assert "truncated" in cut.provenance["damaged"]
 
 
 @pytest.mark.parametrize("text", [OURS, PROBE_4_16, RETRANSMIT, CA_STATE, TRACE_CMD, PERF])

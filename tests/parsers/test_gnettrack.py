@@ -149,7 +149,7 @@ def test_a_spreadsheet_saves_it_with_quotes_and_a_byte_order_mark() -> None:
 
 
 def test_log_without_a_line_says_so() -> None:
-    assert "no line follows the names of the columns" in tables(HEAD)["radio"].provenance["warnings"]
+    assert "there is no line after the column names" in tables(HEAD)["radio"].provenance["warnings"]
 
 
 def test_log_without_a_usable_time_is_an_error_that_names_the_column() -> None:

@@ -140,14 +140,16 @@ def test_test_that_was_cut_keeps_what_precedes() -> None:
     cut = data[: data.index(b'"end", "data"') - 40]
     tables = parsed(iperf3.FORMAT, cut)
     assert (len(tables["application_rate"]), len(tables["application_sums"])) == (4, 0)
-    assert tables["application_rate"].provenance["damaged"].startswith("no JSON from character")
-    with pytest.raises(FormatError, match="no JSON from character"):
+    assert tables["application_rate"].provenance["damaged"].startswith("not valid JSON at character")
+    with pytest.raises(FormatError, match="not valid JSON at character"):
         parsed(iperf3.FORMAT, SAMPLE[:-40])
 
 
 def test_error_of_iperf3_is_named() -> None:
     failed = sample_test(0) | {"error": "unable to connect to server: Connection refused", "end": {}}
-    with pytest.raises(FormatError, match="no sum of a test in it; iperf3 says: unable to connect"):
+    with pytest.raises(
+        FormatError, match="neither intervals nor sums of a test; error of iperf3: unable to connect"
+    ):
         parsed(iperf3.FORMAT, json.dumps(failed).encode())
     late = sample_test() | {"error": "the server has terminated"}
     warnings = parsed(iperf3.FORMAT, json.dumps(late).encode())["application_rate"].provenance["warnings"]

@@ -104,7 +104,7 @@ def test_a_record_longer_than_any_packet_ends_the_reading_there(lie: int) -> Non
     bad = struct.pack("<IIII", EPOCH_S, 0, lie, lie) + b"x" * 300_000
     facts = read(good + bad + b"y" * 5_000_000).files[0]
     assert facts.packets == 3
-    assert f"byte {len(good)} says it holds {lie} bytes" in (facts.damaged or "")
+    assert f"byte {len(good)} has an invalid length of {lie} bytes" in (facts.damaged or "")
 
 
 def test_usb_records_larger_than_the_window_are_counted_and_stepped_over() -> None:

@@ -139,7 +139,7 @@ def test_zeros_behind_the_last_record_are_no_packets(zeros: int) -> None:
         facts = found.files[0]
         assert (facts.packets, facts.without_time) == (40, 0)
         assert found.segments["time_ns"].tolist() == capture.times
-        assert facts.damaged == f"there are zeros from byte {len(capture.data)} on"
+        assert facts.damaged == f"the file contains only zeros from byte {len(capture.data)}"
         if zeros > 100:
             assert read(capture.data[: capture.starts[39] + 7] + bytes(zeros)).files[0].packets == 39
 
@@ -206,7 +206,7 @@ def test_a_cut_file_ends_where_it_is_cut_even_if_the_last_packet_holds_records()
     good = pcap_file([frame(payload=b"a" * 9), frame(payload=inside * 40)])
     facts = read(good[:-701]).files[0]
     assert facts.packets == 1
-    assert "is cut off" in (facts.damaged or "")
+    assert "is truncated" in (facts.damaged or "")
 
 
 def test_too_many_damaged_places_end_the_reading() -> None:

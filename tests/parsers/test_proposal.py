@@ -129,14 +129,17 @@ def test_what_is_not_sure_is_marked(tmp_path: Path) -> None:
         "date,speed,rsrp,dl rate", *(f"0{1 + n}/02/2021 10:00:0{n},{90 + n},{80 + n},7" for n in range(9))
     )
     proposal = propose(tmp_path, text)
-    assert 'form = "%d/%m/%Y %H:%M:%S"  # unsure: day and month could be exchanged' in proposal
-    assert '# zone = "+01:00"  # unsure: the times name no zone' in proposal
+    assert 'form = "%d/%m/%Y %H:%M:%S"  # unsure: day and month may be exchanged' in proposal
+    assert '# zone = "+01:00"  # unsure: the times have no zone' in proposal
     assert (
-        'speed_mps = { column = "speed", unit = "km/h" }  # unsure: no unit is named; the largest is 98'
+        'speed_mps = { column = "speed", unit = "km/h" }  # unsure: the unit is unknown; '
+        "km/h is assumed from the largest value, 98" in proposal
+    )
+    assert (
+        "# rsrp_dbm = \"rsrp\"  # unsure: values such as '80' are impossible: the range is -160 to -20 dBm"
         in proposal
     )
-    assert "# rsrp_dbm = \"rsrp\"  # unsure: values such as '80' cannot be: -160 to -20 dBm can" in proposal
-    assert '# downlink_bps = "dl rate"  # unsure: no unit is named; write { column' in proposal
+    assert '# downlink_bps = "dl rate"  # unsure: the unit is unknown; write for example { column' in proposal
 
 
 def moving(*speeds: float) -> str:
@@ -152,7 +155,10 @@ def test_a_speed_that_fits_no_unit_is_only_a_comment(tmp_path: Path) -> None:
     """It is in the unit of none if the positions say 1.4 times what the nearest unit does."""
     assert 'speed_mps = { column = "speed", unit = "km/h" }' in propose(tmp_path, moving(*[70] * 9))
     proposal = propose(tmp_path, moving(*[28] * 9))
-    assert '# speed_mps = "speed"  # unsure: no unit is named, and none fits the positions (1.40' in proposal
+    assert (
+        '# speed_mps = "speed"  # unsure: the unit is unknown, '
+        "and no unit matches the speed between the positions (1.40" in proposal
+    )
 
 
 def test_an_unknown_csv_says_how_to_propose_a_map(tmp_path: Path) -> None:
@@ -167,7 +173,7 @@ def test_an_unknown_csv_says_how_to_propose_a_map(tmp_path: Path) -> None:
         parsers.detect(path)
     assert 'downlink_bps = { column = "PDCP DL Thr(Mbps)", unit = "Mbps" }' in parsers.propose_map(path)
     (tmp_path / "prose.txt").write_text("Dear all,\nthis is a letter, not a table.\n")
-    with pytest.raises(UnknownFormatError, match="it looks like text; installed formats"):
+    with pytest.raises(UnknownFormatError, match=r"looks like text\); installed formats"):
         parsers.detect(tmp_path / "prose.txt")
 
 
@@ -192,21 +198,21 @@ def test_columns_that_are_left_out_are_listed_with_why(tmp_path: Path) -> None:
     line = "2021-05-06T10:00:00Z,-90,4000,7,-91,3,,-90"
     proposal = propose(tmp_path, rows(header, *[line] * 9))
     assert '\ndownlink_bps = "dl_bps"\n' in proposal
-    assert '# uplink_bps = "UL"  # unsure: no unit is named' in proposal
+    assert '# uplink_bps = "UL"  # unsure: the unit is unknown' in proposal
     assert proposal.split("# Not used:\n")[1].splitlines() == [
-        "# 'avg_rsrp' (for example '-91'): 'avg' is a word of another cell, or of several lines",
-        "# 'Nivel' (for example '3'): its name tells of no quantity that is known",
-        "# 'Empty', without a value in these lines: its name tells of no quantity that is known",
+        "# 'avg_rsrp' (for example '-91'): 'avg' in the name belongs to another cell, or to several lines",
+        "# 'Nivel' (for example '3'): the name does not match a known quantity",
+        "# 'Empty', no value in these lines: the name does not match a known quantity",
     ]
     twice = propose(tmp_path, rows("time,rsrp,my rsrp", *["2021-05-06T10:00:00Z,-90,-91"] * 9))
-    assert "# 'my rsrp' (for example '-91'): another column is taken for the same" in twice
+    assert "# 'my rsrp' (for example '-91'): another column is used for the same quantity" in twice
 
 
 def test_an_empty_map_is_called_empty(tmp_path: Path) -> None:
     """As `formats --propose LOG > LOG.toml` leaves it where nothing can be proposed."""
     (tmp_path / "log.csv").write_text("a,b\n1,2\n")
     (tmp_path / "log.csv.toml").write_text("")
-    with pytest.raises(FormatError, match="; it is empty: write it, or delete it"):
+    with pytest.raises(FormatError, match="; the file is empty: write a map, or delete the file"):
         tables_of(tmp_path / "log.csv")
 
 
@@ -324,13 +330,13 @@ def test_words_and_numbers_in_base_16_are_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "names no columns of a CSV"),
-        ("just words\nmore\n", "names no columns of a CSV"),
-        ("a,b\n1,2\n", r"no column has times that can be read; tried 'a' \(for example '1'\), 'b'"),
-        ("t\0i\0m\0e\0,\0r\0s\0r\0p\0\n\0", "this is text in UTF-16"),
-        ("Export\n\ntime,rsrp,pci\n1,2,3\n", "line 3 may do so: delete the lines above it"),
-        ("when,rsrp\nnoon,-90\n", r"tried 'when' \(for example 'noon'\)"),
-        ("time,colour\n2021-05-06T10:00:00Z,red\n", "no column has a place or a level"),
+        ("", "does not contain the column names of a CSV"),
+        ("just words\nmore\n", "does not contain the column names of a CSV"),
+        ("a,b\n1,2\n", r"no column has readable times; checked 'a' \(for example '1'\), 'b'"),
+        ("t\0i\0m\0e\0,\0r\0s\0r\0p\0\n\0", "the file is UTF-16 text"),
+        ("Export\n\ntime,rsrp,pci\n1,2,3\n", "line 3 may contain them: delete the lines above it"),
+        ("when,rsrp\nnoon,-90\n", r"checked 'when' \(for example 'noon'\)"),
+        ("time,colour\n2021-05-06T10:00:00Z,red\n", "no column seems to be a position"),
     ],
 )
 def test_log_without_a_time_or_a_level_is_one_sentence(tmp_path: Path, text: str, why: str) -> None:

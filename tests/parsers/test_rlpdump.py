@@ -185,7 +185,7 @@ def test_a_log_whose_compression_is_cut_gives_what_precedes_the_cut(session: Ses
     frames = tables["link_frames"]
     assert 0 < len(frames) < len(whole)
     assert np.array_equal(np.sort(frames["frame"]), np.sort(whole["frame"])[: len(frames)])
-    assert "ends in the middle" in frames.provenance["damaged"]
+    assert "the file is truncated" in frames.provenance["damaged"]
 
 
 def test_a_log_longer_than_a_window_is_read_whole(session: Session) -> None:
@@ -327,7 +327,7 @@ def test_the_format_is_recognised_by_content_and_other_pcapng_is_not(tmp_path: P
     "octets", [b"", b"\n\r\r\n", bytes(100), section_header(comment="rlpdump 1 slot_ns=1")]
 )
 def test_what_is_no_log_is_refused(octets: bytes) -> None:
-    with pytest.raises(FormatError, match="no log of rlpdump"):
+    with pytest.raises(FormatError, match=r"not a log of rlpdump|does not begin with a section"):
         _read(octets)
 
 
@@ -338,7 +338,7 @@ def test_what_is_no_log_is_refused(octets: bytes) -> None:
         (b"\x45" + bytes(60), "no GSMTAP packet"),
         (encode(GsmtapType.GSM_RLP, b"", uplink=True, frame_number=1)[:30], "no GSMTAP packet"),
         (encode(GsmtapType.GSM_RLP, bytes(29), uplink=True, frame_number=1), "no RLP frame"),
-        (encode(GsmtapType.LOG, bytes(20), uplink=True, frame_number=1), "log line that is cut"),
+        (encode(GsmtapType.LOG, bytes(20), uplink=True, frame_number=1), "truncated log line"),
         (
             encode(GsmtapType.LOG, bytes(84) + b"Not An Event", uplink=True, frame_number=1),
             "log line without an event",

@@ -76,7 +76,7 @@ def test_a_log_without_times_says_so_and_has_none() -> None:
     table = tables["signalling"]
     assert len(table) == 3
     assert set(table["time_ns"].tolist()) == {NOT_A_TIME}
-    assert table.provenance["warnings"][0].startswith("frames of SDM hold no time")
+    assert table.provenance["warnings"][0].startswith("SDM frames have no time")
     assert {row["time_ns"] for row in tables["handovers"].rows()} == {None}
 
 
@@ -85,11 +85,11 @@ def test_frames_that_are_damaged_or_cut_are_counted() -> None:
     table = sdm.parse(io.BytesIO(RAW[:10] + RAW[11:] + RAW[:20]), path="x")["signalling"]
     facts = table.provenance
     assert (facts["frames"], facts["damaged_frames"]) == (2, 1)
-    assert "ends within a frame: its last 20 bytes are left out" in facts["warnings"]
+    assert "the log ends within a frame; its last 20 bytes are not used" in facts["warnings"]
 
 
 @given(st.binary(max_size=400))
 def test_any_octets_are_frames_or_refused(data: bytes) -> None:
     for octets in (data, b"\x7f" + data):
-        with pytest.raises(FormatError, match="no whole frame"):
+        with pytest.raises(FormatError, match="no complete frame"):
             sdm.parse(io.BytesIO(octets), path="x")

@@ -103,7 +103,7 @@ def test_lines_that_make_no_sense_are_counted() -> None:
 def test_cut_line_is_not_used() -> None:
     table = read(FIRST_1_2_2 + LINE_1_2_2 + LINE_1_2_2[:-2])
     assert len(table) == 1
-    assert "cut" in table.provenance["damaged"]
+    assert "truncated" in table.provenance["damaged"]
 
 
 def test_it_knows_its_own() -> None:

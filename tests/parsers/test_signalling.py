@@ -93,7 +93,7 @@ def test_other_packets_of_the_capture_are_passed_over_and_keep_their_numbers(tmp
     table = read_signalling(path)["signalling"]
     assert table["frame"].tolist() == [2, 4]
     assert table["modem"].tolist() == [0, 1]
-    assert table.provenance["skipped"] == {"a packet to the port of GSMTAP without its header": 1}
+    assert table.provenance["skipped"] == {"a packet to the GSMTAP port has no GSMTAP header": 1}
 
 
 @pytest.mark.parametrize("link_type", [1, 101, 217])
@@ -114,7 +114,7 @@ def test_types_that_tshark_does_not_dissect_are_counted_by_type(tmp_path: Path) 
     facts = read_messages(tmp_path, of_type(0x11), of_type(0x63), of_type(0x11), mac)["signalling"].provenance
     assert facts["unknown"] == {"QC_DIAG": 2, "type 0x63": 1, "NR_MAC": 1}
     assert facts["warnings"] == [
-        "tshark does not dissect 4 of its GSMTAP packets, by type: QC_DIAG 2, type 0x63 1, NR_MAC 1"
+        "tshark does not dissect 4 of the GSMTAP packets; their types: QC_DIAG 2, type 0x63 1, NR_MAC 1"
     ]
 
 
@@ -200,17 +200,17 @@ def test_times_that_jump_are_split_and_no_handover_crosses_a_jump(tmp_path: Path
     (row,) = tables["handovers"].rows()
     assert row["result"] == "unknown"
     (warning,) = tables["signalling"].provenance["warnings"]
-    assert warning.startswith("its times jump once from one clock to another (")
+    assert warning.startswith("the times change once to another clock (")
 
 
 def test_times_before_the_modem_knew_them_are_missing_beside_true_ones(tmp_path: Path) -> None:
     early = [315_964_800 * 10**9 + 7, START_NS]
     tables = read_messages(tmp_path, version_2("request"), version_2("release"), times_ns=early)
     assert tables["signalling"]["time_ns"].tolist() == [NOT_A_TIME, START_NS]
-    assert "1 messages count from 1980" in tables["signalling"].provenance["warnings"][0]
+    assert "1 messages have no time" in tables["signalling"].provenance["warnings"][0]
     alone = read_messages(tmp_path, version_2("request"), times_ns=early[:1])["signalling"]
     assert alone["time_ns"].tolist() == early[:1]
-    assert "all are relative" in alone.provenance["warnings"][0]
+    assert "all times are relative" in alone.provenance["warnings"][0]
 
 
 def test_a_log_that_goes_to_and_fro_between_two_clocks_has_four_stretches(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_tshark_that_dies_leaves_what_it_dissected(tmp_path: Path, monkeypatch
     table = read_messages(tmp_path, *map(version_2, ("request", "release", "report")))["signalling"]
     assert table["message"].tolist() == ["RRCConnectionRequest", "RRCConnectionRelease", ""]
     assert "tshark failed with status 9" in table.provenance["warnings"][0]
-    assert "it dissected 2 of 3 messages, the others have no name" in table.provenance["warnings"][0]
+    assert "it dissected 2 of 3 messages; the other messages have no name" in table.provenance["warnings"][0]
 
 
 def test_a_tshark_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,9 +44,11 @@ def test_damage_and_stamps_that_cannot_be_are_told() -> None:
     assert found.segments["time_ns"][2] == NOT_A_TIME
     assert found.files[0].without_time == 1
     cut = snoop.parse(io.BytesIO(whole[:-3]), path="x").files[0]
-    assert (cut.packets, "is cut off" in (cut.damaged or "")) == (2, True)
+    assert (cut.packets, "is truncated" in (cut.damaged or "")) == (2, True)
     lie = whole + struct.pack(">IIIIII", 59, 59, 7, 0, 0, 0)
-    assert "says it is 7 bytes long" in (snoop.parse(io.BytesIO(lie), path="x").files[0].damaged or "")
+    assert "has an invalid length of 7 bytes" in (
+        snoop.parse(io.BytesIO(lie), path="x").files[0].damaged or ""
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"snoop\0\0\0", snoop_file([], version=9)])

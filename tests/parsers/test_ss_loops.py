@@ -169,4 +169,4 @@ def test_time_of_day_without_a_date_is_said_and_goes_on_past_midnight() -> None:
     for layout in ("STAMP DETAILS", "ESTAB 0 0 ENDS DETAILS STAMP", "STAMP\nESTAB 0 0 ENDS DETAILS"):
         table = read("".join(_line(layout, a_line(chance), clock) for clock in clocks))
         assert (np.diff(table["time_ns"]) == S).all(), layout
-        assert "the day is not given" in " ".join(table.provenance["warnings"])
+        assert "the date is not given" in " ".join(table.provenance["warnings"])

@@ -198,7 +198,7 @@ def test_name_of_an_algorithm_is_plain_text_of_bounded_length() -> None:
 def test_line_that_is_no_object_is_counted(text: bytes) -> None:
     table = read(HEADER, text, reading())
     assert len(table) == 1
-    assert table.provenance["skipped"] == {"no JSON object": 1}
+    assert table.provenance["skipped"] == {"not a JSON object": 1}
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_cut_and_damaged_lines_are_counted(tmp_path: Path) -> None:
     table = parsed(FORMAT, b"".join(lines))["transactions"]
     assert table["transaction"].tolist() == [1, 3, 4]
     assert table.provenance["skipped"] == {"no transaction": 1}
-    assert "cut after 20 bytes" in table.provenance["damaged"]
+    assert "truncated after 20 bytes" in table.provenance["damaged"]
 
 
 def test_other_header_is_refused() -> None:

@@ -131,7 +131,7 @@ def test_older_poll_does_not_end_a_session_that_runs() -> None:
 
 
 def test_unknown_station_is_named() -> None:
-    with pytest.raises(LocalProtocolError, match=r"\(0, 4\): no such station"):
+    with pytest.raises(LocalProtocolError, match=r"\(0, 4\): unknown station"):
         Lines((0, 1)).master.send((0, 4), 1, b"x", 0)
 
 

@@ -241,7 +241,7 @@ def test_filter_without_conditions_is_no_program() -> None:
 
 @pytest.mark.parametrize("port", [0, -1, 65536])
 def test_filter_refuses_what_is_no_port(port: int) -> None:
-    with pytest.raises(LocalProtocolError, match="no port"):
+    with pytest.raises(LocalProtocolError, match="must be 1 to 65535"):
         filter_bytecode(ports=[port])
 
 

@@ -15,19 +15,19 @@ from multitracer.protocols.wtcp.state import WtcpConfig
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"min_rate_bps": 0.0}, "min_rate_bps: 0.0 is outside 1 to 1e+09"),
-        ({"max_rate_bps": float("nan")}, "max_rate_bps: nan is outside"),
-        ({"max_rate_bps": float("inf")}, "max_rate_bps: inf is outside"),
-        ({"initial_rate_packets_per_s": 0}, "initial_rate_packets_per_s: 0 is outside"),
-        ({"delta": 0.0}, "delta: 0.0 is outside"),
-        ({"delta": 1.0}, "delta: 1.0 is outside"),
-        ({"delta": -0.2}, "delta: -0.2 is outside"),
-        ({"delta": True}, "delta: True is outside"),
-        ({"delta": "0.2"}, "delta: '0.2' is outside"),
-        ({"packet_bytes": 500.5}, "packet_bytes: 500.5 is outside 128 to 1500; give a whole number"),
+        ({"min_rate_bps": 0.0}, "min_rate_bps: 0.0 must be a number from 1 to 1e+09"),
+        ({"max_rate_bps": float("nan")}, "max_rate_bps: nan must be a number"),
+        ({"max_rate_bps": float("inf")}, "max_rate_bps: inf must be a number"),
+        ({"initial_rate_packets_per_s": 0}, "initial_rate_packets_per_s: 0 must be a number"),
+        ({"delta": 0.0}, "delta: 0.0 must be a number"),
+        ({"delta": 1.0}, "delta: 1.0 must be a number"),
+        ({"delta": -0.2}, "delta: -0.2 must be a number"),
+        ({"delta": True}, "delta: True must be a number"),
+        ({"delta": "0.2"}, "delta: '0.2' must be a number"),
+        ({"packet_bytes": 500.5}, "packet_bytes: 500.5 must be a whole number from 128 to 1500"),
         ({"alpha_minus": 0.99}, "alpha_minus: 0.99 is above alpha_plus 0.98"),
         ({"beta_minus": 0.95}, "beta_minus: 0.95 is above beta_plus 0.9"),
-        ({"alpha_plus": 1.2}, "alpha_plus: 1.2 is outside 1e-06 to 1"),
+        ({"alpha_plus": 1.2}, "alpha_plus: 1.2 must be a number from 1e-06 to 1"),
         ({"min_rate_bps": 3e6}, "min_rate_bps: 3e+06 is above max_rate_bps 2e+06"),
     ],
 )
@@ -63,5 +63,7 @@ def test_nothing_is_written_after_the_end() -> None:
     aborted.open(0)
     aborted.abort()
     for end in (closed, aborted):
-        with pytest.raises(LocalProtocolError, match="cannot write; the sending side is closed"):
+        with pytest.raises(
+            LocalProtocolError, match="cannot write in this state, because the sending side is closed"
+        ):
             end.write(b"x")

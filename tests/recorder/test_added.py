@@ -81,7 +81,7 @@ def test_the_map_of_a_csv_comes_along(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "-o", ".hidden", "truth", "x" * 65, "a\nb"])
 def test_a_host_that_is_no_name_of_a_folder_is_refused(tmp_path: Path, log: Path, name: str) -> None:
     done = call("merge", DRIVE, log, "-o", tmp_path / "made", f"--host={name}", status=1)
-    assert "is no name of a host's folder" in done.stderr
+    assert "not a valid name of a host" in done.stderr
     assert not (tmp_path / "made").exists()
 
 
@@ -90,14 +90,14 @@ def test_a_host_of_the_session_is_refused(tmp_path: Path, log: Path) -> None:
     (session / "car").mkdir(parents=True)
     (session / "car" / "drive.csv").write_text(CSV)
     done = call("merge", session, log, "-o", tmp_path / "made", "--host", "car", status=1)
-    assert "has 'car' already" in done.stderr
+    assert "host 'car' already exists" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("notes.txt", "bought milk\n", "no known format"),
-        ("README.md", CSV, "a session keeps this name"),
+        ("notes.txt", "bought milk\n", "the format is unknown"),
+        ("README.md", CSV, "this name is reserved"),
     ],
 )
 def test_what_would_not_be_read_is_refused(tmp_path: Path, name: str, content: str, complaint: str) -> None:
@@ -121,7 +121,7 @@ def test_a_folder_that_exists_or_lies_in_the_session_is_refused(tmp_path: Path, 
     (session / "car").mkdir(parents=True)
     (session / "car" / "drive.csv").write_text(CSV)
     done = call("merge", session, log, "-o", session / "made", "--host", "phone", status=1)
-    assert "lies inside" in done.stderr
+    assert "is inside" in done.stderr
 
 
 def test_a_log_without_host_is_told_what_to_do(tmp_path: Path, log: Path) -> None:

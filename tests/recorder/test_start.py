@@ -33,8 +33,9 @@ def test_port_that_may_not_be_opened_is_told_with_the_group_that_may(tmp_path: P
         os.close(device)
         os.close(port)
     assert done.returncode == 0, done.stderr
-    assert f"Warning: {name}: port not permitted; `sudo usermod -aG {group} $USER`" in done.stderr
-    assert "modem no values (port not permitted)" in done.stderr
+    advice = f"run `sudo usermod -aG {group} $USER`"
+    assert f"Warning: {name}: no permission to open this port; {advice}" in done.stderr
+    assert "modem no values (no permission to open the port)" in done.stderr
 
 
 def test_command_that_is_not_there_costs_no_folder(tmp_path: Path) -> None:
@@ -42,7 +43,7 @@ def test_command_that_is_not_there_costs_no_folder(tmp_path: Path) -> None:
     argv = command(folder, "--with", "tcp_info", "--", "/nonexistent")
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
-    assert done.stderr == "Error: /nonexistent: no such command; check what stands after --\n"
+    assert done.stderr == "Error: /nonexistent: command not found; check the command after --\n"
     assert not folder.exists()
 
 
@@ -54,7 +55,7 @@ def test_folder_whose_own_folder_is_missing_is_refused_as_by_every_command(
     argv = [sys.executable, "-m", "multitracer", *words, "-o", str(folder)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
-    assert done.stderr == f"Error: {folder}: its folder does not exist; make it first\n"
+    assert done.stderr == f"Error: {folder}: the folder does not exist; create the folder first\n"
     assert not list(tmp_path.iterdir())
 
 
@@ -95,7 +96,7 @@ def test_interface_that_comes_later_is_told_and_recorded_from_then_on(tmp_path: 
     argv = ["unshare", "-n", *command(folder, *options)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "Warning: wwan7: no such interface now, there are lo; packets are recorded once" in done.stderr
+    assert "Warning: wwan7: no such interface now (present: lo); recording starts when" in done.stderr
     outcomes = [run["outcome"] for run in manifest(folder)["collectors"]]
     assert "No such device exists" in outcomes[0]
     assert outcomes[-1] == "ended"
@@ -111,12 +112,12 @@ def test_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("rolle = 'mobile'", "rolle: no such option"),
-        ("role = 'both'", "it is mobile or fixed"),
-        ("duration = 'long'", "it must be float"),
-        ("with = ['tcp_nfo']", "tcp_nfo: no such collector"),
-        ("= 3", "see docs/capture.md"),
-        ("clap = 'nowhere'", "nowhere: not HOST:PORT"),
+        ("rolle = 'mobile'", "rolle: unknown option"),
+        ("role = 'both'", "role must be mobile or fixed"),
+        ("duration = 'long'", "must be of type float"),
+        ("with = ['tcp_nfo']", "tcp_nfo: unknown collector"),
+        ("= 3", "docs/capture.md lists"),
+        ("clap = 'nowhere'", "nowhere: must be HOST:PORT"),
     ],
 )
 def test_declared_session_that_makes_no_sense(tmp_path: Path, text: str, sentence: str) -> None:
@@ -162,7 +163,7 @@ def test_ordinary_user_records_the_rest_and_is_told_each_repair(tmp_path: Path) 
         ("tcp_probe", "`sudo " if Path("/sys/kernel/tracing/events/tcp/tcp_probe").exists() else ""),
         ("sniffer", "`sudo "),
     ):
-        (said,) = (line for line in done.stderr.splitlines() if f"{name} is left out" in line)
+        (said,) = (line for line in done.stderr.splitlines() if f"{name} is not used" in line)
         assert repair in said
     outcomes = {run["name"]: run["outcome"] for run in manifest(folder)["collectors"]}
     assert outcomes | {"rlp": "its port may be another test's"} == {
@@ -179,8 +180,8 @@ NO_RIGHT = ["setpriv", "--bounding-set=-net_raw,-net_admin,-sys_admin"]
     ("before", "options", "why"),
     [
         ([], ["-i", "nosuch0"], "nosuch0: No such device exists"),
-        (["env", "PATH=/nowhere"], ["-i", "nosuch0"], "nosuch0: cannot listen: No such device"),
-        (NO_RIGHT, [], "no collector of packets works here"),
+        (["env", "PATH=/nowhere"], ["-i", "nosuch0"], "nosuch0: cannot capture: No such device"),
+        (NO_RIGHT, [], "no packet collector works on this machine"),
     ],
 )
 def test_recording_without_the_packets_that_it_was_for_has_failed(

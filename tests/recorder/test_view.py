@@ -172,4 +172,4 @@ def test_throughput_is_what_was_carried_in_the_time() -> None:
 
 def test_clock_that_was_set_is_told() -> None:
     newest = values_of("host_clock", [{"synchronized": 0, "event": "step", "step_ns": -2 * S}])
-    assert (newest.words, newest.alert) == ("not synchronised", "the clock was set by -2.000 s")
+    assert (newest.words, newest.alert) == ("not synchronised", "the clock was stepped by -2.000 s")

@@ -126,7 +126,7 @@ def test_what_precedes_the_end_of_a_cut_archive_is_used(folder: Path) -> None:
     assert 4_000 < len(session.markers) < 5_000
     (told,) = (sentence for sentence in session.warnings if "markers" in sentence)
     assert told.endswith("; the part before it is used")
-    assert "gzip data: it ends in the middle at byte " in told
+    assert "gzip data: the file is truncated at byte " in told
 
 
 def test_files_that_nobody_knows_are_named_up_to_ten(folder: Path) -> None:

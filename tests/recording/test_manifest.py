@@ -80,17 +80,29 @@ def test_another_shape_is_one_error(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ('{"name": 7}', "the manifest has name = '7', not str"),
-        ('{"created_ns": true}', "the manifest has created_ns = 'True', not int"),
-        ('{"hosts": ["mobile"]}', "the manifest has hosts = \"['mobile']\", not dict"),
-        ('{"hosts": {"mobile": 1}}', "host 'mobile' is int, not an object"),
-        ('{"hosts": {"mobile": {"role": "boss"}}}', "host 'mobile' has role = 'boss', not one of sender"),
-        ('{"hosts": {"mobile": {"addresses": [1]}}}', "host 'mobile' has addresses = '[1]', not list[str]"),
-        ('{"files": [{"path": "a"}]}', "an entry of files lacks a key: it has \"['path']\""),
-        ('{"files": [{"path": 1, "host": "a"}]}', "an entry of files has path = '1', not str"),
-        ('{"collectors": [[]]}', "an entry of collectors is list, not an object"),
-        ('{"variables": {"speed": "fast"}}', "variables has speed = 'fast', not float"),
-        ('{"variables": {"measurement": {"over": 3}}}', "the measurement has over = '3', not str"),
+        ('{"name": 7}', "the manifest has name = '7', but its type must be str"),
+        ('{"created_ns": true}', "the manifest has created_ns = 'True', but its type must be int"),
+        ('{"hosts": ["mobile"]}', "the manifest has hosts = \"['mobile']\", but its type must be dict"),
+        ('{"hosts": {"mobile": 1}}', "host 'mobile' must be a JSON object, but is int"),
+        (
+            '{"hosts": {"mobile": {"role": "boss"}}}',
+            "host 'mobile' has role = 'boss', but the role must be one of sender",
+        ),
+        (
+            '{"hosts": {"mobile": {"addresses": [1]}}}',
+            "host 'mobile' has addresses = '[1]', but its type must be list[str]",
+        ),
+        ('{"files": [{"path": "a"}]}', "an entry of files lacks a required key (its keys are \"['path']\")"),
+        (
+            '{"files": [{"path": 1, "host": "a"}]}',
+            "an entry of files has path = '1', but its type must be str",
+        ),
+        ('{"collectors": [[]]}', "an entry of collectors must be a JSON object, but is list"),
+        ('{"variables": {"speed": "fast"}}', "variables has speed = 'fast', but its type must be float"),
+        (
+            '{"variables": {"measurement": {"over": 3}}}',
+            "the measurement has over = '3', but its type must be str",
+        ),
     ],
 )
 def test_a_key_of_the_wrong_type_is_a_warning_and_the_rest_is_read(
@@ -181,7 +193,7 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     (folder / "log").symlink_to(tmp_path / "secret")
     (folder / "host").symlink_to(tmp_path)
     for path in ("log", "host/secret"):
-        with pytest.raises(InputError, match="link out of the folder"):
+        with pytest.raises(InputError, match="link that leads out of the folder"):
             inside(folder, path)
 
 
@@ -193,8 +205,8 @@ def test_changed_logs_are_named(tmp_path: Path) -> None:
     manifest = Manifest("drive", files=[LogFile(name, "mobile", 3, sha256) for name in names])
     sentences = list(changed_files(tmp_path, manifest))
     assert [s.removeprefix(f"{tmp_path}/") for s in sentences[:3]] == [
-        "other: its content is not what was recorded (SHA-256 differs)",
-        "longer: 4 bytes, 3 when it was recorded",
+        "other: the content has changed since the recording (SHA-256 differs)",
+        "longer: 4 bytes now, but 3 bytes were recorded",
         "gone: listed in the manifest, but missing",
     ]
     assert "leads out of the folder" in sentences[3]

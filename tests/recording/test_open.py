@@ -184,7 +184,7 @@ def test_a_folder_leads_nowhere_else(tmp_path: Path) -> None:
     points = session.inputs.points
     assert [point.name for point in points] == ["fixed"]
     assert points[0].paths == (str(folder / "fixed" / "tcp-0.pcap"),)
-    reasons = ("link out of the folder", "neither a file nor a folder", "a link to a folder")
+    reasons = ("link that leads out of the folder", "neither a file nor a folder", "a link to a folder")
     told = sorted(session.warnings, key=lambda sentence: [reason in sentence for reason in reasons])
     assert all(reason in sentence for reason, sentence in zip(reasons[::-1], told, strict=True))
 

@@ -54,7 +54,7 @@ class SerialWorker(Worker):
         peer = self.peers.get(address)
         if peer is None:
             known = ", ".join(map(str, self.peers))
-            raise LocalProtocolError(f"{address}: no such station; choose one of {known}")
+            raise LocalProtocolError(f"{address}: unknown station; choose one of {known}")
         return peer
 
 

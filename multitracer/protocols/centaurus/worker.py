@@ -251,13 +251,17 @@ class Worker(ABC):
             If the message or the table is too large, or the peer is unknown.
         """
         if not 0 <= kind <= 0xFFFF:
-            raise LocalProtocolError(f"class {kind}: outside 0 to 65535; choose another")
+            raise LocalProtocolError(f"class {kind}: must be 0 to 65535; choose another value")
         if len(data) > self.config.max_message_bytes:
             limit = self.config.max_message_bytes
-            raise LocalProtocolError(f"message of {len(data)} bytes: the limit is {limit}; send less")
+            raise LocalProtocolError(
+                f"message of {len(data)} bytes: the limit is {limit} bytes; send a shorter message"
+            )
         peer = self._peer_to_send_to(address, now_ns)
         if len(peer.outgoing) >= self.config.max_outgoing:
-            raise LocalProtocolError(f"{address}: {len(peer.outgoing)} objects wait already; send later")
+            raise LocalProtocolError(
+                f"{address}: {len(peer.outgoing)} objects are already waiting; send later"
+            )
         if self._shared.outgoing_bytes + len(data) > self.config.max_outgoing_bytes:
             raise LocalProtocolError(f"{address}: the table of outgoing objects is full; send later")
         self._handles += 1

@@ -66,9 +66,11 @@ class Conversation:
             If another command is not answered yet, or this one is not one line of printable ASCII.
         """
         if self._command is not None:
-            raise LocalProtocolError(f"modem: {self._command!r} is not answered yet; wait or give it up")
+            raise LocalProtocolError(
+                f"modem: {self._command!r} is not answered yet; wait for the answer, or cancel the command"
+            )
         if not (command.isascii() and command.isprintable()):
-            raise LocalProtocolError(f"modem: {command!r} is not one line of ASCII; change the profile")
+            raise LocalProtocolError(f"modem: {command!r} must be one line of ASCII; change the profile")
         self._command, self._asked_ns = command, now_ns
         self._raw.clear()
         self._lost = 0
@@ -100,7 +102,7 @@ class Conversation:
             If no command is pending.
         """
         if self._command is None:
-            raise LocalProtocolError("modem: nothing is asked; there is nothing to give up")
+            raise LocalProtocolError("modem: no command is pending, so there is nothing to cancel")
         answer = CommandAnswer(self._command, bytes(self._raw), "", self._asked_ns, now_ns, self._lost)
         self._command = None
         self._raw.clear()

@@ -87,9 +87,9 @@ def decode(command: str, raw: bytes) -> DecodedAnswer:
     if match := _TOOL.match(command):
         return _of_tool(match[1], raw)
     lines = lines_of(raw)
-    refused = ["more lines than any answer has"] if len(lines) > MOST_LINES else []
+    refused = ["the answer has too many lines"] if len(lines) > MOST_LINES else []
     usable = [line for line in lines[:MOST_LINES] if len(line) <= LONGEST_LINE]
-    refused += ["a line longer than any answer"] * (min(len(lines), MOST_LINES) - len(usable))
+    refused += ["a line of the answer is too long"] * (min(len(lines), MOST_LINES) - len(usable))
     return _of_lines(command if command == UNSOLICITED else command_name(command), usable, refused)
 
 

@@ -37,7 +37,7 @@ def qeng(fields: LineFields) -> list[Reading]:
         return [reported(role="serving", state=state)]
     reader = _CELLS.get(technology)
     if reader is None:
-        raise AnswerError(f"+QENG names no technology known here; skip the line: {technology!r}")
+        raise AnswerError(f"+QENG has an unknown technology; skip the line: {technology!r}")
     role = "secondary" if technology == "NR5G-NSA" else "serving"
     return [reported(role=role, state=state) | reader(fields, at)]
 
@@ -171,7 +171,7 @@ def qcsq(fields: LineFields) -> list[Reading]:
         return [reported(rat="UMTS", rssi_dbm=rssi, rscp_dbm=rscp, ecio_db=ecio)]
     if mode in ("GSM", "NOSERVICE"):
         return [reported(rat=mode if mode == "GSM" else "", state=mode, rssi_dbm=fields.real(1, *_POWER))]
-    raise AnswerError("+QCSQ names no mode known here; skip the line")
+    raise AnswerError("+QCSQ has an unknown mode; skip the line")
 
 
 def qcainfo(fields: LineFields) -> list[Reading]:

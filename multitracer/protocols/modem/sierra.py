@@ -38,7 +38,7 @@ def gstatus(lines: Sequence[str]) -> list[Reading]:
             left = key.rpartition(" ")[0] if key.endswith("RSSI") else ""
             values.setdefault(name, value)
     if not values:
-        raise AnswerError("!GSTATUS without a pair of name and value; skip it")
+        raise AnswerError("!GSTATUS has no pair of name and value; skip the answer")
     return [_serving(values), *_secondary(values)]
 
 
@@ -144,4 +144,4 @@ def _bare(lines: Sequence[str]) -> LineFields:
         text = line.rpartition(":")[2]
         if re.fullmatch(r"[-+.,\d\s]{1,80}", text) and any(c.isdigit() for c in text):
             return LineFields([field for field, _ in fields_of(text)])
-    raise AnswerError("no line of numbers; skip it")
+    raise AnswerError("not a line of numbers; skip the line")

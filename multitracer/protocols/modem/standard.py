@@ -79,7 +79,7 @@ def cesq(fields: LineFields) -> list[Reading]:
         ),
     ]
     if len(fields) < 6:
-        raise AnswerError("+CESQ has 6 or 9 fields; skip the line")
+        raise AnswerError("+CESQ must have 6 or 9 fields; skip the line")
     return [{"rat": rat, **columns} for rat, columns in by_rat if columns] or [{}]
 
 
@@ -116,7 +116,7 @@ def cops(fields: LineFields) -> list[Reading]:
     """Decode `+COPS: <mode>[,<format>,<oper>[,<AcT>]]` (clause 7.3)."""
     name, numeric = fields.text(2, most=32), fields.integer(1) == 2
     if numeric and not (name.isdigit() and len(name) in (5, 6)):
-        raise AnswerError("a numeric operator has 5 or 6 digits; skip the line")
+        raise AnswerError("a numeric operator must have 5 or 6 digits; skip the line")
     technology = fields.integer(3)
     return [
         reported(

@@ -32,7 +32,7 @@ def rfsts(fields: LineFields) -> list[Reading]:
         plmn = ""
     facts = reported(plmn=plmn, channel=fields.integer(1, 0))
     if len(fields) < 12:
-        raise AnswerError("#RFSTS has 14 fields or more; skip the line")
+        raise AnswerError("#RFSTS must have at least 14 fields; skip the line")
     if _is_negative(fields, 2) and _is_negative(fields, 3) and _is_negative(fields, 4):
         return [facts | _lte(fields)]
     return [facts | (_gsm(fields) if _is_negative(fields, 2) else _umts(fields))]

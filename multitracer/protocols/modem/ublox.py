@@ -32,7 +32,7 @@ def ucged(lines: Sequence[str]) -> list[Reading]:
     if technology == _UMTS:
         return [reported(rat="UMTS", plmn=plmn, channel=cell.integer(0, 0))]
     if technology not in _LTE:
-        raise AnswerError("+UCGED names no technology known here; skip it")
+        raise AnswerError("+UCGED has an unknown technology; skip the answer")
     level = cell.integer(6)
     return [
         reported(rat="LTE", plmn=plmn) | (_in_db(cell) if level is not None and level < 0 else _indexed(cell))

@@ -111,7 +111,7 @@ class WtcpConnection:
             If this end accepts connections, or was opened before.
         """
         if not self.initiator or self.state is not WtcpState.CLOSED or self._heard_ns is not None:
-            raise LocalProtocolError(f"WTCP {self.state}: cannot open; make a new initiator")
+            raise LocalProtocolError(f"WTCP {self.state}: cannot open in this state; create a new initiator")
         self._now_ns = self._heard_ns = now_ns
         self._opening, self._opening_due_ns = WtcpPacketType.SYN, now_ns
         self._enter(WtcpState.SYN_SENT)
@@ -125,7 +125,9 @@ class WtcpConnection:
             After `close`, or when the connection has ended.
         """
         if self._sender.is_closed or self._has_ended:
-            raise LocalProtocolError(f"WTCP {self.state}: cannot write; the sending side is closed")
+            raise LocalProtocolError(
+                f"WTCP {self.state}: cannot write in this state, because the sending side is closed"
+            )
         return self._sender.write(data)
 
     def read(self, max_bytes: int = 1 << 30) -> bytes:

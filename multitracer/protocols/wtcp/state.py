@@ -221,13 +221,15 @@ def _check_range(key: str, value: object, least: float, most: float) -> None:
     number = value if isinstance(value, int) or (isinstance(value, float) and not whole) else math.nan
     if isinstance(value, bool) or not least <= number <= most:
         kind = "a whole number" if whole else "a number"
-        raise LocalProtocolError(f"{key}: {value!r} is outside {least:g} to {most:g}; give {kind} within it")
+        raise LocalProtocolError(
+            f"{key}: {value!r} must be {kind} from {least:g} to {most:g}; choose another value"
+        )
 
 
 def _check_order(config: WtcpConfig, low: str, high: str) -> None:
     if getattr(config, low) > getattr(config, high):
         values = f"{getattr(config, low):g} is above {high} {getattr(config, high):g}"
-        raise LocalProtocolError(f"{low}: {values}; give {low} at most {high}")
+        raise LocalProtocolError(f"{low}: {values}; {low} must be at most {high}")
 
 
 class WtcpState(StrEnum):

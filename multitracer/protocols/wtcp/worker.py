@@ -108,7 +108,9 @@ class WtcpWorker:
             If there are too many connections.
         """
         if not self._has_room(address):
-            raise LocalProtocolError(f"{address}: too many connections ({len(self.connections)}); end some")
+            raise LocalProtocolError(
+                f"{address}: too many connections ({len(self.connections)}); close some of them"
+            )
         connection = WtcpConnection(self.config, initiator=True, random_bytes=self._random_bytes)
         self.connections[address, connection.identity] = connection
         connection.open(now_ns)

@@ -188,7 +188,7 @@ def test_a_folder_is_gone_on_with_by_the_same_run_only(tmp_path: Path) -> None:
         (plan("tcp"), with_tcp_profile(link(LOSSY), "today"), {}),
     )
     for what, scenario, more in others:
-        with pytest.raises(InputError, match="something else than a run of this plan"):
+        with pytest.raises(InputError, match="does not belong to this plan"):
             run(what, tmp_path, scenario, **more)
 
 

@@ -88,7 +88,7 @@ def test_an_unknown_transport_is_refused_in_both_times(tmp_path: Path) -> None:
     unknown = plan("tcp")
     object.__setattr__(unknown, "protocol", "sctp")
     for runs in (virtual.run_virtual, run_real):
-        with pytest.raises(InputError, match="sctp: no transport of a measurement; choose one of tcp"):
+        with pytest.raises(InputError, match="sctp: unknown transport; choose one of tcp"):
             runs(unknown, tmp_path / "new", link(CALL), progress=lambda *_: None)
     assert list(tmp_path.iterdir()) == []
 

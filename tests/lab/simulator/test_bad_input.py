@@ -40,7 +40,7 @@ SCENARIOS = {
     "power NaN": (f'{RAYS}power = "nan.csv"\n', "nan.csv:3: not two numbers: b'0.1,nan'"),
     "capacity backwards": (
         '[link]\nkind = "capacity"\n[link.down]\ntrace = "back.down"\n',
-        "back.down:3: goes back from 9 to 8 ms; sort the trace",
+        "back.down:3: the time decreases from 9 to 8 ms; sort the trace",
     ),
     "errors backwards": (
         '[link.down]\nkind = "replay"\ntrace = "back.txt"\n',
@@ -83,7 +83,7 @@ def test_a_scenario_that_cannot_be_is_one_sentence_before_the_run(what: str) -> 
     [
         ("low.csv", "the link is never up: the maximum power is -90.0 dBm, and threshold_dbm is -75; choose"),
         ("back.csv", "back.csv:4: time decreases from 0.2 to 0.1 s"),
-        ("empty.csv", "no delivery opportunity; a capacity trace has a line of ms for each"),
+        ("empty.csv", "no delivery opportunity; write one line for each, with its time in ms"),
         ("nan.csv", "nan.csv:3: not two numbers"),
         ("back.down", "back.down:3: goes back from 9 to 8 ms"),
         ("back.txt", "back.txt:5: slot 7 of down does not ascend"),
