@@ -42,8 +42,8 @@ _REASONS = {
     errno.EIO: "unplugged",
     errno.EBUSY: "port busy",
     errno.EAGAIN: "port busy",
-    errno.EACCES: "no permission to open the port",
-    errno.EPERM: "no permission to open the port",
+    errno.EACCES: "port not permitted",
+    errno.EPERM: "port not permitted",
 }
 
 

@@ -162,7 +162,7 @@ class SocketReader:
         except OSError as error:
             if error.errno != errno.ENOBUFS:
                 raise
-            raise NoAnswerError("answers lost because a buffer was full") from error
+            raise NoAnswerError("answers lost, no room") from error
 
 
 def reading_line(reading: SocketReading, *, number: int) -> bytes:

@@ -35,7 +35,7 @@ def test_port_that_may_not_be_opened_is_told_with_the_group_that_may(tmp_path: P
     assert done.returncode == 0, done.stderr
     advice = f"run `sudo usermod -aG {group} $USER`"
     assert f"Warning: {name}: no permission to open this port; {advice}" in done.stderr
-    assert "modem no values (no permission to open the port)" in done.stderr
+    assert "modem no values (port not permitted)" in done.stderr
 
 
 def test_command_that_is_not_there_costs_no_folder(tmp_path: Path) -> None:
