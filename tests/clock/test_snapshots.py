@@ -123,7 +123,7 @@ def test_what_is_no_reading_is_skipped_and_counted() -> None:
     found = clocks.parse(io.BytesIO(text.encode()), path="clocks.jsonl")["clock_readings"]
     assert len(found) == 2
     assert found.provenance["skipped"] == {"not a clock reading": 5}
-    assert "cut" in found.provenance["damaged"]
+    assert "truncated" in found.provenance["damaged"]
 
 
 def test_a_log_that_is_made_up_costs_little_and_says_nothing() -> None:

@@ -60,14 +60,14 @@ def test_a_log_that_a_collector_wrote_and_nothing_reads_is_named(folder: Path, t
     command = ["python", "-m", "collectors.gps", "-o", "mobile/gps.jsonl"]
     write_manifest(folder, Manifest("drive", collectors=[CollectorRun("gps", "mobile", command)]))
     (only,) = _warnings_everywhere(folder, tmp_path)
-    assert only.startswith(f"{folder}/mobile/gps.jsonl: no known format")
+    assert only.startswith(f"{folder}/mobile/gps.jsonl: the format is unknown")
 
 
 def test_a_log_that_the_manifest_lists_is_named(folder: Path) -> None:
     (folder / "mobile" / "acme.bin").write_bytes(b"ACME")
     write_manifest(folder, Manifest("drive", files=[LogFile("mobile/acme.bin", "mobile")]))
     (only,) = read(folder).warnings
-    assert only.startswith(f"{folder}/mobile/acme.bin: no known format")
+    assert only.startswith(f"{folder}/mobile/acme.bin: the format is unknown")
 
 
 def test_a_log_that_the_manifest_lists_and_that_is_gone_is_named(folder: Path, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ SCENARIOS = {
     ),
     "errors backwards": (
         '[link.down]\nkind = "replay"\ntrace = "back.txt"\n',
-        "back.txt:5: slot 7 of down does not ascend",
+        "back.txt:5: slot 7 of down is not after the previous run",
     ),
 }
 FILES = {
@@ -85,8 +85,8 @@ def test_a_scenario_that_cannot_be_is_one_sentence_before_the_run(what: str) -> 
         ("back.csv", "back.csv:4: time decreases from 0.2 to 0.1 s"),
         ("empty.csv", "no delivery opportunity; write one line for each, with its time in ms"),
         ("nan.csv", "nan.csv:3: not two numbers"),
-        ("back.down", "back.down:3: goes back from 9 to 8 ms"),
-        ("back.txt", "back.txt:5: slot 7 of down does not ascend"),
+        ("back.down", "back.down:3: the time decreases from 9 to 8 ms"),
+        ("back.txt", "back.txt:5: slot 7 of down is not after the previous run"),
     ],
 )
 def test_a_trace_that_cannot_be_a_radio_is_one_sentence(name: str, says: str) -> None:
