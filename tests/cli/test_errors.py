@@ -33,7 +33,8 @@ def test_absent_file(command: str, tmp_path: Path) -> None:
 def test_no_capture(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("just words\n")
     assert (
-        "notes.txt: no known format begins with" in call("analyze", tmp_path / "notes.txt", status=1).stderr
+        "notes.txt: the format is unknown (the file begins with"
+        in call("analyze", tmp_path / "notes.txt", status=1).stderr
     )
     assert "holds no capture" in call("analyze", tmp_path, status=1).stderr
 

@@ -179,7 +179,7 @@ def test_a_last_record_that_is_cut_off_is_read_once(original: int, left: int, tm
     alone = whole_file(kernel, str(path), limits=None, look=lambda _: None)
     if left < 16 or original == len(last):
         assert alone is not None
-        words = f"the record at byte {begin} is cut off: only {left} byte"
+        words = f"the record at byte {begin} is truncated: only {left} byte"
         assert str(alone.source.damaged).startswith(words)
     else:
         assert alone is None  # its length may be wrong: Python looks at what is before it, too
