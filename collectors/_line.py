@@ -168,7 +168,7 @@ def _reason(error: Exception) -> str:
     return _REASONS.get(getattr(error, "errno", None) or 0, "no serial port")
 
 
-_QUIET_NS = 200 * NS_PER_MS
+_IDLE_NS = 200 * NS_PER_MS
 _PROBE_S = 1.0
 _LONGEST_SETTLING_NS = 3 * NS_PER_S
 _IDENTITY = ("ATI", "AT+CGMI", "AT+CGMM")
@@ -228,8 +228,8 @@ class CommandPort:
     def settle(self) -> bool:
         """Wait until no octets arrive, send AT, and return whether the modem answered."""
         give_up_ns = time.monotonic_ns() + _LONGEST_SETTLING_NS
-        while not self._conversation.is_quiet(time.monotonic_ns(), for_ns=_QUIET_NS):
-            if time.monotonic_ns() >= give_up_ns or not self.listen(time.monotonic_ns() + _QUIET_NS):
+        while not self._conversation.is_drained(time.monotonic_ns(), for_ns=_IDLE_NS):
+            if time.monotonic_ns() >= give_up_ns or not self.listen(time.monotonic_ns() + _IDLE_NS):
                 return False
         self.is_settled = self.ask("AT", timeout_s=_PROBE_S).result == "OK"
         return self.is_settled

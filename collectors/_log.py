@@ -49,7 +49,7 @@ class Log:
         """Write one JSON object."""
         self.write(line(fields))
 
-    def clap(self, tag: str) -> None:
+    def sync_probe(self, tag: str) -> None:
         """Write the tag of a sync probe, with the clocks of this instant."""
         self.record(kind="clap", tag=tag, **clock_reading())
 

@@ -86,17 +86,17 @@ class ToolModem:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         try:
-            output, is_whole = self._output_of(child, asked_ns + _PATIENCE_NS)
+            output, is_complete = self._output_of(child, asked_ns + _PATIENCE_NS)
         finally:
             child.kill()
             child.wait()
             assert child.stdout is not None
             child.stdout.close()
-        result = "OK" if is_whole and child.returncode == 0 else ""
+        result = "OK" if is_complete and child.returncode == 0 else ""
         if output:
             answer = CommandAnswer(" ".join(command), output, result, asked_ns, time.monotonic_ns())
             self._log.answer(answer)
-        if not is_whole:
+        if not is_complete:
             return "silent"
         return None if result else "tool failed"
 
@@ -105,10 +105,10 @@ class ToolModem:
         assert child.stdout is not None
         output = b""
         while self._stop.wait(until_ns, readable=[child.stdout.fileno()]) and time.monotonic_ns() < until_ns:
-            piece = os.read(child.stdout.fileno(), _MOST_BYTES)
-            if not piece:
+            chunk = os.read(child.stdout.fileno(), _MOST_BYTES)
+            if not chunk:
                 return output, _has_ended(child)
-            output = (output + piece)[:_MOST_BYTES]
+            output = (output + chunk)[:_MOST_BYTES]
         return output, False
 
 

@@ -101,14 +101,14 @@ def _port(text: str) -> int:
     return int(number(text, 1, 65535))
 
 
-def number(text: str, least: float, most: float) -> float:
+def number(text: str, minimum: float, most: float) -> float:
     """Return a number in a range, as a type for argparse."""
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number from {least:g} to {most:g}")
+    if not minimum <= value <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number from {minimum:g} to {most:g}")
     return value
 
 

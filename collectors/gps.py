@@ -268,7 +268,7 @@ def main(argv: Sequence[str]) -> None:
         Log(chosen.output) as log,
     ):
         log.record(**header("multitracer-gps", chosen, devices=chosen.device, gpsd=chosen.gpsd))
-        stop.on_tag = log.clap
+        stop.on_tag = log.sync_probe
         receiver = GpsRun(chosen, log)
         try:
             receiver.run(stop)

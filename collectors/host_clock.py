@@ -99,7 +99,7 @@ class HostClockRecorder:
         reading = self._read()
         self._put(reading, **self._event(reading), **more)
 
-    def clap(self, tag: str) -> None:
+    def sync_probe(self, tag: str) -> None:
         """Write a reading with the tag of a sync probe."""
         self.write(tag=tag)
 
@@ -114,12 +114,12 @@ class HostClockRecorder:
             return {}
         slept = _between(now, "boottime_ns") - _between(self._last, "boottime_ns")
         moved = _between(now, "realtime_ns") - _between(self._last, "realtime_ns")
-        doubt = _bracket(now) + _bracket(self._last)
-        if slept > _SMALLEST_SLEEP_NS + doubt:
+        caveat = _bracket(now) + _bracket(self._last)
+        if slept > _SMALLEST_SLEEP_NS + caveat:
             moved -= slept
-            if abs(moved) <= _SMALLEST_STEP_NS + doubt:
+            if abs(moved) <= _SMALLEST_STEP_NS + caveat:
                 return {"event": "suspend", "step_ns": slept}
-        if abs(moved) > _SMALLEST_STEP_NS + doubt:
+        if abs(moved) > _SMALLEST_STEP_NS + caveat:
             return {"event": "step", "step_ns": moved}
         return {}
 
@@ -180,7 +180,7 @@ def main(argv: Sequence[str]) -> None:
         Log(chosen.output) as log,
     ):
         recording = HostClockRecorder(log, every_ns=round(chosen.every * NS_PER_S), host=chosen.host[:64])
-        stop.on_tag = recording.clap
+        stop.on_tag = recording.sync_probe
         more = {"every_s": chosen.every, "ptp_clocks": _ptp_clocks()}
         recording.run(stop, header=header("multitracer-host-clock", chosen, **more))
 

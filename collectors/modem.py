@@ -309,7 +309,7 @@ def main(argv: Sequence[str]) -> None:
         Log(chosen.output) as log,
     ):
         log.record(**header("multitracer-modem", chosen, hz=chosen.hz, devices=chosen.device, tool=tool))
-        stop.on_tag = log.clap
+        stop.on_tag = log.sync_probe
         modem_log = ModemLog(log)
         modem_log.clock()
         if tool is not None:

@@ -126,7 +126,7 @@ class RlpRecorder:
         self._note(f"ended cause={stop.reason.replace(' ', '-') if stop.reason else ''}")
         self._count()
 
-    def clap(self, tag: str) -> None:
+    def sync_probe(self, tag: str) -> None:
         """Write the tag of a sync probe."""
         self._note(f"clap cause={tag[:12]}")
 
@@ -186,7 +186,7 @@ def main(argv: Sequence[str]) -> None:
         try:
             with Log(chosen.output) as log:
                 recording = RlpRecorder(listener, log, side=chosen.side)
-                stop.on_tag = recording.clap
+                stop.on_tag = recording.sync_probe
                 recording.run(stop)
         finally:
             listener.close()

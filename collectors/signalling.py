@@ -194,7 +194,7 @@ def main(argv: Sequence[str]) -> None:
         Log(chosen.notes) as notes,
     ):
         notes.record(**header("multitracer-signalling", chosen, modem=chosen.modem))
-        stop.on_tag = notes.clap
+        stop.on_tag = notes.sync_probe
         _record(chosen, program, stop, notes)
 
 

@@ -199,7 +199,7 @@ def main(argv: Sequence[str]) -> None:
         notes.record(
             **header("multitracer-sniffer", chosen, interface=chosen.interface, filter=chosen.filter)
         )
-        stop.on_tag = notes.clap
+        stop.on_tag = notes.sync_probe
         try:
             _record(chosen, link, stop, notes)
         finally:

@@ -305,7 +305,7 @@ def main(argv: Sequence[str]) -> None:
         reader = _reader(chosen)
         reader.look()
         with Log(chosen.output) as log:
-            stop.on_tag = log.clap
+            stop.on_tag = log.sync_probe
             schedule = "poisson" if chosen.poisson else "periodic"
             log.record(
                 **header(

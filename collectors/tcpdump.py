@@ -214,7 +214,7 @@ def main(argv: Sequence[str]) -> None:
         notes.record(
             **header("multitracer-tcpdump", chosen, interface=chosen.interface, filter=chosen.filter)
         )
-        stop.on_tag = notes.clap
+        stop.on_tag = notes.sync_probe
         _record(chosen, program, stop, notes)
 
 

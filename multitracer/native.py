@@ -143,7 +143,7 @@ class CountingPass(Protocol):
 
     marked: list[int]
     """Number of segments that have each bit of the marks, except HAS_TIMESTAMPS."""
-    giants: int
+    oversized: int
     """Number of oversized segments (larger than their receiver accepts) that are not stored."""
     segments: int
     """Number of segments so far."""
@@ -187,7 +187,7 @@ FlowEnds = tuple[int, tuple[bytes, int], tuple[bytes, int]]
 
 
 class CaptureFile(Protocol):
-    """Reads and counts a capture file; see `native/src/whole_file.rs`."""
+    """Reads and counts a capture file; see `native/src/complete_file.rs`."""
 
     read_bytes: int
     stored_bytes: int | None

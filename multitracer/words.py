@@ -32,11 +32,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def share(part: float, whole: float) -> str:
+def share(part: float, complete: float) -> str:
     """Return a percentage: 1.8 %; a share that is not nothing never reads 0 %."""
-    if not whole:
+    if not complete:
         return UNKNOWN
-    percent = 100 * part / whole
+    percent = 100 * part / complete
     if 0 < percent < 0.01:
         return "< 0.01 %"
     return f"{_three(percent)} %"

@@ -3,7 +3,7 @@
 The input is the files of one capture point, in any order, or a pipe. `Chunks` yields `CaptureTables` with the
 segments of some blocks each. `read_capture` returns one with all segments; only there are flows of several
 VLANs joined, and late fragments credited to their segments. The native kernel may read a single file by
-itself, with the same result (`whole_capture`).
+itself, with the same result (`complete_capture`).
 
 Rules: a chunk that was returned is released; the facts of the files do not depend on the chunks.
 """
@@ -23,21 +23,21 @@ from multitracer.captured import SourceFile
 from multitracer.native import kernel, reading
 from parsers._capture.ahead import AheadStream, ahead
 from parsers._capture.capture_file import StampFacts, decode_blocks
+from parsers._complete import complete_file
 from parsers._memory import let_malloc_keep_memory
 from parsers._packets.decode import OVERWRITTEN, Decoder
 from parsers._read import format_of_capture, of_plug_in
 from parsers._stream import note_stream, open_stream
-from parsers._whole import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from multitracer.native import Kernel
     from multitracer.tables import Numbers, Table
+    from parsers._complete import Whole
     from parsers._format import Format
     from parsers._packets.layers import PacketRecords
     from parsers._stream import InputStream
-    from parsers._whole import Whole
 
     PathLike = str | os.PathLike[str]
     Progress = Callable[[int], None]
@@ -78,7 +78,7 @@ def read_capture(
     let_malloc_keep_memory()
     native = kernel()
     if native is not None and len(paths) == 1 and max_packets is None:
-        capture = whole_capture(native, os.fspath(paths[0]), progress)
+        capture = complete_capture(native, os.fspath(paths[0]), progress)
         if capture is not None:
             return capture
     # the kernel decodes so fast that the next records are better read and found meanwhile
@@ -88,7 +88,7 @@ def read_capture(
         progress=progress,
         reads_ahead=True,
         unpacks_ahead=alone and native is not None,
-    ).whole()
+    ).complete()
 
 
 def first_packet_ns(path: PathLike) -> int | None:
@@ -99,7 +99,7 @@ def first_packet_ns(path: PathLike) -> int | None:
     InputError, UnknownFormatError, FormatError
         As `read_capture`; files in the format of a plug-in are refused.
     """
-    return Chunks([path], max_packets=1, may_be_foreign=False).whole().files[0].first_ns
+    return Chunks([path], max_packets=1, may_be_foreign=False).complete().files[0].first_ns
 
 
 class PacketBlock(NamedTuple):
@@ -155,7 +155,7 @@ class Chunks:
         self._paths, self._max_packets = paths, max_packets
         self._progress, self._stop = progress, stop
         self._may_be_foreign = may_be_foreign and len(paths) == 1
-        self._is_whole = False
+        self._is_complete = False
         self._decoder = Decoder()
         self._given_flows: Table | None = None
         """The flows that the format of a plug-in returned."""
@@ -170,9 +170,9 @@ class Chunks:
             decoder.finish_fragments()
             yield decoder.take()
 
-    def whole(self) -> CaptureTables:
+    def complete(self) -> CaptureTables:
         """Return all segments as one chunk; VLAN flows are joined and late fragments are credited."""
-        self.rows, self._is_whole = inf, True
+        self.rows, self._is_complete = inf, True
         decoder = Decoder()
         with closing(self._each(decoder)) as each:
             for given in each:
@@ -211,7 +211,7 @@ class Chunks:
         source = SourceFile(stream.path, fmt.name, compression=stream.compression)
         clock, may_wait = StampFacts(source), max_packets is not None or stream.share_of(0) is None
         reads_ahead, unpacks_ahead = self._reads_ahead and not may_wait, self._unpacks_ahead and not may_wait
-        share = stream.share_of if self._is_whole else lambda _: None
+        share = stream.share_of if self._is_complete else lambda _: None
         with AheadStream(stream) if unpacks_ahead else nullcontext(stream) as readable:
             records = fmt.blocks(readable, source)
             with closing(ahead(records) if reads_ahead else records) as each:
@@ -223,7 +223,7 @@ class Chunks:
             source.stopped = True
             source.damaged = source.damaged if source.lost_ranges else None  # it only ends within a record
         era = clock.era()
-        if era is not None and self._is_whole:
+        if era is not None and self._is_complete:
             self._decoder.keep_times(*era)
         elif era is not None:
             source.warnings.append(_TIMES_APART)
@@ -276,7 +276,7 @@ def in_order(paths: Sequence[PathLike]) -> Sequence[PathLike]:
 # --- one file, by the native kernel ---
 
 
-def whole_capture(native: Kernel, path: str, progress: Progress | None) -> CaptureTables | None:
+def complete_capture(native: Kernel, path: str, progress: Progress | None) -> CaptureTables | None:
     """Return the capture of one file, read by the kernel.
 
     The result is None if the file is not a capture, or if Python must read it.
@@ -289,24 +289,24 @@ def whole_capture(native: Kernel, path: str, progress: Progress | None) -> Captu
         As for `read_capture`.
     """
 
-    def look(whole: Whole) -> None:
+    def look(complete: Whole) -> None:
         if progress is not None:
-            progress(whole.stored_bytes)
+            progress(complete.stored_bytes)
 
     with reading(path):
-        whole = whole_file(native, path, limits=None, look=look)
-        if whole is not None and progress is not None:
+        complete = complete_file(native, path, limits=None, look=look)
+        if complete is not None and progress is not None:
             progress(Path(path).stat().st_size)
-        return None if whole is None else _capture(whole)
+        return None if complete is None else _capture(complete)
 
 
-def _capture(whole: Whole) -> CaptureTables:
-    flows, number = whole.flows()
-    ((_, time_ns, part),) = whole.file.kept()
+def _capture(complete: Whole) -> CaptureTables:
+    flows, number = complete.flows()
+    ((_, time_ns, part),) = complete.file.kept()
     columns, flow = part["segments"], part["segments"]["flow"]
     if not np.array_equal(number, np.arange(len(number))):  # IPv4 and IPv6 are numbered apart
         columns["flow"] = number.astype(np.int32)[flow >> 1] << 1 | flow & 1
-    return of_kernel(time_ns, part, CaptureTables([whole.source], flows=flows))
+    return of_kernel(time_ns, part, CaptureTables([complete.source], flows=flows))
 
 
 def read_flow(native: Kernel, before: CaptureTables, flow: int, *, rows: int) -> CaptureTables | None:
@@ -328,10 +328,10 @@ def read_flow(native: Kernel, before: CaptureTables, flow: int, *, rows: int) ->
     a, b = ((flows[f"address_{side}"][flow].tobytes(), int(flows[f"port_{side}"][flow])) for side in "ab")
     only = int(flows["ip_version"][flow]), a, b
     with reading(file.path):
-        whole = whole_file(native, file.path, limits=None, look=lambda _: None, only=only)
-    if whole is None:
+        complete = complete_file(native, file.path, limits=None, look=lambda _: None, only=only)
+    if complete is None:
         return None
-    ((_, time_ns, part),) = whole.file.kept()
+    ((_, time_ns, part),) = complete.file.kept()
     part["segments"]["flow"] += np.int32(2 * flow)
     capture = of_kernel(time_ns, part, before)
     if len(time_ns) > rows:  # packets that came since

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WINDOW_BYTES = 64 * 1024 * 1024
 _XZ_MEMORY_BYTES = _WINDOW_BYTES + 16 * 1024 * 1024
-_PIECE_BYTES = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 _BLOCK_HEADER_BYTES = 3
 _LARGEST_BLOCK_BYTES = 128 * 1024
 """Maximum unpacked size of a block: with a smaller buffer, the library keeps the rest, and loses it if the
@@ -33,10 +33,10 @@ _REPEATED_BYTE = 1
 Bytes = bytes | memoryview
 
 
-class _Pieces(Protocol):
+class _Chunks(Protocol):
     """A source of stored bytes."""
 
-    def next_piece(self, size: int, /) -> Bytes:
+    def next_chunk(self, size: int, /) -> Bytes:
         """Return the next stored bytes, at most `size`; the bytes returned before are no longer valid."""
 
 
@@ -81,11 +81,11 @@ class _Buffering:
 class _Zstd:
     """A Zstandard frame, which is unpacked straight into the buffer that is to be filled."""
 
-    def __init__(self, pieces: _Pieces) -> None:
+    def __init__(self, chunks: _Chunks) -> None:
         import zstandard  # noqa: PLC0415 - 20 ms that only .zst files should cost
 
         inner = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
-        blocks = cast("IO[bytes]", _ZstdBlocks(pieces))  # all that it needs is to read
+        blocks = cast("IO[bytes]", _ZstdBlocks(chunks))  # all that it needs is to read
         self._reader = inner.stream_reader(blocks, closefd=False)
         self._error = zstandard.ZstdError
 
@@ -100,8 +100,8 @@ class _Zstd:
 class _ZstdBlocks:
     """Hands out a frame: its headers, and what follows each (RFC 8878, section 3.1.1); nothing behind it."""
 
-    def __init__(self, pieces: _Pieces) -> None:
-        self._pieces = pieces
+    def __init__(self, chunks: _Chunks) -> None:
+        self._chunks = chunks
         self._header = bytearray()
         self._left = 0
         """Remaining bytes of the length in the last header."""
@@ -113,22 +113,22 @@ class _ZstdBlocks:
         del size
         if not self._left and self._is_last:
             self._checksum_bytes -= 1
-            return self._pieces.next_piece(1) if self._checksum_bytes >= 0 else b""
+            return self._chunks.next_chunk(1) if self._checksum_bytes >= 0 else b""
         if self._left:
-            piece = self._pieces.next_piece(self._left)
-            self._left -= len(piece)
-            return piece
+            chunk = self._chunks.next_chunk(self._left)
+            self._left -= len(chunk)
+            return chunk
         if self._is_in_frame and not self._header:
-            piece = self._pieces.next_piece(_BLOCK_HEADER_BYTES)
-            if len(piece) == _BLOCK_HEADER_BYTES:
-                self._left = self._begun(piece)
+            chunk = self._chunks.next_chunk(_BLOCK_HEADER_BYTES)
+            if len(chunk) == _BLOCK_HEADER_BYTES:
+                self._left = self._begun(chunk)
             else:
-                self._header += piece
-            return piece
-        piece = self._pieces.next_piece(1)
-        self._header += piece
+                self._header += chunk
+            return chunk
+        chunk = self._chunks.next_chunk(1)
+        self._header += chunk
         self._left = self._octets_left()
-        return piece
+        return chunk
 
     def _octets_left(self) -> int:
         """Return how many bytes follow the header before the next one; 0 if it is not whole yet, too."""
@@ -163,11 +163,11 @@ def _frame_header_bytes(header: bytearray) -> int:
     return 5 + (1 - is_single) + (0, 1, 2, 4)[descriptor & 3] + (is_single, 2, 4, 8)[descriptor >> 6]
 
 
-def _new_decoder(compression: str, pieces: _Pieces) -> _Decoder | _Zstd:
+def _new_decoder(compression: str, chunks: _Chunks) -> _Decoder | _Zstd:
     if compression == "gzip":
         return _Gzip()
     if compression == "zstd":
-        return _Zstd(pieces)
+        return _Zstd(chunks)
     if compression == "xz":
         return _Buffering(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES))
     return _Buffering(bz2.BZ2Decompressor())
@@ -182,11 +182,11 @@ class Members:
         self._path = path
         self._decoder: _Decoder | _Zstd | None = _new_decoder(compression, self)
         self._pending: Bytes = b""
-        self._piece = memoryview(bytearray(_PIECE_BYTES))
+        self._chunk = memoryview(bytearray(_CHUNK_BYTES))
         """What was read last: nothing of it is pending when more is read."""
         self._out = memoryview(b"")
         self._consumed = 0
-        self._piece_bytes = 0
+        self._chunk_bytes = 0
         """How many of the pending bytes are being unpacked."""
 
     def readinto(self, view: memoryview, /) -> int:
@@ -213,9 +213,9 @@ class Members:
                 ) from error
             if ended:
                 return 0
-        piece, self._out = self._out[: len(view)], self._out[len(view) :]
-        view[: len(piece)] = piece
-        return len(piece)
+        chunk, self._out = self._out[: len(view)], self._out[len(view) :]
+        view[: len(chunk)] = chunk
+        return len(chunk)
 
     def _unpack(self, frame: _Zstd, view: memoryview) -> int:
         """Fill some of `view`, or what is handed out later; return how many bytes of `view`."""
@@ -223,12 +223,12 @@ class Members:
         room = view if is_large else memoryview(bytearray(_LARGEST_BLOCK_BYTES))
         n = frame.readinto(room)
         if n == 0:
-            self.next_piece(0)  # the last one is unpacked
+            self.next_chunk(0)  # the last one is unpacked
             self._decoder = None
         self._out = room[: 0 if is_large else n]
         return n if is_large else 0
 
-    def next_piece(self, size: int, /) -> Bytes:
+    def next_chunk(self, size: int, /) -> Bytes:
         """Return the next stored bytes, `size` at most; until then the ones before are being unpacked.
 
         Raises
@@ -236,11 +236,11 @@ class Members:
         EOFError
             If there are no more.
         """
-        self._pending = memoryview(self._pending)[self._piece_bytes :]  # bytes would copy all that is left
+        self._pending = memoryview(self._pending)[self._chunk_bytes :]  # bytes would copy all that is left
         if size and not self._pending:
             self._pending = self._more_of_a_member()
-        self._piece_bytes = min(size, len(self._pending))
-        return self._pending[: self._piece_bytes]
+        self._chunk_bytes = min(size, len(self._pending))
+        return self._pending[: self._chunk_bytes]
 
     def _advance(self, decoder: _Decoder | None, size: int) -> bool:
         """Do one step towards more output; return False at the end of the last member."""
@@ -265,6 +265,6 @@ class Members:
         raise EOFError("the file is truncated")
 
     def _more(self) -> Bytes:
-        n = self._stored.readinto(self._piece)
+        n = self._stored.readinto(self._chunk)
         self._consumed += n
-        return self._piece[:n]
+        return self._chunk[:n]

@@ -176,13 +176,13 @@ def _is_tsh(head: bytes) -> bool:
 
 def _is_utf_16(head: bytes) -> bool:
     """Return whether bytes are UTF-16 text with a byte order mark, as Excel writes it."""
-    if not head.startswith((b"\xff\xfe", b"\xfe\xff")) or len(head) < _LEAST_UTF_16_BYTES:
+    if not head.startswith((b"\xff\xfe", b"\xfe\xff")) or len(head) < _MIN_UTF_16_BYTES:
         return False
     text = head[: len(head) // 2 * 2].decode("utf-16", "replace")
     return all(character.isprintable() or character in "\t\r\n" for character in text)
 
 
-_LEAST_UTF_16_BYTES = 16  # fewer bytes may be anything; not measured
+_MIN_UTF_16_BYTES = 16  # fewer bytes may be anything; not measured
 _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
     (_is_mahimahi, "a link trace of Mahimahi", _REPLAY),
     (

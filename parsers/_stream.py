@@ -141,9 +141,9 @@ class _Stored:
     def readinto(self, view: memoryview) -> int:
         """Fill some of `view`; return how many bytes, 0 only at the end."""
         if self._head:
-            piece, self._head = self._head[: len(view)], self._head[len(view) :]
-            view[: len(piece)] = piece
-            return len(piece)
+            chunk, self._head = self._head[: len(view)], self._head[len(view) :]
+            view[: len(chunk)] = chunk
+            return len(chunk)
         try:
             n = self._raw.readinto(view) or 0
         except OSError as error:
@@ -190,17 +190,17 @@ class InputStream(io.RawIOBase):
 
     def peek_head(self, size: int = HEAD_BYTES) -> bytes:
         """Return the first `size` bytes without consuming them; only before anything was read."""
-        piece = bytearray(size)
+        chunk = bytearray(size)
         while len(self._head) < size:
             try:
-                n = self._source.readinto(memoryview(piece)[: size - len(self._head)])
+                n = self._source.readinto(memoryview(chunk)[: size - len(self._head)])
             except FormatError:
                 if not self._head:
                     raise
                 break  # what precedes the damage is all there is to see; reading on meets it again
             if n == 0:
                 break
-            self._head += piece[:n]
+            self._head += chunk[:n]
         return self._head[:size]
 
     def readable(self) -> bool:

@@ -156,16 +156,16 @@ _SYN = 0x11
 
 def _decoded(datagram: UdpDatagram) -> WtcpPacket | None:
     """Return the packet in a datagram; what the capture cut off is zeros, if its header is there."""
-    whole, kind = datagram.length, datagram.payload[0] & 15
-    octets = datagram.payload[:whole]
-    if len(octets) == whole:
+    complete, kind = datagram.length, datagram.payload[0] & 15
+    octets = datagram.payload[:complete]
+    if len(octets) == complete:
         return decode(octets)
     is_data = kind in (WtcpPacketType.DATA, WtcpPacketType.PROBE)
     hello_bytes = HELLO_BYTES if octets[1] & PacketFlag.HELLO else 0
     header_bytes = HEAD_BYTES + hello_bytes + DATA_BYTES if is_data else MAX_ACK_BYTES - _RANGES_BYTES
     if len(octets) < header_bytes or (not is_data and kind != WtcpPacketType.ACK):
         return None
-    return decode(octets.ljust(whole, b"\0"))
+    return decode(octets.ljust(complete, b"\0"))
 
 
 _RANGES_BYTES = 8 * MAX_RANGES  # docs/wtcp.md: begin and length of each have 4 octets

@@ -49,8 +49,8 @@ class _Log:
         if stamp is not None:
             self._stamp_ns = stamp.time_ns
             text = stamp.rest
-            if stamp.doubt:
-                self._lines.warn(stamp.doubt)
+            if stamp.caveat:
+                self._lines.warn(stamp.caveat)
         match = _ARROW.match(text)
         text = text[match.end() if match else 0 :][:_LONGEST]
         if _COMMAND.fullmatch(text):

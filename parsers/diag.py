@@ -64,7 +64,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 def _facts(frames: HdlcFrames) -> Document:
     return {
         "format": FORMAT.name,
-        "frames": frames.whole,
+        "frames": frames.complete,
         "damaged_frames": frames.damaged,
         "cut_bytes": frames.cut_bytes,
         "commands": {f"0x{code:02x}": n for code, n in frames.commands.most_common()},
@@ -79,7 +79,9 @@ def _warnings(frames: HdlcFrames) -> list[str]:
     warnings = []
     if frames.damaged:
         count = "1 frame is" if frames.damaged == 1 else f"{frames.damaged:,} frames are"
-        warnings.append(f"{count} damaged (wrong check sequence) and not used; {frames.whole:,} are intact")
+        warnings.append(
+            f"{count} damaged (wrong check sequence) and not used; {frames.complete:,} are intact"
+        )
     if frames.cut_bytes:
         warnings.append(f"the log ends within a frame; its last {frames.cut_bytes:,} bytes are not used")
     return warnings

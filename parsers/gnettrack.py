@@ -119,7 +119,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     again = cast("BinaryIO", _Again([first, second], stream))
     tables = read_mapped(again, column_map(_map(first, second)), path=path, name=FORMAT.name)
     _by_generation(tables["radio"].columns)
-    _whole_cells(tables["radio"].columns)
+    _complete_cells(tables["radio"].columns)
     return tables
 
 
@@ -176,9 +176,9 @@ def _cells(wanted: Wanted, names: dict[str, str]) -> Document:
 
 def _form(time: str) -> str:
     """Return the form of the first time in the log; that of G-NetTrack itself if none matches."""
-    whole = time.partition(".")[0]
-    if whole.isdigit() and len(whole) in _EPOCHS:
-        return _EPOCHS[len(whole)]
+    complete = time.partition(".")[0]
+    if complete.isdigit() and len(complete) in _EPOCHS:
+        return _EPOCHS[len(complete)]
     for form in _FORMS:
         with contextlib.suppress(ValueError):
             datetime.fromisoformat(time) if form == "iso" else datetime.strptime(time, form)  # noqa: DTZ007
@@ -198,7 +198,7 @@ def _by_generation(columns: dict[str, Array]) -> None:
         columns[ours] = np.where(third | second, np.nan, columns[ours])
 
 
-def _whole_cells(columns: dict[str, Array]) -> None:
+def _complete_cells(columns: dict[str, Array]) -> None:
     """Remove identities that are longer than one of LTE, in rows that may be below a gNB."""
     beyond = (columns["rat"] == "NR") & (columns["cell_id"] > _MOST_LTE)
     columns["cell_id"] = np.where(beyond, NA, columns["cell_id"])

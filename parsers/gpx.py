@@ -27,7 +27,7 @@ from parsers._text.times import Rows, time_ns
 if TYPE_CHECKING:
     from multitracer.tables import Document, Table
 
-_PIECE_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 16
 _DEEPEST = 64
 """GPX with extensions is about 8 deep."""
 _LONGEST_TEXT = 4096
@@ -42,7 +42,7 @@ _NUMBERS = {
 """Columns by element of GPX or of an extension. Speed is in m/s in 1.0 and in both extensions."""
 _TEXTS = ("time", "fix", "name", "desc", "cmt")
 _FIX = {"none": 0, "2d": 2, "3d": 3, "dgps": 3, "pps": 3}
-_WHOLE = ("satellites",)
+_COMPLETE = ("satellites",)
 
 
 class _Refused(Exception):  # noqa: N818  it never leaves this module
@@ -74,7 +74,7 @@ class _Reader:
         self._parser.StartDoctypeDeclHandler = self._refuse
         self._parser.EntityDeclHandler = self._refuse
 
-    def feed(self, piece: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         """Use some bytes; none at the end.
 
         Raises
@@ -82,8 +82,8 @@ class _Reader:
         expat.ExpatError
             If they are not XML.
         """
-        self._fed += len(piece)
-        self._parser.Parse(piece, not piece)
+        self._fed += len(chunk)
+        self._parser.Parse(chunk, not chunk)
         self._lines.number = self._parser.CurrentLineNumber
         kept = self._fed - max(self._parser.CurrentByteIndex, 0)  # expat keeps a tag that is not whole
         if kept > _LONGEST_TAG_BYTES:
@@ -161,11 +161,11 @@ class _Reader:
             value = float(text)
         except ValueError:
             value = math.nan
-        least, most = RANGES[name]
-        if not least <= value <= most:
+        minimum, most = RANGES[name]
+        if not minimum <= value <= most:
             self.impossible[name] = self.impossible.get(name, 0) + 1
             return None
-        return int(value) if name in _WHOLE else value
+        return int(value) if name in _COMPLETE else value
 
 
 def _local(name: str) -> str:
@@ -205,8 +205,8 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 def _read(reader: _Reader, lines: LogLines) -> str | None:
     """Read the document; return why it was not read to its end, or None."""
     try:
-        while piece := lines.stream.read(_PIECE_BYTES):
-            reader.feed(piece)
+        while chunk := lines.stream.read(_CHUNK_BYTES):
+            reader.feed(chunk)
         reader.feed(b"")
     except FormatError as error:  # of what unpacks the file
         return error.reason

@@ -16,7 +16,7 @@ from multitracer.schemas.application import APPLICATION_RATE, APPLICATION_SUMS, 
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.json_log import documents, members, real, section, whole, words
+from parsers._text.json_log import complete, documents, members, real, section, words
 from parsers._text.lines import LogLines
 from parsers._text.times import address
 
@@ -99,10 +99,10 @@ class _Log:
             {
                 **stamps,
                 "direction": self._direction(stream.get("sender")),
-                "bytes": whole(stream.get("bytes")),
+                "bytes": complete(stream.get("bytes")),
                 "rate_bps": real(stream.get("bits_per_second")),
-                "retransmitted_segments": whole(stream.get("retransmits")),
-                "cwnd_bytes": whole(stream.get("snd_cwnd")),
+                "retransmitted_segments": complete(stream.get("retransmits")),
+                "cwnd_bytes": complete(stream.get("snd_cwnd")),
                 "rtt_s": rtt / _US_PER_S if rtt else None,  # 0: the kernel has measured none
                 "rttvar_s": rttvar / _US_PER_S if rtt and rttvar is not None else None,
                 "omitted": int(omitted),
@@ -119,9 +119,9 @@ class _Log:
                 **stamps,
                 "reporter": reporter,
                 "direction": self._direction(count.get("sender")),
-                "bytes": whole(count.get("bytes")),
+                "bytes": complete(count.get("bytes")),
                 "rate_bps": real(count.get("bits_per_second")),
-                "retransmitted_segments": whole(count.get("retransmits")),
+                "retransmitted_segments": complete(count.get("retransmits")),
             }
         )
 
@@ -155,7 +155,7 @@ def _counted_anew(stream: Document) -> Document:
     until, length = (real(stream.get(name), most=_LONGEST_S) for name in ("end", "seconds"))
     if not until or not length or length <= until * _LATE:
         return stream
-    carried = whole(stream.get("bytes"))
+    carried = complete(stream.get("bytes"))
     rate_bps = None if carried is None else carried * BITS_PER_BYTE / until
     return {**stream, "start": 0.0, "bits_per_second": rate_bps}
 
@@ -164,7 +164,7 @@ def _endpoints(connected: Document) -> tuple[str, str]:
     """Return the local and the remote end of a stream; each empty if it is not named."""
     texts = []
     for side in ("local", "remote"):
-        host, port = words(connected.get(f"{side}_host"), 64), whole(connected.get(f"{side}_port"))
+        host, port = words(connected.get(f"{side}_host"), 64), complete(connected.get(f"{side}_port"))
         try:
             text = host_text(*address(host))
         except ValueError:  # a name, or damage

@@ -54,8 +54,8 @@ class _Log:
             self._stamp_ns = stamp.time_ns
             self.jumps.take(self._lines.number, stamp.time_ns)
             text = stamp.rest
-            if stamp.doubt:
-                self._lines.warn(stamp.doubt)
+            if stamp.caveat:
+                self._lines.warn(stamp.caveat)
         tool = self._starts(text)
         if tool:
             self.flush()

@@ -16,7 +16,7 @@ from parsers._capture.window import StreamWindow
 from parsers._format import Format, Match
 from parsers._pcapng.blocks import SECTION_BYTES, SECTION_HEADER, Sections, first_section
 from parsers._pcapng.packets import packet_records
-from parsers._pcapng.walk import WalkedBlocks, next_block, skip_giant, walk
+from parsers._pcapng.walk import WalkedBlocks, next_block, skip_oversized, walk
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -74,12 +74,12 @@ class _Reading:
         records.offset = offset if self._sections.count == 1 else None
         self._packets += len(records)
         self._reason = damage or self._walked.damage
-        self._note_odd()
+        self._note_unexpected()
         return records
 
-    def _note_odd(self) -> None:
+    def _note_unexpected(self) -> None:
         """Count as lost a block with a packet's layout and another type: its content is not guessed."""
-        for begin, end, kind in self._walked.odd:
+        for begin, end, kind in self._walked.unexpected:
             where = self._window.offset_of(begin)
             is_before = self._reason is None or begin < self._walked.damaged_at
             if is_before and not self._damage.is_too_much:
@@ -94,7 +94,7 @@ class _Reading:
         window, walked = self._window, self._walked
         if self._reason is None and window.is_full:
             walked.damaged_at = window.begin
-            self._reason = skip_giant(window, self._sections)
+            self._reason = skip_oversized(window, self._sections)
             window.refill()
         elif self._reason is None and not window.refill():
             walked.damaged_at = window.begin

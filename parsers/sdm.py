@@ -22,7 +22,7 @@ _BEGIN, _END = 0x7F, 0x7E
 _LOGGED = b"\x39\x7f"
 """Octets after the length with which each record of a phone's log begins."""
 _CHUNK_BYTES = 1 << 16
-_LEAST_LENGTH = 13  # the header behind the first octet has 14 octets
+_MIN_LENGTH = 13  # the header behind the first octet has 14 octets
 _NO_TIMES = (
     "SDM frames have no time, so this log cannot be used; let the phone write the log (.sdm), or "
     "record with multitracer"
@@ -34,7 +34,7 @@ class _Raw:
     """The frames that SCAT records."""
 
     stream: BinaryIO
-    whole: int = 0
+    complete: int = 0
     damaged: int = 0
     rest: int = 0
 
@@ -45,7 +45,7 @@ class _Raw:
             at = 0
             while (end := _frame_end(data, at)) is not None:
                 if end > at:
-                    self.whole += 1
+                    self.complete += 1
                     yield data[at:end]
                     at = end
                     continue
@@ -62,7 +62,7 @@ def _frame_end(data: bytes, at: int) -> int | None:
         return None
     outer = int.from_bytes(data[at + 1 : at + 3], "little")
     inner = int.from_bytes(data[at + 4 : at + 6], "little")
-    if data[at] != _BEGIN or outer < _LEAST_LENGTH or inner + 3 != outer:
+    if data[at] != _BEGIN or outer < _MIN_LENGTH or inner + 3 != outer:
         return at
     if len(data) < at + outer + 2:
         return None
@@ -74,7 +74,7 @@ class _Logged:
     """The records of a phone's own log: a length, then the mark, the time and the frame without its ends."""
 
     stream: BinaryIO
-    whole: int = 0
+    complete: int = 0
     damaged: int = 0
     rest: int = 0
 
@@ -88,7 +88,7 @@ class _Logged:
                 if end > len(data):
                     break
                 if data[at + 2 : at + 4] == _LOGGED:
-                    self.whole += 1
+                    self.complete += 1
                 else:
                     self.damaged += 1  # the first one describes the file
                 yield data[at:end]
@@ -139,7 +139,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     if frames.rest:
         warnings.append(f"the log ends within a frame; its last {frames.rest:,} bytes are not used")
     for table in tables.values():
-        facts = {"format": FORMAT.name, "frames": frames.whole, "damaged_frames": frames.damaged}
+        facts = {"format": FORMAT.name, "frames": frames.complete, "damaged_frames": frames.damaged}
         table.provenance |= facts | {"warnings": [*warnings, *table.provenance["warnings"]]}
     return untimed(tables, _NO_TIMES) if is_raw else tables
 

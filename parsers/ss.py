@@ -309,8 +309,8 @@ class _Log:
     def _stamp(self, stamp: DateLine, *, alone: bool) -> None:
         if alone:
             self.flush()
-        if stamp.doubt:
-            self.lines.warn(stamp.doubt)
+        if stamp.caveat:
+            self.lines.warn(stamp.caveat)
         time_ns = stamp.time_ns + self.days * _DAY_NS
         if not stamp.has_day and self.stamps and time_ns < self.stamps[-1].time_ns - _DAY_NS // 2:
             self.days += 1  # past midnight

@@ -100,8 +100,8 @@ class _Log:
                 self.flush()
                 self._stamp_ns, text, self._in_events = stamp.time_ns, stamp.rest, False
                 self.jumps.take(self._lines.number, stamp.time_ns)
-                if stamp.doubt:
-                    self._lines.warn(stamp.doubt)
+                if stamp.caveat:
+                    self._lines.warn(stamp.caveat)
         plain = text.strip()
         if plain.startswith("last known state"):
             self._in_events = False
@@ -148,8 +148,8 @@ class _Log:
         """Return whether a value is possible; count it if it is not."""
         if name not in RANGES or not isinstance(value, int | float):
             return True
-        least, most = RANGES[name]
-        if least <= value <= most:
+        minimum, most = RANGES[name]
+        if minimum <= value <= most:
             return True
         self.impossible[name] = self.impossible.get(name, 0) + 1
         return False

@@ -42,8 +42,8 @@ def test_rows_of_a_drive_of_others_are_those_of_today(fixture_folder: Path) -> N
 @pytest.mark.fixtures
 def test_what_the_logger_counted_is_compared_only_where_it_is_named(fixture_folder: Path) -> None:
     drive = fixture_folder / next(name for name in program.DRIVES if "2019.12.16" in name)
-    usual = mt.correlate(drive, lags=(0, 0), permutations=19).peaks
-    assert not {"Radio_rate_down", "Radio_rate_up"} & set(usual["x"])
+    typical = mt.correlate(drive, lags=(0, 0), permutations=19).peaks
+    assert not {"Radio_rate_down", "Radio_rate_up"} & set(typical["x"])
     named = mt.correlate(drive, with_="Radio_rate_up", lags=(0, 0), permutations=19).peaks
     assert named["sessions"].tolist() == [1]
 

@@ -52,9 +52,9 @@ def test_only_what_follows_from_other_arrows_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(("page", "least"), [(PAGE, 30), (architecture.ROOT / "CONTRIBUTING.md", 10)])
-def test_the_files_that_a_page_names_are_there(page: Path, least: int) -> None:
+def test_the_files_that_a_page_names_are_there(page: Path, minimum: int) -> None:
     named: set[str] = set(re.findall(r"`([\w/]+\.py)`", page.read_text("utf-8")))
     paths = {name for name in named if name.startswith(("multitracer/", "parsers/", "collectors/"))}
-    assert len(paths) > least
+    assert len(paths) > minimum
     made_up = {"parsers/acme_rlp.py"}
     assert {path for path in paths - made_up if not (architecture.ROOT / path).is_file()} == set()

@@ -27,11 +27,11 @@ def reflowed(text: str) -> str:
     fence = ""
     for line in text.split("\n"):
         opened = re.match(r"\s*(```+|~~~+)", line)
-        stays = fence or opened or not line.strip() or line.lstrip().startswith(("|", "#", "<"))
-        if stays or _ITEM.match(line):
+        cell_visits = fence or opened or not line.strip() or line.lstrip().startswith(("|", "#", "<"))
+        if cell_visits or _ITEM.match(line):
             out += _wrapped(block)
             block = []
-        if stays:
+        if cell_visits:
             out.append(line)
             if fence:
                 fence = "" if line.strip().startswith(fence) else fence

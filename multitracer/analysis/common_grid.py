@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Array, Times
 
-_LEAST_AMOUNTS = 8
+_MIN_AMOUNTS = 8
 """The minimum number of amounts in a typical bin: one packet more or less then changes it by 12 %. Not
 measured.
 """
-LEAST_STEP_NS = NS_PER_S // 10
+MIN_STEP_NS = NS_PER_S // 10
 """The minimum width of bins if the user chose none: phones read their radio no more often. Not measured."""
 MOST_BINS = 200_000
 """The maximum number of bins: two days of seconds. The statistics of more bins take minutes. Not measured."""
@@ -42,10 +42,8 @@ _LATE = 0.95
 """Tolerance of the bin width: a logger polled each second answers every 1.00 to 1.05 s and gets bins of 1 s,
 not 2 s. Not measured.
 """
-_LEAST_IN_STEP = (
-    0.5  # resultant length, 1: all readings at one place of their bins, 0: anywhere; not measured
-)
-_LEAST_COVERED = 0.5  # of a bin, so that its mean is one of that bin; as of the seconds of a drive
+_MIN_IN_STEP = 0.5  # resultant length, 1: all readings at one place of their bins, 0: anywhere; not measured
+_MIN_COVERED = 0.5  # of a bin, so that its mean is one of that bin; as of the seconds of a drive
 
 
 class QuantityKind(StrEnum):
@@ -125,7 +123,7 @@ class SessionQuantity:
         return (int(time[0]), int(time[-1])) if len(time) else None
 
     @property
-    def usual_ns(self) -> float:
+    def typical_ns(self) -> float:
         """The typical time between rows, ns; for amounts the time of 8 rows, which are needed for a rate."""
         time = self.known.time_ns
         apart = np.diff(time)
@@ -133,7 +131,7 @@ class SessionQuantity:
         if not len(apart):
             return 0.0
         if self.kind is QuantityKind.AMOUNTS:
-            return _LEAST_AMOUNTS * float(time[-1] - time[0]) / len(time)
+            return _MIN_AMOUNTS * float(time[-1] - time[0]) / len(time)
         return float(np.median(apart))
 
 
@@ -159,10 +157,10 @@ def step_ns_of(quantities: Sequence[SessionQuantity]) -> int:
     int
         1, 2 or 5 times a power of ten, at least a tenth of a second.
     """
-    slowest = max((each.usual_ns for each in quantities), default=0.0)
-    least = max(round(_LATE * slowest), LEAST_STEP_NS)
-    power = 10 ** (len(str(least)) - 1)
-    return int(next(step * power for step in (1, 2, 5, 10) if step * power >= least))
+    slowest = max((each.typical_ns for each in quantities), default=0.0)
+    minimum = max(round(_LATE * slowest), MIN_STEP_NS)
+    power = 10 ** (len(str(minimum)) - 1)
+    return int(next(step * power for step in (1, 2, 5, 10) if step * power >= minimum))
 
 
 def grid_of(
@@ -213,9 +211,9 @@ def _phase_ns(quantities: Sequence[SessionQuantity], step_ns: int) -> int:
     readings = [each for each in quantities if each.kind is QuantityKind.READING]
     if not readings:
         return 0
-    slowest = max(readings, key=lambda each: each.usual_ns)
+    slowest = max(readings, key=lambda each: each.typical_ns)
     turn = np.exp(2j * np.pi * ((slowest.known.time_ns % step_ns) / step_ns)).mean()
-    if abs(turn) < _LEAST_IN_STEP:
+    if abs(turn) < _MIN_IN_STEP:
         return 0
     place = float(np.angle(turn)) / (2 * np.pi)
     return round((place + 0.5) % 1.0 * step_ns) % step_ns
@@ -258,7 +256,7 @@ def _readings(quantity: SessionQuantity, grid: TimeBins) -> Array:
     """
     time, value = quantity.known
     mean = _means(time, value, grid)
-    if grid.step_ns >= _LATE * quantity.usual_ns:
+    if grid.step_ns >= _LATE * quantity.typical_ns:
         return mean
     begin = grid.edges_ns[:-1]
     before = np.searchsorted(time, begin, side="right") - 1
@@ -274,7 +272,7 @@ def _readings(quantity: SessionQuantity, grid: TimeBins) -> Array:
 def _steps(quantity: SessionQuantity, grid: TimeBins) -> Array:
     edges = grid.edges_ns
     mean, covered = Steps(*quantity.known, quantity.hold_ns).mean(edges[:-1], edges[1:])
-    return np.where(covered >= _LEAST_COVERED, mean, np.nan)
+    return np.where(covered >= _MIN_COVERED, mean, np.nan)
 
 
 def _amounts(quantity: SessionQuantity, grid: TimeBins) -> Array:
@@ -284,8 +282,8 @@ def _amounts(quantity: SessionQuantity, grid: TimeBins) -> Array:
     inside = (row >= 0) & (row < grid.bins)
     total = np.bincount(row[inside], value[inside], minlength=grid.bins) * (NS_PER_S / grid.step_ns)
     edges = grid.edges_ns
-    whole = (edges[:-1] >= time[0]) & (edges[1:] <= time[-1])
-    return np.where(whole, total, np.nan)
+    complete = (edges[:-1] >= time[0]) & (edges[1:] <= time[-1])
+    return np.where(complete, total, np.nan)
 
 
 def _rises(quantity: SessionQuantity, grid: TimeBins) -> Array:
@@ -297,14 +295,14 @@ def _rises(quantity: SessionQuantity, grid: TimeBins) -> Array:
     at_edges = np.interp((edges - time[0]).astype(np.float64), (time - time[0]).astype(np.float64), value)
     known = (edges >= time[0]) & (edges <= time[-1])
     rise = np.diff(at_edges) * (NS_PER_S / grid.step_ns)
-    whole = known[:-1] & known[1:] & (rise >= 0)
+    complete = known[:-1] & known[1:] & (rise >= 0)
     bad = np.diff(value) < 0
     if quantity.hold_ns is not None:
         bad |= np.diff(time) > quantity.hold_ns
     broken = np.flatnonzero(bad)
     begun = np.searchsorted(time[broken], edges[1:], side="left")
     over = np.searchsorted(time[broken + 1], edges[:-1], side="right")
-    return np.where(whole & (begun <= over), rise, np.nan)
+    return np.where(complete & (begun <= over), rise, np.nan)
 
 
 _BINNED: dict[QuantityKind, Callable[[SessionQuantity, TimeBins], Array]] = {

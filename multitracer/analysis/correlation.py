@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.statistics.entropy import Normaliser
     from multitracer.tables import Array, Document, Mask, Numbers
 
-LEAST_POINTS = 30
+MIN_POINTS = 30
 """The minimum number of common points: with fewer, a bin would hold fewer than ten. Not measured."""
 _ONE = 1 - 1e-9
 """A correlation above this value is 1, except for rounding."""
@@ -230,11 +230,11 @@ def _lag_reasons(lags: Numbers, n: Numbers, *, meet: bool) -> tuple[str, ...]:
 
 
 def _lag_reason(lag: int, points: int) -> str:
-    if points >= LEAST_POINTS:
+    if points >= MIN_POINTS:
         return ""
     if not points and lag:
         return "the lag is longer than the overlap of the two series"
-    return f"fewer than {LEAST_POINTS} common points: {points}"
+    return f"fewer than {MIN_POINTS} common points: {points}"
 
 
 def _without(blank: Dependence, reason: str) -> Dependence:
@@ -258,7 +258,7 @@ def _measured(
         count=choices.permutations, block=block, seed=choices.seed,
     )  # fmt: skip
     if grid.given is not None:
-        parts = stratified(grid, grid.given, used, choices, least=LEAST_POINTS)
+        parts = stratified(grid, grid.given, used, choices, minimum=MIN_POINTS)
         known = curve(parts.measure, parts.partners, parts.y, orders())
         blank = replace(
             blank, conditional=_spread(known.values, usable), conditional_p95=_spread(known.p95, usable)
@@ -279,8 +279,8 @@ def _with_lags(
     lag_s = result.lag_s[np.isfinite(result.nmi)]
     if of.p_corrected[of.peak] > _LEVEL:
         return replace(result, peak_low_s=float(lag_s[0]), peak_high_s=float(lag_s[-1]))
-    usual = 0.0 if result.estimator == "ksg" else of.usual
-    low, high = lags_of_peak(bins, usual, session, block=block, seed=seed)
+    typical = 0.0 if result.estimator == "ksg" else of.typical
+    low, high = lags_of_peak(bins, typical, session, block=block, seed=seed)
     return replace(
         result,
         peak_low_s=float(lag_s[min(low, of.peak)]),
@@ -424,8 +424,8 @@ def with_q_values(table: Table) -> Table:
 
 LONGEST_S = 86_400.0
 """The maximum lag and the maximum width of a bin, s: a lag of more than a day cannot be cause and effect."""
-LEAST_STEP_S = 1e-3  # below it stamps of most captures and logs mean nothing; not measured
-LEAST_PERMUTATIONS, MOST_PERMUTATIONS = 19, 100_000
+MIN_STEP_S = 1e-3  # below it stamps of most captures and logs mean nothing; not measured
+MIN_PERMUTATIONS, MOST_PERMUTATIONS = 19, 100_000
 """Minimum and maximum number of surrogates: with fewer than 19 no value can exceed 95 % of them; more than
 the maximum take minutes. Not measured.
 """
@@ -478,11 +478,11 @@ class Settings:
             raise InputError(
                 f"lags {low:g} to {high:g} s: must ascend within a day; give for example -10 and 10"
             )
-        if self.step_s is not None and not LEAST_STEP_S <= self.step_s <= LONGEST_S:
-            raise InputError(f"bins of {self.step_s:g} s: give a width from {LEAST_STEP_S:g} s to a day")
-        if not LEAST_PERMUTATIONS <= self.permutations <= MOST_PERMUTATIONS:
+        if self.step_s is not None and not MIN_STEP_S <= self.step_s <= LONGEST_S:
+            raise InputError(f"bins of {self.step_s:g} s: give a width from {MIN_STEP_S:g} s to a day")
+        if not MIN_PERMUTATIONS <= self.permutations <= MOST_PERMUTATIONS:
             raise InputError(
-                f"{self.permutations:,} permutations: give {LEAST_PERMUTATIONS} to {MOST_PERMUTATIONS:,}"
+                f"{self.permutations:,} permutations: give {MIN_PERMUTATIONS} to {MOST_PERMUTATIONS:,}"
             )
 
     @property

@@ -109,8 +109,8 @@ def shares(amounts: Array | Sequence[Sequence[float]]) -> Array:
     amount = _checked(amounts, dimensions=2)
     largest = np.fmax.reduce(amount, axis=0, initial=0.0)
     scaled = np.divide(amount, largest, out=np.full_like(amount, np.nan), where=largest > 0)
-    whole = np.nansum(scaled, axis=0)
-    parts: Array = np.divide(scaled, whole, out=np.full_like(amount, np.nan), where=whole > 0)
+    complete = np.nansum(scaled, axis=0)
+    parts: Array = np.divide(scaled, complete, out=np.full_like(amount, np.nan), where=complete > 0)
     return parts
 
 

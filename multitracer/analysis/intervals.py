@@ -228,7 +228,7 @@ def unwrapped(values: Array, bounds: Array) -> Array:
     starts = group_starts(bounds)
     distance = steps(values, starts)
     if len(distance) and max(int(distance.max()), -int(distance.min())) >= IMPLAUSIBLE:
-        return _unwrapped_without_strays(values, distance, bounds)
+        return _unwrapped_without_outliers(values, distance, bounds)
     return _accumulated(distance, bounds)
 
 
@@ -239,7 +239,7 @@ def _accumulated(distance: Array, bounds: Array) -> Array:
     return total
 
 
-def _unwrapped_without_strays(values: Array, distance: Array, bounds: Array) -> Array:
+def _unwrapped_without_outliers(values: Array, distance: Array, bounds: Array) -> Array:
     far = np.abs(distance.astype(np.int64)) >= IMPLAUSIBLE
     far_after = np.ones(len(far), dtype=bool)
     far_after[:-1] = far[1:]
@@ -301,9 +301,9 @@ def span_minimum(values: Array, low: Array, high: Array) -> Array:
     ndarray, dtype of `values`, shape of `low`
     """
     if len(low) >= _MANY and values.dtype == low.dtype == np.int64 and (native := kernel()):
-        least = native.span_minimum(*map(np.ascontiguousarray, (values, low, high)))
-        if least is not None:
-            return least
+        minimum = native.span_minimum(*map(np.ascontiguousarray, (values, low, high)))
+        if minimum is not None:
+            return minimum
     level = np.frexp(high - low)[1] - 1
     result = np.empty(len(low), dtype=values.dtype)
     table = values.copy()

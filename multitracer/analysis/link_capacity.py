@@ -205,7 +205,7 @@ class SinrMap:
         """Return the rate in bit/s; an unknown RSRP (NaN) does not reduce it."""
         if rsrp_dbm < self.no_service_dbm:
             return 0.0
-        efficiency = next((bits for least, bits in self.classes if sinr_db >= least), 0.0)
+        efficiency = next((bits for minimum, bits in self.classes if sinr_db >= minimum), 0.0)
         return self.bandwidth_hz * efficiency * (1 - busy_percent / 100)
 
 

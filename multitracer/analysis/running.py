@@ -26,7 +26,7 @@ from multitracer.analysis.segments.compiled import (
 )
 from multitracer.analysis.segments.directions import blank, own, resolution_ns_of
 from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
-from multitracer.analysis.trust import SMALLEST_STEP_NS, SegmentFacts, SegmentGaps, giants, steps_by
+from multitracer.analysis.trust import SMALLEST_STEP_NS, SegmentFacts, SegmentGaps, oversized, steps_by
 from multitracer.capture import CaptureTables, joined, of_kernel
 from multitracer.captured import CaptureMark
 from multitracer.native import LIMITS
@@ -59,16 +59,16 @@ class RunningAnalysis:
         self._kept_direction = [direction for direction, *_ in kept]
         self._kept_rows = sum(map(len, self._kept_direction))
 
-    def add(self, piece: CaptureTables) -> bool:
+    def add(self, chunk: CaptureTables) -> bool:
         """Count the segments of the next block; return False if the capture must be read completely."""
-        if (piece.flows["vlan"] != NA).any():
+        if (chunk.flows["vlan"] != NA).any():
             return False  # flows may be joined later
-        source = source_of(piece, piece.segments["flow"])
-        rows, direction = self._pass.add(source, syn_options_of(piece), 0)
+        source = source_of(chunk, chunk.segments["flow"])
+        rows, direction = self._pass.add(source, syn_options_of(chunk), 0)
         if len(rows):
-            chosen = np.zeros(len(piece.segments), dtype=bool)
+            chosen = np.zeros(len(chunk.segments), dtype=bool)
             chosen[rows] = True
-            self._kept.append(piece.where(chosen))
+            self._kept.append(chunk.where(chosen))
             self._kept_direction.append(direction)
             self._kept_rows += len(rows)
         return not self._pass.is_odd and not self._is_in_vain()
@@ -100,7 +100,7 @@ class RunningAnalysis:
         stamps = _Stamps(self._pass, order)
         own_counted(columns, counted, sides)
         try:
-            rare = Rare(stamps.of, late.least_shift)
+            rare = Rare(stamps.of, late.min_shift)
             put_counted(columns, counted, sides, rare, resolution_ns_of(capture))
         except _NotKeptError:
             return None
@@ -110,8 +110,8 @@ class RunningAnalysis:
         began = Began(file, forward, initiator_by, sides["has_syn"], sides["has_answer"])
         connections, directions = tables_by(began, columns, acknowledged)
         marked = {mark: self._pass.marked[mark.bit_length() - 1] for mark in CaptureMark}
-        giants = self._pass.giants + late.giants(directions)
-        facts = SegmentFacts(self._pass.segments, marked, giants, steps_by(directions, stamps.pauses))
+        oversized = self._pass.oversized + late.oversized(directions)
+        facts = SegmentFacts(self._pass.segments, marked, oversized, steps_by(directions, stamps.idle_gaps))
         return Analysis(capture, Partition.empty(), connections, directions, facts)
 
     def _late(
@@ -147,8 +147,8 @@ class _Late:
         for name, values in counted.items():
             columns[name][self.sides] = values
 
-    def least_shift(self, direction: int) -> int:
-        """Return `Rare.least_shift` of a direction of the complete capture.
+    def min_shift(self, direction: int) -> int:
+        """Return `Rare.min_shift` of a direction of the complete capture.
 
         Raises
         ------
@@ -159,12 +159,12 @@ class _Late:
         place = int(np.searchsorted(self.sides, direction))
         if place == len(self.sides) or self.sides[place] != direction:
             raise _NotKeptError
-        return rare_of(self.capture, self.parts, 0).least_shift(place)
+        return rare_of(self.capture, self.parts, 0).min_shift(place)
 
-    def giants(self, directions: Table) -> int:
+    def oversized(self, directions: Table) -> int:
         """Return the number of segments that are larger than their receiver accepts."""
         payload, mss_bytes = self.capture.segments["payload_bytes"], directions["mss_bytes"]
-        return giants(payload, self.parts.direction, mss_bytes[self.sides])
+        return oversized(payload, self.parts.direction, mss_bytes[self.sides])
 
 
 @dataclass
@@ -178,12 +178,12 @@ class _Stamps:
     def of(self, direction: int) -> Stamped:
         return self.running.stamps(int(self.order[direction]))
 
-    def pauses(self, direction: int) -> StampedGaps:
-        return _Pauses(self.running, int(self.order[direction]))
+    def idle_gaps(self, direction: int) -> StampedGaps:
+        return _IdleGaps(self.running, int(self.order[direction]))
 
 
 @dataclass
-class _Pauses:
+class _IdleGaps:
     """The idle gaps of `clock_steps.Pauses`, for directed flows of the kernel."""
 
     running: CountingPass
@@ -192,7 +192,7 @@ class _Pauses:
     def calm(self) -> tuple[int, int, int]:
         return self.running.calm_stamps(self.flow, SMALLEST_STEP_NS)
 
-    def odd(self, limits: dict[str, float]) -> Array:
+    def unexpected(self, limits: dict[str, float]) -> Array:
         return self.running.stamp_disagreements(self.flow, **limits)
 
     def each(self) -> Iterator[tuple[Array, Array]]:

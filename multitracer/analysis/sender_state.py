@@ -475,7 +475,7 @@ new ones double.
 """
 _MOST_ROUNDS = 10_000
 """Maximum number of round trips in the first slow start."""
-_LEAST_SILENCE_NS = 10 * NS_PER_MS
+_MIN_IDLE_GAP_NS = 10 * NS_PER_MS
 """Minimum idle gap before a retransmission counts as a timeout, ns; a quarter of the minimum RTT is added,
 since hosts react sooner. Not measured.
 """
@@ -556,7 +556,7 @@ class _Sender:
     """Highest byte acknowledged before or in each row."""
     flight: Array
     """Bytes outstanding after each row."""
-    silence_ns: int
+    idle_gap_ns: int
     """Maximum time after an arrival for a retransmission that the arrival caused, ns."""
 
 
@@ -607,7 +607,7 @@ def _sender(segments: Table, *, reverse: bool) -> _Sender:
     again = occupies & plain & ((segments["kind"] & np.uint32(SegmentKind.RETRANSMISSION)) != 0)
     back = ~own & (segments["ack_bytes"] != NA)
     sampled = segments["rtt_ns"][own & (segments["rtt_ns"] > 0)]
-    least_rtt_ns = int(sampled.min()) if len(sampled) else 0
+    min_rtt_ns = int(sampled.min()) if len(sampled) else 0
     highest = np.maximum.accumulate(np.where(occupies, segments["end_bytes"], 0))
     reached = np.maximum.accumulate(np.where(back, segments["ack_bytes"], 0))
     return _Sender(
@@ -618,13 +618,13 @@ def _sender(segments: Table, *, reverse: bool) -> _Sender:
         highest,
         reached,
         np.maximum(highest - reached, 0),
-        _LEAST_SILENCE_NS + least_rtt_ns // 4,
+        _MIN_IDLE_GAP_NS + min_rtt_ns // 4,
     )
 
 
 def _episodes(sender: _Sender) -> list[_Episode]:
     episodes: list[_Episode] = []
-    silent = _silent(sender)
+    idle = _idle(sender)
     at = 0
     while at < len(sender.again):
         begin = int(sender.again[at])
@@ -636,19 +636,19 @@ def _episodes(sender: _Sender) -> list[_Episode]:
         following = (
             int(np.searchsorted(sender.again, end)) if end < len(sender.time_ns) else len(sender.again)
         )
-        losses = sender.again[at:following][silent[at:following]]
+        losses = sender.again[at:following][idle[at:following]]
         loss = int(losses[0]) if len(losses) else None
         episodes.append(_Episode(begin, end, loss, int(sender.flight[max(begin - 1, 0)])))
         at = max(following, at + 1)
     return episodes
 
 
-def _silent(sender: _Sender) -> Array:
+def _idle(sender: _Sender) -> Array:
     """Return for each retransmission whether no segment that could have caused it arrived shortly before."""
     before = np.searchsorted(sender.arrived, sender.again) - 1
     arrived_ns = np.append(sender.time_ns[sender.arrived], 0)[before]
-    silent: Array = (before < 0) | (sender.time_ns[sender.again] - arrived_ns > sender.silence_ns)
-    return silent
+    idle: Array = (before < 0) | (sender.time_ns[sender.again] - arrived_ns > sender.idle_gap_ns)
+    return idle
 
 
 def _growth_ceased(sender: _Sender, end: int) -> int | None:

@@ -14,7 +14,7 @@ from multitracer.analysis.connections import Partition, bounds_of, opens, partit
 from multitracer.analysis.group import SegmentGroup, groups, has
 from multitracer.analysis.segments import compiled
 from multitracer.analysis.segments.directions import announce, blank, count_groups, own
-from multitracer.analysis.segments.in_pieces import WalkedConnection, pieces, walked
+from multitracer.analysis.segments.in_chunks import WalkedConnection, chunks, walked
 from multitracer.analysis.segments.segment_rows import Connections
 from multitracer.analysis.series.rtt import rtt_samples, rtt_samples_of, rtts_ns_of
 from multitracer.analysis.trust import facts_of, trust_of
@@ -184,7 +184,7 @@ class Analysis:
             shift = self._shift.reshape(-1, 2)[own].ravel()
             yield own, Connections(self.capture, group, shift)
 
-    def segments_in_pieces(self, index: Array, rows: int) -> Iterator[tuple[Array, Table]]:
+    def segments_in_chunks(self, index: Array, rows: int) -> Iterator[tuple[Array, Table]]:
         """Yield TCP_SEGMENTS of connections in blocks of about `rows` rows.
 
         Parameters
@@ -200,7 +200,7 @@ class Analysis:
         segments : Table
         """
         shift = self._shift.reshape(-1, 2)[index].ravel()
-        for place, table in pieces(self.capture, self.partition.chosen(index), shift, rows):
+        for place, table in chunks(self.capture, self.partition.chosen(index), shift, rows):
             yield index[place], table
 
     def _walked(self, connection: int) -> WalkedConnection | None:

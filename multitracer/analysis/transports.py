@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from multitracer.analysis.comparison.medians import LEAST_VALUES, difference_interval, ratio_interval
+from multitracer.analysis.comparison.medians import MIN_VALUES, difference_interval, ratio_interval
 from multitracer.schemas.transactions import TRANSACTIONS
 from multitracer.tables import Column, Schema, Table
 from multitracer.units import NS_PER_S
@@ -40,7 +40,7 @@ PROTOCOLS = {"tcp": "TCP", "centauruscomm": "CentaurusComm", "wtcp": "WTCP"}
 """Names of the protocols for users."""
 SEED = 20_001_113
 """Seed of the bootstrap: the same table gives the same intervals, whatever else is analysed."""
-_MOST_ARMS = 64  # bounds the time and the page. Not measured
+_MOST_TRANSPORTS = 64  # bounds the time and the page. Not measured
 _KEYS = ("protocol", "vary", "connection", "labels")
 
 
@@ -120,8 +120,8 @@ class SessionContent:
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
-    """Transactions that differ only in the size of one message (one variant under test); see `arms_of`."""
+class Transport:
+    """Transactions that differ only in the size of one message; see `transports_of`."""
 
     name: str
     source: SessionContent
@@ -225,7 +225,7 @@ def _other(table: Table) -> Array:
     return np.where(table["vary"] == "request", table["reply_bytes"], table["request_bytes"])
 
 
-def arms_of(sources: Sequence[SessionContent], *, pool: bool = False) -> list[Arm]:
+def transports_of(sources: Sequence[SessionContent], *, pool: bool = False) -> list[Transport]:
     """Return the arms of all sessions, TCP's first, with names that distinguish them.
 
     A name has the protocol and those facts of session, connection and labels that differ between the arms of
@@ -243,8 +243,8 @@ def arms_of(sources: Sequence[SessionContent], *, pool: bool = False) -> list[Ar
     split.sort(key=lambda pair: list(PROTOCOLS).index(str(pair[1]["protocol"][0])))
     facts = [_facts(source, rows) for source, rows in split]
     named = zip(_names(facts), split, strict=True)
-    arms = [Arm(name, source, rows) for name, (source, rows) in named]
-    return [replace(arm, setup=_setup(arm, arms)) for arm in arms]
+    transports = [Transport(name, source, rows) for name, (source, rows) in named]
+    return [replace(transport, setup=_setup(transport, transports)) for transport in transports]
 
 
 def _split(table: Table) -> Iterator[Table]:
@@ -253,7 +253,7 @@ def _split(table: Table) -> Iterator[Table]:
     groups: dict[tuple[object, ...], list[int]] = {}
     for row in np.flatnonzero(known).tolist():
         groups.setdefault(tuple(column[row] for column in keys), []).append(row)
-        if len(groups) > _MOST_ARMS:
+        if len(groups) > _MOST_TRANSPORTS:
             return
     for rows in groups.values():
         yield table.take(np.array(rows))
@@ -309,15 +309,17 @@ _IMPLIED = ("protocol", "vary", "other")
 """Facts that are shown with the arms, not in their names."""
 
 
-def _setup(arm: Arm, arms: Sequence[Arm]) -> Setup | None:
+def _setup(transport: Transport, transports: Sequence[Transport]) -> Setup | None:
     """Return the set-up time of a connection; None if it is unknown.
 
     It comes from an arm with one connection per transaction, else from the known facts.
     """
-    if arm.protocol != "tcp" or arm.sets_up_each:
+    if transport.protocol != "tcp" or transport.sets_up_each:
         return None
-    peers = [each for each in arms if each.protocol == "tcp" and each.source.facts == arm.source.facts]
-    peers.sort(key=lambda each: (not each.sets_up_each, each is not arm))
+    peers = [
+        each for each in transports if each.protocol == "tcp" and each.source.facts == transport.source.facts
+    ]
+    peers.sort(key=lambda each: (not each.sets_up_each, each is not transport))
     for peer in peers:
         known = np.sort(peer.table["connect_s"][~np.isnan(peer.table["connect_s"])])
         if len(known):
@@ -325,19 +327,19 @@ def _setup(arm: Arm, arms: Sequence[Arm]) -> Setup | None:
     return None
 
 
-def size_statistics(arm: Arm) -> Table:
+def size_statistics(transport: Transport) -> Table:
     """Return a row for each size of an arm, in ascending order; the schema is `SIZES`."""
-    rows = [_statistics(arm, size) for size in arm.sizes]
+    rows = [_statistics(transport, size) for size in transport.sizes]
     columns = {c.name: np.array([row[c.name] for row in rows], dtype=c.dtype) for c in SIZES}
-    return Table(SIZES, columns, {"arm": arm.name})
+    return Table(SIZES, columns, {"arm": transport.name})
 
 
-def _statistics(arm: Arm, size: int) -> Row:
-    table = arm.at(size)
-    ordered = np.sort(arm.rtt_s(table))
+def _statistics(transport: Transport, size: int) -> Row:
+    table = transport.at(size)
+    ordered = np.sort(transport.rtt_s(table))
     finished = ordered[np.isfinite(ordered)]
     middle = median_interval(ordered, np.random.default_rng([SEED, size]))
-    with_setup = arm.with_setup_s(table)
+    with_setup = transport.with_setup_s(table)
     ratios = efficiency(table)
     return {
         "size_bytes": size,
@@ -504,14 +506,14 @@ class Influence(NamedTuple):
     transactions: int
 
 
-def influence(arm: Arm, name: str) -> Influence:
+def influence(transport: Transport, name: str) -> Influence:
     """Return the rank correlation of the RTT of an arm with a column of the radio."""
     ranks: list[tuple[Array, Array]] = []
-    for size in arm.sizes:
-        table = arm.at(size)
+    for size in transport.sizes:
+        table = transport.at(size)
         known = np.isfinite(table[name])
         if np.count_nonzero(known) >= _FEWEST:
-            ranks.append((_ranks(arm.rtt_s(table)[known]), _ranks(table[name][known])))
+            ranks.append((_ranks(transport.rtt_s(table)[known]), _ranks(table[name][known])))
     if not ranks:
         return Influence(float("nan"), 0)
     rtt, value = (np.concatenate(column) for column in zip(*ranks, strict=True))
@@ -556,36 +558,42 @@ COMPARISON = Schema(
 """The schema of a table with one row for each size that both arms have."""
 
 
-def pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
+def pairs(transports: Sequence[Transport]) -> list[tuple[Transport, Transport]]:
     """Return the pairs of arms to compare: each TCP arm with each other protocol's arm of the same task.
 
     If there is only one protocol, its other arms are compared with the first one.
     """
     compared = []
-    for number, arm in enumerate(arms):
-        for other in arms[number + 1 :]:
-            alike = (arm.vary, arm.other_bytes) == (other.vary, other.other_bytes)
-            if alike and set(arm.sizes) & set(other.sizes) and _worth(arm, other, arms):
-                compared.append((arm, other))
+    for number, transport in enumerate(transports):
+        for other in transports[number + 1 :]:
+            alike = (transport.vary, transport.other_bytes) == (other.vary, other.other_bytes)
+            if alike and set(transport.sizes) & set(other.sizes) and _worth(transport, other, transports):
+                compared.append((transport, other))
     return compared
 
 
-def _worth(arm: Arm, other: Arm, arms: Sequence[Arm]) -> bool:
-    if arm.protocol != other.protocol:
-        same = [each for each in arms if each.protocol == other.protocol and each.vary == arm.vary]
-        twins = [each for each in same if _labels(each) == _labels(arm)]
-        return _labels(arm) == _labels(other) or not twins
-    alike = [each for each in arms if (each.vary, each.other_bytes) == (arm.vary, arm.other_bytes)]
-    return {each.protocol for each in alike} == {arm.protocol} and alike[0] is arm
+def _worth(transport: Transport, other: Transport, transports: Sequence[Transport]) -> bool:
+    if transport.protocol != other.protocol:
+        same = [
+            each for each in transports if each.protocol == other.protocol and each.vary == transport.vary
+        ]
+        twins = [each for each in same if _labels(each) == _labels(transport)]
+        return _labels(transport) == _labels(other) or not twins
+    alike = [
+        each
+        for each in transports
+        if (each.vary, each.other_bytes) == (transport.vary, transport.other_bytes)
+    ]
+    return {each.protocol for each in alike} == {transport.protocol} and alike[0] is transport
 
 
-def _labels(arm: Arm) -> tuple[str, ...]:
+def _labels(transport: Transport) -> tuple[str, ...]:
     """Return place and link of an arm, which should be equal for compared transports."""
-    facts = arm.source.facts
-    return str(arm.table["labels"][0]), facts.get("link", ""), facts.get("time", "")
+    facts = transport.source.facts
+    return str(transport.table["labels"][0]), facts.get("link", ""), facts.get("time", "")
 
 
-def compare(first: Arm, second: Arm) -> Table:
+def compare(first: Transport, second: Transport) -> Table:
     """Return a row for each size that both arms have; the schema is `COMPARISON`.
 
     Parameters
@@ -598,7 +606,7 @@ def compare(first: Arm, second: Arm) -> Table:
     return Table(COMPARISON, columns, {"first": first.name, "second": second.name})
 
 
-def _row(first: Arm, second: Arm, size: int) -> dict[str, object]:
+def _row(first: Transport, second: Transport, size: int) -> dict[str, object]:
     tables = first.at(size), second.at(size)
     ours, theirs = np.sort(first.rtt_s(tables[0])), np.sort(second.rtt_s(tables[1]))
     with_setup = first.with_setup_s(tables[0])
@@ -637,12 +645,12 @@ def _difference(ours: Array, theirs: Array) -> EstimateInterval:
     return EstimateInterval(median(ours) - median(theirs), *difference_interval(ours, theirs))
 
 
-def _transports_why(first: Arm, second: Arm, ours: Array, theirs: Array) -> str:
-    lost = [arm.name for arm, rtts in ((first, ours), (second, theirs)) if np.isinf(median(rtts))]
+def _transports_why(first: Transport, second: Transport, ours: Array, theirs: Array) -> str:
+    lost = [transport.name for transport, rtts in ((first, ours), (second, theirs)) if np.isinf(median(rtts))]
     if lost:
         return f"half or more were dropped: {' and '.join(lost)}"[:128]
-    if min(len(ours), len(theirs)) < LEAST_VALUES:
-        return f"no interval: {len(ours)} and {len(theirs)} transactions, {LEAST_VALUES} each are the fewest"
+    if min(len(ours), len(theirs)) < MIN_VALUES:
+        return f"no interval: {len(ours)} and {len(theirs)} transactions, {MIN_VALUES} each are the fewest"
     return ""
 
 

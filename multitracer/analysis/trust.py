@@ -123,7 +123,7 @@ class CaptureFacts(NamedTuple):
     segments: int
     marked: Mapping[CaptureMark, int]
     """Number of segments with each mark that limits trust."""
-    giants: int
+    oversized: int
     """Number of data segments that are larger than their receiver accepts (oversized segments)."""
     steps: Sequence[int]
     """Steps of the clock, ns."""
@@ -266,15 +266,15 @@ def _of_segments(seen: CaptureFacts) -> Iterator[_Weighed]:
         if count := seen.marked.get(mark, 0):
             severity = _weigh(count / seen.segments, caution=_RARE, poor=poor)
             yield severity, Note(code, count, f"{count:,} of {seen.segments:,} TCP segments {says}")
-    if seen.giants:
+    if seen.oversized:
         data = seen.totals["data_segments"]
         text = (
-            f"{seen.giants:,} of {data:,} data segments are larger than their receiver accepts (MSS): an "
+            f"{seen.oversized:,} of {data:,} data segments are larger than their receiver accepts (MSS): an "
             "offload (TSO, GRO) splits or merges them outside the capture; on the wire they were smaller and "
             "more."
         )
-        severity = _weigh(seen.giants / data, caution=_RARE, poor=_NEVER)
-        yield severity, Note("offload", seen.giants, text)
+        severity = _weigh(seen.oversized / data, caution=_RARE, poor=_NEVER)
+        yield severity, Note("offload", seen.oversized, text)
     yield from _steps(seen.steps)
 
 
@@ -371,7 +371,7 @@ class SegmentFacts:
     segments: int = 0
     marked: dict[CaptureMark, int] = field(default_factory=dict)
     """Number of segments with each mark that limits trust."""
-    giants: int = 0
+    oversized: int = 0
     """Number of data segments that are larger than their receiver accepts."""
     steps: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Steps of the clock in ns: int64, shape (n_steps,)."""
@@ -390,13 +390,13 @@ def facts_of(capture: CaptureTables, parts: Partition, directions: Table) -> Seg
     """Return the facts of the segments of a capture, given its DIRECTIONS."""
     if not len(capture.segments):
         return SegmentFacts()
-    count = giants(capture.segments["payload_bytes"], parts.direction, directions["mss_bytes"])
-    facts = SegmentFacts(giants=count, steps=clock_steps(capture, parts, directions))
+    count = oversized(capture.segments["payload_bytes"], parts.direction, directions["mss_bytes"])
+    facts = SegmentFacts(oversized=count, steps=clock_steps(capture, parts, directions))
     facts.add(capture.segments["marks"])
     return facts
 
 
-def giants(payload: Array, direction: Array, mss_bytes: Array) -> int:
+def oversized(payload: Array, direction: Array, mss_bytes: Array) -> int:
     """Return the number of segments that carry more than their receiver accepts (oversized segments).
 
     Parameters
@@ -428,7 +428,7 @@ def _seen(facts: SegmentFacts, connections: Table, directions: Table) -> Capture
     return CaptureFacts(
         segments=facts.segments,
         marked=facts.marked,
-        giants=facts.giants,
+        oversized=facts.oversized,
         steps=facts.steps.tolist(),
         totals={name: int(directions[name].sum()) for name in TOTALS},
         connections=len(connections),
@@ -457,11 +457,11 @@ SMALLEST_STEP_NS = NS_PER_S // 2
 """Minimum clock step, ns; smaller ones are left to the rule `time_steps_back`, because ticks are coarse
 and hosts set timestamps before queueing.
 """
-LEAST_SEGMENTS = 20  # with fewer a rate of ticks is not known well. Not measured
-_LEAST_CALM = 10
+MIN_SEGMENTS = 20  # with fewer a rate of ticks is not known well. Not measured
+_MIN_CALM = 10
 """Minimum number of segments without a long gap before them, to measure the rate of the ticks."""
 _LARGEST_SKEW = 0.01  # part of the time: far above the skew of any clock. Not measured
-_USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
+_TYPICAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
 """Typical rates: Linux ticks each ms, older kernels HZ times a second, others each 10, 100 or 500 ms."""
 _QUEUE_SKEW = 0.1  # part of a usual rate: a queue that grows stretches the measured one. Not measured
 
@@ -478,7 +478,7 @@ class StampRate(NamedTuple):
         """Maximum difference between the capture time and the ticks of two segments with timestamps."""
         return {
             "tick_ns": NS_PER_S / self.nominal_hz,
-            "least_ns": SMALLEST_STEP_NS,
+            "min_ns": SMALLEST_STEP_NS,
             "skew": _LARGEST_SKEW,
             "resolution_ns": 2 * NS_PER_S / self.measured_hz,
         }
@@ -496,7 +496,7 @@ def stamp_rate(calm: int, spent_ns: int, ticked: int) -> StampRate | None:
     """
     rate_hz = ticked * NS_PER_S / spent_ns if spent_ns > 0 else 0.0
     nominal = _nominal(rate_hz)
-    return None if calm < _LEAST_CALM or nominal is None else StampRate(rate_hz, nominal)
+    return None if calm < _MIN_CALM or nominal is None else StampRate(rate_hz, nominal)
 
 
 def _nominal(rate_hz: float) -> int | None:
@@ -505,7 +505,7 @@ def _nominal(rate_hz: float) -> int | None:
     Queues make the measured rate too low or too high. In short gaps of aggregated arrivals, ticks seem to run
     fast: 2 Hz looks like 3.1 Hz.
     """
-    nearest = min(_USUAL_RATES_HZ, key=lambda usual: abs(usual - rate_hz))
+    nearest = min(_TYPICAL_RATES_HZ, key=lambda typical: abs(typical - rate_hz))
     return nearest if abs(nearest - rate_hz) < _QUEUE_SKEW * nearest else None
 
 
@@ -519,7 +519,7 @@ class StampedGaps(Protocol):
     def calm(self) -> tuple[int, int, int]:
         """Return the number of gaps too short for a step, their total time and their total ticks."""
 
-    def odd(self, limits: dict[str, float]) -> Array:
+    def unexpected(self, limits: dict[str, float]) -> Array:
         """Return which gaps differ by more than the limits: int64, shape (n,), ascending."""
 
     def each(self) -> Iterator[tuple[Array, Array]]:
@@ -537,10 +537,10 @@ def clock_steps(capture: CaptureTables, parts: Partition, directions: Table) -> 
     ndarray of int64, ns, shape (n_steps,)
         Below 0 if the clock stepped backwards; empty if no step was found.
     """
-    return steps_by(directions, _pauses_in(capture, parts))
+    return steps_by(directions, _idle_gaps_in(capture, parts))
 
 
-def steps_by(directions: Table, pauses: Callable[[int], StampedGaps]) -> Array:
+def steps_by(directions: Table, idle_gaps: Callable[[int], StampedGaps]) -> Array:
     """Return the clock steps, as `clock_steps`, from a function that returns gaps.
 
     Parameters
@@ -551,9 +551,9 @@ def steps_by(directions: Table, pauses: Callable[[int], StampedGaps]) -> Array:
         Returns the gaps between the segments with timestamps of a direction.
     """
     busiest, packets = busiest_sender(directions)
-    if packets < LEAST_SEGMENTS:
+    if packets < MIN_SEGMENTS:
         return np.empty(0, dtype=np.int64)
-    return _steps_of(directions, pauses, busiest)
+    return _steps_of(directions, idle_gaps, busiest)
 
 
 def busiest_sender(directions: Table) -> tuple[int, int]:
@@ -565,33 +565,33 @@ def busiest_sender(directions: Table) -> tuple[int, int]:
 
 def steps_of(capture: CaptureTables, parts: Partition, directions: Table, direction: int) -> Array:
     """Return the steps that both senders of a direction's connection show: int64, ns, shape (n_steps,)."""
-    return _steps_of(directions, _pauses_in(capture, parts), direction)
+    return _steps_of(directions, _idle_gaps_in(capture, parts), direction)
 
 
-def _pauses_in(capture: CaptureTables, parts: Partition) -> Callable[[int], StampedGaps]:
+def _idle_gaps_in(capture: CaptureTables, parts: Partition) -> Callable[[int], StampedGaps]:
     return lambda direction: SegmentGaps(*stamps_of(parts.rows_sent(direction), capture))
 
 
-def _steps_of(directions: Table, pauses: Callable[[int], StampedGaps], direction: int) -> Array:
+def _steps_of(directions: Table, idle_gaps: Callable[[int], StampedGaps], direction: int) -> Array:
     packets = np.where(directions["timestamps"], directions["packets"], 0)
-    senders = [d for d in (direction, direction ^ 1) if packets[d] >= LEAST_SEGMENTS]
-    by_sender = [steps for d in senders if (steps := _seen_by(pauses(d))) is not None]
+    senders = [d for d in (direction, direction ^ 1) if packets[d] >= MIN_SEGMENTS]
+    by_sender = [steps for d in senders if (steps := _seen_by(idle_gaps(d))) is not None]
     return min(by_sender, key=len, default=np.empty(0, dtype=np.int64))
 
 
-def _seen_by(pauses: StampedGaps) -> Array | None:
+def _seen_by(idle_gaps: StampedGaps) -> Array | None:
     """Return the steps that the timestamps of a direction show; None if their rate is not known.
 
     At a step, the time differs from the ticks by more than rates and resolution explain.
     """
-    rate = stamp_rate(*pauses.calm())
+    rate = stamp_rate(*idle_gaps.calm())
     if rate is None:
         return None
     limits = rate.limits
-    at = pauses.odd(limits)
+    at = idle_gaps.unexpected(limits)
     if not len(at):
         return np.empty(0, dtype=np.int64)
-    differs = [elapsed - ticks * limits["tick_ns"] for elapsed, ticks in pauses.each()]
+    differs = [elapsed - ticks * limits["tick_ns"] for elapsed, ticks in idle_gaps.each()]
     return _lasting(np.concatenate(differs), at).astype(np.int64)
 
 
@@ -611,12 +611,12 @@ class SegmentGaps:
             spent, ticked = spent + int(elapsed[short].sum()), ticked + int(ticks[short].sum())
         return calm, spent, ticked
 
-    def odd(self, limits: dict[str, float]) -> Array:
+    def unexpected(self, limits: dict[str, float]) -> Array:
         """Return the result of `StampedGaps.odd`."""
         at = [np.empty(0, dtype=np.int64)]
         for number, (elapsed, ticks) in enumerate(self.each()):
             expected = ticks * limits["tick_ns"]
-            bound = limits["least_ns"] + limits["skew"] * np.abs(expected) + limits["resolution_ns"]
+            bound = limits["min_ns"] + limits["skew"] * np.abs(expected) + limits["resolution_ns"]
             step = (np.abs(elapsed - expected) > bound) & (ticks >= 0)
             at.append(np.flatnonzero(step) + number * _AT_ONCE)
         return np.concatenate(at)
@@ -634,7 +634,7 @@ def _lasting(differs: Array, at: Array) -> Array:
     A queue that fills or drains delays segments only for some time; its minimum delay does not change.
     """
     offset = np.concatenate([[0.0], np.cumsum(differs)])
-    least = np.minimum.reduceat(offset, np.concatenate([[0], at + 1]))
-    kept = np.abs(np.diff(least) - differs[at]) < np.abs(differs[at]) / 2
+    minimum = np.minimum.reduceat(offset, np.concatenate([[0], at + 1]))
+    kept = np.abs(np.diff(minimum) - differs[at]) < np.abs(differs[at]) / 2
     lasting: Array = differs[at[kept]]
     return lasting

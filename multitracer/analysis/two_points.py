@@ -10,7 +10,7 @@ Rules for packets
   arrived.
 - A packet at only one point is *lost between* (or *only far*) if it lies among matched packets of its
   direction. Before the first and after the last matched packet, one of the points did not capture.
-- Payload that segmentation offload split or joined between the points is matched by its bytes (`recut`).
+- Payload that offload split or joined between the points is matched by its bytes (`resegmented`).
 - Delays are raw: far clock minus near clock. They are the one-way delay plus the offset of the clocks.
 
 Transmissions that look alike
@@ -78,7 +78,7 @@ class PacketOutcome(IntEnum):
     ONLY_FAR = 2
     NOT_COVERED = 3
     """It lies before the first or after the last packet that both points captured."""
-    RECUT = 4
+    RESEGMENTED = 4
     """Its bytes are at the other point in other packets: a device split or joined them (offload)."""
 
 
@@ -165,7 +165,7 @@ def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Tabl
     left, right, outcome = _in_order(len(near[1]), len(far[1]), near_index, far_index)
     outcome[(outcome == PacketOutcome.LOST) & _outside(left, near_index)] = PacketOutcome.NOT_COVERED
     outcome[(outcome == PacketOutcome.ONLY_FAR) & _outside(right, far_index)] = PacketOutcome.NOT_COVERED
-    _mark_recut(near, far, left, right, outcome)
+    _mark_resegmented(near, far, left, right, outcome)
     only_far, only_near = np.flatnonzero(left == NA), np.flatnonzero(right == NA)
     near_ns = _picked(near_time, left, only_far, NOT_A_TIME)
     far_ns = _picked(far_time, right, only_near, NOT_A_TIME)
@@ -203,7 +203,7 @@ def _in_order(
     return left, right, outcome
 
 
-def _mark_recut(near: _Side, far: _Side, left: Array, right: Array, outcome: Array) -> None:
+def _mark_resegmented(near: _Side, far: _Side, left: Array, right: Array, outcome: Array) -> None:
     """Mark, in place, packets that were neither lost nor added, but split or joined."""
     lost, added = (
         np.flatnonzero(outcome == PacketOutcome.LOST),
@@ -211,9 +211,9 @@ def _mark_recut(near: _Side, far: _Side, left: Array, right: Array, outcome: Arr
     )
     if not len(lost) or not len(added):
         return
-    recut_rows = recut(near[0].capture.segments, near[1], far[0].capture.segments, far[1])
-    outcome[lost[recut_rows.near[left[lost]]]] = PacketOutcome.RECUT
-    outcome[added[recut_rows.far[right[added]]]] = PacketOutcome.RECUT
+    resegmented_rows = resegmented(near[0].capture.segments, near[1], far[0].capture.segments, far[1])
+    outcome[lost[resegmented_rows.near[left[lost]]]] = PacketOutcome.RESEGMENTED
+    outcome[added[resegmented_rows.far[right[added]]]] = PacketOutcome.RESEGMENTED
 
 
 def _others(count: int, index: Array) -> Array:
@@ -398,14 +398,14 @@ class Bytes(NamedTuple):
     end: Array
 
 
-class Recut(NamedTuple):
+class Resegmented(NamedTuple):
     """Which packets of each point have all of their bytes at the other point, but in other packets."""
 
     near: Array
     far: Array
 
 
-def recut(near: Table, near_rows: Array, far: Table, far_rows: Array) -> Recut:
+def resegmented(near: Table, near_rows: Array, far: Table, far_rows: Array) -> Resegmented:
     """Return which packets with payload arrived, by their bytes; masks over the rows of both points.
 
     Parameters
@@ -420,7 +420,7 @@ def recut(near: Table, near_rows: Array, far: Table, far_rows: Array) -> Recut:
     edges = distinct(np.concatenate([*sent, *came]))
     times_sent, times_came = _depth(sent, edges), _depth(came, edges)
     missing, extra = np.maximum(times_sent - times_came, 0), np.maximum(times_came - times_sent, 0)
-    return Recut(~_among_first(sent, edges, missing), ~_among_first(came, edges, extra))
+    return Resegmented(~_among_first(sent, edges, missing), ~_among_first(came, edges, extra))
 
 
 def _bytes(table: Table, rows: Array, first: int) -> Bytes:
@@ -443,9 +443,9 @@ def _among_first(stretches: Bytes, edges: Array, most: Array) -> Array:
     begin, end = np.searchsorted(edges, stretches.begin), np.searchsorted(edges, stretches.end)
     many = end - begin
     of = np.repeat(np.arange(len(many)), many)
-    piece = np.arange(len(of)) - np.repeat(np.cumsum(many) - many, many) + np.repeat(begin, many)
-    order = np.argsort(piece, kind="stable")
-    ordered = piece[order]
+    chunk = np.arange(len(of)) - np.repeat(np.cumsum(many) - many, many) + np.repeat(begin, many)
+    order = np.argsort(chunk, kind="stable")
+    ordered = chunk[order]
     rank = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
     is_first = many == 0
     is_first[of[order[rank < most[ordered]]]] = True
@@ -458,7 +458,7 @@ _MOST_OF = 0.5
 """Minimum share of common packets, relative to the connection with fewer packets, for a translated
 connection.
 """
-_LEAST_PACKETS = 3
+_MIN_PACKETS = 3
 """Minimum number of common packets: a connection of a scanner has two, SYN and RST."""
 
 
@@ -550,7 +550,7 @@ class Counterparts:
         shared = np.bincount(connections[rows.astype(np.int64)])
         best = int(shared.argmax())
         rows_there = len(_keys(self.far, best + 1, self.fields, _FIRST_ROWS))
-        enough = max(_LEAST_PACKETS, _MOST_OF * min(len(mine), rows_there))
+        enough = max(_MIN_PACKETS, _MOST_OF * min(len(mine), rows_there))
         is_alone = np.count_nonzero(shared == shared[best]) == 1
         return best + 1 if shared[best] >= enough and is_alone else None
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _POSITION_DIGITS = 2
 _ROUNDED = f"rounded to {10**-_POSITION_DIGITS} degrees, without heading and altitude"
 _PACKED = (".gz", ".zst", ".xz", ".bz2")
-_ROAD_COLUMNS = ("heading_deg", "altitude_m")
+_ROUTE_COLUMNS = ("heading_deg", "altitude_m")
 """Columns that, with the speed, would reveal the driven route."""
 _CELL_COLUMNS = ("cell_id", "area_code", "physical_cell_id")
 _SIDES = ("", "source_", "target_")
@@ -200,7 +200,7 @@ def position(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
 
 def _rounded(table: Table) -> Table:
     """Return POSITION, changed in place, without columns that would reveal the route."""
-    for name in _ROAD_COLUMNS:
+    for name in _ROUTE_COLUMNS:
         table.columns[name][:] = np.nan
     for name in ("lat_deg", "lon_deg"):
         table.columns[name] = np.round(table.columns[name], _POSITION_DIGITS)

@@ -131,7 +131,7 @@ _CHECKSUM: dict[int, int] = {IpProtocol.TCP: 16, IpProtocol.UDP: 6}
 """Position of the checksum in the transport header."""
 _UDP_BYTES = 8
 _IPV6_BYTES = 40
-_LONGEST_CLAP = 64
+_LONGEST_SYNC_PROBE = 64
 _EXTENSIONS = frozenset({0, 43, 60})
 """Hop-by-hop, routing and destination options: what follows them is still the transport header."""
 
@@ -185,9 +185,9 @@ def _transport(made: bytearray, at: int, protocol: int, before: bytes, after: by
     if place + 2 <= len(made) and not is_absent:
         _update(made, place, before, after)
     if protocol == IpProtocol.UDP:
-        payload = bytes(made[at + _UDP_BYTES : at + _UDP_BYTES + _LONGEST_CLAP])
-        is_clap = payload.startswith(MAGIC)
-        return min(len(made), at + _UDP_BYTES + (len(payload) if is_clap else 0))
+        payload = bytes(made[at + _UDP_BYTES : at + _UDP_BYTES + _LONGEST_SYNC_PROBE])
+        is_sync_probe = payload.startswith(MAGIC)
+        return min(len(made), at + _UDP_BYTES + (len(payload) if is_sync_probe else 0))
     length = (made[at + 12] >> 4) * 4 if len(made) > at + 12 else 0
     return min(len(made), at + max(length, 20))
 

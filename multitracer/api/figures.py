@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.transports import arms_of
+from multitracer.analysis.transports import transports_of
 from multitracer.api.kept import Kept
 from multitracer.errors import InputError
 from multitracer.figures.delivered import delivered_figure, rates_figure
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transports import Arm
+    from multitracer.analysis.transports import Transport
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.deliveries import FlowCurve
 
@@ -74,8 +74,8 @@ class SessionFigures(Kept):
         >>> len(drive.handovers_figure("Radio_rssi").data) > 0
         True
         """
-        table, units = self._road.epochs(of), {"throughput": "bit/s", "rtt": "ns"}
-        unit = units.get(of) or str(self._surroundings.series[of].provenance["unit"])
+        table, units = self._drive.epochs(of), {"throughput": "bit/s", "rtt": "ns"}
+        unit = units.get(of) or str(self._radio_context.series[of].provenance["unit"])
         return epochs_figure(table, title=of, unit=unit, theme=theme)
 
     def delivered_figure(self, *others: SessionFigures, theme: ThemeName = "light") -> go.Figure:
@@ -113,7 +113,7 @@ class SessionFigures(Kept):
         >>> {"TCP", "CentaurusComm"} <= {trace.name for trace in figure.data}
         True
         """
-        return rtt_size_figure(self._arms(others))
+        return rtt_size_figure(self._transports(others))
 
     def rtt_distribution(self, *others: SessionFigures) -> go.Figure:
         """Return the distribution of transactions' RTT, with other sessions for comparison.
@@ -124,7 +124,7 @@ class SessionFigures(Kept):
         >>> {"TCP", "CentaurusComm"} <= {trace.name for trace in figure.data}
         True
         """
-        return cdf_figure(self._arms(others))
+        return cdf_figure(self._transports(others))
 
     def environment(
         self, *others: SessionFigures, size_bytes: int | None = None, apart: bool = False
@@ -136,14 +136,14 @@ class SessionFigures(Kept):
         >>> len(over_tcp.environment(over_centauruscomm, size_bytes=1024).data) > 0
         True
         """
-        return (panels if apart else overlay)(self._arms(others), size_bytes)
+        return (panels if apart else overlay)(self._transports(others), size_bytes)
 
-    def _arms(self, others: Sequence[SessionFigures]) -> list[Arm]:
-        arms = arms_of([source_of(each._recording) for each in (self, *others)])
-        if not arms:
+    def _transports(self, others: Sequence[SessionFigures]) -> list[Transport]:
+        transports = transports_of([source_of(each._recording) for each in (self, *others)])
+        if not transports:
             name = self._recording.name
             raise InputError(f"{name}: holds no finished transaction; `measure run` writes them")
-        return arms
+        return transports
 
 
 def _curves(sessions: Sequence[SessionFigures]) -> tuple[list[list[FlowCurve]], str]:

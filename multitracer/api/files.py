@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _ROW_GROUP = 1 << 14
 """Rows that are encoded together: 2 MB. With sixteen times as many, files of 1 to 9 million segments are 7 %
 smaller, and to make them takes 16 to 30 MiB more."""
-_PIECE = 1 << 13
+_CHUNK = 1 << 13
 """Rows that are analysed together. Twice as many take 2 MiB more."""
 _SESSION_NUMBER = "number of the connection in the session, from 1"
 _ENDS = {
@@ -58,9 +58,9 @@ def write_tables(folder: Path, chosen: Chosen, *, form: Form = "parquet") -> Non
         (DIRECTIONS, _schema(DIRECTIONS), (_directions(*each) for each in captures)),
         (TCP_SEGMENTS, _segments_schema(), (t for each in captures for t in _tcp_segments(*each))),
     )
-    for kind, schema, pieces in tables:
+    for kind, schema, chunks in tables:
         with _writer(folder / f"{kind.name}.{form}", schema) as writer:
-            _write(writer, schema, pieces)
+            _write(writer, schema, chunks)
 
 
 def write_logged(folder: Path, tables: Mapping[str, pd.DataFrame], *, form: Form = "parquet") -> None:
@@ -77,16 +77,16 @@ def write_logged(folder: Path, tables: Mapping[str, pd.DataFrame], *, form: Form
     text = no_formula if form == "csv" else str
     for name, frame in tables.items():
         if len(frame):
-            whole = pa.table(
+            complete = pa.table(
                 {column: _framed(frame[column], text) for column in frame},
                 metadata={"multitracer.schema": name},
             )
             schema = pa.schema(
-                [_explained(whole.schema.field(column), frame) for column in frame],
-                metadata=whole.schema.metadata,
+                [_explained(complete.schema.field(column), frame) for column in frame],
+                metadata=complete.schema.metadata,
             )
             with _writer(folder / f"{name}.{form}", schema) as writer:
-                writer.write_table(whole.cast(schema))
+                writer.write_table(complete.cast(schema))
 
 
 def _framed(column: pd.Series[str], text: Callable[[str], str]) -> pa.Array:
@@ -132,14 +132,14 @@ def _rows(capture: Capture, numbers: list[int] | None) -> Numbers:
     return np.arange(len(capture)) if numbers is None else np.array(numbers) - 1
 
 
-def _write(writer: pq.ParquetWriter | pc.CSVWriter, schema: pa.Schema, pieces: Iterator[pa.Table]) -> None:
+def _write(writer: pq.ParquetWriter | pc.CSVWriter, schema: pa.Schema, chunks: Iterator[pa.Table]) -> None:
     """Write the chunks, small ones joined, so that row groups are not too small."""
     empty = pa.Table.from_batches([], schema)
     waiting, rows = [empty], 0
     pa.default_memory_pool().release_unused()
-    for piece in pieces:
-        waiting.append(piece)
-        rows += len(piece)
+    for chunk in chunks:
+        waiting.append(chunk)
+        rows += len(chunk)
         if rows >= _ROW_GROUP:
             writer.write_table(pa.concat_tables(waiting), _ROW_GROUP)
             waiting, rows = [empty], 0
@@ -167,7 +167,7 @@ def _directions(capture: Capture, rows: Numbers) -> pa.Table:
 
 
 def _tcp_segments(capture: Capture, rows: Numbers) -> Iterator[pa.Table]:
-    for connections, table in capture.analysis.segments_in_pieces(rows, _PIECE):
+    for connections, table in capture.analysis.segments_in_chunks(rows, _CHUNK):
         numbers = (capture.offset + connections + 1).astype(np.int32)
         columns = {"connection": _held(numbers), **_columns(table)}
         yield pa.table(columns, schema=_segments_schema())

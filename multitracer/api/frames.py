@@ -48,7 +48,7 @@ class HostTable(NamedTuple):
     """Offset added to its connection numbers."""
 
 
-def framed(schema: Schema, pieces: Sequence[HostTable], *, sort: str = "") -> pd.DataFrame:
+def framed(schema: Schema, chunks: Sequence[HostTable], *, sort: str = "") -> pd.DataFrame:
     """Return the tables of several hosts as one DataFrame.
 
     Parameters
@@ -59,21 +59,21 @@ def framed(schema: Schema, pieces: Sequence[HostTable], *, sort: str = "") -> pd
     sort : str
         Column by which the rows are sorted; by default they stay grouped by host.
     """
-    frames = [_frame(piece) for piece in pieces]
-    whole = pd.concat(frames or [_frame(HostTable("", Table.empty(schema), ""))], ignore_index=True)
+    frames = [_frame(chunk) for chunk in chunks]
+    complete = pd.concat(frames or [_frame(HostTable("", Table.empty(schema), ""))], ignore_index=True)
     if sort:
-        whole = whole.sort_values(sort, kind="stable", ignore_index=True)
-    source = ", ".join(dict.fromkeys(piece.source for piece in pieces if piece.source))
-    whole.attrs = {"table": schema.name, "columns": explained([*schema, HOST], source=source)}
-    return whole
+        complete = complete.sort_values(sort, kind="stable", ignore_index=True)
+    source = ", ".join(dict.fromkeys(chunk.source for chunk in chunks if chunk.source))
+    complete.attrs = {"table": schema.name, "columns": explained([*schema, HOST], source=source)}
+    return complete
 
 
-def _frame(piece: HostTable) -> pd.DataFrame:
-    frame = piece.table.to_pandas()
+def _frame(chunk: HostTable) -> pd.DataFrame:
+    frame = chunk.table.to_pandas()
     frame.attrs = {}
-    if piece.offset and "connection" in frame:
-        frame["connection"] += piece.offset
-    host = frame.pop(HOST.name).replace("", piece.host) if HOST.name in frame else piece.host
+    if chunk.offset and "connection" in frame:
+        frame["connection"] += chunk.offset
+    host = frame.pop(HOST.name).replace("", chunk.host) if HOST.name in frame else chunk.host
     frame.insert(0, HOST.name, host)
     return frame
 
@@ -110,7 +110,7 @@ _SCHEMAS = (
     signalling.HANDOVERS,
     mobility.JUDGED_HANDOVERS,
     mobility.CELLS,
-    mobility.STAYS,
+    mobility.CELL_VISITS,
     mobility.STRETCHES,
     mobility.ROUTE,
     mobility.ROUTE_GAPS,

@@ -6,9 +6,9 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import diagnose, explain
-from multitracer.diagnosis.road import Road
+from multitracer.diagnosis.drive import Drive
 from multitracer.recording.quantities import Quantities
-from multitracer.recording.surroundings import Surroundings
+from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -37,19 +37,19 @@ class Kept:
         self._diagnosis = lru_cache(_TRANSFERS)(self._diagnose)
 
     @cached_property
-    def _surroundings(self) -> Surroundings:
+    def _radio_context(self) -> RadioContext:
         captures = self._recording.captures
-        return Surroundings(self._recording, captures[0].point.name if captures else None, self._bounds_ns)
+        return RadioContext(self._recording, captures[0].point.name if captures else None, self._bounds_ns)
 
     @cached_property
-    def _road(self) -> Road:
+    def _drive(self) -> Drive:
         """The drive, with the diagnosis of its largest connection if the packets of that have times."""
-        here = Road(self._surroundings)
+        here = Drive(self._radio_context)
         if not here.phones or not len(self._recording) or self._transfer(None, None).without_time:
             return here
         diagnosis = self._diagnosis(None, None)
         point = diagnosis.transfer.at_sender.host
-        return Road(Surroundings(self._recording, point, self._bounds_ns), diagnosis)
+        return Drive(RadioContext(self._recording, point, self._bounds_ns), diagnosis)
 
     def _quantities(self, connection: int | None = None) -> Quantities:
         """Return what the recording holds over time, by its names."""

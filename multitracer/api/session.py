@@ -75,10 +75,10 @@ def open(  # noqa: A001  # as in gzip.open
     >>> len(upload)
     6
     """
-    is_whole = begin is None and end is None
-    need = Need.SEGMENTS if is_whole else Need.PACKETS
+    is_complete = begin is None and end is None
+    need = Need.SEGMENTS if is_complete else Need.PACKETS
     session = Session(read(*paths, need=need, max_packets=max_packets))
-    return session if is_whole else session.between(begin, end)
+    return session if is_complete else session.between(begin, end)
 
 
 class Session(SessionTables, SessionFigures):
@@ -188,7 +188,7 @@ class Session(SessionTables, SessionFigures):
         if self._recording.captures or connection is not None:
             tables = self._transfer(connection, reverse).series
         else:
-            tables = self._surroundings.series
+            tables = self._radio_context.series
         frames = {label: table.to_pandas() for label, table in tables.items()}
         for label, frame in frames.items():
             facts = tables[label].provenance

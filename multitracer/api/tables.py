@@ -15,7 +15,7 @@ from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
 from multitracer.api.frames import HOST, HostTable, described, framed
 from multitracer.api.kept import Kept
-from multitracer.diagnosis.road import SEED
+from multitracer.diagnosis.drive import SEED
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
 from multitracer.errors import InputError
 from multitracer.recording.deliveries import wtcp_flows, wtcp_table
@@ -136,8 +136,8 @@ class LoggedTables(Kept):
         >>> list(drive.handovers[["kind", "source_cell_id", "target_cell_id"]])
         ['kind', 'source_cell_id', 'target_cell_id']
         """
-        pieces = [HostTable(p.host, p.changes, ", ".join(p.paths)) for p in self._road.phones]
-        return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
+        chunks = [HostTable(p.host, p.changes, ", ".join(p.paths)) for p in self._drive.phones]
+        return framed(JUDGED_HANDOVERS, chunks, sort="time_ns")
 
     def handovers_with(self, *, minimum_stay_s: float) -> pd.DataFrame:
         """Return `handovers` with another minimum time of stay: a shorter one makes a ping-pong.
@@ -148,10 +148,10 @@ class LoggedTables(Kept):
         >>> bool((drive.handovers_with(minimum_stay_s=5)["ping_pong"] == 1).any())
         False
         """
-        pieces = [
-            HostTable(p.host, p.changes_with(minimum_stay_s), ", ".join(p.paths)) for p in self._road.phones
+        chunks = [
+            HostTable(p.host, p.changes_with(minimum_stay_s), ", ".join(p.paths)) for p in self._drive.phones
         ]
-        return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
+        return framed(JUDGED_HANDOVERS, chunks, sort="time_ns")
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -162,8 +162,8 @@ class LoggedTables(Kept):
         >>> bool((session.cells["seconds"] >= 0).all())
         True
         """
-        pieces = [HostTable(p.host, self._road.cells(p), ", ".join(p.paths)) for p in self._road.phones]
-        return framed(CELLS, pieces)
+        chunks = [HostTable(p.host, self._drive.cells(p), ", ".join(p.paths)) for p in self._drive.phones]
+        return framed(CELLS, chunks)
 
     @cached_property
     def stretches(self) -> pd.DataFrame:
@@ -174,7 +174,7 @@ class LoggedTables(Kept):
         >>> session.stretches.empty
         True
         """
-        return framed(STRETCHES, [HostTable(self._phone, self._road.stretches, "the drive")])
+        return framed(STRETCHES, [HostTable(self._phone, self._drive.stretches, "the drive")])
 
     @cached_property
     def around_handovers(self) -> pd.DataFrame:
@@ -185,7 +185,7 @@ class LoggedTables(Kept):
         >>> session.around_handovers.empty
         True
         """
-        return framed(AROUND, [HostTable(self._phone, self._road.around[0], "the drive")])
+        return framed(AROUND, [HostTable(self._phone, self._drive.around[0], "the drive")])
 
     @cached_property
     def limits_around_handovers(self) -> pd.DataFrame:
@@ -196,7 +196,7 @@ class LoggedTables(Kept):
         >>> session.limits_around_handovers.empty
         True
         """
-        return framed(AROUND_LIMITS, [HostTable(self._phone, self._road.around[1], "the drive")])
+        return framed(AROUND_LIMITS, [HostTable(self._phone, self._drive.around[1], "the drive")])
 
     def handover_epochs(self, of: str = "throughput", *, seed: int = SEED) -> pd.DataFrame:
         """Return a quantity by the time since the handovers, with intervals; `mt.columns("epochs")`.
@@ -219,11 +219,11 @@ class LoggedTables(Kept):
         >>> int(drive.handover_epochs("Radio_rssi")["n"].max())
         0
         """
-        return framed(EPOCHS, [HostTable(self._phone, self._road.epochs(of, seed=seed), "the drive")])
+        return framed(EPOCHS, [HostTable(self._phone, self._drive.epochs(of, seed=seed), "the drive")])
 
     @property
     def _phone(self) -> str:
-        return self._road.phones[0].host if self._road.phones else ""
+        return self._drive.phones[0].host if self._drive.phones else ""
 
     @property
     def drive_tables(self) -> dict[str, pd.DataFrame]:
@@ -314,13 +314,13 @@ class LoggedTables(Kept):
     def _logged(self, layer: str, schema: Schema, *layers: str) -> pd.DataFrame:
         """Return a table of all logs that hold it, each row with its host, in order of time."""
         logs = [each for one in (layer, *layers) for each in self._recording.tables(one, schema.name)]
-        pieces = [
+        chunks = [
             HostTable(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})")
             for log, table in logs
         ]
-        if any(len(table) for _, table in logs) and not any(len(piece.table) for piece in pieces):
+        if any(len(table) for _, table in logs) and not any(len(chunk.table) for chunk in chunks):
             self._recording.warn_once(f"no row of {schema.name} lies between begin and end")
-        return framed(schema, pieces, sort=_time_column(schema))
+        return framed(schema, chunks, sort=_time_column(schema))
 
 
 def _time_column(schema: Schema) -> str:
@@ -517,10 +517,10 @@ class SessionTables(LoggedTables):
         >>> session.verdicts().query("host == 'mobile'")["cause"].value_counts()["fast"]
         np.int64(81)
         """
-        pieces = [
+        chunks = [
             of_capture(capture, _verdicts(self._recording, capture)) for capture in self._recording.captures
         ]
-        return framed(SEGMENT_VERDICTS, pieces)
+        return framed(SEGMENT_VERDICTS, chunks)
 
     def _captured(self, schema: Schema, tables: Iterable[tuple[Capture, Table]]) -> pd.DataFrame:
         return framed(schema, [of_capture(capture, table) for capture, table in tables])

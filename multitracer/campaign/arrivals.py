@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multitracer.campaign.discovery import Candidate
     from multitracer.campaign.store import Store
 
-QUIET_S = 60.0
+IDLE_S = 60.0
 """Time without changes after which a session without a file list counts as complete. Not measured."""
 _MOST_NOTED = 100
 """Maximum number of sessions whose reason is stored for `campaign status`; others are only counted."""
@@ -84,8 +84,8 @@ class SessionArrivals:
         copies = [name for name in look.files if any(map(_COPY.fullmatch, name.split("/")))]
         if copies and not look.listed:
             return f"{printable(copies[0])} is a temporary name of an unfinished copy"
-        quiet_s = now_s - since_s
-        return None if quiet_s >= QUIET_S else f"files changed within the last {QUIET_S:g} s"
+        idle_s = now_s - since_s
+        return None if idle_s >= IDLE_S else f"files changed within the last {IDLE_S:g} s"
 
     def keep(self, keys: set[str]) -> None:
         """Forget all sessions except `keys`; the others no longer exist."""
@@ -135,9 +135,9 @@ def _files(path: str) -> Iterator[tuple[str, os.stat_result]]:
         return
     for folder, _, names in os.walk(path, onerror=_raised):
         for name in names:
-            whole = os.path.join(folder, name)  # noqa: PTH118
-            exists = os.path.exists(whole)  # noqa: PTH110  # no link to nothing
-            yield os.path.relpath(whole, path), os.stat(whole, follow_symlinks=exists)  # noqa: PTH116
+            complete = os.path.join(folder, name)  # noqa: PTH118
+            exists = os.path.exists(complete)  # noqa: PTH110  # no link to nothing
+            yield os.path.relpath(complete, path), os.stat(complete, follow_symlinks=exists)  # noqa: PTH116
 
 
 def _raised(error: OSError) -> None:

@@ -101,9 +101,9 @@ class Committer:
             columns = (inputs[name].to_pylist() for name in ("input", "session", "state"))
             for key, session, state in zip(*columns, strict=True):
                 self.known[key] = KnownInput(session, state, group.number)
-        whole = {session for session, number in self._group_of.items() if number not in self._broken}
+        complete = {session for session, number in self._group_of.items() if number not in self._broken}
         self.known = {
-            key: each for key, each in self.known.items() if each.session is None or each.session in whole
+            key: each for key, each in self.known.items() if each.session is None or each.session in complete
         }
 
     def _read(self, group: StoreGroup, table: str) -> pa.Table | None:
@@ -138,12 +138,12 @@ class Committer:
             else:  # of two of one input the later one counts
                 spools[tables["inputs"]["input"][0].as_py()] = tables
         if spools:
-            self._commit(_Batch.of(spools, self._is_whole))
+            self._commit(_Batch.of(spools, self._is_complete))
         for name in names:
             self._store.remove(name)
         return cut
 
-    def _is_whole(self, session: str) -> bool:
+    def _is_complete(self, session: str) -> bool:
         """Return whether all rows of a session are in the catalogue and readable."""
         return session in self._group_of and self._group_of[session] not in self._broken
 
@@ -253,8 +253,8 @@ class Committer:
             return groups[0]
         tables: Tables = {}
         for name in ARROW:
-            pieces = [table for group in groups if (table := self._read(group, name)) is not None]
-            tables[name] = pa.concat_tables([ARROW[name].empty_table(), *pieces])
+            chunks = [table for group in groups if (table := self._read(group, name)) is not None]
+            tables[name] = pa.concat_tables([ARROW[name].empty_table(), *chunks])
         return StoreGroup(groups[0].number, self._written(tables))
 
 
@@ -268,26 +268,26 @@ class _Batch(NamedTuple):
     tables: Tables
 
     @classmethod
-    def of(cls, spools: Mapping[str, Tables], is_whole: Callable[[str], bool]) -> _Batch:
+    def of(cls, spools: Mapping[str, Tables], is_complete: Callable[[str], bool]) -> _Batch:
         """Return the rows of spools by input.
 
         Each session is included once; sessions that are already complete are left out.
         """
         inputs: dict[str, tuple[str | None, str]] = {}
         sessions: set[str] = set()
-        pieces: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in ARROW.items()}
+        chunks: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in ARROW.items()}
         for key, tables in spools.items():
             row = tables["inputs"].to_pylist()[0]
             session = row["session"]
             inputs[key] = (session, row["state"])
             has_rows = bool(len(tables["sessions"]))
-            is_new = has_rows and session not in sessions and not is_whole(session)
+            is_new = has_rows and session not in sessions and not is_complete(session)
             if is_new:
                 sessions.add(session)
             for name in ARROW:
                 if is_new or name in ("inputs", "failures"):
-                    pieces[name].append(tables[name])
-        return cls(inputs, sessions, {name: pa.concat_tables(each) for name, each in pieces.items()})
+                    chunks[name].append(tables[name])
+        return cls(inputs, sessions, {name: pa.concat_tables(each) for name, each in chunks.items()})
 
 
 def write_part(store: Store, table: str, rows: pa.Table) -> ParquetFile:

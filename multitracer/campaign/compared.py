@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.comparison.difference import LEVEL
-from multitracer.analysis.comparison.sides import LEAST_KEPT, compare
+from multitracer.analysis.comparison.sides import MIN_KEPT, compare
 from multitracer.campaign.compared_sides import (
     CELL_M,
     FINDING,
@@ -29,12 +29,12 @@ from multitracer.campaign.compared_sides import (
     sums_of,
     two_groups,
 )
-from multitracer.figures.palette import ARMS
+from multitracer.figures.palette import TRANSPORTS
 from multitracer.figures.sheet import Sheet, SheetPanel
 from multitracer.figures.stack import plain
 from multitracer.report.markup import Markup, element
-from multitracer.report.page import attached, own_file, whole_page
-from multitracer.report.still_sheet import still_sheet
+from multitracer.report.page import attached, complete_page, own_file
+from multitracer.report.static_sheet import static_sheet
 from multitracer.words import count, duration, printable, rate, three_digits
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]
     """Return the caveats of the numbers: matching, missing data, different versions; one sentence each."""
     matching = comparison.matching
     written = [_matched(comparison)]
-    if matching.places < LEAST_KEPT:
+    if matching.places < MIN_KEPT:
         same = (
             f"all sessions of the same place ({CELL_M} m) together count as one"
             if comparison.are_places
@@ -178,9 +178,9 @@ def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]
         for group, held in zip(groups, each.sessions, strict=True):
             name = each.quantity.name
             if name in (THROUGHPUT, RTT, LOSS) and held < len(group.sessions):
-                whole = count(len(group.sessions), "session")
+                complete = count(len(group.sessions), "session")
                 verb = "has" if len(group.sessions) == 1 else "have"
-                written.append(f"{printable(group.name)}: {held:,} of {whole} {verb} {_what(name)}")
+                written.append(f"{printable(group.name)}: {held:,} of {complete} {verb} {_what(name)}")
     versions = sorted(groups[0].versions | groups[1].versions)
     if len(versions) > 1:
         made = " and ".join(versions)
@@ -425,8 +425,8 @@ def comparison_page(compared: ComparedSides) -> str:
         _table(names, compared.rows),
         *(_section(picture, names) for picture in compared.pictures if any(picture.sides)),
     ]
-    code = attached(own_file("page.css") + own_file("still_sheet.css"), own_file("page.js"))
-    return whole_page(f"{names.first} and {names.second}", sections, code=code)
+    code = attached(own_file("page.css") + own_file("static_sheet.css"), own_file("page.js"))
+    return complete_page(f"{names.first} and {names.second}", sections, code=code)
 
 
 def _table(names: Names, judged: Sequence[Judged]) -> Markup:
@@ -457,12 +457,12 @@ def _section(picture: Picture, names: Names) -> Markup:
     low, high = (low, high) if high > low * 1.01 else (low / 1.1, high * 1.1)
     traces = [
         _trace(side, low, high) | {"name": plain(name), "line": _line(look, dash)}
-        for side, name, look, dash in zip(picture.sides, names, ARMS, _DASHES, strict=False)
+        for side, name, look, dash in zip(picture.sides, names, TRANSPORTS, _DASHES, strict=False)
         if side is not None
     ]
     title, more = "Share of the time with at most this value", "Each session has the same weight."
     cell = SheetPanel(title, _HIGH_PX, _across(picture, low, high), _UP, more=more)
-    return element("section", element("h2", picture.title), still_sheet(Sheet([cell], traces, "light")))
+    return element("section", element("h2", picture.title), static_sheet(Sheet([cell], traces, "light")))
 
 
 _UP: Props = {"range": [-0.02, 1.04], "tickvals": _TICKS, "ticktext": [f"{share:.0%}" for share in _TICKS]}

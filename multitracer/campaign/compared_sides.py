@@ -195,7 +195,7 @@ one route share most places.
 """
 _DEGREE_M = 111_195
 """Length of a degree of latitude in m, on a sphere of 6,371 km."""
-_LEAST_SHARE = 0.01
+_MIN_SHARE = 0.01
 """Minimum share of both sides with (and without) a limit or finding for comparing it. Not measured.
 
 Each further comparison makes the others less significant.
@@ -281,7 +281,7 @@ def quantities_of(sums: Mapping[str, Sums]) -> list[ComparedQuantity]:
     rest = [
         name
         for name, (weight, total) in sums.items()
-        if name not in _WEIGHTS and _LEAST_SHARE <= total.sum() / max(weight.sum(), 1e-12) <= 1 - _LEAST_SHARE
+        if name not in _WEIGHTS and _MIN_SHARE <= total.sum() / max(weight.sum(), 1e-12) <= 1 - _MIN_SHARE
     ]
     first = [
         ComparedQuantity(name, name != LOSS, weight) for name, weight in _WEIGHTS.items() if name in sums

@@ -34,7 +34,7 @@ A user of a hung server then knows it within 30 s, also on a busy machine: with 
 """
 LISTING_S = 120.0
 """Time limit of a listing in s: a million objects need a thousand requests of 0.1 s each. Not measured."""
-PIECE = 8 << 20
+CHUNK = 8 << 20
 """Maximum bytes of one read request: few enough for a link of 4 Mbit/s within the timeout."""
 _SLOWEST = 250_000
 """Minimum rate in bytes per second: a slower link cannot write more than 5 MB at once. Not measured."""
@@ -156,18 +156,18 @@ class Remote:
         return _item(name, self._request(self.client.info, self.at(name)))
 
     def read(self, name: str, begin: int, end: int) -> bytes:
-        """Return the bytes from `begin` to `end` of an object, in requests of at most `PIECE` bytes."""
-        pieces = [
-            self._request(self.client.cat_file, self.at(name), start=at, end=min(at + PIECE, end))
-            for at in range(begin, end, PIECE)
+        """Return the bytes from `begin` to `end` of an object, in requests of at most `CHUNK` bytes."""
+        chunks = [
+            self._request(self.client.cat_file, self.at(name), start=at, end=min(at + CHUNK, end))
+            for at in range(begin, end, CHUNK)
         ]
-        return b"".join(pieces)
+        return b"".join(chunks)
 
     def fetch(self, item: Item, target: str) -> None:
         """Write an object to a new local file, which never gets longer than the listed size."""
         with open(target, "xb") as stream:  # noqa: PTH123
-            for at in range(0, item.size, PIECE):
-                stream.write(self.read(item.name, at, min(at + PIECE, item.size)))
+            for at in range(0, item.size, CHUNK):
+                stream.write(self.read(item.name, at, min(at + CHUNK, item.size)))
 
     def put(self, name: str, content: bytes) -> None:
         """Write an object, completely or not at all."""

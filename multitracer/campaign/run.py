@@ -192,7 +192,7 @@ class _Run:
         self._committer = committer
         self._shown = shown
         self._stop = stop
-        self._folded_s = time.monotonic()
+        self._aggregated_s = time.monotonic()
         self._folds = 0
         self._spooled: list[str] = []
         self._bytes = 0
@@ -339,7 +339,7 @@ class _Run:
                     "because a worker wrote them to another place; make the campaign available on "
                     "every worker by the same path"
                 ) from error
-        is_old = time.monotonic() - self._folded_s > _FOLD_S
+        is_old = time.monotonic() - self._aggregated_s > _FOLD_S
         if len(self._spooled) >= FOLD_SESSIONS or self._bytes >= FOLD_BYTES or is_old:
             self._fold(self._spooled)
         self._shown(self.progress)
@@ -348,4 +348,4 @@ class _Run:
         for begin in range(0, len(names), FOLD_SESSIONS):
             self._committer.fold(names[begin : begin + FOLD_SESSIONS])
             self._folds += 1
-        self._spooled, self._bytes, self._folded_s = [], 0, time.monotonic()
+        self._spooled, self._bytes, self._aggregated_s = [], 0, time.monotonic()

@@ -339,8 +339,8 @@ def of_tables(name: str, tables: Iterable[tuple[Table, Mapping[str, object]]]) -
     tables : iterable of (Table, mapping of str to object)
         Tables, each with the additional columns, such as `session` and `host`, in the form of `of_columns`.
     """
-    pieces = [of_columns(name, {**table.columns, **added}, len(table)) for table, added in tables]
-    return pa.concat_tables([ARROW[name].empty_table(), *pieces]).combine_chunks()
+    chunks = [of_columns(name, {**table.columns, **added}, len(table)) for table, added in tables]
+    return pa.concat_tables([ARROW[name].empty_table(), *chunks]).combine_chunks()
 
 
 def _array(column: Column, values: object, rows: int) -> pa.Array:

@@ -15,18 +15,18 @@ import numpy as np
 import pyarrow as pa
 
 from multitracer import __version__
-from multitracer.analysis.mobility.cells import stays_of
+from multitracer.analysis.mobility.cells import cell_visits_of
 from multitracer.analysis.mobility.seconds import DriveSeries, seconds_of
 from multitracer.analysis.mobility.series import medians
 from multitracer.campaign import schemas
 from multitracer.campaign.schemas import LIMIT_COLUMNS
 from multitracer.clock.model.edges import edges_table
 from multitracer.diagnosis.diagnose import diagnose, explain
+from multitracer.diagnosis.drive import Drive
 from multitracer.diagnosis.limits.names import Viewpoint
-from multitracer.diagnosis.road import Road
 from multitracer.errors import MultiTracerError
 from multitracer.recording.places import places_of
-from multitracer.recording.surroundings import Surroundings
+from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.transfer import Transfer
 from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from multitracer.schemas.tcp import GoodputBy
@@ -37,7 +37,7 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from multitracer.analysis.mobility.cells import Stays
+    from multitracer.analysis.mobility.cells import CellVisits
     from multitracer.analysis.mobility.seconds import Seconds
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.capture import Capture
@@ -51,7 +51,7 @@ _LEVELS = ("rsrp_dbm", "rsrq_db", "sinr_db", "rscp_dbm", "rssi_dbm")
 _CELL = ("cell_id", "physical_cell_id", "channel")
 
 
-def seconds_columns(road: Road) -> dict[str, Cells]:
+def seconds_columns(drive: Drive) -> dict[str, Cells]:
     """Return the columns of the table `seconds` of a session, without `session`.
 
     Parameters
@@ -69,12 +69,12 @@ def seconds_columns(road: Road) -> dict[str, Cells]:
     InputError
         If the times of the session span more than eleven days.
     """
-    phone = road.phones[0] if road.phones else None
-    stays = stays_of(None, Table.empty(JUDGED_HANDOVERS)) if phone is None else phone.stays
+    phone = drive.phones[0] if drive.phones else None
+    cell_visits = cell_visits_of(None, Table.empty(JUDGED_HANDOVERS)) if phone is None else phone.cell_visits
     handovers = Table.empty(JUDGED_HANDOVERS) if phone is None else phone.handovers
-    states = None if phone is None else road.wanted(phone)
+    states = None if phone is None else drive.wanted(phone)
     seconds = seconds_of(
-        DriveSeries(stays, handovers, road.route, road.throughput, road.limits, wanted=states)
+        DriveSeries(cell_visits, handovers, drive.route, drive.throughput, drive.limits, wanted=states)
     )
     begin = seconds.begin_ns
     limit, part = _limit_and_part(seconds)
@@ -85,7 +85,10 @@ def seconds_columns(road: Road) -> dict[str, Cells]:
     levels = seconds._asdict()
     columns |= {name: levels[name] for name in _LEVELS}
     columns |= (
-        _seconds_cells(stays, begin) | _places(road, begin) | _round_trips(road, begin) | _losses(road, begin)
+        _seconds_cells(cell_visits, begin)
+        | _places(drive, begin)
+        | _round_trips(drive, begin)
+        | _losses(drive, begin)
     )
     return columns
 
@@ -96,42 +99,42 @@ def _limit_and_part(seconds: Seconds) -> tuple[list[object], list[object]]:
     return [limit or None for limit, _, _ in words], [part or None for _, _, part in words]
 
 
-def _seconds_cells(stays: Stays, begin: Times) -> dict[str, Cells]:
+def _seconds_cells(cell_visits: CellVisits, begin: Times) -> dict[str, Cells]:
     """Return the serving cell in the middle of each second."""
-    row = stays.at(begin + NS_PER_S // 2)
+    row = cell_visits.at(begin + NS_PER_S // 2)
     known = row != NA
     held = np.maximum(row, 0)
     columns: dict[str, Cells] = {}
     for name in ("rat", "plmn"):
-        texts = stays.table[name][held].tolist() if known.any() else [None] * len(row)
+        texts = cell_visits.table[name][held].tolist() if known.any() else [None] * len(row)
         columns[name] = [text if there else None for text, there in zip(texts, known.tolist(), strict=True)]
     for name in _CELL:
-        columns[name] = np.where(known, stays.table[name][held] if known.any() else NA, NA)
+        columns[name] = np.where(known, cell_visits.table[name][held] if known.any() else NA, NA)
     return columns
 
 
-def _places(road: Road, begin: Times) -> dict[str, Cells]:
+def _places(drive: Drive, begin: Times) -> dict[str, Cells]:
     """Return the position in the middle of each second."""
-    if road.route is None:
+    if drive.route is None:
         return dict.fromkeys(("lat_deg", "lon_deg", "heading_deg", "distance_m"), np.full(len(begin), np.nan))
-    places = road.route.at(begin + NS_PER_S // 2)
+    places = drive.route.at(begin + NS_PER_S // 2)
     return {
         "lat_deg": places.lat_deg, "lon_deg": places.lon_deg,
         "heading_deg": places.heading_deg, "distance_m": places.distance_m,
     }  # fmt: skip
 
 
-def _round_trips(road: Road, begin: Times) -> dict[str, Cells]:
+def _round_trips(drive: Drive, begin: Times) -> dict[str, Cells]:
     """Return the median of the round-trip times that ended in each second, and their number."""
-    if road.rtt is None:
+    if drive.rtt is None:
         return {"rtt_ns": np.full(len(begin), np.nan), "rtt_samples": np.full(len(begin), NA)}
-    median, count = medians(road.rtt.known(), begin, begin + NS_PER_S)
+    median, count = medians(drive.rtt.known(), begin, begin + NS_PER_S)
     return {"rtt_ns": median, "rtt_samples": count}
 
 
-def _losses(road: Road, begin: Times) -> dict[str, Cells]:
+def _losses(drive: Drive, begin: Times) -> dict[str, Cells]:
     """Return how many segments were sent in each second, and how many of them were lost; NA if unknown."""
-    segments = road.segments
+    segments = drive.segments
     if segments is None or not len(begin):
         return dict.fromkeys(("sent", "lost"), np.full(len(begin), NA))
     second = (segments.time_ns - begin[0]) // NS_PER_S
@@ -306,7 +309,7 @@ def _limits(diagnosis: Diagnosis) -> Row:
     }
 
 
-_PIECE = 10_000
+_CHUNK = 10_000
 """Number of rows that are made together: some 20 MB of Python values."""
 _MOST_LABELS = 64
 """Maximum number of labels of a session that are stored, the first by name. Not measured.
@@ -333,18 +336,18 @@ def session_tables(recording: Recording, session: str, path: str, content: str) 
         Tables by name, each with its schema; a table may be empty.
     """
     transfers = explained(recording)
-    road = _road(recording, transfers)
+    drive = _drive(recording, transfers)
     tables: Tables = {
         "connections": _connections(recording, session),
         "transfers": _transfers(recording, session, transfers),
         "findings": schemas.of_tables("findings", _findings(session, transfers)),
     }
-    tables |= _if_possible(recording, "seconds", lambda: _seconds(road, session))
-    tables |= _if_possible(recording, "handovers", lambda: _handovers(road, session))
-    tables |= _if_possible(recording, "cells", lambda: _cells(road, session))
+    tables |= _if_possible(recording, "seconds", lambda: _seconds(drive, session))
+    tables |= _if_possible(recording, "handovers", lambda: _handovers(drive, session))
+    tables |= _if_possible(recording, "cells", lambda: _cells(drive, session))
     tables |= _if_possible(recording, "transactions", lambda: _transactions(recording, session))
     tables |= _if_possible(recording, "clock_edges", lambda: _clock_edges(recording, session))
-    row = _session(recording, road, transfers) | {"session": session, "path": path, "content": content}
+    row = _session(recording, drive, transfers) | {"session": session, "path": path, "content": content}
     return tables | {"sessions": schemas.of_rows("sessions", [row])}
 
 
@@ -360,16 +363,16 @@ def _if_possible(recording: Recording, name: str, made: Callable[[], pa.Table]) 
         return {name: schemas.ARROW[name].empty_table()}
 
 
-def _road(recording: Recording, transfers: Explained) -> Road:
+def _drive(recording: Recording, transfers: Explained) -> Drive:
     """Return the recording as a drive, on the clock of the first explained transfer."""
     if transfers.first is not None:
         host = transfers.first.transfer.at_sender.host
-        return Road(Surroundings(recording, host), transfers.first)
-    return Road(Surroundings(recording, recording.captures[0].point.name if recording.captures else None))
+        return Drive(RadioContext(recording, host), transfers.first)
+    return Drive(RadioContext(recording, recording.captures[0].point.name if recording.captures else None))
 
 
 def _connections(recording: Recording, session: str) -> pa.Table:
-    pieces = []
+    chunks = []
     for capture in recording.captures:
         ends = capture.analysis.endpoints()
         added = {
@@ -379,17 +382,17 @@ def _connections(recording: Recording, session: str) -> pa.Table:
             "initiator": [each.source for each in ends],
             "responder": [each.destination for each in ends],
         }
-        pieces.append((capture.analysis.connections, added))
-    return schemas.of_tables("connections", pieces)
+        chunks.append((capture.analysis.connections, added))
+    return schemas.of_tables("connections", chunks)
 
 
 def _transfers(recording: Recording, session: str, transfers: Explained) -> pa.Table:
     """Return the table `transfers`, made in chunks because Python values need a hundred times the memory."""
     rows = transfer_rows(recording, session, transfers)
-    pieces = [schemas.ARROW["transfers"].empty_table()]
-    while piece := list(islice(rows, _PIECE)):
-        pieces.append(schemas.of_rows("transfers", piece))
-    return pa.concat_tables(pieces)
+    chunks = [schemas.ARROW["transfers"].empty_table()]
+    while chunk := list(islice(rows, _CHUNK)):
+        chunks.append(schemas.of_rows("transfers", chunk))
+    return pa.concat_tables(chunks)
 
 
 def _findings(session: str, transfers: Explained) -> list[tuple[Table, dict[str, object]]]:
@@ -402,25 +405,25 @@ def _findings(session: str, transfers: Explained) -> list[tuple[Table, dict[str,
     ]
 
 
-def _seconds(road: Road, session: str) -> pa.Table:
-    columns = seconds_columns(road)
+def _seconds(drive: Drive, session: str) -> pa.Table:
+    columns = seconds_columns(drive)
     return schemas.of_columns("seconds", {"session": session, **columns}, len(columns["time_ns"]))
 
 
-def _handovers(road: Road, session: str) -> pa.Table:
-    pieces = [(phone.changes, {"session": session, "host": phone.host}) for phone in road.phones]
-    return schemas.of_tables("handovers", pieces)
+def _handovers(drive: Drive, session: str) -> pa.Table:
+    chunks = [(phone.changes, {"session": session, "host": phone.host}) for phone in drive.phones]
+    return schemas.of_tables("handovers", chunks)
 
 
-def _cells(road: Road, session: str) -> pa.Table:
-    pieces = [(road.cells(phone), {"session": session, "host": phone.host}) for phone in road.phones]
-    return schemas.of_tables("cells", pieces)
+def _cells(drive: Drive, session: str) -> pa.Table:
+    chunks = [(drive.cells(phone), {"session": session, "host": phone.host}) for phone in drive.phones]
+    return schemas.of_tables("cells", chunks)
 
 
 def _transactions(recording: Recording, session: str) -> pa.Table:
     logged = recording.tables("transactions", TRANSACTIONS.name)
-    pieces = [(table, {"session": session, "host": log.host}) for log, table in logged]
-    return schemas.of_tables("transactions", pieces)
+    chunks = [(table, {"session": session, "host": log.host}) for log, table in logged]
+    return schemas.of_tables("transactions", chunks)
 
 
 def _clock_edges(recording: Recording, session: str) -> pa.Table:
@@ -431,10 +434,10 @@ def _clock_edges(recording: Recording, session: str) -> pa.Table:
 # --- the row of the session ---
 
 
-def _session(recording: Recording, road: Road, transfers: Explained) -> Row:
+def _session(recording: Recording, drive: Drive, transfers: Explained) -> Row:
     manifest = recording.manifest
     variables = None if manifest is None else manifest.variables
-    begin_ns, end_ns = _span(recording, road)
+    begin_ns, end_ns = _span(recording, drive)
     warnings = recording.warnings
     return {
         "name": recording.name,
@@ -449,14 +452,14 @@ def _session(recording: Recording, road: Road, transfers: Explained) -> Row:
         "captures": len(recording.captures),
         "connections": len(recording),
         "packets": sum(len(capture.tables.segments) for capture in recording.captures),
-        "phones": len(road.phones),
+        "phones": len(drive.phones),
         "not_explained": transfers.left_out,
         "warnings": len(warnings),
         "warning": warnings[0] if warnings else None,
         "speed": recording.speed,
         "trust": recording.trust if recording.captures else None,
         "headline": None if transfers.first is None else transfers.first.headline.sentence,
-        **_place(road),
+        **_place(drive),
     }
 
 
@@ -493,14 +496,14 @@ def _clean(labels: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _span(recording: Recording, road: Road) -> tuple[int | None, int | None]:
+def _span(recording: Recording, drive: Drive) -> tuple[int | None, int | None]:
     """Return the first and last time in ns: of packets, else of radio and position, else of transactions."""
     files = [file for capture in recording.captures for file in capture.tables.files]
     times = [each for file in files for each in (file.first_ns, file.last_ns) if each is not None]
-    if not times and road.phones and road.phones[0].span_ns is not None:
-        times = list(road.phones[0].span_ns)
-    if not times and road.route is not None:
-        times = _first_and_last(road.route.table["time_ns"])
+    if not times and drive.phones and drive.phones[0].span_ns is not None:
+        times = list(drive.phones[0].span_ns)
+    if not times and drive.route is not None:
+        times = _first_and_last(drive.route.table["time_ns"])
     if not times:
         logged = recording.tables("transactions", TRANSACTIONS.name)
         times = [each for _, table in logged for each in _first_and_last(table["start_ns"])]
@@ -512,9 +515,9 @@ def _first_and_last(times: Times) -> list[int]:
     return [int(known.min()), int(known.max())] if len(known) else []
 
 
-def _place(road: Road) -> Row:
-    if road.route is None:
+def _place(drive: Drive) -> Row:
+    if drive.route is None:
         return {}
-    table = road.route.table
+    table = drive.route.table
     middle = {name: float(np.nanmedian(table[name])) for name in ("lat_deg", "lon_deg")}
-    return {**middle, "distance_m": road.route.length_m}
+    return {**middle, "distance_m": drive.route.length_m}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from collectors import collectors, installed
 from multitracer.cli._output import warn
 from multitracer.errors import InputError, PreflightError
-from multitracer.recorder.plan import CLAP_PORT, PlannedCollector, RecordingPlan
+from multitracer.recorder.plan import SYNC_PROBE_PORT, PlannedCollector, RecordingPlan
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def plan_of(
         traffic=traffic,
         ready_ns=round(options.get("ready", 5.0) * NS_PER_S),
         tail_ns=round(options.get("tail", 1.0) * NS_PER_S),
-        clap_every_ns=round(options.get("clap_every", 30.0) * NS_PER_S),
-        clap_to=_address(options.get("clap", f"127.0.0.1:{CLAP_PORT}")),
+        sync_probe_every_ns=round(options.get("clap_every", 30.0) * NS_PER_S),
+        sync_probe_to=_address(options.get("clap", f"127.0.0.1:{SYNC_PROBE_PORT}")),
         variables=_labels(options.get("label", ())),
         wants_packets=not rehearsed and any(collectors()[n].layer == "packet" for n in _names(options)),
     )
@@ -180,8 +180,8 @@ def _sources(options: Options) -> Iterator[PlannedCollector]:
 def _names(options: Options) -> list[str]:
     """Return the collectors that shall record, whether they work here or not."""
     unwanted = options.get("unwanted", ())
-    usual = [name for name in collectors() if name not in _ONLY_GIVEN or name in options]
-    return [name for name in options.get("wanted", ()) or usual if name not in unwanted]
+    typical = [name for name in collectors() if name not in _ONLY_GIVEN or name in options]
+    return [name for name in options.get("wanted", ()) or typical if name not in unwanted]
 
 
 def _working(

@@ -141,8 +141,8 @@ def _sentence(table: Table, row: int) -> str:
         order = f"{x} and {y} change at the same time, within the resolution of data, bins and clocks"
     else:
         first, second = (x, y) if lag > 0 else (y, x)
-        least, most = sorted((abs(low), abs(high)))
-        order = f"{second} follows {first} by {abs(lag):g} s ({least:.3g} to {most:.3g} s)"
+        minimum, most = sorted((abs(low), abs(high)))
+        order = f"{second} follows {first} by {abs(lag):g} s ({minimum:.3g} to {most:.3g} s)"
     return f"The strongest relation is between {x} and {y}: {order}."
 
 

@@ -257,6 +257,6 @@ def fairness_document(recording: Recording) -> Document:
     from multitracer.recording.fair_shares import fair_shares
 
     fair = fair_shares(recording)
-    (whole,) = fair.fairness.rows()
+    (complete,) = fair.fairness.rows()
     flows = [{name: row[name] for name in ("flow", "rate_bps", "share")} for row in fair.shares.rows()]
-    return {**whole, "shares": flows, "notes": [portable(note) for note in fair.notes]}
+    return {**complete, "shares": flows, "notes": [portable(note) for note in fair.notes]}

@@ -70,7 +70,7 @@ def _is_capture(path: Path) -> bool:
 
     Where a name was forgotten, -o takes the second capture for the output: a raw log is evidence.
     """
-    from parsers._whole import is_capture
+    from parsers._complete import is_capture
 
     if not is_capture(str(path)):
         return False

@@ -127,7 +127,7 @@ class PlanRun:
                     continue
                 plan = self.plan.plan_of(each)
                 try:
-                    journal = self._measure(each, plan, measured, _whole(draw, measured, total))
+                    journal = self._measure(each, plan, measured, _complete(draw, measured, total))
                 except InputError as error:
                     if plan.over is None:
                         raise
@@ -184,7 +184,7 @@ class PlanRun:
         click.echo(f"{count(len(rows), 'tuple')} of {self.plan.count:,}, seed {self.plan.seed}")
 
 
-def _whole(draw: Progress, measured: MeasuredTuples, total: int) -> Progress:
+def _complete(draw: Progress, measured: MeasuredTuples, total: int) -> Progress:
     """Return a progress function for the complete plan, to be called for one tuple."""
     before, dropped_before = measured.transactions
 

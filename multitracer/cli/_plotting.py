@@ -123,7 +123,7 @@ def plot_stacked(plot: Plot, wish: Wish) -> go.Figure:
 
 def _over_distance(plot: Plot, panels: list[Panel]) -> go.Figure:
     transfer = plot.transfer
-    route = transfer.surroundings.route if transfer.surroundings else None
+    route = transfer.radio_context.route if transfer.radio_context else None
     placed = over_distance(
         panels, route, speed=transfer.speed, origin_ns=axis_origin_ns(transfer.at_sender.capture)
     )
@@ -167,12 +167,12 @@ def plot_drive(recording: Recording, reading: InputChoice, wish: Wish, theme: Th
             f"{recording.name}: no TCP connection in this recording; omit --connection, --offset, "
             "--trend and --mark"
         )
-    surroundings = recording.surroundings()
-    origin_ns = surroundings.first_ns or 0
+    radio_context = recording.radio_context()
+    origin_ns = radio_context.first_ns or 0
     view = _view(wish, *reading.window.bounds_from(origin_ns), origin_ns=origin_ns)
-    panels = drive_panels(surroundings, view)
+    panels = drive_panels(radio_context, view)
     for pattern in missing(panels, wish.patterns):
         warn(f"this recording has no series {pattern!r}")
     if not any(panel.drawn for panel in panels):
         warn("the recording has no data between --from and --to; the figure is empty")
-    return drive_figure(surroundings, view, panels=panels, distance=wish.distance, theme=theme)
+    return drive_figure(radio_context, view, panels=panels, distance=wish.distance, theme=theme)

@@ -275,7 +275,7 @@ def axis_bounds_ns(
     """
     captures = recording.captures if capture is None else [capture]
     if all(each.tables.first_ns is None for each in captures):
-        return reading.window.bounds_from(recording.surroundings().first_ns or 0)
+        return reading.window.bounds_from(recording.radio_context().first_ns or 0)
     return reading.window.axis_bounds_ns(
         (capture.tables for capture in captures), speed=recording.speed if speed is None else speed
     )

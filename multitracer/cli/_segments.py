@@ -57,11 +57,11 @@ def write_segments(stream: TextIO, recording: Recording) -> None:
     capture = main_capture(recording)
     rows = segment_verdicts(recording, capture)
     stream.write(",".join(COLUMNS) + "\n")
-    for text in _pieces(capture, rows):
+    for text in _chunks(capture, rows):
         stream.write(text)
 
 
-def _pieces(capture: Capture, rows: SegmentVerdicts) -> Iterable[str]:
+def _chunks(capture: Capture, rows: SegmentVerdicts) -> Iterable[str]:
     """Yield the lines of all segments, many at a time."""
     segments = capture.tables.segments
     src, sport, dst, dport = _endpoint_columns(capture)

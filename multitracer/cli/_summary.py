@@ -276,8 +276,8 @@ def show_logs(sheet: Page, recording: Recording) -> None:
 
     Only rows between --from and --to count.
     """
-    whole = [log for layer in _layers(recording) for log in recording.logs(layer)]
-    logs = [_within(log, recording.bounds_ns) for log in whole]
+    complete = [log for layer in _layers(recording) for log in recording.logs(layer)]
+    logs = [_within(log, recording.bounds_ns) for log in complete]
     if not logs:
         return
     part = "" if recording.bounds_ns == (None, None) else ", between --from and --to"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.analysis.comparison.difference import LEAST_PAIRS, share, spread
+from multitracer.analysis.comparison.difference import MIN_PAIRS, share, spread
 from multitracer.errors import InputError
 from multitracer.lab.simulator.comparison import MEASURES
 from multitracer.words import count
@@ -156,10 +156,10 @@ def show(sheet: Page, radio: RigRadio, compared: Sequence[TransportResults]) -> 
 
 def _certainty(runs: int) -> str:
     """Return what the interval of a share is, or why it has none."""
-    if runs < LEAST_PAIRS:
+    if runs < MIN_PAIRS:
         return (
             f"{count(runs, 'run')} are too few for a confidence interval of the share: use --runs "
-            f"{LEAST_PAIRS} or more"
+            f"{MIN_PAIRS} or more"
         )
     return (
         "(in parentheses: the 95 % confidence interval of the share, from pairs of runs with the same radio)"
@@ -181,10 +181,10 @@ def _row(each: TransportResults, first: TransportResults) -> tuple[str, ...]:
 
 def shown(of: Spread, digits: int, *, scale: float = 1) -> str:
     """Return a median, with its range if that differs: `142.0 (118.3 to 165.1)`."""
-    if of.median is None or of.least is None or of.most is None:
+    if of.median is None or of.minimum is None or of.most is None:
         return "-"
-    median, least, most = (f"{value * scale:.{digits}f}" for value in (of.median, of.least, of.most))
-    return median if least == most else f"{median} ({least} to {most})"
+    median, minimum, most = (f"{value * scale:.{digits}f}" for value in (of.median, of.minimum, of.most))
+    return median if minimum == most else f"{median} ({minimum} to {most})"
 
 
 def shown_share(of: Share) -> str:

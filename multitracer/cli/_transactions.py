@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from multitracer.analysis.transports import arms_of, compare, pairs, size_statistics
+from multitracer.analysis.transports import compare, pairs, size_statistics, transports_of
 from multitracer.cli._output import check_output, replacing, warn
 from multitracer.errors import InputError
 from multitracer.recording.inputs import separate_inputs
@@ -34,7 +34,7 @@ from multitracer.words import moment, no_formula, portable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from multitracer.analysis.transports import Arm
+    from multitracer.analysis.transports import Transport
     from multitracer.cli._output import Page
     from multitracer.cli._reading import InputChoice
     from multitracer.figures.palette import ThemeName
@@ -96,9 +96,9 @@ def refuse_capture_options(reading: InputChoice) -> None:
         )
 
 
-def read_arms(
+def read_transports(
     sessions: Sequence[Inputs], *, pool: bool = False, some: bool = True
-) -> tuple[list[Arm], list[str]]:
+) -> tuple[list[Transport], list[str]]:
     """Return the transactions of the sessions by variant, and why a session could not be used.
 
     Raises
@@ -107,15 +107,15 @@ def read_arms(
         If transactions are required and there are none.
     """
     recordings = list(map(Recording, sessions))
-    arms = arms_of([source_of(recording) for recording in recordings], pool=pool)
+    transports = transports_of([source_of(recording) for recording in recordings], pool=pool)
     notes = [sentence for recording in recordings for sentence in recording.warnings]
     for sentence in notes:
         warn(sentence)
-    if some and not arms:
+    if some and not transports:
         raise InputError(
             f"{sessions[0].name}: no transaction was finished; start `measure run` again to continue"
         )
-    return arms, notes
+    return transports, notes
 
 
 def title_of(sessions: Sequence[Inputs]) -> str:
@@ -126,14 +126,14 @@ def title_of(sessions: Sequence[Inputs]) -> str:
     )
 
 
-def show_transactions(sheet: Page, arms: Sequence[Arm]) -> None:
+def show_transactions(sheet: Page, transports: Sequence[Transport]) -> None:
     """Write a line for each size of each variant, then the ratios of compared variants."""
-    if not arms:
+    if not transports:
         sheet.line("No transaction was finished yet.")
         return
-    body = [_line(arm, row) for arm in arms for row in size_statistics(arm).rows()]
+    body = [_line(transport, row) for transport in transports for row in size_statistics(transport).rows()]
     sheet.table(_HEADER, body, right=range(2, 10), dispensable=(7, 1, 9))
-    for first, second in pairs(arms):
+    for first, second in pairs(transports):
         sheet.line()
         sheet.line(f"{first.name} over {second.name}, {first.vary} varied", bold=True)
         sheet.table(
@@ -144,10 +144,10 @@ def show_transactions(sheet: Page, arms: Sequence[Arm]) -> None:
         )
 
 
-def _line(arm: Arm, row: Row) -> tuple[str, ...]:
+def _line(transport: Transport, row: Row) -> tuple[str, ...]:
     return (
-        arm.name,
-        arm.vary,
+        transport.name,
+        transport.vary,
         f"{row['size_bytes']:,} B",
         f"{row['count']:,}",
         "all" if row["dropped"] == row["count"] else f"{row['dropped']:,}",
@@ -167,10 +167,10 @@ def _ratio_line(row: Row) -> tuple[str, ...]:
     return (*cells, seconds(gap) if gap is not None and math.isfinite(gap) else "-", row["why"])
 
 
-def write_transactions_csv(stream: TextIO, arms: Sequence[Arm]) -> None:
+def write_transactions_csv(stream: TextIO, transports: Sequence[Transport]) -> None:
     """Write a line for each size of each variant."""
     writer = csv.writer(stream, lineterminator="\n")
-    for number, record in enumerate(_records(arms)):
+    for number, record in enumerate(_records(transports)):
         if not number:
             writer.writerow(record)
         writer.writerow(
@@ -178,24 +178,28 @@ def write_transactions_csv(stream: TextIO, arms: Sequence[Arm]) -> None:
         )
 
 
-def write_transactions_json(stream: TextIO, arms: Sequence[Arm]) -> None:
+def write_transactions_json(stream: TextIO, transports: Sequence[Transport]) -> None:
     """Write one object: the sizes of each variant, and the comparisons.
 
     Unknown or unbounded values are null.
     """
     compared = [
         {"first": first.name, "second": second.name, "varied": first.vary} | _known(row)
-        for first, second in pairs(arms)
+        for first, second in pairs(transports)
         for row in compare(first, second).rows()
     ]
-    document = {"schema": SCHEMA, "sizes": list(_records(arms)), "comparisons": compared}
+    document = {"schema": SCHEMA, "sizes": list(_records(transports)), "comparisons": compared}
     stream.write(json.dumps(document, allow_nan=False, indent=1) + "\n")
 
 
-def _records(arms: Sequence[Arm]) -> Iterator[Row]:
-    for arm in arms:
-        for row in size_statistics(arm).rows():
-            yield {"transport": arm.name, "protocol": arm.protocol, "varied": arm.vary} | _known(row)
+def _records(transports: Sequence[Transport]) -> Iterator[Row]:
+    for transport in transports:
+        for row in size_statistics(transport).rows():
+            yield {
+                "transport": transport.name,
+                "protocol": transport.protocol,
+                "varied": transport.vary,
+            } | _known(row)
 
 
 def _known(row: Row) -> Row:
@@ -203,7 +207,7 @@ def _known(row: Row) -> Row:
 
 
 def plot_transactions(
-    arms: Sequence[Arm], kind: str, size: int | None, output: str, *, title: str, theme: ThemeName
+    transports: Sequence[Transport], kind: str, size: int | None, output: str, *, title: str, theme: ThemeName
 ) -> None:
     """Draw one of the figures of transactions into a file."""
     from multitracer.cli._plotting import write
@@ -211,11 +215,11 @@ def plot_transactions(
     from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
 
     if kind in ("environment", "panels"):
-        figure = (overlay if kind == "environment" else panels)(arms, size, theme=theme)
+        figure = (overlay if kind == "environment" else panels)(transports, size, theme=theme)
     elif size is not None:
         raise click.UsageError("--size needs --figure environment or --figure panels")
     else:
-        figure = (cdf_figure if kind == "cdf" else rtt_size_figure)(arms, theme=theme)
+        figure = (cdf_figure if kind == "cdf" else rtt_size_figure)(transports, theme=theme)
     with replacing(output) as temporary:
         write(figure, temporary, title=title, theme=theme, as_json=output.endswith(".json"))
 
@@ -238,7 +242,7 @@ def write_measured(
     links : dict of str to str, optional
         Pages in that folder, by the names of sessions.
     pool : bool
-        See `arms_of`.
+        See `transports_of`.
     assets : Assets, optional
         Where script and style of the page go; by default into it.
     """
@@ -256,9 +260,9 @@ def write_measured(
                 f"{portable(target)}: cannot create this folder: {error.strerror}; choose another folder"
             ) from error
     page = str(Path(target) / INDEX) if several else target
-    arms, notes = read_arms(sessions, pool=pool)
+    transports, notes = read_transports(sessions, pool=pool)
     measured = MeasuredTransactions(
-        arms,
+        transports,
         title_of(sessions),
         [(session.name, list(_session_facts(session))) for session in sessions],
         shlex.join(["multitracer", *sys.argv[1:]]),

@@ -114,14 +114,14 @@ def _wrote_transactions(reading: InputChoice, output: str | None, form: str, *, 
         return False
     _transactions.refuse_capture_options(reading)
     check_output(output, [path for session in sessions for path in session.paths])
-    arms, _ = _transactions.read_arms(sessions, pool=pool)
+    transports, _ = _transactions.read_transports(sessions, pool=pool)
     with text_output(output) as stream:
         if form == "json":
-            _transactions.write_transactions_json(stream, arms)
+            _transactions.write_transactions_json(stream, transports)
         elif form == "csv":
-            _transactions.write_transactions_csv(stream, arms)
+            _transactions.write_transactions_csv(stream, transports)
         else:
-            _transactions.show_transactions(page(stream), arms)
+            _transactions.show_transactions(page(stream), transports)
     return True
 
 

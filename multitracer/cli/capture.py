@@ -148,7 +148,7 @@ def _rehearsal(
 
     drive = drawn_drive(
         seed=chosen["seed"], has_command=has_command,
-        interface=chosen["interface"], clap=chosen["clap"], warn=warn,
+        interface=chosen["interface"], sync_probe=chosen["clap"], warn=warn,
     )  # fmt: skip
     with rehearsal(drive) as ports:
         yield ports, DOWNLOAD if drive else TRAFFIC, drive

@@ -402,8 +402,8 @@ def series(reading: InputChoice, output: str, direction: Literal["forward", "rev
         series, origin_ns = transfer.series, transfer.at_sender.capture.tables.first_ns or 0
         bounds = axis_bounds_ns(recording, reading, transfer.at_sender.capture)
     else:
-        surroundings = recording.surroundings()
-        series, origin_ns = surroundings.series, surroundings.first_ns or 0
+        radio_context = recording.radio_context()
+        series, origin_ns = radio_context.series, radio_context.first_ns or 0
         bounds = reading.window.bounds_from(origin_ns)
     with replacing_folder(output) as folder:
         for table in series.values():
@@ -435,8 +435,8 @@ def _write_series(
         stream.write(f"time_ns,seconds,value_{no_formula(about['unit'])}\n")
         for time_ns, value in zip(kept["time_ns"].tolist(), kept["value"].tolist(), strict=True):
             since_ns = time_ns - origin_ns  # all its digits: a float of such a time would lose some
-            sign, (whole_s, rest_ns) = "-" if since_ns < 0 else "", divmod(abs(since_ns), NS_PER_S)
-            stream.write(f"{time_ns},{sign}{whole_s}.{rest_ns:09d},{value:.15g}\n")
+            sign, (complete_s, rest_ns) = "-" if since_ns < 0 else "", divmod(abs(since_ns), NS_PER_S)
+            stream.write(f"{time_ns},{sign}{complete_s}.{rest_ns:09d},{value:.15g}\n")
 
 
 @command.command(

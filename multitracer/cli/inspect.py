@@ -39,7 +39,7 @@ def command(reading: InputChoice) -> None:
     from multitracer.cli._output import page
     from multitracer.cli._reading import load
     from multitracer.cli._summary import show_logs, show_streams
-    from multitracer.cli._transactions import read_arms, show_transactions
+    from multitracer.cli._transactions import read_transports, show_transactions
     from multitracer.recording.inputs import find_inputs
     from multitracer.recording.transactions import LAYER
 
@@ -48,7 +48,7 @@ def command(reading: InputChoice) -> None:
     sheet = page()
     _show_session(sheet, session)
     if session.holds(LAYER):
-        show_transactions(sheet, read_arms([session], some=False)[0])
+        show_transactions(sheet, read_transports([session], some=False)[0])
     if recording is None:
         return
     if recording.captures or reading.connection is not None:

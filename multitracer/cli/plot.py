@@ -214,9 +214,9 @@ def _of_transactions(
         return False
     _transactions.refuse_capture_options(reading)
     check_output(target, [path for session in sessions for path in session.paths])
-    arms, _ = _transactions.read_arms(sessions, pool=pool)
+    transports, _ = _transactions.read_transports(sessions, pool=pool)
     title = _transactions.title_of(sessions)
-    _transactions.plot_transactions(arms, kind or "rtt-size", size, target, title=title, theme=theme)
+    _transactions.plot_transactions(transports, kind or "rtt-size", size, target, title=title, theme=theme)
     return True
 
 

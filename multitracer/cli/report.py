@@ -174,7 +174,7 @@ def _analysed(session: Inputs, reading: InputChoice, request: Request, *, output
     if reading.connection is not None:
         capture, number = one(recording, reading.connection)
         chosen = capture.offset + number
-    if request.base_map is not None and recording.surroundings().route is None:
+    if request.base_map is not None and recording.radio_context().route is None:
         warn(f"{recording.name}: {NO_ROUTE}")
     last_ns = None if end_ns is None else end_ns - 1
     request = replace(request, connection=chosen, from_ns=begin_ns, to_ns=last_ns, title=session.name)

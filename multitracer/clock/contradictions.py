@@ -73,5 +73,5 @@ def _earliest(one: CaptureTables, other: CaptureTables) -> int:
         ways = both_ways(one, other)
     except ClockError:  # too few packets to contradict anything
         return 0
-    least = min(float(way.delay_ns.min()) + way.sign * ways.base_ns for way in (ways.out, ways.back))
-    return round(-least) if least < -_STAMPING_NS else 0
+    minimum = min(float(way.delay_ns.min()) + way.sign * ways.base_ns for way in (ways.out, ways.back))
+    return round(-minimum) if minimum < -_STAMPING_NS else 0

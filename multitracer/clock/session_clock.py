@@ -19,7 +19,6 @@ from multitracer.clock.captures.two_captures import relate
 from multitracer.clock.contradictions import contradictions, part_false_kernels
 from multitracer.clock.doctor.examination import examine_recording
 from multitracer.clock.model.relation import DOMAINS, Clock, ClockGraph, Placement, Relation
-from multitracer.clock.sources.claps import CLAPS, probes_in, relations_of_claps, written
 from multitracer.clock.sources.logs_without_capture import relations_of_logs
 from multitracer.clock.sources.one_way import free_running_clocks, relate_gps
 from multitracer.clock.sources.paired_stamps import (
@@ -28,6 +27,7 @@ from multitracer.clock.sources.paired_stamps import (
     relations_of_readings,
     relations_of_transactions,
 )
+from multitracer.clock.sources.sync_probes import SYNC_PROBES, probes_in, relations_of_sync_probes, written
 from multitracer.errors import ClockError, InputError
 from multitracer.manifest import Role
 from multitracer.native import kernel
@@ -177,7 +177,7 @@ def _of_readings(
 
     With `probes`, captures are searched for sync probes.
     """
-    readings, claps = [], []
+    readings, sync_probes = [], []
     for log, tables in source.logs("clock"):
         if CLOCK_READINGS.name in tables:
             table = tables[CLOCK_READINGS.name]
@@ -186,11 +186,11 @@ def _of_readings(
             host = np.where(named, table["host"], log.host).astype("U64")
             table = Table(table.schema, table.columns | {"host": host}, table.provenance)
             readings.append(table)
-            claps += written(table)
-    if claps and probes:
-        claps += probes_in(points, hosts, claps)
+            sync_probes += written(table)
+    if sync_probes and probes:
+        sync_probes += probes_in(points, hosts, sync_probes)
     relations = list(relations_of_readings(Table.concatenate(CLOCK_READINGS, readings)))
-    return [*relations, *relations_of_claps(Table.concatenate(CLAPS, claps))]
+    return [*relations, *relations_of_sync_probes(Table.concatenate(SYNC_PROBES, sync_probes))]
 
 
 def _add_links(source: LogSource, graph: ClockGraph) -> None:

@@ -9,9 +9,9 @@ limits, the findings with their evidence, the account. On the way, each step imp
 - `service_times` how long the link had each segment;
 - `finding` what a rule concludes, `held` a limit as one; `sentence` the limits in words;
 - `diagnosis` the `Diagnosis`: all of it, what rules ask of packets, and findings of one cause made one;
-- `work_of_others`, `queue_at_losses` and `silences` what several rules share; `rules/` one finding a file.
+- `work_of_others`, `queue_at_losses` and `idle_gaps` what several rules share; `rules/` one finding a file.
 
 What must hold: a finding names the rows that it rests on, and a log that is missing concludes nothing.
 `segment_verdicts` stands apart: the verdict on each retransmission of one capture, for tables and printing;
-`road` explains a drive along its route.
+`drive` explains a drive along its route.
 """

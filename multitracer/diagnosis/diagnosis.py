@@ -40,7 +40,7 @@ from multitracer.diagnosis.sentence import (
     rows_in_words,
 )
 from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps
-from multitracer.recording.surroundings import ZONE_DOUBT, names_no_zone
+from multitracer.recording.radio_context import ZONE_CAVEAT, names_no_zone
 from multitracer.schemas.findings import FINDINGS
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_S
@@ -61,7 +61,7 @@ _DIGITS = 6  # microseconds, finer than most capture clocks
 _MOST_SHOWN = 20
 """Findings that a notebook shows."""
 _NO_FAULT = "No known fault was found."
-_LEAST_REPAIR = 0.01
+_MIN_REPAIR = 0.01
 """Share of the time from which on repairs are worth saying that their cause is not known. Not measured"""
 
 
@@ -129,7 +129,7 @@ class Diagnosis:
         sentence = headline_of(self.limited) if alone else headline_of_group(self.group)
         if not any(names_no_zone(radio) for _, radio in self.transfer.radio):
             return sentence
-        return sentence._replace(sentence=f"{sentence.sentence} {ZONE_DOUBT}")
+        return sentence._replace(sentence=f"{sentence.sentence} {ZONE_CAVEAT}")
 
     @cached_property
     def incidents(self) -> list[Incident]:
@@ -148,7 +148,7 @@ class Diagnosis:
         waited_s = sum(
             row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR
         )
-        is_short = waited_s < _LEAST_REPAIR * self.limited.total_s
+        is_short = waited_s < _MIN_REPAIR * self.limited.total_s
         return _NO_FAULT if is_short else f"{_NO_FAULT[:-1]} that explains what was lost and sent again."
 
     def table(self) -> Table:
@@ -240,7 +240,7 @@ class Diagnosis:
         """
         self.transfer.joined, self.transfer.verdicts, self.opening, self.carried  # noqa: B018
         if not self.is_link_logged:
-            self.usual_delays, self.own_time_ns, self.mtu_holes, self.carried.losses  # noqa: B018
+            self.typical_delays, self.own_time_ns, self.mtu_holes, self.carried.losses  # noqa: B018
 
     @property
     def is_link_logged(self) -> bool:
@@ -296,7 +296,7 @@ class Diagnosis:
         return self.carried.delays
 
     @cached_property
-    def usual_delays(self) -> PacketDelays | None:
+    def typical_delays(self) -> PacketDelays | None:
         """The same; of segments of all sizes where most are not full and both ends were captured."""
         full = self.delays
         if full is None or not full.is_one_way or 2 * len(full.row) >= len(self.segments):
@@ -441,7 +441,7 @@ _OF_A_LIMIT = {"link-limited"}
 """Kinds that repeat a limit, whose row has their numbers."""
 _ALIKE = 3.0
 """Times the median cost, beyond which an incident is worth an entry of its own."""
-_LEAST_ALIKE_SHARE = 0.02
+_MIN_ALIKE_SHARE = 0.02
 """Of the transfer's time: below that nobody looks for the dearest one."""
 _REPEATED = 3
 """Incidents of a kind from which on they are one entry."""
@@ -498,13 +498,13 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
     by_kind: dict[str, list[Incident]] = {}
     for incident in single:
         by_kind.setdefault(incident.kind, []).append(incident)
-    folded = []
+    aggregated = []
     for alike in by_kind.values():  # those of one kind that cost much the same are one entry
         costs = sorted(each.cost_s for each in alike)
-        most_s = max(_ALIKE * costs[len(costs) // 2], _LEAST_ALIKE_SHARE * diagnosis.limited.total_s)
+        most_s = max(_ALIKE * costs[len(costs) // 2], _MIN_ALIKE_SHARE * diagnosis.limited.total_s)
         near = [each for each in alike if each.cost_s <= most_s]
         if len(near) < _REPEATED:
-            folded += alike
+            aggregated += alike
             continue
         dearest = max(near, key=lambda each: round(each.cost_s, ORDER_DIGITS))  # of equal costs the first
         begin_ns, end_ns = min(each.begin_ns for each in near), max(each.end_ns for each in near)
@@ -517,9 +517,9 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
         )
         places = tuple(part for each in ordered for part in each.parts)
         one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), places, sentence, dearest.help)
-        folded += [*(each for each in alike if each.cost_s > most_s), one]
+        aggregated += [*(each for each in alike if each.cost_s > most_s), one]
     return sorted(
-        folded, key=lambda each: (-round(each.cost_s, ORDER_DIGITS), rank(each.kind), each.begin_ns)
+        aggregated, key=lambda each: (-round(each.cost_s, ORDER_DIGITS), rank(each.kind), each.begin_ns)
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WORTH = 0.1
 """Share of T from which on a limit is a finding, as in the sentence at the top."""
-_LEAST_S = 0.05
+_MIN_S = 0.05
 """Nobody notices less."""
 
 
@@ -72,13 +72,13 @@ _MOST_ROWS = 4  # the longest ones are evidence enough. Not measured
 
 
 def held(
-    limited: Limited, limit: Limit, part: LimitSubtype | None = None, *, least: float = WORTH
+    limited: Limited, limit: Limit, part: LimitSubtype | None = None, *, minimum: float = WORTH
 ) -> Held | None:
-    """Return what a limit held; None if that was less than a `least` share of T, or not noticeable."""
+    """Return what a limit held; None if that was less than a `minimum` share of T, or not noticeable."""
     begin, end = stretches(limited, limit, part)
     lengths = (end - begin) * limited.transfer.speed / NS_PER_S
     total = float(lengths.sum())
-    if total < _LEAST_S or total < least * limited.total_s:
+    if total < _MIN_S or total < minimum * limited.total_s:
         return None
     longest = np.sort(begin[np.argsort(-lengths, kind="stable")[:_MOST_ROWS]])
     time = limited.transfer.time_ns
@@ -115,13 +115,13 @@ _ROUND_TRIPS = 1.0
 _REACTS_S = 0.01  # a program that waits for nothing asks sooner, also on a busy host. Not measured
 
 
-def pauses_s(limited: Limited) -> Array:
+def idle_gaps_s(limited: Limited) -> Array:
     """Return how long the client had all that came before it asked for more, each time: float64, s.
 
     By its capture, where there is one; else the server's waits for it that, without the round trip that each
     took, last as long as one.
     """
-    by_client = client_pauses_s(limited.transfer)
+    by_client = client_idle_gaps_s(limited.transfer)
     if by_client is not None:
         return by_client
     begin, end = stretches(limited, Limit.APPLICATION, LimitSubtype.PEER)
@@ -131,7 +131,7 @@ def pauses_s(limited: Limited) -> Array:
     return waits_s[(waits_ns >= _ROUND_TRIPS * floor_ns) & (waits_s >= _REACTS_S)]
 
 
-def client_pauses_s(transfer: Transfer) -> Array | None:
+def client_idle_gaps_s(transfer: Transfer) -> Array | None:
     """Return how long the client had all that came before it asked for more; None without its capture.
 
     A server that waits does so for its answer to get through the link's queue, too.

@@ -34,7 +34,7 @@ from multitracer.diagnosis.packets.packet_delays import (
     most_ahead,
     packets_ahead,
 )
-from multitracer.diagnosis.service_times import busy_pieces
+from multitracer.diagnosis.service_times import busy_chunks
 from multitracer.diagnosis.work_of_others import waits_beyond_ours
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -57,13 +57,13 @@ _AHEAD_OF_MOST, _APART_NS = 1 / 3, 1.7 * NS_PER_MS
 """... or unless a link that always takes as long for a segment held three times as many of ours, for longer
 by more than noise: on a fast link all waits are short. No managed queue drops then: 5 ms are CoDel's target
 (RFC 8289, section 4.3), 7.5 ms half of PIE's (RFC 8033, section 4.1)."""
-_LEAST_RUNS = 3  # fewer losses may all be chance. Not measured
-_LEAST_ROWS, _LEAST_PACKETS = 2, 5
+_MIN_RUNS = 3  # fewer losses may all be chance. Not measured
+_MIN_ROWS, _MIN_PACKETS = 2, 5
 """... but not so many packets in so few rows, with next to nothing ahead where a deeper queue was seen. Not
 measured"""
-_LEAST_RUNS_OF_FEW = 5
+_MIN_RUNS_OF_FEW = 5
 """Where no queue was ever seen, none is known to be deeper, and more must speak for it."""
-_LEAST_RUN = 2
+_MIN_RUN = 2
 """A managed queue drops one packet at a time, so several in a row fell to a full queue or to chance ..."""
 _HALF = 0.7
 """... and to chance if its wait is at most this part of one that came through so soon before or after ..."""
@@ -82,25 +82,25 @@ _ALIKE = 0.1
 _MOSTLY, _NOT_FULL = 0.5, 0.85
 """If so many of the runs of losses were at a full queue, it drops only then: a managed one drops at any wait.
 Below this part of the longest wait it was not full, and did not lose what was lost."""
-_STEADY, _LEAST_PIECES, _AROUND = 1.25, 8, 5
+_STEADY, _MIN_CHUNKS, _AROUND = 1.25, 8, 5
 """By so much the link's time for a segment, the median of a few pieces, may vary in a transfer: else a full
 queue does not always take as long. Far less than `_HALF` and `_FAR` leave room for."""
-_LEAST_SHARE = 0.02
+_MIN_SHARE = 0.02
 """Of all runs of losses that were repaired."""
 
 
 def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
     """Return the losses that no queue explains; None if they are too few, or only one end was captured."""
     delays, segments, lost = diagnosis.delays, diagnosis.segments, diagnosis.lost
-    if diagnosis.is_link_logged or delays is None or not delays.is_one_way or len(lost) < _LEAST_RUNS:
+    if diagnosis.is_link_logged or delays is None or not delays.is_one_way or len(lost) < _MIN_RUNS:
         return None
-    least_bytes = int(segments.payload_bytes[delays.place].min())
-    if 2 * np.count_nonzero(segments.payload_bytes[lost] >= least_bytes) < len(lost):
+    min_bytes = int(segments.payload_bytes[delays.place].min())
+    if 2 * np.count_nonzero(segments.payload_bytes[lost] >= min_bytes) < len(lost):
         delays = data_delays(
             diagnosis.transfer, segments, of_any_size=True
         )  # it is small ones that were lost
     lost = repaired_losses(diagnosis)
-    if delays is None or len(lost) < _LEAST_RUNS:
+    if delays is None or len(lost) < _MIN_RUNS:
         return None
     run = np.cumsum(np.append(0, np.diff(lost) > 1))
     begin, end = np.searchsorted(run, [np.arange(run[-1] + 1), np.arange(1, run[-1] + 2)])
@@ -128,15 +128,15 @@ def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
     longer_ns = longest_ns if is_steady else _longer_ns(diagnosis, delays, first)
     far = (waited <= _HALF * longer_ns) & (longer_ns - waited >= _JITTER_NS)
     place = np.searchsorted(delays.ordered_ns, waited) / len(delays.queue_ns)  # among all waits, 0 to 1
-    far &= (place <= _BELOW_RANK) & (many >= _LEAST_RUN)
+    far &= (place <= _BELOW_RANK) & (many >= _MIN_RUN)
     few |= _unless_alike(waited, far)
-    if is_steady and np.count_nonzero(waited >= _FULL * longest_ns) >= _LEAST_RUNS:
+    if is_steady and np.count_nonzero(waited >= _FULL * longest_ns) >= _MIN_RUNS:
         few |= _below_full(diagnosis, delays, (first, last), waited, place)
     few &= ~may_be_full(delays, first, diagnosis.carried.sent_ns[first])
-    least = _LEAST_RUNS_OF_FEW
+    minimum = _MIN_RUNS_OF_FEW
     if is_deep:
-        least = _LEAST_ROWS if many[few & (waited <= limit_ns)].sum() >= _LEAST_PACKETS else _LEAST_RUNS
-    if few.sum() < max(least, _LEAST_SHARE * len(few)):
+        minimum = _MIN_ROWS if many[few & (waited <= limit_ns)].sum() >= _MIN_PACKETS else _MIN_RUNS
+    if few.sum() < max(minimum, _MIN_SHARE * len(few)):
         return None
     return Losses(lost[few[run]], waited[few], place[few], longest_ns)
 
@@ -186,7 +186,7 @@ def _below_full(
 
 def _unless_alike(waited: Array, chosen: Array) -> Array:
     """Return what was chosen; none if so many waits are alike as at another full queue."""
-    if np.count_nonzero(chosen) < _LEAST_RUNS:
+    if np.count_nonzero(chosen) < _MIN_RUNS:
         return np.asarray(chosen)
     low, middle, high = np.quantile(waited[chosen], (0.25, 0.5, 0.75))
     return np.asarray(chosen & (high - low >= _ALIKE * middle))
@@ -195,10 +195,10 @@ def _unless_alike(waited: Array, chosen: Array) -> Array:
 def _is_steady(diagnosis: Diagnosis) -> bool:
     """Return whether the link took as long for a segment all the time, so that a full queue did, too."""
     gaps = diagnosis.arrival_gaps
-    pieces = None if gaps is None else busy_pieces(diagnosis.limited, gaps)
-    if pieces is None or len(pieces.service_ns) < _LEAST_PIECES:
+    chunks = None if gaps is None else busy_chunks(diagnosis.limited, gaps)
+    if chunks is None or len(chunks.service_ns) < _MIN_CHUNKS:
         return False
-    middle = np.median(np.lib.stride_tricks.sliding_window_view(pieces.service_ns, _AROUND), axis=1)
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(chunks.service_ns, _AROUND), axis=1)
     return bool(middle.max() <= _STEADY * middle.min())
 
 
@@ -243,7 +243,7 @@ _NOT_FULL_BEHIND = 0.8
 _MOST_BEYOND = 0.05
 """Part of our packets that waited for others, or less than ours explain: 0.02 at most in 33 known recordings
 whose losses this finds; with 0.2 none of 266 without random losses is wrong, 39 shared links among them."""
-_LEAST_AROUND = 10  # packets around the losses that came through; fewer show nothing. Not measured
+_MIN_AROUND = 10  # packets around the losses that came through; fewer show nothing. Not measured
 _BY_CHANCE, _IMPROBABLE = 0.1, 0.001001
 """Part of the runs that seem served though they were not (1 of 828 such): three of three are improbable."""
 
@@ -340,7 +340,7 @@ def _beyond_around(
     sent_ns, width_ns = diagnosis.carried.sent_ns, diagnosis.carried.round_trip_ns
     around = Spans.of(sent_ns[lost[runs.first]] - width_ns, sent_ns[lost[runs.last - 1]] + width_ns)
     near = around.holds(delays.time_ns[1:]) & waits.known
-    if np.count_nonzero(near) < _LEAST_AROUND:
+    if np.count_nonzero(near) < _MIN_AROUND:
         return None
     return float(np.mean(np.abs(waits.beyond[near]) >= _LARGE))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.held import link_in_words, pauses_s
+from multitracer.diagnosis.held import idle_gaps_s, link_in_words
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint, by_limit
@@ -118,9 +118,9 @@ def _main_parts(
     neither is to be silent. Beside what the path did, if that was most, the programs are told of after it;
     not where another limit is larger than what is left.
     """
-    main, whole = own[0], sum(row.share for row in own)
+    main, complete = own[0], sum(row.share for row in own)
     if main.limit is not Limit.APPLICATION:
-        is_most = main.share > MOSTLY * whole and main.share >= next_share
+        is_most = main.share > MOSTLY * complete and main.share >= next_share
         return [main if is_most else main._replace(part=LimitSubtype.NONE)], []
     parts = [row for row in own if row is main or row.share >= WORTH_SAYING]
     nouns = [_noun(limited, row.limit, row.part) for row in parts]
@@ -285,7 +285,7 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
     lengths = np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
     seconds = float(lengths.sum())
     if limit is Limit.APPLICATION:
-        paused = pauses_s(limited) if part is LimitSubtype.PEER else lengths
+        paused = idle_gaps_s(limited) if part is LimitSubtype.PEER else lengths
         asks = "asked" if limited.transfer.reverse else "answered"
         return _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
     if limit is Limit.LINK:
@@ -362,18 +362,18 @@ def _or_window(limited: Limited) -> str:
 
 def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks: str) -> str:
     """Return what happened; the peer of an initiator's data `asks` nothing, it answers."""
-    usual, many = float(np.median(lengths)), len(lengths)
+    typical, many = float(np.median(lengths)), len(lengths)
     part, asks = (
         (LimitSubtype.PEER, "sent more") if (part, asks) == (LimitSubtype.THINK, "answered") else (part, asks)
     )
     if part is LimitSubtype.THINK:
         if many == 1:
-            return f"it took {about(usual)} to begin its answer"
-        return f"it took {lasted(seconds)} to begin {many} answers, usually {about(usual)} each"
+            return f"it took {about(typical)} to begin its answer"
+        return f"it took {lasted(seconds)} to begin {many} answers, usually {about(typical)} each"
     if part is LimitSubtype.PEER:
         if many == 1:
             return f"it let {about(seconds)} go by before it {asks}"
-        return f"it let {lasted(seconds)} go by before it {asks}, {many} times, usually {about(usual)}"
+        return f"it let {lasted(seconds)} go by before it {asks}, {many} times, usually {about(typical)}"
     if part is LimitSubtype.LATENCY:
         pair = "an answer and the next request" if asks == "asked" else "a request and its answer"
         return f"{pair} took a round trip {count(many, 'time')}, {lasted(seconds)} in all"

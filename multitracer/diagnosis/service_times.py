@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _FULL = 0.9
 """Part of the largest payload from which on a segment is of full size."""
-_LEAST_QUEUED = 16  # known gaps that are enough. Not measured
+_MIN_QUEUED = 16  # known gaps that are enough. Not measured
 _SHORTER = 0.25
 """Quantile of the gaps that is the link's own time for a segment."""
 _GRAIN = 0.2
@@ -43,11 +43,11 @@ _MOST_GRAIN = 0.5
 """Of the gap itself: of a sender that spaces its packets out the gaps are long, and so would be the grain."""
 _OFTEN = 0.05
 """Part of the arrivals that must be joined for that: a host that was busy once joins some. Not measured"""
-_PIECE = 16  # gaps: a step of the rate shows once three pieces, 48 gaps, lie behind it
-_LEAST_PIECE = 8  # of 8 gaps a quartile rests on two. Not measured
-_PIECES = 24
+_CHUNK = 16  # gaps: a step of the rate shows once three pieces, 48 gaps, lie behind it
+_MIN_CHUNK = 8  # of 8 gaps a quartile rests on two. Not measured
+_CHUNKS = 24
 """Pieces of so many gaps, smaller ones if there would be fewer than so many ..."""
-_MOST_PIECES = 300
+_MOST_CHUNKS = 300
 """... and larger ones if there would be more: each is tried as the place of a step, against all others."""
 _AROUND_NS = NS_PER_S
 """The least delay of so long before and after: a path may become longer."""
@@ -73,10 +73,10 @@ class ArrivalGaps(NamedTuple):
     def own_time_ns(self) -> float:
         """The link's own time for a segment: of those known to have waited, if they are enough."""
         queued = self.gap_ns[self.queued]
-        return float(np.quantile(queued if len(queued) >= _LEAST_QUEUED else self.gap_ns, _SHORTER))
+        return float(np.quantile(queued if len(queued) >= _MIN_QUEUED else self.gap_ns, _SHORTER))
 
 
-class BusyPieces(NamedTuple):
+class BusyChunks(NamedTuple):
     """The gaps at which the link was busy in pieces of as many each, in order."""
 
     time_ns: Array
@@ -139,9 +139,9 @@ def _meant(gaps: ArrivalGaps, place: Array) -> ArrivalGaps:
     took = np.add.reduceat(gaps.gap_ns * gaps.many, begin)
     queued = np.logical_and.reduceat(gaps.queued, begin)
     last = np.append(begin[1:], len(run)) - 1
-    whole = many >= _MEANT
-    last, many, took = last[whole], many[whole], took[whole]
-    return ArrivalGaps(gaps.time_ns[last], took / many, gaps.row[last], many, queued[whole], gaps.mean_ns)
+    complete = many >= _MEANT
+    last, many, took = last[complete], many[complete], took[complete]
+    return ArrivalGaps(gaps.time_ns[last], took / many, gaps.row[last], many, queued[complete], gaps.mean_ns)
 
 
 def _at_receiver(seen: Observed, transfer: Transfer) -> AggregatedArrivals:
@@ -165,22 +165,22 @@ def _at_both_points(carried: Carried, full_bytes: int) -> AggregatedArrivals | N
     many = full[last + 1] - full[first]
     row = segments.row[last]
     came_ns = transfer.came_ns[segments.arrived[last]]
-    whole = np.where(many == last + 1 - first, many, 0)
-    return AggregatedArrivals(first, last, row, transfer.sender["time_ns"][row], came_ns, whole)
+    complete = np.where(many == last + 1 - first, many, 0)
+    return AggregatedArrivals(first, last, row, transfer.sender["time_ns"][row], came_ns, complete)
 
 
-def busy_pieces(limited: Limited, gaps: ArrivalGaps) -> BusyPieces:
+def busy_chunks(limited: Limited, gaps: ArrivalGaps) -> BusyChunks:
     """Return the link's time for a segment, piece by piece, of the gaps at which it was busy."""
     busy = Spans.of(*stretches(limited, Limit.LINK)).holds(gaps.time_ns) | gaps.queued
     time, gap, row = gaps.time_ns[busy], gaps.gap_ns[busy], gaps.row[busy]
-    width = int(np.clip(len(gap) // _PIECES, _LEAST_PIECE, max(_PIECE, len(gap) // _MOST_PIECES)))
+    width = int(np.clip(len(gap) // _CHUNKS, _MIN_CHUNK, max(_CHUNK, len(gap) // _MOST_CHUNKS)))
     count = len(gap) // width
-    service = np.quantile(in_pieces(gap, width), _SHORTER, axis=1) if count else np.empty(0)
-    middle = in_pieces(np.arange(len(gap)), width)[:, width // 2]
-    return BusyPieces(time[middle], service, row[middle], busy)
+    service = np.quantile(in_chunks(gap, width), _SHORTER, axis=1) if count else np.empty(0)
+    middle = in_chunks(np.arange(len(gap)), width)[:, width // 2]
+    return BusyChunks(time[middle], service, row[middle], busy)
 
 
-def in_pieces(values: Array, width: int) -> Array:
+def in_chunks(values: Array, width: int) -> Array:
     """Return values as rows of `width` each; what is left over at the end is left out."""
     return np.asarray(values[: len(values) // width * width].reshape(-1, width))
 
@@ -234,8 +234,8 @@ def queued_means(came: AggregatedArrivals, waited_ns: Array) -> Array:
     took = came.came_ns[_MEANT_ARRIVALS:] - came.came_ns[:-_MEANT_ARRIVALS]
     before = np.append(0, np.cumsum(came.many))
     many = before[_MEANT_ARRIVALS + 1 :] - before[1 : max(len(before) - _MEANT_ARRIVALS, 1)]
-    whole = (broken[_MEANT_ARRIVALS:] == broken[:-_MEANT_ARRIVALS]) & (took > 0)
-    return np.where(whole, took / np.maximum(many, 1), np.inf)
+    complete = (broken[_MEANT_ARRIVALS:] == broken[:-_MEANT_ARRIVALS]) & (took > 0)
+    return np.where(complete, took / np.maximum(many, 1), np.inf)
 
 
 def own_ns(means: Array) -> float:
@@ -263,9 +263,9 @@ def joined(came: AggregatedArrivals, means: Array) -> AggregatedArrivals:
     of_block = np.quantile(padded.reshape(-1, _BLOCK), _SHORTER, axis=1, method="lower")
     block = np.minimum(np.arange(len(gap)) // _BLOCK, len(of_block) - 1)
     near = [of_block[np.clip(block + step, 0, len(of_block) - 1)] for step in (-1, 0, 1)]
-    least = np.min(near, axis=0)
-    usual = np.where(np.isfinite(least), np.minimum(least, own_ns(means)), 0)
-    short = came.follows & (gap >= 0) & (gap < _SHORT * usual * came.many[1:])
+    minimum = np.min(near, axis=0)
+    typical = np.where(np.isfinite(minimum), np.minimum(minimum, own_ns(means)), 0)
+    short = came.follows & (gap >= 0) & (gap < _SHORT * typical * came.many[1:])
     begin = np.flatnonzero(np.append(True, ~short))
     last = np.append(begin[1:], len(came.row)) - 1
     many = np.add.reduceat(came.many, begin)
@@ -273,11 +273,11 @@ def joined(came: AggregatedArrivals, means: Array) -> AggregatedArrivals:
     return AggregatedArrivals(came.first[begin], came.last[last], row, sent_ns, came_ns, many)
 
 
-_LEAST_PIECES = 3
+_MIN_CHUNKS = 3
 """On both sides: it lasts ..."""
-_LEAST_S = 0.5
+_MIN_S = 0.5
 """... and so long."""
-_LEAST_BUSY = 0.02
+_MIN_BUSY = 0.02
 """Part of the segments on either side that the link delayed: at known steps 0.06 and more. On a link that has
 nearly always room a busy host makes the few waits: 0.003 of them."""
 _FACTOR = 1.3
@@ -301,10 +301,10 @@ class RateStep(NamedTuple):
 
 def rate_step(limited: Limited, gaps: ArrivalGaps) -> RateStep | None:
     """Return the step of the link's time for a segment; None if there is none, or another picture."""
-    pieces, least_ns = busy_pieces(limited, gaps), _LEAST_S * NS_PER_S / limited.transfer.speed
-    time, size = pieces.time_ns, np.log(np.maximum(pieces.service_ns, 1))
-    places = range(_LEAST_PIECES, len(size) - _LEAST_PIECES + 1)
-    lasting = [at for at in places if min(time[at] - time[0], time[-1] - time[at]) >= least_ns]
+    chunks, min_ns = busy_chunks(limited, gaps), _MIN_S * NS_PER_S / limited.transfer.speed
+    time, size = chunks.time_ns, np.log(np.maximum(chunks.service_ns, 1))
+    places = range(_MIN_CHUNKS, len(size) - _MIN_CHUNKS + 1)
+    lasting = [at for at in places if min(time[at] - time[0], time[-1] - time[at]) >= min_ns]
     if not lasting:
         return None
     at = min(lasting, key=lambda each: _varies(size[:each]) + _varies(size[each:]))
@@ -317,9 +317,9 @@ def rate_step(limited: Limited, gaps: ArrivalGaps) -> RateStep | None:
 
     # the link must have delayed enough of the segments before and after to show its rate
     is_after = gaps.time_ns >= time[at]
-    if min(pieces.is_busy[is_after].mean(), pieces.is_busy[~is_after].mean()) < _LEAST_BUSY:
+    if min(chunks.is_busy[is_after].mean(), chunks.is_busy[~is_after].mean()) < _MIN_BUSY:
         return None
-    around = pieces.row[at - 1 : at + 1]
+    around = chunks.row[at - 1 : at + 1]
     return RateStep(int(time[at]), around, float(np.exp(before)), float(np.exp(after)))
 
 

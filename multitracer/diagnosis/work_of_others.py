@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.service_times import in_pieces
+from multitracer.diagnosis.service_times import in_chunks
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.packets.packet_delays import PacketDelays
     from multitracer.tables import Array
 
-_PIECE, _LEAST_PIECES = 16, 20
+_CHUNK, _MIN_CHUNKS = 16, 20
 """Segments, as in `competing_traffic`; fewer pieces are too few to tell shared ones from others."""
 _SURELY = 0.98
 """Of the link's own time: a little less, so that its error does not add up over many segments."""
@@ -30,16 +30,16 @@ _LARGE, _SMALL = 0.5, 0.2
 _MOST_JOINED = 16  # segments in one: of more the error of the link's own time is one of theirs. Not measured
 _MOST = 4
 """Segments of others that count at most before one of ours: a longer path makes one long wait."""
-_SOME, _SHARED_PIECES = 0.15, 0.1
+_SOME, _SHARED_CHUNKS = 0.15, 0.1
 """Part of a piece's segments that waited for others, and of the pieces of which this is so: at random losses,
 reordering and steps of the delay up to 0.08."""
-_CLEAN, _CLEAN_PIECES = 0.9, 0.6
+_CLEAN, _CLEAN_CHUNKS = 0.9, 0.6
 """Part of a piece's segments that did not, and of the pieces: at radio-like jitter below 0.1."""
-_WHOLE, _WHOLE_PIECES = 0.8, 0.25
+_COMPLETE, _COMPLETE_CHUNKS = 0.8, 0.25
 """A piece in which more than so many waited, all alike, shows a slower link; most shared pieces are none."""
 _EVEN = 0.125
 """Half of what chance gives: waits for others are whole segments, those for a changed path are not."""
-_LEAST_WORK, _MOST_WAITING = 0.025, 0.3
+_MIN_WORK, _MOST_WAITING = 0.025, 0.3
 """Part of the time that others had, and of all segments that waited for them."""
 _NEGATIVE = 0.02
 """Of segments that waited less than our own explain: else the link's own time is not known."""
@@ -126,19 +126,19 @@ def beside_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = Non
     joined : Joined, optional
         Where hosts joined some.
     """
-    if len(delays.time_ns) <= _PIECE * _LEAST_PIECES:
+    if len(delays.time_ns) <= _CHUNK * _MIN_CHUNKS:
         return None
     waits = waits_beyond_ours(delays, own_ns, joined)
-    shared = _shared_pieces(waits)
+    shared = _shared_chunks(waits)
     if shared is None or not _is_of_packets(waits):
         return None
     work = np.where(waits.beyond >= _LARGE, np.minimum(waits.beyond, _MOST), 0)
-    others_ns = in_pieces(work, _PIECE).sum(axis=1) * own_ns
-    if others_ns.sum() < _LEAST_WORK * np.ptp(delays.time_ns):
+    others_ns = in_chunks(work, _CHUNK).sum(axis=1) * own_ns
+    if others_ns.sum() < _MIN_WORK * np.ptp(delays.time_ns):
         return None
-    time, row = in_pieces(delays.time_ns[1:], _PIECE)[shared], in_pieces(delays.row[1:], _PIECE)[shared]
+    time, row = in_chunks(delays.time_ns[1:], _CHUNK)[shared], in_chunks(delays.row[1:], _CHUNK)[shared]
     took_ns = np.maximum(np.ptp(time, axis=1), others_ns[shared])
-    return WorkOfOthers(time[:, _PIECE // 2], row[:, _PIECE // 2], took_ns, others_ns[shared])
+    return WorkOfOthers(time[:, _CHUNK // 2], row[:, _CHUNK // 2], took_ns, others_ns[shared])
 
 
 def waits_beyond_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = None) -> Waits:
@@ -151,22 +151,22 @@ def waits_beyond_ours(delays: PacketDelays, own_ns: float, joined: Joined | None
     return Waits(np.where(known, (wait_ns[1:] - left_ns) / own_ns, 0), known)
 
 
-def _shared_pieces(waits: Waits) -> Array | None:
+def _shared_chunks(waits: Waits) -> Array | None:
     """Return which pieces others shared; None unless some did not, and few were shared as a whole."""
-    known = in_pieces(waits.known, _PIECE)
-    beyond = in_pieces(waits.beyond, _PIECE)
+    known = in_chunks(waits.known, _CHUNK)
+    beyond = in_chunks(waits.beyond, _CHUNK)
     many = np.maximum(1, known.sum(axis=1))
     large = (beyond >= _LARGE) & known
     part = large.sum(axis=1) / many
     clean = ((np.abs(beyond) <= _SMALL) | ~known).mean(axis=1) >= _CLEAN
     shared = part >= _SOME
-    if clean.mean() < _CLEAN_PIECES or shared.mean() < _SHARED_PIECES:
+    if clean.mean() < _CLEAN_CHUNKS or shared.mean() < _SHARED_CHUNKS:
         return None
 
     # in which pieces all that waited did so for about the same time, as behind a slower link
     low, high = (np.where(large, beyond, without) for without in (np.inf, -np.inf))
-    whole = (part > _WHOLE) & (high.max(axis=1) - low.min(axis=1) <= _LARGE)
-    return shared if whole[shared].mean() <= _WHOLE_PIECES else None
+    complete = (part > _COMPLETE) & (high.max(axis=1) - low.min(axis=1) <= _LARGE)
+    return shared if complete[shared].mean() <= _COMPLETE_CHUNKS else None
 
 
 def _is_of_packets(waits: Waits) -> bool:

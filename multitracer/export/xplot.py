@@ -1,6 +1,6 @@
 """The plots that `tcptrace -G` draws, from our tables and verdicts, for Tim Shepard's xplot (xplot.org).
 
-From top to bottom: how a command is written; the data of one direction (`Talk`); the time/sequence
+From top to bottom: how a command is written; the data of one direction (`Exchange`); the time/sequence
 graph (tsg), the curves (owin, rtt, tput, ssize) and the time line (tline: time runs down, each segment is an
 arrow from one end to the other); and `write_plots`, which chooses the connections and names the files as
 tcptrace numbers them (a2b_tsg.xpl).
@@ -96,7 +96,7 @@ def lines(*parts: Iterable[str]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Talk:
+class Exchange:
     """One direction of a connection.
 
     Parameters
@@ -183,16 +183,16 @@ class Talk:
         return "" if cause == NO_VERDICT else f"R {word(RetransmissionCause(cause))} {word(Necessity(need))}"
 
 
-def half_round_trip_ns(talk: Talk) -> int:
+def half_round_trip_ns(exchange: Exchange) -> int:
     """Return half of the shortest round trip of a direction; 0 where none was measured."""
-    rows = talk.capture.analysis.directions
-    shortest = int(rows["rtt_min_ns"][2 * (talk.number - 1) + talk.reverse])
-    return max(shortest, 0) // 2 if rows["rtt_count"][2 * (talk.number - 1) + talk.reverse] else 0
+    rows = exchange.capture.analysis.directions
+    shortest = int(rows["rtt_min_ns"][2 * (exchange.number - 1) + exchange.reverse])
+    return max(shortest, 0) // 2 if rows["rtt_count"][2 * (exchange.number - 1) + exchange.reverse] else 0
 
 
-def without_time(talk: Talk) -> int:
+def without_time(exchange: Exchange) -> int:
     """Return how many segments of the connection carry no time, and are not drawn."""
-    stamps = talk.segments["time_ns"]
+    stamps = exchange.segments["time_ns"]
     return len(stamps) - len(timed(stamps, np.ones(len(stamps), dtype=bool)))
 
 
@@ -200,26 +200,28 @@ _MARK_COLOURS = {"R": "red", "O": "pink", "H": "blue", "P": "blue", "S": "orange
 """Colours by the first letter of a mark, as in tcptrace."""
 
 
-def tsg(talk: Talk) -> Iterator[str]:
+def tsg(exchange: Exchange) -> Iterator[str]:
     """Yield the file: sequence numbers are those on the wire, continued where they wrap."""
     return lines(
-        [heading(f"{talk.ends} (time sequence graph)", "time", "sequence number", axes="timeval double")],
-        _sent(talk),
-        _steps(talk, talk.segments["ack_bytes"], "green", "dtick"),
-        _steps(talk, talk.segments["ack_bytes"] + talk.segments["window_bytes"], "yellow", "utick"),
-        _closed(talk),
-        _sacks(talk),
+        [heading(f"{exchange.ends} (time sequence graph)", "time", "sequence number", axes="timeval double")],
+        _sent(exchange),
+        _steps(exchange, exchange.segments["ack_bytes"], "green", "dtick"),
+        _steps(
+            exchange, exchange.segments["ack_bytes"] + exchange.segments["window_bytes"], "yellow", "utick"
+        ),
+        _closed(exchange),
+        _sacks(exchange),
     )
 
 
-def _sent(talk: Talk) -> Iterator[str]:
+def _sent(exchange: Exchange) -> Iterator[str]:
     """Yield each segment as a line between arrows, from its first number to the one after its last."""
-    segments, origin = talk.segments, talk.origin
-    marked = _marked(talk)
-    columns = (segments[name][talk.own] for name in ("time_ns", "seq_bytes", "end_bytes", "flags"))
-    for row, (stamp, begin, end, flags) in zip(talk.own.tolist(), rows(*columns), strict=True):
+    segments, origin = exchange.segments, exchange.origin
+    marked = _marked(exchange)
+    columns = (segments[name][exchange.own] for name in ("time_ns", "seq_bytes", "end_bytes", "flags"))
+    for row, (stamp, begin, end, flags) in zip(exchange.own.tolist(), rows(*columns), strict=True):
         at, low, high = moment(stamp), begin + origin, end + origin
-        mark = talk.mark(row) if row in marked else ""
+        mark = exchange.mark(row) if row in marked else ""
         yield f"{_MARK_COLOURS.get(mark[:1], 'white')}\n"
         yield f"diamond {at} {low}\n" if flags & Flag.SYN else f"darrow {at} {low}\n"
         yield _upper_end(at, high, flags)
@@ -237,24 +239,26 @@ def _upper_end(at: str, high: int, flags: int) -> str:
     )
 
 
-def _marked(talk: Talk) -> set[int]:
+def _marked(exchange: Exchange) -> set[int]:
     """Return the rows that may have a mark: few, so each is examined alone."""
-    kind, flags = talk.segments["kind"][talk.own], talk.segments["flags"][talk.own]
-    odd = (
+    kind, flags = exchange.segments["kind"][exchange.own], exchange.segments["flags"][exchange.own]
+    unexpected = (
         SegmentKind.RETRANSMISSION
         | SegmentKind.OUT_OF_ORDER
         | SegmentKind.CAPTURE_DUPLICATE
         | SegmentKind.ZERO_WINDOW_PROBE
     )
-    chosen = ((kind & np.uint32(odd)) != 0) | ((flags & np.uint16(Flag.SYN | Flag.FIN)) != 0)
-    return set(talk.own[chosen].tolist())
+    chosen = ((kind & np.uint32(unexpected)) != 0) | ((flags & np.uint16(Flag.SYN | Flag.FIN)) != 0)
+    return set(exchange.own[chosen].tolist())
 
 
-def _steps(talk: Talk, level: Array, colour: str, tick: str) -> Iterator[str]:
+def _steps(exchange: Exchange, level: Array, colour: str, tick: str) -> Iterator[str]:
     """Yield a step curve of ACK or window; a tick where it did not change."""
     before: tuple[str, int] | None = None
     yield f"{colour}\n"
-    for stamp, value in rows(talk.segments["time_ns"][talk.back], level[talk.back] + talk.origin):
+    for stamp, value in rows(
+        exchange.segments["time_ns"][exchange.back], level[exchange.back] + exchange.origin
+    ):
         at = moment(stamp)
         if before is not None:
             yield f"line {before[0]} {before[1]} {at} {before[1]}\n"
@@ -265,23 +269,25 @@ def _steps(talk: Talk, level: Array, colour: str, tick: str) -> Iterator[str]:
         before = at, value
 
 
-def _closed(talk: Talk) -> Iterator[str]:
+def _closed(exchange: Exchange) -> Iterator[str]:
     """Yield a Z where the window closes."""
-    segments, opens = talk.segments, np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
-    closed = (segments["window_bytes"][talk.back] == 0) & ((segments["flags"][talk.back] & opens) == 0)
-    for stamp, value in rows(*(segments[name][talk.back[closed]] for name in ("time_ns", "ack_bytes"))):
-        yield f"red\natext {moment(stamp)} {value + talk.origin}\nZ\n"
+    segments, opens = exchange.segments, np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
+    closed = (segments["window_bytes"][exchange.back] == 0) & (
+        (segments["flags"][exchange.back] & opens) == 0
+    )
+    for stamp, value in rows(*(segments[name][exchange.back[closed]] for name in ("time_ns", "ack_bytes"))):
+        yield f"red\natext {moment(stamp)} {value + exchange.origin}\nZ\n"
 
 
-def _sacks(talk: Talk) -> Iterator[str]:
+def _sacks(exchange: Exchange) -> Iterator[str]:
     """Yield what the receiver reports to have, as lines at the time of the report; a D-SACK has a D."""
-    blocks, segments = talk.capture.analysis.sack_blocks(talk.number), talk.segments
-    is_back = np.isin(blocks["row"], talk.back)
+    blocks, segments = exchange.capture.analysis.sack_blocks(exchange.number), exchange.segments
+    is_back = np.isin(blocks["row"], exchange.back)
     own = blocks.take(is_back)
     times = segments["time_ns"][own["row"]]
     columns = (own[name] for name in ("left_bytes", "right_bytes", "dsack"))
     for stamp, left, right, dsack in rows(times, *columns):
-        at, low, high = moment(stamp), left + talk.origin, right + talk.origin
+        at, low, high = moment(stamp), left + exchange.origin, right + exchange.origin
         yield f"purple\nline {at} {low} {at} {high}\nhtick {at} {low}\nhtick {at} {high}\n"
         yield f"ctext {at} {high}\n{'D' if dsack else 'S'}\n"
 
@@ -290,55 +296,57 @@ _INTERVAL = 10
 """Segments for a point of the red throughput curve, the default of tcptrace's --thru_interval."""
 
 
-def owin(talk: Talk) -> Iterator[str]:
+def owin(exchange: Exchange) -> Iterator[str]:
     """Yield the outstanding data in red, their mean so far in blue, the window offered in yellow."""
-    segments, data = talk.segments, talk.data
+    segments, data = exchange.segments, exchange.data
     time, flight = segments["time_ns"][data], segments["flight_bytes"][data]
     mean = np.cumsum(flight) // np.arange(1, len(flight) + 1)
     return lines(
-        [heading(f"{talk.ends} (outstanding data)", "time", "Outstanding Data (bytes)")],
+        [heading(f"{exchange.ends} (outstanding data)", "time", "Outstanding Data (bytes)")],
         curve(time, flight, "red", "owin"),
-        curve(segments["time_ns"][talk.back], segments["window_bytes"][talk.back], "yellow", "rwin"),
+        curve(segments["time_ns"][exchange.back], segments["window_bytes"][exchange.back], "yellow", "rwin"),
         curve(time, mean, "blue", "avg owin"),
     )
 
 
-def rtt(talk: Talk) -> Iterator[str]:
+def rtt(exchange: Exchange) -> Iterator[str]:
     """Yield round-trip times in whole milliseconds, at their ACKs: exact ACKs of segments sent once."""
-    samples = talk.capture.analysis.rtt_samples(talk.number)
-    own = samples["reverse"] == talk.reverse
+    samples = exchange.capture.analysis.rtt_samples(exchange.number)
+    own = samples["reverse"] == exchange.reverse
     own &= (samples["provenance"] == Provenance.EXACT_ACK) & (samples["time_ns"] != NOT_A_TIME)
     chosen = samples.take(own & (samples["rtt_ns"] >= 0))
     return lines(
-        [heading(f"{talk.ends} (rtt samples)", "time", "rtt (ms)")],
+        [heading(f"{exchange.ends} (rtt samples)", "time", "rtt (ms)")],
         curve(chosen["time_ns"], chosen["rtt_ns"] // NS_PER_MS, "red", "rtt"),
     )
 
 
-def ssize(talk: Talk) -> Iterator[str]:
+def ssize(exchange: Exchange) -> Iterator[str]:
     """Yield the payload of each segment in red, and their mean so far in blue."""
-    time, size = (talk.segments[name][talk.payload] for name in ("time_ns", "payload_bytes"))
+    time, size = (exchange.segments[name][exchange.payload] for name in ("time_ns", "payload_bytes"))
     mean = np.cumsum(size, dtype=np.int64) // np.arange(1, len(size) + 1)
     return lines(
-        [heading(f"{talk.ends} (segment size graph)", "time", "segment size (bytes)")],
+        [heading(f"{exchange.ends} (segment size graph)", "time", "segment size (bytes)")],
         curve(time, size, "red", "segsize"),
         curve(time, mean, "blue", "avg segsize"),
     )
 
 
-def tput(talk: Talk) -> Iterator[str]:
+def tput(exchange: Exchange) -> Iterator[str]:
     """Yield the throughput: yellow of one segment, red of ten, blue since the first.
 
     Retransmissions count.
     """
-    time, size = (talk.segments[name][talk.payload].astype(np.int64) for name in ("time_ns", "payload_bytes"))
+    time, size = (
+        exchange.segments[name][exchange.payload].astype(np.int64) for name in ("time_ns", "payload_bytes")
+    )
     sent = np.cumsum(size)
-    begin = int(talk.segments["time_ns"][talk.own[0]]) if len(talk.own) else 0
+    begin = int(exchange.segments["time_ns"][exchange.own[0]]) if len(exchange.own) else 0
     each = np.diff(time, prepend=begin)
     ten = np.arange(_INTERVAL - 1, len(time), _INTERVAL)
     spans = np.diff(time[ten], prepend=begin)
     return lines(
-        [heading(f"{talk.ends} (throughput)", "time", "thruput (bytes/sec)")],
+        [heading(f"{exchange.ends} (throughput)", "time", "thruput (bytes/sec)")],
         _dots(time, _rates(size, each)),
         _known_curve(time[ten], _rates(np.diff(sent[ten], prepend=0), spans), "red", "inst. tput"),
         _known_curve(time[ten], _rates(sent[ten], time[ten] - begin), "blue", "avg. tput"),
@@ -366,7 +374,7 @@ _LEFT, _RIGHT = 40, 60  # tcptrace's places of the two ends
 _NAMES = ((Flag.SYN, "SYN "), (Flag.FIN, "FIN "), (Flag.RST, "RST "), (Flag.PSH, ""))
 
 
-def tline(both: tuple[Talk, Talk]) -> Iterator[str]:
+def tline(both: tuple[Exchange, Exchange]) -> Iterator[str]:
     """Yield the file of both directions; numbers count from the first of each, the endpoints are a and b.
 
     A capture shows when a segment passed it; for the other end half of the minimum RTT is added or
@@ -376,7 +384,7 @@ def tline(both: tuple[Talk, Talk]) -> Iterator[str]:
     return lines([title, "invisible 0 -0.000000\ninvisible 100 -0.000000\n"], _arrows(both))
 
 
-def _arrows(both: tuple[Talk, Talk]) -> Iterator[str]:
+def _arrows(both: tuple[Exchange, Exchange]) -> Iterator[str]:
     segments = both[0].segments
     every = timed(segments["time_ns"], np.ones(len(segments), dtype=bool))
     if not len(every):
@@ -398,7 +406,7 @@ def _arrows(both: tuple[Talk, Talk]) -> Iterator[str]:
         yield f"{words}{seq}:{seq + payload}({payload}) {answer}win {window}\n"
 
 
-def _shifts(both: tuple[Talk, Talk]) -> tuple[tuple[int, int], tuple[int, int]]:
+def _shifts(both: tuple[Exchange, Exchange]) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return for each direction the shift from the capture to the sending and the arrival of segments."""
     vantage = both[0].capture.analysis.directions["vantage"][2 * (both[0].number - 1)]
     half = max(map(half_round_trip_ns, both))
@@ -460,11 +468,14 @@ def _write_connection(
     folder: Path, recording: Recording, capture: Capture, number: int, verdicts: SegmentVerdicts
 ) -> None:
     segments = capture.analysis.tcp_segments(number)
-    both = Talk(capture, number, False, segments, verdicts), Talk(capture, number, True, segments, verdicts)
+    both = (
+        Exchange(capture, number, False, segments, verdicts),
+        Exchange(capture, number, True, segments, verdicts),
+    )
     ends = letters(2 * (capture.offset + number - 1)), letters(2 * (capture.offset + number - 1) + 1)
-    for talk, (source, target) in zip(both, (ends, ends[::-1]), strict=True):
+    for exchange, (source, target) in zip(both, (ends, ends[::-1]), strict=True):
         for name, plot in _PLOTS.items():
-            _write(folder / f"{source}2{target}_{name}.xpl", plot(talk))
+            _write(folder / f"{source}2{target}_{name}.xpl", plot(exchange))
     _write(folder / f"{ends[0]}_{ends[1]}_tline.xpl", tline(both))
     if untimed := without_time(both[0]):
         recording.warn_once(

@@ -14,7 +14,7 @@ import numpy as np
 
 from multitracer.analysis.deliveries import rate_curve
 from multitracer.errors import InputError
-from multitracer.figures.palette import ARMS
+from multitracer.figures.palette import TRANSPORTS
 from multitracer.figures.sheet import SheetPanel, sheet
 from multitracer.figures.stack import plain
 
@@ -129,9 +129,9 @@ def _drawn(
 def _style(sessions: Sequence[Sequence[FlowCurve]], number: int, place: int) -> tuple[SeriesStyle, str]:
     """Return colour and dash of a flow by its place in its recording, and the number of that."""
     if max(map(len, sessions)) == 1:
-        return ARMS[number % len(ARMS)], _DASHES[number % len(_DASHES)]
+        return TRANSPORTS[number % len(TRANSPORTS)], _DASHES[number % len(_DASHES)]
     again = place if len(sessions) == 1 else number
-    return ARMS[place % len(ARMS)], _DASHES[again % len(_DASHES)]
+    return TRANSPORTS[place % len(TRANSPORTS)], _DASHES[again % len(_DASHES)]
 
 
 def _names(sessions: Sequence[Sequence[FlowCurve]]) -> list[list[str]]:

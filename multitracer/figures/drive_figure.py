@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.errors import InputError
-from multitracer.figures.environment import surroundings_panels
+from multitracer.figures.environment import radio_context_panels
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.series import BREAK, thin
 from multitracer.figures.stack import SharedAxis, figure
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from multitracer.figures.palette import ThemeName
     from multitracer.figures.series import Series
     from multitracer.figures.stack import Panel
-    from multitracer.recording.surroundings import Surroundings
+    from multitracer.recording.radio_context import RadioContext
     from multitracer.tables import Array, Times
 
 TIME_TITLE = "seconds from the first reading"
 _PANEL_PX = 190
 """Height of a panel with share 1."""
-_LEAST_PX = 320
+_MIN_PX = 320
 
 
-def drive_panels(surroundings: Surroundings, view: StackedView = WHOLE) -> list[Panel]:
+def drive_panels(radio_context: RadioContext, view: StackedView = WHOLE) -> list[Panel]:
     """Return the panels of radio and route with all points of a view.
 
     Raises
@@ -46,16 +46,16 @@ def drive_panels(surroundings: Surroundings, view: StackedView = WHOLE) -> list[
     InputError
         If the recording holds nothing to draw, or no series has a requested label.
     """
-    panels = surroundings_panels(surroundings)
+    panels = radio_context_panels(radio_context)
     if not panels:
-        name = surroundings.recording.name
-        what = surroundings.placeless or "no reading of radio or position to draw"
+        name = radio_context.recording.name
+        what = radio_context.placeless or "no reading of radio or position to draw"
         raise InputError(f"{name}: holds no packet, and {what}")
     return cut(chosen_panels(panels, view.labels), view.from_ns, view.to_ns)
 
 
 def drive_figure(
-    surroundings: Surroundings,
+    radio_context: RadioContext,
     view: StackedView = WHOLE,
     *,
     panels: list[Panel] | None = None,
@@ -79,11 +79,11 @@ def drive_figure(
     InputError
         As in `drive_panels`; or if there is no route.
     """
-    origin_ns = surroundings.first_ns or 0
+    origin_ns = radio_context.first_ns or 0
     if panels is None:
-        panels = drive_panels(surroundings, view)
+        panels = drive_panels(radio_context, view)
     if distance:
-        return figure_over_distance(over_distance(panels, surroundings.route), theme=theme)
+        return figure_over_distance(over_distance(panels, radio_context.route), theme=theme)
     for panel in panels:
         panel.series[:] = [thin(series) for series in panel.series]
     drawn = figure(panels, origin_ns=origin_ns, theme=theme, height_px=_height_px(panels))
@@ -99,7 +99,7 @@ def figure_over_distance(shown: OverDistance, *, theme: ThemeName = "light") -> 
 
 
 def _height_px(panels: list[Panel]) -> int:
-    return max(_LEAST_PX, round(_PANEL_PX * sum(panel.share for panel in panels)))
+    return max(_MIN_PX, round(_PANEL_PX * sum(panel.share for panel in panels)))
 
 
 _TICKS_PER_M = 1_000_000
@@ -153,16 +153,16 @@ def over_distance(
     """
     if route is None or not route.length_m > 0:
         raise InputError("distance axis: the recording holds no route; draw over time, or add a log of GPS")
-    pieces = _Pieces(route, speed, origin_ns)
+    chunks = _Chunks(route, speed, origin_ns)
     kept = [panel for panel in panels if panel.key not in WITHOUT_DISTANCE]
     points = unplaced = 0
     for i, panel in enumerate(kept):
         if not panel.shades:
             read = [series for series in panel.series if series.role != LEVEL]
-            known = [pieces.known(series.time_ns[series.is_drawn]) for series in read]
+            known = [chunks.known(series.time_ns[series.is_drawn]) for series in read]
             points += sum(len(each) for each in known)
             unplaced += sum(int((~each).sum()) for each in known)
-        place = pieces.strip if panel.shades else pieces.placed
+        place = chunks.strip if panel.shades else chunks.placed
         kept[i] = replace(panel, series=[each for s in panel.series if len(each := place(s))])
     kept = [panel for panel in kept if any(series.role != LEVEL for series in panel.series)]
     if not any(not panel.shades for panel in kept):
@@ -170,7 +170,7 @@ def over_distance(
     return OverDistance(kept, points, unplaced)
 
 
-class _Pieces:
+class _Chunks:
     """The segments of a route between its gaps: within each, every instant has a position."""
 
     def __init__(self, route: Route, speed: float, origin_ns: int) -> None:
@@ -186,14 +186,14 @@ class _Pieces:
             return time_ns
         return np.rint(self._origin_ns + (time_ns - self._origin_ns) / self._speed).astype(np.int64)
 
-    def _piece(self, recorded: Times) -> Array:
+    def _chunk(self, recorded: Times) -> Array:
         return np.asarray(np.searchsorted(self._begin, recorded, side="right") - 1)
 
     def known(self, time_ns: Times) -> Array:
         """Return at which times the place is known."""
         recorded = self._recorded(time_ns)
-        piece = self._piece(recorded)
-        return np.asarray((piece >= 0) & (recorded <= self._end[piece]))
+        chunk = self._chunk(recorded)
+        return np.asarray((chunk >= 0) & (recorded <= self._end[chunk]))
 
     def _ticks(self, recorded: Times) -> Array:
         """Return the distance at times within the segments, never decreasing, in ticks."""
@@ -207,15 +207,15 @@ class _Pieces:
             return replace(series, time_ns=ends, value=series.value[[0, -1]])
         index = np.flatnonzero(self.known(series.time_ns))
         recorded = self._recorded(series.time_ns[index])
-        piece = self._piece(recorded)
+        chunk = self._chunk(recorded)
         kept = replace(series.take(index), time_ns=self._ticks(recorded))
         if LOOKS[series.role].mark not in ("line", "step") or len(index) < 2:
             return kept
-        breaks = np.flatnonzero((np.diff(index) > 1) | (np.diff(piece) > 0)) + 1
-        whole = kept.take(np.insert(np.arange(len(kept)), breaks, breaks - 1))
-        value = whole.value.copy()
+        breaks = np.flatnonzero((np.diff(index) > 1) | (np.diff(chunk) > 0)) + 1
+        complete = kept.take(np.insert(np.arange(len(kept)), breaks, breaks - 1))
+        value = complete.value.copy()
         value[breaks + np.arange(len(breaks))] = BREAK
-        return replace(whole, value=value)
+        return replace(complete, value=value)
 
     def strip(self, series: Series) -> Series:
         """Return a series that is 1 between pairs of points, each pair cut to where the place is known."""
@@ -224,9 +224,9 @@ class _Pieces:
         last = np.searchsorted(self._begin, end, side="right")
         times = np.maximum(last - first, 0)
         pair = np.repeat(np.arange(len(begin)), times)
-        piece = np.arange(len(pair)) - np.repeat(np.cumsum(times) - times, times) + first[pair]
+        chunk = np.arange(len(pair)) - np.repeat(np.cumsum(times) - times, times) + first[pair]
         both = np.column_stack(
-            [np.maximum(begin[pair], self._begin[piece]), np.minimum(end[pair], self._end[piece])]
+            [np.maximum(begin[pair], self._begin[chunk]), np.minimum(end[pair], self._end[chunk])]
         )
         value = np.tile([1, 0], len(both)).astype(np.int64)
         return replace(series, time_ns=self._ticks(both.ravel()), value=value)

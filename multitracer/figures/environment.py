@@ -2,8 +2,8 @@
 
 `overlay` is the figure of paper 000 (figures 2 and 4): the radio conditions during the transactions, all in
 one picture, each curve scaled and shifted into its own band, which shows what changes together but not how
-much. `panels` shows the same on real axes that zoom together. `surroundings_panels` shows the
-`Surroundings` of a recording: power, quality, share of lost blocks, rates, speed and distance; `cell_strip`
+much. `panels` shows the same on real axes that zoom together. `radio_context_panels` shows the
+`RadioContext` of a recording: power, quality, share of lost blocks, rates, speed and distance; `cell_strip`
 the serving cell.
 
 What must hold: a line joins two readings only where none is missing between them; a value is that of the log,
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.mobility.cells import Stays
-    from multitracer.analysis.transports import Arm
+    from multitracer.analysis.mobility.cells import CellVisits
+    from multitracer.analysis.transports import Transport
     from multitracer.figures.palette import Props, ThemeName
-    from multitracer.recording.surroundings import Surroundings
+    from multitracer.recording.radio_context import RadioContext
     from multitracer.tables import Array, Mask, Row, Table
 
 ZERO_LEVEL_DBM = -113.0
 """Level that a CDPD modem reports without a signal (paper 000, section IV.B)."""
 _MOST = 2_000
 """Transactions of an arm that are drawn; of more, the first."""
-_MOST_ARMS = 8
+_MOST_TRANSPORTS = 8
 _HALF = 0.5
 _OVERLAY_PX, _RTT_PX, _OTHER_PX = 560, 190, 95
 _BAND = 0.82
@@ -72,7 +72,7 @@ class _Curve:
     value: Array
     share: float
     """Height of its band."""
-    least: float | None = None
+    minimum: float | None = None
     """Lower end of its band or axis, if that is given."""
     empty: str = "not recorded: no modem was polled"
 
@@ -83,7 +83,7 @@ class _Curve:
     @property
     def ends(self) -> tuple[float, float]:
         """Lowest and highest value of its band."""
-        low = float(self.known.min()) if self.least is None else self.least
+        low = float(self.known.min()) if self.minimum is None else self.minimum
         high = float(self.known.max())
         if self.role == "radio_rssi":
             return low, max(high, _STRONG_DBM)
@@ -99,22 +99,25 @@ class _Curve:
         return f"{self.name} {low:.3g} to {high:.3g}{self.unit}".replace(" ", "\xa0")
 
 
-def rtt_range_s(arm: Arm, size_bytes: int) -> float:
+def rtt_range_s(transport: Transport, size_bytes: int) -> float:
     """Return maximum minus minimum RTT of the finished transactions of a size; NaN if there are none."""
-    rtts = arm.rtt_s(arm.at(size_bytes))
+    rtts = transport.rtt_s(transport.at(size_bytes))
     done = rtts[np.isfinite(rtts)]
     return float(done.max() - done.min()) if len(done) else float("nan")
 
 
-def default_size(arm: Arm) -> int:
+def default_size(transport: Transport) -> int:
     """Return the default size: the largest one of which less than half of the transactions were dropped."""
-    lost = {size: float(np.mean(dropped(arm.at(size)))) for size in arm.sizes}
+    lost = {size: float(np.mean(dropped(transport.at(size)))) for size in transport.sizes}
     return max(
-        (size for size in arm.sizes if lost[size] < _HALF), default=min(arm.sizes, key=lost.__getitem__)
+        (size for size in transport.sizes if lost[size] < _HALF),
+        default=min(transport.sizes, key=lost.__getitem__),
     )
 
 
-def overlay(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
+def overlay(
+    transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light"
+) -> go.Figure:
     """Return the environment overlay of one size, a panel for each variant, its transactions side by side.
 
     Parameters
@@ -130,25 +133,27 @@ def overlay(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeN
     InputError
         If no variant has a transaction of that size.
     """
-    return overlay_sheet(arms, size_bytes, theme=theme).figure()
+    return overlay_sheet(transports, size_bytes, theme=theme).figure()
 
 
-def overlay_sheet(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> Sheet:
+def overlay_sheet(
+    transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light"
+) -> Sheet:
     """Return what `overlay` draws; parameters and errors are the same."""
     cells: list[SheetPanel] = []
     traces: list[Props] = []
-    for number, (arm, size) in enumerate(_chosen(arms, size_bytes), 1):
-        made, drawn = _overlaid(arm, size, theme)
+    for number, (transport, size) in enumerate(_chosen(transports, size_bytes), 1):
+        made, drawn = _overlaid(transport, size, theme)
         cells.append(made)
         traces += [trace | on_cell(number) for trace in drawn]
     return Sheet(cells, traces, theme)
 
 
-def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[SheetPanel, list[Props]]:
+def _overlaid(transport: Transport, size: int, theme: ThemeName) -> tuple[SheetPanel, list[Props]]:
     """Return the panel of one variant, its curves in bands one below the other."""
-    table = _first(arm.at(size))
+    table = _first(transport.at(size))
     number = np.arange(1, len(table) + 1)
-    curves = _curves(arm, table)
+    curves = _curves(transport, table)
     height = sum(curve.share for curve in curves)
     traces: list[Props] = []
     ticks: dict[str, float] = {}
@@ -167,45 +172,49 @@ def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[SheetPanel, list[P
     y_axis = {"tickvals": list(ticks.values()), "ticktext": list(ticks), "ticks": "", "showgrid": False}
     y_axis["range"] = [-0.06, height + 0.06]
     title, explanation = (
-        _heading(arm, size),
+        _heading(transport, size),
         f"Scaled and shifted: {'; '.join(curve.words() for curve in curves)}",
     )
     x_axis = _x_axis("transaction", len(table))
     return SheetPanel(title, _OVERLAY_PX, x_axis, y_axis, shapes=shapes, more=explanation), traces
 
 
-def panels(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
+def panels(
+    transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light"
+) -> go.Figure:
     """Return RTT, efficiency, RSSI, BLER and cell busy of one size on real axes over one time axis.
 
     Parameters and errors are those of `overlay`; the time axis is that of one variant.
     """
-    return panels_sheet(arms, size_bytes, theme=theme).figure()
+    return panels_sheet(transports, size_bytes, theme=theme).figure()
 
 
-def panels_sheet(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> Sheet:
+def panels_sheet(
+    transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light"
+) -> Sheet:
     """Return what `panels` draws; parameters and errors are the same."""
     cells: list[SheetPanel] = []
     traces: list[Props] = []
-    for arm, size in _chosen(arms, size_bytes):
+    for transport, size in _chosen(transports, size_bytes):
         before = len(cells)
-        for place, (cell, drawn) in enumerate(_stacked(arm, size, theme), 1):
+        for place, (cell, drawn) in enumerate(_stacked(transport, size, theme), 1):
             linked = {"matches": axis_name("x", before + 1)} if place > 1 else {}
             cells.append(replace(cell, x=cell.x | linked))
             traces += [trace | on_cell(before + place) for trace in drawn]
     return Sheet(cells, traces, theme)
 
 
-def _stacked(arm: Arm, size: int, theme: ThemeName) -> Iterator[tuple[SheetPanel, list[Props]]]:
+def _stacked(transport: Transport, size: int, theme: ThemeName) -> Iterator[tuple[SheetPanel, list[Props]]]:
     """Yield the panels of one variant with their traces."""
-    table = _first(arm.at(size))
-    began_s = arm.begin_s(table)
-    curves = _curves(arm, table)
+    table = _first(transport.at(size))
+    began_s = transport.begin_s(table)
+    curves = _curves(transport, table)
     for curve in curves:
         first, last = curve is curves[0], curve is curves[-1]
         x_axis = _x_axis("began, s after the first", None) if last else {}
         empty = "" if len(curve.known) else f"{curve.name} was {curve.empty}."
         shapes = [_zero_level(ZERO_LEVEL_DBM, theme)] if curve.role == "radio_rssi" and not empty else []
-        title = _heading(arm, size) if first else _panel_title(curve)
+        title = _heading(transport, size) if first else _panel_title(curve)
         height = _RTT_PX if first else _OTHER_PX
         more = _panel_title(curve) if first else ""
         traces = [] if empty else [_trace(curve, began_s, curve.value, theme)]
@@ -217,23 +226,23 @@ def _stacked(arm: Arm, size: int, theme: ThemeName) -> Iterator[tuple[SheetPanel
         )
 
 
-def _chosen(arms: Sequence[Arm], size_bytes: int | None) -> list[tuple[Arm, int]]:
+def _chosen(transports: Sequence[Transport], size_bytes: int | None) -> list[tuple[Transport, int]]:
     """Return the arms that have the size, with it; each with a size of its own if none is given."""
     if size_bytes is None:
-        return [(arm, default_size(arm)) for arm in arms[:_MOST_ARMS]]
-    cells = [(arm, size_bytes) for arm in arms if size_bytes in arm.sizes]
+        return [(transport, default_size(transport)) for transport in transports[:_MOST_TRANSPORTS]]
+    cells = [(transport, size_bytes) for transport in transports if size_bytes in transport.sizes]
     if not cells:
-        there = ", ".join(map(str, sorted({size for arm in arms for size in arm.sizes})))
+        there = ", ".join(map(str, sorted({size for transport in transports for size in transport.sizes})))
         raise InputError(f"no transaction of {size_bytes} bytes; there are {there}")
-    return cells[:_MOST_ARMS]
+    return cells[:_MOST_TRANSPORTS]
 
 
 def _first(table: Table) -> Table:
     return table.take(np.arange(min(len(table), _MOST)))
 
 
-def _curves(arm: Arm, table: Table) -> list[_Curve]:
-    rtt = arm.rtt_s(table)
+def _curves(transport: Transport, table: Table) -> list[_Curve]:
+    rtt = transport.rtt_s(table)
     share = "Efficiency (sent)" if is_sent_efficiency(table) else "Efficiency"
     return [
         _Curve("RTT", "transaction_rtt", " s", np.where(np.isfinite(rtt), rtt, np.nan), 2.2, 0.0),
@@ -244,13 +253,13 @@ def _curves(arm: Arm, table: Table) -> list[_Curve]:
     ]
 
 
-def _heading(arm: Arm, size: int) -> str:
-    table = arm.at(size)
-    span = rtt_range_s(arm, size)
+def _heading(transport: Transport, size: int) -> str:
+    table = transport.at(size)
+    span = rtt_range_s(transport, size)
     range_words = f"RTT range {span:.3g} s" if np.isfinite(span) else "no RTT"
     part = f"; the first {_MOST:,} are drawn" if len(table) > _MOST else ""
     lost = f"{int(dropped(table).sum())} of {len(table)} dropped (◇)"
-    return f"{arm.name}, {arm.vary} of {size} bytes: {range_words}, {lost}{part}"
+    return f"{transport.name}, {transport.vary} of {size} bytes: {range_words}, {lost}{part}"
 
 
 def _x_axis(title: str, count: int | None) -> Props:
@@ -354,10 +363,10 @@ _LANES = (
 _ZERO_LEVEL = "zero level"
 
 
-def surroundings_panels(surroundings: Surroundings) -> list[Panel]:
+def radio_context_panels(radio_context: RadioContext) -> list[Panel]:
     """Return the panels of the radio and the route that have data, the serving cell first."""
-    lanes = [panel for lane in _LANES if (panel := _panel(lane, surroundings.series)).series]
-    strip = cell_strip(surroundings.phones[0].stays) if surroundings.phones else None
+    lanes = [panel for lane in _LANES if (panel := _panel(lane, radio_context.series)).series]
+    strip = cell_strip(radio_context.phones[0].cell_visits) if radio_context.phones else None
     return [*([strip] if strip else []), *lanes]
 
 
@@ -405,34 +414,36 @@ _MOST_NAMED = 12
 
 
 def cell_name(cell: Row) -> str:
-    """Return a row of CELLS or STAYS in words: technology, network, and what identifies the cell."""
+    """Return a row of CELLS or CELL_VISITS in words: technology, network, and what identifies the cell."""
     names = {"cell_id": "cell", "physical_cell_id": "PCI", "channel": "channel"}
     facts = [f"{word} {cell[name]}" for name, word in names.items() if cell[name] not in (None, NA)]
     return " ".join(filter(None, (cell["rat"], cell["plmn"], ", ".join(facts) or "cell not identified")))
 
 
-def cell_strip(stays: Stays) -> Panel | None:
+def cell_strip(cell_visits: CellVisits) -> Panel | None:
     """Return the strip of the serving cell over time; None if the phone never reports one."""
-    if not stays.cells:
+    if not cell_visits.cells:
         return None
-    seconds = np.bincount(stays.table["cell"], weights=stays.table["seconds"], minlength=stays.cells)
+    seconds = np.bincount(
+        cell_visits.table["cell"], weights=cell_visits.table["seconds"], minlength=cell_visits.cells
+    )
     ranked = np.argsort(-seconds, kind="stable")
-    names = {int(row["cell"]): cell_name(row) for row in stays.table.rows()}
-    of_piece = stays.table["cell"][stays.stay]
+    names = {int(row["cell"]): cell_name(row) for row in cell_visits.table.rows()}
+    of_chunk = cell_visits.table["cell"][cell_visits.stay]
     series = [
-        _strip(stays, np.isin(of_piece, cell), names[int(cell)], f"cell_{rank % _COLOURS + 1}")
+        _strip(cell_visits, np.isin(of_chunk, cell), names[int(cell)], f"cell_{rank % _COLOURS + 1}")
         for rank, cell in enumerate(ranked[:_MOST_NAMED])
     ]
     if len(ranked) > _MOST_NAMED:
-        others = np.isin(of_piece, ranked[_MOST_NAMED:])
-        series.append(_strip(stays, others, f"{len(ranked) - _MOST_NAMED} other cells", "cell_7"))
+        others = np.isin(of_chunk, ranked[_MOST_NAMED:])
+        series.append(_strip(cell_visits, others, f"{len(ranked) - _MOST_NAMED} other cells", "cell_7"))
     drawn = [each for each in series if len(each)]
     return Panel("cell", "Serving cell", Unit(1, "", ""), 0.22, drawn, shades=True) if drawn else None
 
 
-def _strip(stays: Stays, chosen: Mask, name: str, role: str) -> Series:
+def _strip(cell_visits: CellVisits, chosen: Mask, name: str, role: str) -> Series:
     """Return a series that is 1 during the chosen intervals; adjacent intervals are joined."""
-    begin, end = stays.begin_ns[chosen], stays.end_ns[chosen]
+    begin, end = cell_visits.begin_ns[chosen], cell_visits.end_ns[chosen]
     apart = begin[1:] > end[:-1]
     first, last = np.append(True, apart)[: len(begin)], np.append(apart, True)[: len(end)]
     times = np.column_stack([begin[first], end[last]]).ravel()

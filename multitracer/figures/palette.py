@@ -177,7 +177,7 @@ LIMITS = {
 }
 """Colours of limits on a route, in either theme: a limit has the hue of its layer."""
 
-ARMS = (
+TRANSPORTS = (
     SeriesStyle(*_BLUE, "line", 2, "circle"),
     SeriesStyle(*_VERMILLION, "line", 2, "square"),
     SeriesStyle(*_GREEN, "line", 2, "triangle-up"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.transports import compare, pairs, size_statistics, straight_line
-from multitracer.figures.palette import ARMS
+from multitracer.figures.palette import TRANSPORTS
 from multitracer.figures.sheet import Sheet, SheetPanel, axis_name
 from multitracer.figures.stack import plain
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transports import Arm
+    from multitracer.analysis.transports import Transport
     from multitracer.figures.palette import Props, SeriesStyle, ThemeName
     from multitracer.tables import Array, Row, Table
 
@@ -41,7 +41,7 @@ _MOST_ABOVE = 1.7
 class _Drawn(NamedTuple):
     """A variant with its numbers and its style."""
 
-    arm: Arm
+    transport: Transport
     table: Table
     look: SeriesStyle
     colour: str
@@ -49,7 +49,7 @@ class _Drawn(NamedTuple):
     """Factor on the sizes."""
 
 
-def rtt_size_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Figure:
+def rtt_size_figure(transports: Sequence[Transport], *, theme: ThemeName = "light") -> go.Figure:
     """Return the figure: a panel for each message that is varied.
 
     Parameters
@@ -57,16 +57,16 @@ def rtt_size_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Fi
     arms : sequence of Arm
     theme : "light" or "dark"
     """
-    return rtt_size_sheet(arms, theme=theme).figure()
+    return rtt_size_sheet(transports, theme=theme).figure()
 
 
-def rtt_size_sheet(arms: Sequence[Arm], *, theme: ThemeName = "light") -> Sheet:
+def rtt_size_sheet(transports: Sequence[Transport], *, theme: ThemeName = "light") -> Sheet:
     """Return what `rtt_size_figure` draws."""
-    drawn = _drawn(arms, theme)
+    drawn = _drawn(transports, theme)
     cells: list[SheetPanel] = []
     traces: list[Props] = []
-    for vary, other in dict.fromkeys((arm.vary, arm.other_bytes) for arm in arms):
-        group = [each for each in drawn if (each.arm.vary, each.arm.other_bytes) == (vary, other)]
+    for vary, other in dict.fromkeys((transport.vary, transport.other_bytes) for transport in transports):
+        group = [each for each in drawn if (each.transport.vary, each.transport.other_bytes) == (vary, other)]
         cells.append(_rtt_cell(group, vary, other))
         number = len(cells)
         for each in group:
@@ -82,24 +82,24 @@ def rtt_size_sheet(arms: Sequence[Arm], *, theme: ThemeName = "light") -> Sheet:
     return Sheet(cells, _once_in_legend(traces), theme)
 
 
-def looks_of(arms: Sequence[Arm]) -> list[SeriesStyle]:
+def looks_of(transports: Sequence[Transport]) -> list[SeriesStyle]:
     """Return the style of each arm; variants of one name, which differ in the varied parameter, share it."""
-    names = list(dict.fromkeys(arm.name for arm in arms))
-    return [ARMS[names.index(arm.name) % len(ARMS)] for arm in arms]
+    names = list(dict.fromkeys(transport.name for transport in transports))
+    return [TRANSPORTS[names.index(transport.name) % len(TRANSPORTS)] for transport in transports]
 
 
-def _drawn(arms: Sequence[Arm], theme: ThemeName) -> list[_Drawn]:
-    names = list(dict.fromkeys(arm.name for arm in arms))
+def _drawn(transports: Sequence[Transport], theme: ThemeName) -> list[_Drawn]:
+    names = list(dict.fromkeys(transport.name for transport in transports))
     middle = (len(names) - 1) / 2
     return [
         _Drawn(
-            arm,
-            size_statistics(arm),
+            transport,
+            size_statistics(transport),
             look,
             look.colour(theme),
-            2.0 ** (_APART * (names.index(arm.name) - middle)),
+            2.0 ** (_APART * (names.index(transport.name) - middle)),
         )
-        for arm, look in zip(arms, looks_of(arms), strict=True)
+        for transport, look in zip(transports, looks_of(transports), strict=True)
     ]
 
 
@@ -119,7 +119,7 @@ def _once_in_legend(traces: list[Props]) -> list[Props]:
 
 
 def _x_axis(group: Sequence[_Drawn], vary: str) -> Props:
-    sizes = sorted({size for each in group for size in each.arm.sizes})
+    sizes = sorted({size for each in group for size in each.transport.sizes})
     room = 0.25
     return {
         "type": "log",
@@ -170,7 +170,7 @@ def _line(each: _Drawn) -> Props:
     return {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": plain(each.arm.name),
+        "name": plain(each.transport.name),
         "x": table["size_bytes"] * each.shift,
         "y": seen,
         "line": {"color": each.colour, "width": each.look.size_px},
@@ -185,7 +185,7 @@ def _line(each: _Drawn) -> Props:
             "width": 4,
         },
         "customdata": _hover_words(table),
-        "hovertemplate": f"<b>{plain(each.arm.name)}</b><br>%{{customdata}}<extra></extra>",
+        "hovertemplate": f"<b>{plain(each.transport.name)}</b><br>%{{customdata}}<extra></extra>",
     }
 
 
@@ -203,18 +203,18 @@ def _expected(each: _Drawn) -> list[Props]:
     line = straight_line(each.table)
     if line is None:
         return []
-    sizes = np.geomspace(each.arm.sizes[0], each.arm.sizes[-1], _CURVE_POINTS)
+    sizes = np.geomspace(each.transport.sizes[0], each.transport.sizes[-1], _CURVE_POINTS)
     formula = f"{line.fixed_s:.3g} s + {1000 * line.per_byte_s:.3g} ms a byte"
     return [
         {
             "type": "scatter",
             "mode": "lines",
-            "name": plain(f"{each.arm.name}: straight line"),
+            "name": plain(f"{each.transport.name}: straight line"),
             "x": sizes,
             "y": line.at(sizes),
             "line": {"color": each.colour, "width": 1.3, "dash": "dash"},
             "opacity": _FADED,
-            "hovertemplate": f"{plain(each.arm.name)}, straight line: {formula}<extra></extra>",
+            "hovertemplate": f"{plain(each.transport.name)}, straight line: {formula}<extra></extra>",
         }
     ]
 
@@ -223,7 +223,7 @@ def _with_setup(each: _Drawn) -> list[Props]:
     seen = np.where(np.isfinite(each.table["with_setup_s"]), each.table["with_setup_s"], np.nan)
     if bool(np.isnan(seen).all()):
         return []
-    name = plain(f"{each.arm.name} with connection set-up")
+    name = plain(f"{each.transport.name} with connection set-up")
     return [
         {
             "type": "scatter",
@@ -260,7 +260,7 @@ def _lost_words(row: Row) -> str:
 
 
 def _dropped_cell(group: Sequence[_Drawn], above: int) -> SheetPanel:
-    x_axis = _x_axis(group, group[0].arm.vary) | {"matches": axis_name("x", above)}
+    x_axis = _x_axis(group, group[0].transport.vary) | {"matches": axis_name("x", above)}
     highest = max(float(np.max(100 * each.table["dropped"] / each.table["count"])) for each in group)
     y_axis = {"range": [-0.08 * highest, 1.2 * highest], "nticks": 4, "ticksuffix": " %"}
     return SheetPanel("Dropped transactions", _DROPPED_PX, x_axis, y_axis)
@@ -271,7 +271,7 @@ def _dropped(each: _Drawn) -> Props:
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": plain(each.arm.name),
+        "name": plain(each.transport.name),
         "showlegend": False,
         "x": table["size_bytes"] * each.shift,
         "y": np.where(table["dropped"] > 0, 100 * table["dropped"] / table["count"], np.nan),
@@ -279,7 +279,7 @@ def _dropped(each: _Drawn) -> Props:
         "customdata": [
             f"{_lost_words(row)}{': ' if row['why'] else ''}{plain(row['why'])}" for row in table.rows()
         ],
-        "hovertemplate": f"<b>{plain(each.arm.name)}</b><br>%{{customdata}}<extra></extra>",
+        "hovertemplate": f"<b>{plain(each.transport.name)}</b><br>%{{customdata}}<extra></extra>",
     }
 
 
@@ -291,7 +291,7 @@ _ROOM = 1.15
 _TICKS = [digit * 10.0**power for power in range(-6, 6) for digit in (1, 2, 5)]
 
 
-def cdf_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Figure:
+def cdf_figure(transports: Sequence[Transport], *, theme: ThemeName = "light") -> go.Figure:
     """Return the figure, smallest size first; at most 24 panels.
 
     Parameters
@@ -299,55 +299,57 @@ def cdf_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Figure:
     arms : sequence of Arm
     theme : "light" or "dark"
     """
-    return cdf_sheet(arms, theme=theme).figure()
+    return cdf_sheet(transports, theme=theme).figure()
 
 
-def cdf_sheet(arms: Sequence[Arm], *, theme: ThemeName = "light") -> Sheet:
+def cdf_sheet(transports: Sequence[Transport], *, theme: ThemeName = "light") -> Sheet:
     """Return what `cdf_figure` draws."""
     groups = {
-        (a.vary, a.other_bytes): [b for b in arms if (b.vary, b.other_bytes) == (a.vary, a.other_bytes)]
-        for a in arms
+        (a.vary, a.other_bytes): [b for b in transports if (b.vary, b.other_bytes) == (a.vary, a.other_bytes)]
+        for a in transports
     }
     panels = [
-        (vary, size, [arm for arm in group if size in arm.sizes])
+        (vary, size, [transport for transport in group if size in transport.sizes])
         for (vary, _), group in groups.items()
-        for size in sorted({size for arm in group for size in arm.sizes})
+        for size in sorted({size for transport in group for size in transport.sizes})
     ][:_MOST_PANELS]
     if not panels:
         return Sheet([SheetPanel("RTT", _PANEL_PX, empty="No transaction was recorded.")], [], theme)
-    looks = {arm.name: look for arm, look in zip(arms, looks_of(arms), strict=True)}
-    words = _gaps(arms)
+    looks = {transport.name: look for transport, look in zip(transports, looks_of(transports), strict=True)}
+    words = _gaps(transports)
     cells, traces, seen = [], [], set()
     for number, (vary, size, here) in enumerate(panels, 1):
         cells.append(_cell(vary, size, here, words.get((vary, size), ""), number, several=len(groups) > 1))
-        for arm in here:
-            shown = arm.name not in seen
-            seen.add(arm.name)
-            traces += _curve(arm, size, looks[arm.name], theme, number, shown=shown)
-    cells[0].x["range"] = _reach(arms)
+        for transport in here:
+            shown = transport.name not in seen
+            seen.add(transport.name)
+            traces += _curve(transport, size, looks[transport.name], theme, number, shown=shown)
+    cells[0].x["range"] = _reach(transports)
     return Sheet(cells, traces, theme, min(_COLUMNS, len(cells)))
 
 
-def _gaps(arms: Sequence[Arm]) -> dict[tuple[str, int], str]:
+def _gaps(transports: Sequence[Transport]) -> dict[tuple[str, int], str]:
     """Return the comparison of two variants at each size: ratio of medians, and largest vertical distance."""
     gaps = {}
-    if len({arm.name for arm in arms}) == 2:
-        for first, second in pairs(arms):
+    if len({transport.name for transport in transports}) == 2:
+        for first, second in pairs(transports):
             for row in compare(first, second).rows():
                 ratio = f"ratio {row['ratio']:.2f}" if np.isfinite(row["ratio"]) else "no ratio"
                 gaps[first.vary, row["size_bytes"]] = f": {ratio}, {abs(row['cdf_gap']):.2f} apart"
     return gaps
 
 
-def _reach(arms: Sequence[Arm]) -> list[float] | None:
+def _reach(transports: Sequence[Transport]) -> list[float] | None:
     """Return the decades that all panels show, with a margin; None if no transaction finished."""
-    rtts = [arm.rtt_s(arm.table) for arm in arms]
+    rtts = [transport.rtt_s(transport.table) for transport in transports]
     done = [value for each in rtts for value in each[np.isfinite(each) & (each > 0)].tolist()]
     return [float(np.log10(min(done) / _ROOM)), float(np.log10(max(done) * _ROOM))] if done else None
 
 
-def _cell(vary: str, size: int, here: Sequence[Arm], gap: str, number: int, *, several: bool) -> SheetPanel:
-    rtts = [arm.rtt_s(arm.at(size)) for arm in here]
+def _cell(
+    vary: str, size: int, here: Sequence[Transport], gap: str, number: int, *, several: bool
+) -> SheetPanel:
+    rtts = [transport.rtt_s(transport.at(size)) for transport in here]
     x_axis: Props = {
         "type": "log",
         "title": {"text": "RTT, s", "standoff": 4},
@@ -363,35 +365,35 @@ def _cell(vary: str, size: int, here: Sequence[Arm], gap: str, number: int, *, s
 
 
 def _curve(
-    arm: Arm, size: int, look: SeriesStyle, theme: ThemeName, number: int, *, shown: bool
+    transport: Transport, size: int, look: SeriesStyle, theme: ThemeName, number: int, *, shown: bool
 ) -> list[Props]:
-    every = np.sort(arm.rtt_s(arm.at(size)))
+    every = np.sort(transport.rtt_s(transport.at(size)))
     finished = every[np.isfinite(every)]
     lost = len(every) - len(finished)
     x, share = _thinned(finished, len(every))
-    axes = on_cell(number) | {"legendgroup": plain(arm.name)}
+    axes = on_cell(number) | {"legendgroup": plain(transport.name)}
     colour = look.colour(theme)
     curve = {
         "type": "scatter",
         "mode": "lines",
-        "name": plain(arm.name),
+        "name": plain(transport.name),
         "showlegend": shown,
         "x": x,
         "y": share,
         "line": {"color": colour, "width": 1.8, "shape": "hv", "dash": look.dash},
-        "hovertemplate": f"<b>{plain(arm.name)}</b><br>%{{y:.1%}} within %{{x:.3g}} s<extra></extra>",
+        "hovertemplate": f"<b>{plain(transport.name)}</b><br>%{{y:.1%}} within %{{x:.3g}} s<extra></extra>",
     }
     if not lost or not len(finished):
         return [curve | axes]
     end = {
         "type": "scatter",
         "mode": "markers",
-        "name": f"{plain(arm.name)}: dropped",
+        "name": f"{plain(transport.name)}: dropped",
         "showlegend": False,
         "x": x[-1:],
         "y": share[-1:],
         "marker": {"color": colour, "size": 9, "symbol": "diamond-open", "line": {"width": 1.6}},
-        "hovertemplate": f"<b>{plain(arm.name)}</b><br>{lost} of {len(every)} dropped<extra></extra>",
+        "hovertemplate": f"<b>{plain(transport.name)}</b><br>{lost} of {len(every)} dropped<extra></extra>",
     }
     return [curve | axes, end | axes]
 

@@ -2,7 +2,7 @@
 
 Every figure has two layouts, for a desktop and for a phone (`layout.meta["narrow"]`): text in a figure does
 not wrap by itself, and three panels side by side do not fit 390 pixels. `plot.js` chooses. A report draws the
-same sheet as static SVG (`report/still_sheet.py`).
+same sheet as static SVG (`report/static_sheet.py`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from multitracer.analysis.sender_state import TcpPhase
 from multitracer.analysis.series.labelled import stretched
 from multitracer.errors import InputError
 from multitracer.figures.direction import FigureDirection
-from multitracer.figures.environment import surroundings_panels
+from multitracer.figures.environment import radio_context_panels
 from multitracer.figures.link_panels import (
     LINK_RARE,
     LINK_ROLES,
@@ -47,8 +47,8 @@ OFFSET_BYTES = 10_000
 """Between the groups of series of the link, the sender and the receiver (paper 004, section 4.5)."""
 
 _HEIGHT_PX = 1050
-_LEAST_PX = 420
-_WHOLE_SHARE = 0.22 + 3.2 + 1.6 + 1.2 + 1.2
+_MIN_PX = 420
+_COMPLETE_SHARE = 0.22 + 3.2 + 1.6 + 1.2 + 1.2
 """Sum of the shares of all panels, which are `_HEIGHT_PX` high together."""
 _NO_SCALE = Unit(1, "", "")
 _RECEIVER = {"TcpRcv_data": "received", "TcpRcv_ack": "receiver_ack"}
@@ -130,9 +130,9 @@ def stacked(
         panels = stacked_panels(transfer, view)
     for panel in panels:
         panel.series[:] = [thin(series) for series in panel.series]
-    share = sum(panel.share for panel in panels) / _WHOLE_SHARE
+    share = sum(panel.share for panel in panels) / _COMPLETE_SHARE
     drawn = figure(
-        panels, origin_ns=origin_ns, theme=theme, height_px=max(_LEAST_PX, round(_HEIGHT_PX * share))
+        panels, origin_ns=origin_ns, theme=theme, height_px=max(_MIN_PX, round(_HEIGHT_PX * share))
     )
     drawn.update_xaxes(title_text=axis_title(transfer.speed))
     with_marks(drawn, panels, view.marks, origin_ns=origin_ns, theme=theme)
@@ -180,7 +180,7 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
         [series] = recorded_series({label: table}, {label: role}, source)
         bounded = replace(series, bound=role in {"rto", "ssthresh"})
         panel.series[:] = [*(each for each in panel.series if each.role != role), bounded]
-    recorded += surroundings_panels(transfer.surroundings) if transfer.surroundings else []
+    recorded += radio_context_panels(transfer.radio_context) if transfer.radio_context else []
     recorded += further_panels(transfer)
     in_time = in_link_time(recorded, speed=speed, origin_ns=origin_ns)
     chosen = chosen_panels([phase, *in_time], view.labels)

@@ -336,10 +336,10 @@ def _rate_window_ns(segments: Table, *, reverse: bool) -> int:
     """
     times = segments["time_ns"]
     span = int(times.max()) - int(times.min()) if len(times) else 0
-    least = max(default_window_ns(segments, reverse=reverse), span // _RATE_WINDOWS)
-    least = max(min(least, span // _FEWEST_WINDOWS, _LONGEST_WINDOW_NS), 1)
-    power = 10 ** (len(str(least)) - 1)
-    return int(next(step * power for step in (1, 2, 5, 10) if step * power >= least))
+    minimum = max(default_window_ns(segments, reverse=reverse), span // _RATE_WINDOWS)
+    minimum = max(min(minimum, span // _FEWEST_WINDOWS, _LONGEST_WINDOW_NS), 1)
+    power = 10 ** (len(str(minimum)) - 1)
+    return int(next(step * power for step in (1, 2, 5, 10) if step * power >= minimum))
 
 
 def connection_figure(

@@ -113,7 +113,7 @@ def with_presets(
         }
         for place in places
     ]
-    whole = {"label": "Whole", "method": "relayout", "args": [{"xaxis.autorange": True}]}
+    complete = {"label": "Whole", "method": "relayout", "args": [{"xaxis.autorange": True}]}
     colours = THEMES[theme]
     menu = {
         "type": "buttons",
@@ -127,7 +127,7 @@ def with_presets(
         "bgcolor": colours.paper,
         "bordercolor": colours.axis,
         "font": {"size": 11, "color": colours.ink},
-        "buttons": [whole, *buttons],
+        "buttons": [complete, *buttons],
     }
     figure.update_layout(updatemenus=[menu], margin={"t": 68})
     return figure

@@ -10,7 +10,7 @@ import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.analysis.series.labelled import GPS_SPEED, RADIO_SERIES
-from multitracer.diagnosis.road import Road, road_of
+from multitracer.diagnosis.drive import Drive, drive_of
 from multitracer.errors import InputError
 from multitracer.figures.palette import SCALES
 from multitracer.geo.route_files import geojson, gpx, kml
@@ -21,8 +21,8 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from multitracer.recording.radio_context import RadioContext
     from multitracer.recording.recording import Recording
-    from multitracer.recording.surroundings import Surroundings
     from multitracer.tables import Table
 
 COLUMNS = {shown.column: label for label, shown in RADIO_SERIES.items()} | {"speed_mps": GPS_SPEED}
@@ -46,13 +46,13 @@ def recorded_track(recording: Recording, colour: str | None = None) -> Track:
     InputError
         If it holds no position that can be trusted, or nothing of that quantity.
     """
-    road = road_of(recording)
-    if road.route is None:
-        road = Road(recording.surroundings())
-    if road.route is None:
+    drive = drive_of(recording)
+    if drive.route is None:
+        drive = Drive(recording.radio_context())
+    if drive.route is None:
         raise InputError(f"{recording.name}: no trustworthy position in this recording; record GPS too")
-    quantity = _quantity(recording, road.surroundings, colour)
-    return Track.of(recording.name, road.route, quantity, _marks(road))
+    quantity = _quantity(recording, drive.radio_context, colour)
+    return Track.of(recording.name, drive.route, quantity, _marks(drive))
 
 
 def writer_of(path: str) -> Callable[[Track], str]:
@@ -77,10 +77,10 @@ _WRITERS: dict[str, Callable[[Track], str]] = {
 }
 
 
-def _quantity(recording: Recording, surroundings: Surroundings, colour: str | None) -> RouteColour | None:
+def _quantity(recording: Recording, radio_context: RadioContext, colour: str | None) -> RouteColour | None:
     if colour == PLAIN_ROUTE:
         return None
-    there = {label: table for label, table in surroundings.series.items() if label in SCALES and len(table)}
+    there = {label: table for label, table in radio_context.series.items() if label in SCALES and len(table)}
     if colour is None:
         return next((RouteColour(SCALES[each], there[each]) for each in SCALES if each in there), None)
     label = COLUMNS.get(colour, colour)
@@ -90,13 +90,13 @@ def _quantity(recording: Recording, surroundings: Surroundings, colour: str | No
     return RouteColour(SCALES[label], there[label])
 
 
-def _marks(road: Road) -> Iterator[TrackMark]:
+def _marks(drive: Drive) -> Iterator[TrackMark]:
     """Yield changes of the cell, bad stretches, and the notes of the engineer."""
-    for placed in road.surroundings.markers:
+    for placed in drive.radio_context.markers:
         notes = zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
         yield from (TrackMark(time, "note", note or "marked") for time, note in notes if time != NOT_A_TIME)
-    for phone in road.phones[:1]:  # the one that the report shows
-        yield from chain(_handovers(phone.handovers), _stretches(road.stretches))
+    for phone in drive.phones[:1]:  # the one that the report shows
+        yield from chain(_handovers(phone.handovers), _stretches(drive.stretches))
 
 
 def _handovers(handovers: Table) -> Iterator[TrackMark]:

@@ -217,8 +217,8 @@ def _joined(route: Route, times: Times, known: Mask, lon: Array) -> Mask:
     None leads over a time whose place is not known, over a gap, or over the date line.
     """
     joined = np.append(False, known[1:] & known[:-1])[known]
-    piece = np.searchsorted(route.gaps["end_ns"], times, side="right")
-    joined[1:] &= (np.diff(piece) == 0) & (np.abs(np.diff(lon)) < 180)
+    chunk = np.searchsorted(route.gaps["end_ns"], times, side="right")
+    joined[1:] &= (np.diff(chunk) == 0) & (np.abs(np.diff(lon)) < 180)
     return joined
 
 

@@ -90,7 +90,7 @@ def _medians(compared: Sequence[TransportResults], theme: ThemeName) -> Props:
         "marker": {"color": colour, "size": 9, "line": {"color": THEMES[theme].paper, "width": 1}},
         "error_x": {
             "array": [most - median for _, (median, _, most) in known],
-            "arrayminus": [median - least for _, (median, least, _) in known],
+            "arrayminus": [median - minimum for _, (median, minimum, _) in known],
             "color": colour, "thickness": 2, "width": 6,
         },
         "customdata": [ends for _, (_, *ends) in known],

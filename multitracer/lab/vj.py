@@ -259,11 +259,11 @@ class _Reader:
         self.at = 0
 
     def take(self, count: int) -> bytes:
-        piece = self.octets[self.at : self.at + count]
-        if len(piece) < count:
+        chunk = self.octets[self.at : self.at + count]
+        if len(chunk) < count:
             raise VjError("VJ: the compressed header is truncated; drop the packet")
         self.at += count
-        return piece
+        return chunk
 
     def delta(self) -> int:
         value = self.take(1)[0]

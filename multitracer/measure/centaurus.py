@@ -18,7 +18,7 @@ from multitracer.measure.exchange import (
     decode_receipt,
     encode,
     filled,
-    is_whole,
+    is_complete,
     recorded_values,
 )
 from multitracer.measure.outcome import REACH_S, TransactionOutcome, UnreachableError
@@ -102,7 +102,7 @@ class CentaurusClient:
         reply = self._await(REPLY, handle, transaction, outcome)
         if reply is None:
             return outcome.drop("reply" if self._delivered else "request")
-        if not is_whole(decode(reply.data)):
+        if not is_complete(decode(reply.data)):
             return outcome.drop("reply: not the requested one")
         outcome.rtt_ns = reply.time_ns - outcome.start_ns
         outcome.reply_payload_bytes = reply.payload_bytes

@@ -66,7 +66,7 @@ def filled(words: Words, size_bytes: int) -> bytes:
     return encode(words._replace(body=payload(0, size_bytes - HEADER_BYTES)))
 
 
-def is_whole(words: Words) -> bool:
+def is_complete(words: Words) -> bool:
     """Return whether a reply has the requested length and every octet of it is right."""
     return words.body == payload(0, words.reply_bytes - HEADER_BYTES)
 

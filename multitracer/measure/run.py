@@ -109,13 +109,13 @@ class MeasureJournal:
     def _recover(self) -> None:
         self._stream.seek(0)
         text = self._stream.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        if whole != text:
-            self._stream.truncate(len(whole))
-        if not whole:
+        complete = text[: text.rfind(b"\n") + 1]
+        if complete != text:
+            self._stream.truncate(len(complete))
+        if not complete:
             self._write(self._columns)
             return
-        header, *rows = csv.reader(io.StringIO(whole.decode("utf-8", "replace")))
+        header, *rows = csv.reader(io.StringIO(complete.decode("utf-8", "replace")))
         if header != self._columns:
             raise FormatError(self.path, "this file belongs to another plan; give another folder")
         for line, row in enumerate(rows, start=2):

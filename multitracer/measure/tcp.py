@@ -21,7 +21,7 @@ from multitracer.measure.exchange import (
     encode,
     filled,
     grown,
-    is_whole,
+    is_complete,
     tcp_info,
 )
 from multitracer.measure.outcome import REACH_S, TransactionOutcome, UnreachableError
@@ -123,7 +123,7 @@ class TcpClient:
         self._send(connection, request, outcome.start_ns)
         reply = self._await(connection, REPLY, transaction, outcome.start_ns)
         outcome.rtt_ns = self._clock() - outcome.start_ns
-        if not is_whole(reply):
+        if not is_complete(reply):
             raise RemoteProtocolError("not the requested reply")
         after = connection.info()
         outcome.retransmitted_client = grown(before, after, "total_retrans")

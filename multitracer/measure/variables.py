@@ -117,8 +117,8 @@ class Product:
             return True
         effects = self.effects.get(name, {})
         keys = {key for each in effects.values() for key in each}
-        whole = all(effects.get(level) for level in self.variables[name])
-        return whole and (is_modelled or not any("." in key for key in keys))
+        complete = all(effects.get(level) for level in self.variables[name])
+        return complete and (is_modelled or not any("." in key for key in keys))
 
     def ordered(self, blocks: list[str]) -> list[Tuple]:
         """Return the tuples in the order in which they are measured: by repetition, then by block.
@@ -143,8 +143,8 @@ class Product:
 
     def _place(self, each: Tuple, blocks: list[str]) -> tuple[int, bytes, bytes]:
         block = [each.levels[name] for name in blocks]
-        whole = list(each.levels.values())
-        return each.repetition, self._draw(each.repetition, block), self._draw(each.repetition, whole)
+        complete = list(each.levels.values())
+        return each.repetition, self._draw(each.repetition, block), self._draw(each.repetition, complete)
 
     def _draw(self, repetition: int, words: list[str]) -> bytes:
         text = _SEPARATOR.join((str(self.seed), str(repetition), *words))
@@ -432,10 +432,10 @@ class MeasuredTuples:
     def _recover(self) -> None:
         self._stream.seek(0)
         text = self._stream.read(_MAX_BYTES)
-        whole = text[: text.rfind(b"\n") + 1]
-        if whole != text:  # a crash cut the last line
-            self._stream.truncate(len(whole))
-        for number, line in enumerate(whole.splitlines(), start=1):
+        complete = text[: text.rfind(b"\n") + 1]
+        if complete != text:  # a crash cut the last line
+            self._stream.truncate(len(complete))
+        for number, line in enumerate(complete.splitlines(), start=1):
             try:
                 each = json.loads(line)
                 self.done[str(each["tuple"])] = (int(each["transactions"]), int(each["dropped"]))

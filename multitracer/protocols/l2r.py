@@ -70,16 +70,16 @@ def unpack(info: bytes) -> list[L2rCharacters]:
     >>> unpack(bytes.fromhex("01661f") + bytes(22))
     [L2rCharacters(status=0, data=b'f', signal=''), L2rCharacters(status=0, data=b'', signal='')]
     """
-    pieces, at, more = [], 0, True
+    chunks, at, more = [], 0, True
     while more:
         if at >= len(info):
             raise L2rError(f"L2R: {len(info)} octets have no final status octet; drop the rest")
-        piece, at, more = _piece(info, at)
-        pieces.append(piece)
-    return pieces
+        chunk, at, more = _chunk(info, at)
+        chunks.append(chunk)
+    return chunks
 
 
-def _piece(info: bytes, at: int) -> tuple[L2rCharacters, int, bool]:
+def _chunk(info: bytes, at: int) -> tuple[L2rCharacters, int, bool]:
     """Return a status octet with its characters, the next position, and whether another octet follows."""
     status, address = info[at] & _STATUS, info[at] & ~_STATUS
     if address == Address.FULL:
@@ -143,7 +143,7 @@ def user_octets(info: bytes) -> int:
     if info[:1] and info[0] & ~_STATUS == Address.FULL:
         return len(info) - 1
     try:
-        return sum(len(piece.data) for piece in unpack(info))
+        return sum(len(chunk.data) for chunk in unpack(info))
     except L2rError:
         return 0
 

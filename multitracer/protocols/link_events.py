@@ -21,7 +21,7 @@ Streams do not overlap, because no run sends a terabyte; 30 streams are below rl
 """
 
 
-class PieceSent(NamedTuple):
+class ChunkSent(NamedTuple):
     """A link frame was sent with a part of a packet: an I frame of MDLP, or a Bluetooth ACL packet."""
 
     time_ns: int
@@ -42,7 +42,7 @@ class PieceSent(NamedTuple):
     """Reason of a retransmission: srej, poll, arq."""
 
 
-class PieceReceived(NamedTuple):
+class ChunkReceived(NamedTuple):
     """A link frame with a part of a packet arrived intact at this side."""
 
     time_ns: int
@@ -55,7 +55,7 @@ class PieceReceived(NamedTuple):
     """Reason why the frame was discarded: duplicate; reset while the link is set up again."""
 
 
-class PieceLost(NamedTuple):
+class ChunkLost(NamedTuple):
     """A link frame with a part of a packet did not arrive; the receiver may not know this."""
 
     time_ns: int
@@ -429,9 +429,9 @@ LinkEvent = (
     | PppDamaged
     | VjTossed
     | IdleFrames
-    | PieceSent
-    | PieceReceived
-    | PieceLost
+    | ChunkSent
+    | ChunkReceived
+    | ChunkLost
     | BurstSent
     | AccessWaitStarted
     | AccessWaitEnded

@@ -334,8 +334,8 @@ def _time_ns(value: object) -> int | None:
     if match is None:
         return None
     try:
-        whole = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
+        complete = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
     except ValueError:
         return None
-    seconds = int((whole - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    seconds = int((complete - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
     return seconds * NS_PER_S + int((match[2] or "0").ljust(9, "0")) if 0 <= seconds < 1 << 33 else None

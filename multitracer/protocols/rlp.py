@@ -330,7 +330,7 @@ class RlpFrameReader:
     def feed(self, data: bytes) -> list[bytes]:
         """Return the frames that `data` completes; octets after the last one are stored for the next call."""
         self._pending += data
-        whole = len(self._pending) // self._octets * self._octets
-        frames = [self._pending[i : i + self._octets] for i in range(0, whole, self._octets)]
-        self._pending = self._pending[whole:]
+        complete = len(self._pending) // self._octets * self._octets
+        frames = [self._pending[i : i + self._octets] for i in range(0, complete, self._octets)]
+        self._pending = self._pending[complete:]
         return frames

@@ -554,6 +554,6 @@ def tcp_info_columns(blobs: Sequence[bytes], *, byte_order: ByteOrder = "little"
         begin, end = end, end + dtype.itemsize
         values = np.ascontiguousarray(rows[:, begin:end]).view(dtype).reshape(-1).astype(np.int64)
         columns[name] = np.where(lengths >= end, np.maximum(values, NA), NA)
-    gone = {part: columns[whole] == NA for whole, parts in _PARTS.items() for part in parts}
+    gone = {part: columns[complete] == NA for complete, parts in _PARTS.items() for part in parts}
     _split(columns, byte_order)
     return columns | {part: np.where(gone[part], NA, columns[part]) for part in gone}

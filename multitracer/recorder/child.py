@@ -295,16 +295,16 @@ class Work:
             If COMMAND cannot be run.
         """
         self.began_ns = now_ns
-        quiet = subprocess.DEVNULL
+        idle = subprocess.DEVNULL
         if self._traffic_argv:
             # a pipe: it ends with this process, even one that is killed before the child asks who began it
             self._traffic = subprocess.Popen(
-                self._traffic_argv, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+                self._traffic_argv, stdin=subprocess.PIPE, stdout=idle, stderr=idle, start_new_session=True
             )
         if not self._argv:
             return
         try:
-            self._command = subprocess.Popen(self._argv, stdin=quiet, start_new_session=True)
+            self._command = subprocess.Popen(self._argv, stdin=idle, start_new_session=True)
         except OSError as error:
             raise InputError(f"{self._argv[0]}: {error.strerror}; check the command after --") from error
 

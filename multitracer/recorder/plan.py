@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Document
 
 Role = Literal["mobile", "fixed"]
-CLAP_PORT = 9009
+SYNC_PROBE_PORT = 9009
 """UDP port of the sync probes; the packet collectors capture it."""
 
 
@@ -65,9 +65,9 @@ class RecordingPlan:
     """The longest that `command` and `traffic` wait for the collectors."""
     tail_ns: int = NS_PER_S
     """How long the recording continues after they end, for packets that are still on their way."""
-    clap_every_ns: int = 30 * NS_PER_S
+    sync_probe_every_ns: int = 30 * NS_PER_S
     """Time between two sync probes; 0 sends none."""
-    clap_to: tuple[str, int] = ("127.0.0.1", CLAP_PORT)
+    sync_probe_to: tuple[str, int] = ("127.0.0.1", SYNC_PROBE_PORT)
     """Host and port to which sync probes are sent: the other end of the session, if it is known."""
     variables: Document = field(default_factory=dict)
     """Experiment variables for the manifest."""

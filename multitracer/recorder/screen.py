@@ -134,7 +134,7 @@ class ScreenView:
             lasts = "" if status.room.lasts_s is None else f", enough for {_long(status.room.lasts_s)}"
             style = "red bold" if status.room.is_short else "default"
             head.append(f"   {status.room.free_bytes / 1e9:.1f} GB free{lasts}", style=style)
-        head.append(f"   {status.claps} sync probes, {status.markers} markers", style="default")
+        head.append(f"   {status.sync_probes} sync probes, {status.markers} markers", style="default")
         return head
 
     def _foot(self, status: RecordingStatus) -> Text:
@@ -177,10 +177,10 @@ def sparkline(values: Iterable[float], *, width: int = 48) -> str:
     """
     shown = list(values)[-width:]
     known = [value for value in shown if not math.isnan(value)]
-    least, largest = min(known, default=0.0), max(known, default=0.0)
-    steps = (largest - least) or 1.0
+    minimum, largest = min(known, default=0.0), max(known, default=0.0)
+    steps = (largest - minimum) or 1.0
     highest = len(_BARS) - 1
-    return "".join(" " if math.isnan(v) else _BARS[int((v - least) / steps * highest)] for v in shown)
+    return "".join(" " if math.isnan(v) else _BARS[int((v - minimum) / steps * highest)] for v in shown)
 
 
 def _long(seconds: float) -> str:

@@ -64,9 +64,9 @@ def _tcp_info(records: Sequence[Record]) -> Newest:
     info = busiest[-1]["tcp_info"]
     newest.words = f"{len(sockets)} sockets, busiest to {busiest[-1].get('remote')}"
     newest.numbers = _numbers(info, snd_cwnd="cwnd, segments")
-    if rtt_us := _whole(info.get("rtt")):
+    if rtt_us := _complete(info.get("rtt")):
         newest.numbers["RTT, ms"] = rtt_us / 1e3
-    span_ns = _whole(busiest[-1].get("read_before_ns")) - _whole(busiest[0].get("read_before_ns"))
+    span_ns = _complete(busiest[-1].get("read_before_ns")) - _complete(busiest[0].get("read_before_ns"))
     if span_ns > 0:
         newest.numbers["throughput, kbit/s"] = _moved_bytes(busiest) * 8e6 / span_ns
     return newest
@@ -79,7 +79,7 @@ def _moved_bytes(readings: Sequence[Record]) -> int:
 
 def _carried(reading: Record) -> int:
     info = reading["tcp_info"]
-    return _whole(info.get("bytes_acked")) + _whole(info.get("bytes_received"))
+    return _complete(info.get("bytes_acked")) + _complete(info.get("bytes_received"))
 
 
 def _tcpdump(records: Sequence[Record]) -> Newest:
@@ -144,14 +144,14 @@ def _host_clock(records: Sequence[Record]) -> Newest:
     newest = Newest()
     for record in records:
         if "synchronized" in record:
-            error_s = _whole(record.get("max_error_ns")) / 1e9
+            error_s = _complete(record.get("max_error_ns")) / 1e9
             newest.words = f"synchronised, ±{error_s:.3f} s" if record["synchronized"] else "not synchronised"
         if record.get("event") == "step":
-            newest.alert = f"the clock was stepped by {_whole(record.get('step_ns')) / 1e9:+.3f} s"
+            newest.alert = f"the clock was stepped by {_complete(record.get('step_ns')) / 1e9:+.3f} s"
     return newest
 
 
-def _whole(value: object) -> int:
+def _complete(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
@@ -200,9 +200,9 @@ class Follower:
                 text = stream.read(_MOST_BYTES)
         except OSError:
             return
-        whole = text.rpartition(b"\n")[0]
-        self._place += len(whole) + 1 if whole else 0
-        lines = whole.splitlines()
+        complete = text.rpartition(b"\n")[0]
+        self._place += len(complete) + 1 if complete else 0
+        lines = complete.splitlines()
         self.lines = len(lines)
         for line in lines:
             if (record := _record(line)) is not None:
@@ -257,7 +257,7 @@ class RecordingStatus:
     """Values of the last two minutes by label with unit, one a second; NaN where there was none."""
     room: Room | None = None
     markers: int = 0
-    claps: int = 0
+    sync_probes: int = 0
     message: str = ""
     """Message for the engineer; empty if there is none."""
 

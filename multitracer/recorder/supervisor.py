@@ -102,7 +102,7 @@ _FIRST_NS = 3 * NS_PER_S
 """Time before the first sync probe, for the collectors to start."""
 
 
-class Clapperboard:
+class SyncProber:
     """Makes the tags of sync probes, sends them, and writes a log of them.
 
     Parameters
@@ -120,7 +120,7 @@ class Clapperboard:
         self._to = to
         self._every_ns = every_ns
         self._due_ns: int | None = None
-        self.claps = 0
+        self.sync_probes = 0
         """Number of sync probes so far."""
 
     def __enter__(self) -> Self:
@@ -142,14 +142,14 @@ class Clapperboard:
         if self._every_ns:
             self._due_ns = now_ns
 
-    def clap(self, now_ns: int) -> str | None:
+    def sync_probe(self, now_ns: int) -> str | None:
         """Send a sync probe if it is due; return its tag, or None."""
         if self._every_ns and self._due_ns is None:
             self._due_ns = now_ns + min(_FIRST_NS, self._every_ns)
         if self._due_ns is None or now_ns < self._due_ns:
             return None
         self._due_ns = now_ns + self._every_ns
-        self.claps += 1
+        self.sync_probes += 1
         tag = secrets.token_hex(8)
         before_ns, realtime_ns = time.monotonic_ns(), time.time_ns()
         error = self._send(tag)
@@ -228,15 +228,17 @@ class Supervisor:
         CollectorError
             If the manifest cannot be completed.
         """
-        clapperboard = Clapperboard(
-            self._folder.host / "claps.jsonl", to=self._plan.clap_to, every_ns=self._plan.clap_every_ns
+        sync_prober = SyncProber(
+            self._folder.host / "claps.jsonl",
+            to=self._plan.sync_probe_to,
+            every_ns=self._plan.sync_probe_every_ns,
         )
-        with Signals() as signals, clapperboard:
+        with Signals() as signals, sync_prober:
             self._signals = signals.taken
             self._began_ns = time.monotonic_ns()
             try:
-                reason = self._loop(signals, clapperboard)
-                self._end_work(signals, clapperboard)
+                reason = self._loop(signals, sync_prober)
+                self._end_work(signals, sync_prober)
             finally:
                 self._work.insist()
                 self._end(signals)
@@ -267,29 +269,29 @@ class Supervisor:
             return self._work.status
         return 128 + signal.Signals[self._signals[0]] if self._signals else 1
 
-    def _loop(self, signals: Signals, clapperboard: Clapperboard) -> str:
+    def _loop(self, signals: Signals, sync_prober: SyncProber) -> str:
         while True:
             now_ns = time.monotonic_ns()
-            self._round(now_ns, clapperboard)
-            self._begin_work(now_ns, clapperboard)
+            self._round(now_ns, sync_prober)
+            self._begin_work(now_ns, sync_prober)
             if reason := self._why_to_end(signals, now_ns):
                 return reason
             self._wait(signals, _ROUND_NS)
 
-    def _round(self, now_ns: int, clapperboard: Clapperboard) -> None:
+    def _round(self, now_ns: int, sync_prober: SyncProber) -> None:
         """Run the due tasks of the collectors and of the screen."""
         changed = [child.has_changed(now_ns) for child in self._children]
         if any(changed):
             self._folder.note(self._runs())
-        self._clap(clapperboard, now_ns)
+        self._sync_probe(sync_prober, now_ns)
         if now_ns >= self._look_ns:
             self._look(now_ns)
 
-    def _clap(self, clapperboard: Clapperboard, now_ns: int) -> None:
-        if tag := clapperboard.clap(now_ns):
+    def _sync_probe(self, sync_prober: SyncProber, now_ns: int) -> None:
+        if tag := sync_prober.sync_probe(now_ns):
             for child in self._children:
                 child.say(tag)
-        self._status.claps = clapperboard.claps
+        self._status.sync_probes = sync_prober.sync_probes
 
     def _wait(self, signals: Signals, timeout_ns: int) -> None:
         """Wait until something happens; read what the engineer typed."""
@@ -299,7 +301,7 @@ class Supervisor:
         if set(typing).intersection(ready) and (note := self._view.typed()):
             self._mark(note)
 
-    def _begin_work(self, now_ns: int, clapperboard: Clapperboard) -> None:
+    def _begin_work(self, now_ns: int, sync_prober: SyncProber) -> None:
         """Start COMMAND when all running collectors are ready, or after the longest wait for them."""
         waited_ns = now_ns - self._began_ns
         is_early = waited_ns < self._plan.ready_ns and any(child.is_awaited for child in self._children)
@@ -311,8 +313,8 @@ class Supervisor:
                 f"{', '.join(map(_with_reason, late))}: not ready after {waited_ns / NS_PER_S:.1f} "
                 f"s; {self._work.name} starts anyway, and the begin may be missing in their logs"
             )
-        clapperboard.bring_forward(now_ns)
-        self._clap(clapperboard, now_ns)  # so that the shortest recording has a clap
+        sync_prober.bring_forward(now_ns)
+        self._sync_probe(sync_prober, now_ns)  # so that the shortest recording has a clap
         self._work.begin(time.monotonic_ns())
 
     def _look(self, now_ns: int) -> None:
@@ -365,7 +367,7 @@ class Supervisor:
 
     # --- the end ---
 
-    def _end_work(self, signals: Signals, clapperboard: Clapperboard) -> None:
+    def _end_work(self, signals: Signals, sync_prober: SyncProber) -> None:
         """End COMMAND before the collectors, and record its last packets unless another signal comes."""
         if self._work.began_ns is None:
             return
@@ -373,12 +375,12 @@ class Supervisor:
         self._work.ask_to_end()
         until_ns = time.monotonic_ns() + _PATIENCE_NS
         while self._work.is_running and (left_ns := self._left_ns(signals, before, until_ns)):
-            self._round(time.monotonic_ns(), clapperboard)
+            self._round(time.monotonic_ns(), sync_prober)
             self._wait(signals, min(_ROUND_NS, left_ns))
         self._work.insist()
         until_ns = time.monotonic_ns() + self._plan.tail_ns
         while left_ns := self._left_ns(signals, before, until_ns):
-            self._round(time.monotonic_ns(), clapperboard)
+            self._round(time.monotonic_ns(), sync_prober)
             self._wait(signals, min(_ROUND_NS, left_ns))
 
     def _left_ns(self, signals: Signals, before: int, until_ns: int) -> int:

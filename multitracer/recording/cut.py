@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from multitracer.recording.window import Bounds, Window
 
 
-def is_emptied(whole: Sequence[CaptureTables], parts: Sequence[CaptureTables]) -> bool:
+def is_emptied(complete: Sequence[CaptureTables], parts: Sequence[CaptureTables]) -> bool:
     """Return whether a window left no segment of captures that held some."""
-    held, kept = (sum(len(tables.segments) for tables in each) for each in (whole, parts))
+    held, kept = (sum(len(tables.segments) for tables in each) for each in (complete, parts))
     return held > 0 and not kept
 
 
@@ -48,7 +48,7 @@ def bounds_of(recording: Recording, window: Window) -> Bounds:
     """Return the bounds of a window; its seconds count from the first packet, or the first reading."""
     if any(capture.tables.first_ns is not None for capture in recording.captures):
         return window.bounds_ns((capture.tables for capture in recording.captures), speed=recording.speed)
-    first_ns = None if recording.captures else recording.surroundings().first_ns
+    first_ns = None if recording.captures else recording.radio_context().first_ns
     if window.is_relative and first_ns is None:
         raise InputError(
             f"{recording.name}: holds no packet or reading to count seconds from; give points in time"
@@ -61,10 +61,10 @@ def warn_of_empty(recording: Recording, window: Window) -> None:
     if window == EVERYTHING:
         return
     if not recording.captures:
-        if not recording.surroundings().shown(bounds_of(recording, window)):
+        if not recording.radio_context().shown(bounds_of(recording, window)):
             recording.notes.append("no reading lies between --from and --to; what shows that time is empty")
         return
-    whole = [capture.tables for capture in recording.captures]
-    bounds_ns = window.bounds_ns(whole, speed=recording.speed)
-    if is_emptied(whole, [tables.between(*bounds_ns) for tables in whole]):
+    complete = [capture.tables for capture in recording.captures]
+    bounds_ns = window.bounds_ns(complete, speed=recording.speed)
+    if is_emptied(complete, [tables.between(*bounds_ns) for tables in complete]):
         recording.notes.append("no TCP segment lies between --from and --to; what shows that time is empty")

@@ -34,7 +34,7 @@ _OVERLAP_NS = 10 * NS_PER_S
 """Two logs that overlap by no more follow each other: a new file may begin before the old one is closed."""
 _NEAR_NS = NS_PER_S
 """Readings this near to each other are compared: phones and modems are read about once a second."""
-_LEAST_COMPARED = 3  # fewer readings decide nothing; not measured
+_MIN_COMPARED = 3  # fewer readings decide nothing; not measured
 _OTHER_FORMAT, _SAME_FORMAT, _OTHER_LEVELS = 0.5, 0.2, 0.5
 """From these shares of different readings on, two logs are of two phones. Logs of one phone in two formats
 may name the cells of two layers; two of one format differ only where a change falls between their readings.
@@ -153,7 +153,7 @@ def _differ(first: Serving, second: Serving, column: str) -> float:
     families = first.family[rows], second.family[near]
     same = (families[0] == families[1]) | (families[0] == "") | (families[1] == "")
     compared = same & (np.abs(second.time_ns[near] - first.time_ns[rows]) <= _NEAR_NS)
-    if compared.sum() < _LEAST_COMPARED:
+    if compared.sum() < _MIN_COMPARED:
         return 0.0
     values = first.identity(column)[rows], second.identity(column)[near]
     return float((values[0] != values[1])[compared].mean())

@@ -96,8 +96,8 @@ class HostLogs:
             frames, of_link = ([one[schema.name] for one in each] for schema in (LINK_FRAMES, LINK_EVENTS))
             sides[host] = LinkSide(host, frames[0], of_link[0], dict(frames[0].provenance.get("header", {})))
             if len(each) > 1:  # no facts, because they need not hold for all of its logs
-                whole = Table.concatenate(LINK_FRAMES, frames), Table.concatenate(LINK_EVENTS, of_link)
-                sides[host] = LinkSide(host, *whole)
+                complete = Table.concatenate(LINK_FRAMES, frames), Table.concatenate(LINK_EVENTS, of_link)
+                sides[host] = LinkSide(host, *complete)
         return cls(state, events, sides, {host: frozenset(own) for host, own in addresses.items()})
 
     def owner(self, address: str) -> str | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document
     from parsers import PacketBlock
 
-LEAST_BYTES = 64 << 20
+MIN_BYTES = 64 << 20
 """Smaller captures are read whole within a second (docs/benchmarks.md)."""
 _MOST_INDEX_BYTES = 16 << 20
 """Some 300,000 blocks: a capture of 1 TB."""
@@ -132,7 +132,7 @@ def forget_index(path: str) -> None:
 def state_of(path: str) -> Document | None:
     """Return by what a change of a capture shows; None of what gets no index."""
     try:
-        return _state(path) if Path(path).stat().st_size >= LEAST_BYTES else None
+        return _state(path) if Path(path).stat().st_size >= MIN_BYTES else None
     except (OSError, ValueError):
         return None
 

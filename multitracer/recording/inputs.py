@@ -20,7 +20,7 @@ import parsers
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.logs import HostLog, Point
 from multitracer.words import printable, size
-from parsers._whole import is_capture
+from parsers._complete import is_capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -25,7 +25,7 @@ import numpy as np
 
 from multitracer.analysis.ranges import first_covered, spread, within
 from multitracer.captured import Flag
-from multitracer.schemas.findings import CARRIAGES, PIECES
+from multitracer.schemas.findings import CARRIAGES, CHUNKS
 from multitracer.tables import NA, NOT_A_TIME, Table
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Join:
 
     transfer: Joinable
     carriages: Table
-    pieces: Table
+    chunks: Table
     dropped: Array
     dropped_rows: Array
     dropped_from: Array
@@ -126,13 +126,13 @@ class Join:
     def frames_of(self, carriage: int) -> Array:
         """Return the rows in near.frames of every transmission of a carriage's frames, in order."""
         begin, end = np.searchsorted(self._by_carriage[1], [carriage, carriage + 1])
-        frames: Array = self.pieces["frame_row"][np.sort(self._by_carriage[0][begin:end])]
+        frames: Array = self.chunks["frame_row"][np.sort(self._by_carriage[0][begin:end])]
         return frames
 
     @cached_property
     def _by_carriage(self) -> tuple[Array, Array]:
-        order = np.argsort(self.pieces["carriage"], kind="stable")
-        return order, self.pieces["carriage"][order]
+        order = np.argsort(self.chunks["carriage"], kind="stable")
+        return order, self.chunks["carriage"][order]
 
     @cached_property
     def arrived(self) -> Array:
@@ -190,8 +190,8 @@ def join(transfer: Joinable) -> Join | None:
         "queued_row": queued_row,
         "queued_tick": np.where(entry == NA, NA, near.events["tick"][queued_row]),
     }
-    pieces = _pieces(near.frames, columns["offset_bytes"], columns["wire_bytes"])
-    columns |= _ticks(near.frames, pieces, len(written))
+    chunks = _chunks(near.frames, columns["offset_bytes"], columns["wire_bytes"])
+    columns |= _ticks(near.frames, chunks, len(written))
 
     arrived = delivery(transfer)
     columns |= _fates(transfer, columns, arrived)
@@ -201,7 +201,7 @@ def join(transfer: Joinable) -> Join | None:
     return Join(
         transfer,
         Table(CARRIAGES, columns),
-        pieces,
+        chunks,
         of_dropped[mine],
         dropped[mine],
         queued[from_queue[later]],
@@ -232,7 +232,7 @@ def _matched(key: Array, among: Array) -> Array:
     return partner
 
 
-def _pieces(frames: Table, offset: Array, wire: Array) -> Table:
+def _chunks(frames: Table, offset: Array, wire: Array) -> Table:
     """Return PIECES: the octets of each transmission of each frame, by packet."""
     sent = np.flatnonzero(frames["sent"] & (frames["payload_bytes"] > 0) & (frames["offset_bytes"] != NA))
     begin = frames["offset_bytes"][sent]
@@ -245,14 +245,14 @@ def _pieces(frames: Table, offset: Array, wire: Array) -> Table:
     octets = ends - begins
     share = octets / frames["payload_bytes"][sent][which]
     return Table(
-        PIECES,
+        CHUNKS,
         {"frame_row": sent[which], "carriage": carriage, "bytes": octets, "share": share},
     )
 
 
-def _ticks(frames: Table, pieces: Table, carriages: int) -> dict[str, Array]:
+def _ticks(frames: Table, chunks: Table, carriages: int) -> dict[str, Array]:
     """Return how often each packet's frames were sent and when, NA for those never sent."""
-    carriage, row = pieces["carriage"], pieces["frame_row"]
+    carriage, row = chunks["carriage"], chunks["frame_row"]
     tick, first = frames["tick"][row], frames["attempt"][row] == 1
     begin = np.full(carriages, np.iinfo(np.int64).max)
     np.minimum.at(begin, carriage, tick)
@@ -281,10 +281,10 @@ def _fates(transfer: Joinable, columns: dict[str, Array], arrived: StreamDeliver
     opens[1:] = arrived.begin[1:] != arrived.end[:-1]
     run = np.append(np.cumsum(opens), 0)
     first, last = (within(place, arrived.begin, arrived.end) for place in (begin, end - 1))
-    whole = (first >= 0) & (last >= 0) & (run[first] == run[last])
-    delivered_tick = np.where(whole, np.append(arrived.tick, NA)[last], NA)
-    fate = np.where(whole | (end > arrived.flushed_up_to), Fate.QUEUED, Fate.BROKEN).astype(np.uint8)
-    taken = np.flatnonzero(whole)[: len(arrived.received)]
+    complete = (first >= 0) & (last >= 0) & (run[first] == run[last])
+    delivered_tick = np.where(complete, np.append(arrived.tick, NA)[last], NA)
+    fate = np.where(complete | (end > arrived.flushed_up_to), Fate.QUEUED, Fate.BROKEN).astype(np.uint8)
+    taken = np.flatnonzero(complete)[: len(arrived.received)]
     got = arrived.received[: len(taken)]
     far = arrived.far.events
     intact = np.ones(len(taken), dtype=bool)

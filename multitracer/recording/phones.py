@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.mobility.cells import stays_of
+from multitracer.analysis.mobility.cells import cell_visits_of
 from multitracer.analysis.mobility.handovers import handovers_of, is_leg
 from multitracer.analysis.series.labelled import radio_series
 from multitracer.recording.devices import PhoneLog, orders_of, phones_apart, radio_of
@@ -27,7 +27,7 @@ from multitracer.words import count, moment, portable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.analysis.mobility.cells import Stays
+    from multitracer.analysis.mobility.cells import CellVisits
     from multitracer.recording.capture import Capture
     from multitracer.recording.tracks import Placed
     from multitracer.recording.window import Bounds
@@ -117,9 +117,9 @@ class Phone:
         return both.take(np.argsort(both["time_ns"], kind="stable"))
 
     @cached_property
-    def stays(self) -> Stays:
-        """STAYS: which cell served at which time."""
-        return stays_of(self.radio, self.handovers)
+    def cell_visits(self) -> CellVisits:
+        """CELL_VISITS: which cell served at which time."""
+        return cell_visits_of(self.radio, self.handovers)
 
 
 def phones_of(radio: Sequence[Placed], orders: Sequence[Placed], captures: Sequence[Capture]) -> list[Phone]:

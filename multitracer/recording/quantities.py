@@ -44,7 +44,7 @@ from multitracer.recording.quantity_names import (
     unknown,
 )
 from multitracer.recording.quantity_series import counted, of_series
-from multitracer.recording.surroundings import Surroundings
+from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.transfer import Transfer
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NOT_A_TIME, Table
@@ -153,17 +153,17 @@ class Quantities:
         return Transfer.of(self.recording, self._connection)
 
     @cached_property
-    def surroundings(self) -> Surroundings:
+    def radio_context(self) -> RadioContext:
         """The radio and the road, on the clocks of their hosts."""
-        return Surroundings(self.recording, None, self._bounds_ns)
+        return RadioContext(self.recording, None, self._bounds_ns)
 
     @cached_property
     def home(self) -> str:
         """The host whose clock is the session's."""
         if self.transfer is not None:
             return host_of(self.recording, self.transfer.at_sender.capture.point)
-        if self.surroundings.phones:
-            return self.surroundings.phones[0].logs[0].host
+        if self.radio_context.phones:
+            return self.radio_context.phones[0].logs[0].host
         return self.recording.inputs.listed[0].host if self.recording.inputs.listed else ""
 
     @cached_property
@@ -268,9 +268,9 @@ class Quantities:
         if end in CLIMBING:
             return of_series(label, table)
         frames = self.transfer.link.get(f"{prefix}_data") if self.transfer else None
-        quiet = np.zeros(0, dtype=np.int64) if frames is None else frames["time_ns"]
-        time_ns = np.concatenate([table["time_ns"], quiet])
-        value = np.append(np.ones(len(table)), np.zeros(len(quiet)))
+        idle = np.zeros(0, dtype=np.int64) if frames is None else frames["time_ns"]
+        time_ns = np.concatenate([table["time_ns"], idle])
+        value = np.append(np.ones(len(table)), np.zeros(len(idle)))
         return SessionQuantity(label, QuantityKind.AMOUNTS, time_ns, value, unit="events", source="link")
 
     def _moved_already(self, quantity: SessionQuantity) -> SessionQuantity | Missing:
@@ -287,7 +287,7 @@ class Quantities:
     @cached_property
     def _radio(self) -> dict[str, SessionQuantity | Missing]:
         series: dict[str, SessionQuantity | Missing] = {}
-        for label, table in self.surroundings.series.items():
+        for label, table in self.radio_context.series.items():
             kind = QuantityKind.COUNTER if label == GPS_POSITION else QuantityKind.READING
             radio = label in RADIO_SERIES
             host = self._phone_host if radio else self._track_host
@@ -298,13 +298,13 @@ class Quantities:
 
     @property
     def _phone_host(self) -> str:
-        return self.surroundings.phones[0].logs[0].host if self.surroundings.phones else ""
+        return self.radio_context.phones[0].logs[0].host if self.radio_context.phones else ""
 
     @property
     def _track_host(self) -> str:
-        if self.surroundings.drive is not None:
-            return self.surroundings.drive[0].host
-        return self.surroundings.position[0].host if self.surroundings.position else ""
+        if self.radio_context.drive is not None:
+            return self.radio_context.drive[0].host
+        return self.radio_context.position[0].host if self.radio_context.position else ""
 
     # --- columns of tables ---
 
@@ -338,16 +338,18 @@ class Quantities:
         if table == "radio":
             return self._radio_rows(column)
         if table == "position":
-            tracks = [self.surroundings.drive[0]] if self.surroundings.drive else self.surroundings.position
+            tracks = (
+                [self.radio_context.drive[0]] if self.radio_context.drive else self.radio_context.position
+            )
             return [_Rows(each.table, each.host, portable(each.path)) for each in tracks]
         if table in ("tcp_state", "tcp_segments", "rtt_samples"):
             return self._connection_rows(table)
         return list(self._logged_rows(table))
 
     def _radio_rows(self, column: str) -> list[_Rows]:
-        if not self.surroundings.phones:
+        if not self.radio_context.phones:
             return []
-        phone = self.surroundings.phones[0]
+        phone = self.radio_context.phones[0]
         serving = phone.radio.take(is_serving(phone.radio) & (phone.radio["time_ns"] != NOT_A_TIME))
         if serving[column].dtype.kind in "UV":
             return [_Rows(serving, self._phone_host, "")]
@@ -371,14 +373,14 @@ class Quantities:
         """Yield the rows of logs: of a link's side what it sent and received, of a program each stream."""
         layer = "link" if table in ("link_frames", "link_events") else "application"
         for log, logged in self.recording.tables(layer, TABLES[table].name):
-            whole = logged.within(*self._bounds_ns)
+            complete = logged.within(*self._bounds_ns)
             if table == "link_events":  # the log of a fixed host has the rates of several mobiles
-                whole = whole.take(~whole.missing("rate_bps"))
-                groups = ((whole["offset_bytes"] >> STREAM_BITS) + 1).astype("U8")
+                complete = complete.take(~complete.missing("rate_bps"))
+                groups = ((complete["offset_bytes"] >> STREAM_BITS) + 1).astype("U8")
             else:
-                groups = whole["sent"].astype("U8") if table == "link_frames" else _streams(whole)
+                groups = complete["sent"].astype("U8") if table == "link_frames" else _streams(complete)
             for group in np.unique(groups).tolist():
-                yield _Rows(whole.take(groups == group), log.host, f"{portable(log.path)} {group}".strip())
+                yield _Rows(complete.take(groups == group), log.host, f"{portable(log.path)} {group}".strip())
 
 
 def _streams(table: Table) -> Array:

@@ -28,8 +28,8 @@ from multitracer.recording.inputs import UNREADABLE, Inputs, find_inputs
 from multitracer.recording.points import apart, counts_of_each, files_to_read
 from multitracer.recording.recording import Recording
 from multitracer.recording.window import EMPTY_WINDOW, EVERYTHING, Window
+from parsers._complete import complete_file
 from parsers._memory import let_malloc_keep_memory
-from parsers._whole import whole_file
 
 if TYPE_CHECKING:
     import os
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from multitracer.native import Kernel
     from multitracer.recording.capture import Capture
     from multitracer.recording.points import ReadingProgress
-    from parsers._whole import Whole
+    from parsers._complete import Whole
 
     Read = TypeVar("Read")
     Choose = Callable[[Recording], tuple[Capture, int]]
 
 
-_LEAST_BYTES, _MOST_BYTES = 4 << 20, 1 << 30
+_MIN_BYTES, _MOST_BYTES = 4 << 20, 1 << 30
 """Of a file: less is read before a thread has begun, and who interrupts more would wait for the thread. Not
 measured."""
 _CHUNK_ROWS = 1 << 16
@@ -120,8 +120,8 @@ def read(  # noqa: PLR0913  # what a user may choose
         recording = Recording(named)
         stream(recording, window, max_packets, progress, stop, limits)
         return recording
-    is_whole = window == EVERYTHING and max_packets is None
-    is_counted = (need is Need.NUMBERS or only is not None) and is_whole and bool(named.one_file)
+    is_complete = window == EVERYTHING and max_packets is None
+    is_counted = (need is Need.NUMBERS or only is not None) and is_complete and bool(named.one_file)
     if is_counted and kernel() is not None:
         counted = _counted(named, only, progress)
         if counted is not None:
@@ -182,14 +182,14 @@ def _between(
     read: Iterator[tuple[Point, CaptureTables]], window: Window, recording: Recording
 ) -> Iterator[tuple[Point, CaptureTables]]:
     """Yield the captures cut to the window; all are read first, for the begin of the earliest."""
-    whole = list(read)
-    captures = [capture for _, capture in whole]
+    complete = list(read)
+    captures = [capture for _, capture in complete]
     bounds_ns = (
         window.bounds_ns(captures, speed=recording.speed) if captures else bounds_of(recording, window)
     )
     recording.bounds_ns = bounds_ns
     parts = [capture.between(*bounds_ns) for capture in captures]
-    yield from zip((point for point, _ in whole), parts, strict=True)
+    yield from zip((point for point, _ in complete), parts, strict=True)
     if is_emptied(captures, parts):
         recording.notes.append(EMPTY_WINDOW)
 
@@ -219,7 +219,7 @@ def _captures(
     ]
     files = [Path(point.paths[0]) for point in points if len(point.paths) == 1]
     sizes = [file.stat().st_size for file in files if file.is_file()]
-    is_large = len(sizes) == len(points) and all(_LEAST_BYTES <= size <= _MOST_BYTES for size in sizes)
+    is_large = len(sizes) == len(points) and all(_MIN_BYTES <= size <= _MOST_BYTES for size in sizes)
     if is_large and (len(points) > 1 or meanwhile is not None) and kernel() is not None:
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # most recordings need none
 
@@ -301,22 +301,22 @@ def with_segments(native: Kernel, analysis: Analysis, connection: int) -> Analys
 def _numbers(native: Kernel, path: str, is_large: bool, progress: ReadingProgress | None) -> Analysis | None:
     """Return the analysis of a capture file without its segments; None if that is not enough."""
 
-    def look(whole: Whole) -> None:
+    def look(complete: Whole) -> None:
         if progress is not None:
-            progress(whole.stored_bytes)
+            progress(complete.stored_bytes)
 
     if is_large:
         let_malloc_keep_memory()
         Thread(target=partial(import_module, _COUNTS)).start()  # beside the counting
-    whole = whole_file(native, path, limits=LIMITS, look=look)
-    if whole is None:
+    complete = complete_file(native, path, limits=LIMITS, look=look)
+    if complete is None:
         return analysis_of(native, path, progress) if is_large else None
     from multitracer.analysis.running import RunningAnalysis  # noqa: PLC0415  # see `_COUNTS`
     from multitracer.capture import CaptureTables  # noqa: PLC0415
 
-    flows, number = whole.flows()
-    running = RunningAnalysis(native, whole.file.counts(), whole.file.kept())
-    return running.finish(CaptureTables([whole.source], flows=flows), number)
+    flows, number = complete.flows()
+    running = RunningAnalysis(native, complete.file.counts(), complete.file.kept())
+    return running.finish(CaptureTables([complete.source], flows=flows), number)
 
 
 def analysis_of(native: Kernel, path: str, progress: ReadingProgress | None = None) -> Analysis | None:
@@ -338,10 +338,10 @@ def analysis_of(native: Kernel, path: str, progress: ReadingProgress | None = No
         closing(iter(chunks)) as each,
     ):
         counted = thread.submit(lambda: True)
-        for piece in each:
+        for chunk in each:
             if not counted.result():
                 return None
-            counted = thread.submit(running.add, piece)
+            counted = thread.submit(running.add, chunk)
         if not counted.result():
             return None
         flows, number = chunks.flows()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from multitracer.logs import HostLog, Point
     from multitracer.manifest import Manifest
     from multitracer.recording.hosts import HostLogs
-    from multitracer.recording.surroundings import Surroundings
+    from multitracer.recording.radio_context import RadioContext
     from multitracer.recording.window import Bounds
     from multitracer.tables import Table
 
@@ -69,7 +69,7 @@ class Recording:
     bounds_ns: Bounds = (None, None)
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
-    _surroundings: dict[str | None, Surroundings] = field(default_factory=dict, init=False, repr=False)
+    _radio_context: dict[str | None, RadioContext] = field(default_factory=dict, init=False, repr=False)
     _relating: RLock = field(default_factory=RLock, init=False, repr=False, compare=False)
     """Held while clocks are related: from Python 3.12 on two threads that ask at once would both do it."""
 
@@ -194,11 +194,11 @@ class Recording:
 
         return HostLogs.of(self)
 
-    def surroundings(self, point: str | None = None) -> Surroundings:
+    def radio_context(self, point: str | None = None) -> RadioContext:
         """Return the radio and the road, on the clock of a capture point or else of their hosts."""
-        from multitracer.recording.surroundings import Surroundings  # noqa: PLC0415  # a capture needs none
+        from multitracer.recording.radio_context import RadioContext  # noqa: PLC0415  # a capture needs none
 
-        return self._surroundings.setdefault(point, Surroundings(self, point))
+        return self._radio_context.setdefault(point, RadioContext(self, point))
 
     # --- time ---
 
@@ -301,7 +301,7 @@ class Recording:
         if number is not None:
             return self.numbered(number)
         if not (largest := self.largest(1)):
-            here = "; `multitracer report` shows its radio and its road" if self.surroundings() else ""
+            here = "; `multitracer report` shows its radio and its road" if self.radio_context() else ""
             raise InputError(f"{self.name}: holds no TCP connection{here}")
         return largest[0]
 

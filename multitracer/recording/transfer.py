@@ -41,8 +41,8 @@ from multitracer.clock.session_clock import host_of
 from multitracer.manifest import Variables
 from multitracer.recording.join import Fate, Join, join
 from multitracer.recording.places import places_of
+from multitracer.recording.radio_context import LAYERS, RadioContext, onto
 from multitracer.recording.radios import each_radio
-from multitracer.recording.surroundings import LAYERS, Surroundings, onto
 from multitracer.schemas.radio import RADIO
 from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
 from multitracer.schemas.tcp import Vantage
@@ -193,7 +193,7 @@ class Transfer:
     @property
     def has_more(self) -> bool:
         """Whether anything is known beyond one capture."""
-        return self.clock is not None or self.has_state or bool(self.link) or bool(self.surroundings)
+        return self.clock is not None or self.has_state or bool(self.link) or bool(self.radio_context)
 
     @cached_property
     def sent(self) -> Array:
@@ -481,7 +481,7 @@ class Transfer:
                 for label, table in named.items()
             }
         series |= self.receiver_series() | self.state_series() | self.link
-        series |= self.surroundings.series if self.surroundings else {}
+        series |= self.radio_context.series if self.radio_context else {}
         origin_ns = self.at_sender.capture.tables.first_ns or 0
         return {k: in_link_time(s, speed=self.speed, origin_ns=origin_ns) for k, s in series.items()}
 
@@ -505,11 +505,11 @@ class Transfer:
         ]
 
     @cached_property
-    def surroundings(self) -> Surroundings | None:
+    def radio_context(self) -> RadioContext | None:
         """The radio and the road, on the sender's clock; None where no log of them was recorded."""
         if not any(map(self.recording.inputs.holds, LAYERS)):
             return None
-        return self.recording.surroundings(self.at_sender.host)
+        return self.recording.radio_context(self.at_sender.host)
 
     @cached_property
     def radio(self) -> tuple[tuple[str, Table], ...]:

@@ -6,7 +6,7 @@ text and JSON in the page; the code in `points/` reads and draws it, `timeline.j
 rest). `first_screen.py` opens the page with the answer; `sections.py` describes a direction, `limit_words.py`
 the limits. `drive_section.py` is the part of a page that needs a road (`route_map.py` the map, `base_map.py`
 the lines below it), `transactions_page.py` the page of a measurement. `page.py` is the frame of all pages,
-and decides whether script and style stand in the page or beside it; `still_sheet.py` draws what needs no
+and decides whether script and style stand in the page or beside it; `static_sheet.py` draws what needs no
 script.
 
 What must hold: every text that comes from a capture is escaped, and the page's content security policy allows

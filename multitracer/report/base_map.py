@@ -87,7 +87,7 @@ def base_map_of(recording: Recording, path: str | os.PathLike[str]) -> BaseMap:
         As `read_base_map`.
     """
     base = read_base_map(path)
-    if recording.surroundings().route is None:
+    if recording.radio_context().route is None:
         recording.warn_once(f"{recording.name}: {NO_ROUTE}")
     return base
 

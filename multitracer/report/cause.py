@@ -148,10 +148,10 @@ def confidence_of(first: Incident, view: Viewpoint) -> Confidence:
     return Confidence.INFERRED
 
 
-_LEAST_SEGMENTS = 20
+_MIN_SEGMENTS = 20
 """Minimum segments lost in a row for an outage: measured 88 in an outage, at most 24 with competing traffic,
 13 at a policer."""
-_LEAST_ROUNDS = 2.0
+_MIN_ROUNDS = 2.0
 """Minimum duration of an outage in minimum RTTs: measured 2.6 in an outage, at most 1.3 with competing
 traffic, and 0.6 with full queues, policers and random losses (14 bundled recordings)."""
 
@@ -184,7 +184,7 @@ def lost_run(diagnosis: Diagnosis) -> LostRun | None:
         return None
     steps = np.diff(np.concatenate([[0], seen.sends.lost == 1, [0]]))
     first, last = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1) - 1
-    many = last - first + 1 >= _LEAST_SEGMENTS
+    many = last - first + 1 >= _MIN_SEGMENTS
     if not many.any():
         return None
     time_ns = seen.sends.time_ns
@@ -193,7 +193,7 @@ def lost_run(diagnosis: Diagnosis) -> LostRun | None:
     run = LostRun(
         int(time_ns[begin]), int(time_ns[end]), end - begin + 1, int(seen.sends.again[begin : end + 1].sum())
     )
-    return run if run.repairs and run.end_ns - run.begin_ns >= _LEAST_ROUNDS * seen.floor_ns else None
+    return run if run.repairs and run.end_ns - run.begin_ns >= _MIN_ROUNDS * seen.floor_ns else None
 
 
 _SAMPLES = 500

@@ -40,7 +40,7 @@ _MOST = 60
 _REST = "and {:,} more; `multitracer diagnose` lists all"
 _AROUND = 0.15
 """Margin on both sides of an incident in the figure, as a share of its length."""
-_LEAST_ROOM_S = 1.0
+_MIN_ROOM_S = 1.0
 
 
 def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figure: bool) -> Markup | None:
@@ -64,7 +64,7 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
         begin_s, end_s = ((ns - origin_ns) * speed / NS_PER_S for ns in (what.begin_ns, what.end_ns))
         when, room_s = (
             ends(f"{begin_s:.1f} s", f"{end_s:.1f} s"),
-            max((end_s - begin_s) * _AROUND, _LEAST_ROOM_S),
+            max((end_s - begin_s) * _AROUND, _MIN_ROOM_S),
         )
         cost = f"{what.cost_s:.1f} s" if what.cost_s > 0 else "no time"
         button = element(
@@ -135,12 +135,12 @@ def limits_section(diagnosis: Diagnosis) -> Markup:
     # the link's account, where its log measured how the channel was used
     sentence, account, channel = channel_use(diagnosis), diagnosis.account, []
     if sentence:
-        pieces, legend, words = [], [], []
+        chunks, legend, words = [], [], []
         for use in [each for each in _USES if account.seconds[each] > 0]:
             seconds, share = account.seconds[use], account.seconds[use] / account.total_s
             look = f"use {use.label.replace(':', '-')}{' lost' if use in LOST else ''}"
             title, grow = f"{use.label}: {seconds:.1f} s", f"flex-grow:{share:.6f}"
-            pieces.append(element("span", class_=look, style=grow, title=title))
+            chunks.append(element("span", class_=look, style=grow, title=title))
             name = element("dt", element("span", class_=look, aria_hidden="true"), use.label)
             took = element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", account.says(use)))
             legend.append(element("div", name, took))
@@ -149,7 +149,7 @@ def limits_section(diagnosis: Diagnosis) -> Markup:
         channel = [
             element("h3", "How the channel was used"),
             element("p", printable(sentence)),
-            element("div", pieces, class_="account", role="img", aria_label=label),
+            element("div", chunks, class_="account", role="img", aria_label=label),
             element("dl", legend, class_="uses"),
         ]
     number, (sender, receiver) = group.members[0].number, at_sender.ends
@@ -190,13 +190,13 @@ def _limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> lis
     """
     order = list(by_limit(rows))
     ordered = sorted((row for row in rows if row.seconds > 0), key=lambda row: order.index(row.limit))
-    pieces, legend, words = [], [], []
+    chunks, legend, words = [], [], []
     for row in ordered:
         is_unsure = row.confidence is Confidence.WEAK or row.limit is Limit.UNKNOWN
         look = f"limit shade{min(order.index(row.limit), _SHADES - 1)}{' unsure' if is_unsure else ''}"
         name = f"{row.limit.label} ({row.part.label})" if row.part else row.limit.label
         title = f"{name} {row.share:.0%}"
-        pieces.append(
+        chunks.append(
             element(
                 "div",
                 element("span", title) if row.share >= _WIDE else None,
@@ -212,13 +212,13 @@ def _limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> lis
         legend.append(element("div", element("dt", swatch, name), explained))
         words.append(f"{name} {percent(row.share)}")
     return [
-        element("div", pieces, class_="limits", role="img", aria_label=f"{label}: {', '.join(words)}"),
+        element("div", chunks, class_="limits", role="img", aria_label=f"{label}: {', '.join(words)}"),
         element("dl", legend, class_="uses"),
     ]
 
 
 _MOST_LANES = 40
-_LEAST_WIDTH = 0.001
+_MIN_WIDTH = 0.001
 """Minimum width of a wait as a share of the axis; narrower ones are only counted in the text."""
 _STAGES = {
     "handshake": "opening the connection",
@@ -245,7 +245,7 @@ def lanes(group: ConnectionGroup) -> list[Markup]:
         for each in stages:
             took_ns = each.end_ns - each.begin_ns
             lengths_ns.setdefault(each.stage, []).append(took_ns)
-            if each.stage != "transfer" and took_ns / axis.length_ns >= _LEAST_WIDTH:
+            if each.stage != "transfer" and took_ns / axis.length_ns >= _MIN_WIDTH:
                 title = f"{_STAGES[each.stage]}: {duration(took_ns * speed)}"
                 place = axis.style(each.begin_ns, each.end_ns)
                 waits.append(element("i", class_=each.stage, style=place, title=title))
@@ -256,8 +256,8 @@ def lanes(group: ConnectionGroup) -> list[Markup]:
         )
         after_ns = stages[0].begin_ns - begin_ns
         label = f"{f'after {duration(after_ns * speed)}: ' if after_ns else ''}{sums}"
-        whole = element("i", class_="transfer", style=axis.style(stages[0].begin_ns, stages[-1].end_ns))
-        drawn = element("div", whole, waits, role="img", aria_label=label)
+        complete = element("i", class_="transfer", style=axis.style(stages[0].begin_ns, stages[-1].end_ns))
+        drawn = element("div", complete, waits, role="img", aria_label=label)
         words = element("small", label, class_="muted")
         shown.append(element("div", element("span", f"connection {number}"), drawn, words))
     took = duration((end_ns - begin_ns) * speed)

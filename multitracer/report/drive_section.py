@@ -1,6 +1,6 @@
 """The part of a report on a drive: where it was bad and why, the map, the radio, the route and the cells.
 
-In come a `Road` (a recording as a drive, with what limited its connection) and what the page's time axis
+In come a `Drive` (a recording as a drive, with what limited its connection) and what the page's time axis
 calls 0. Out go sections of markup, and JSON for the page's figures and map. First come the bad stretches,
 then tables of the cells and of the changes between them.
 
@@ -19,12 +19,12 @@ from multitracer.analysis.series.labelled import packet_series, rtt_series, seri
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.errors import InputError
 from multitracer.figures.drive_figure import TIME_TITLE, over_distance
-from multitracer.figures.environment import cell_name, surroundings_panels
+from multitracer.figures.environment import cell_name, radio_context_panels
 from multitracer.figures.palette import LIMITS
 from multitracer.figures.stack import SharedAxis
 from multitracer.recording.phones import drives_beside, which_phone
 from multitracer.report.embed import embed
-from multitracer.report.figure_section import still_figure
+from multitracer.report.figure_section import static_figure
 from multitracer.report.markup import Markup, element, fold
 from multitracer.report.route_map import MappedDrive, RouteEvent, Stretches, drawn_route
 from multitracer.tables import NA, NOT_A_TIME
@@ -34,8 +34,8 @@ from multitracer.words import count, duration, moment, printable, rate
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from multitracer.diagnosis.road import Road
-    from multitracer.recording.surroundings import Surroundings
+    from multitracer.diagnosis.drive import Drive
+    from multitracer.recording.radio_context import RadioContext
     from multitracer.recording.transfer import Transfer
     from multitracer.report.base_map import BaseMap
     from multitracer.report.route_map import DrawnRoute
@@ -77,7 +77,9 @@ _OF_ANOTHER_TIME = (
 _OF_A_PART = "Only the part between --from and --to is listed; its thresholds are those of the whole drive."
 
 
-def stretches_section(road: Road, *, origin_ns: int, speed: float, is_folded: bool = False) -> Markup | None:
+def stretches_section(
+    drive: Drive, *, origin_ns: int, speed: float, is_aggregated: bool = False
+) -> Markup | None:
     """Return the ranked list of bad stretches; None where no phone logged its radio.
 
     Parameters
@@ -87,28 +89,28 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float, is_folded: bo
         Origin of the time axis of the page's figure, ns.
     speed : float
         Seconds of the figure in a second of the recording.
-    is_folded : bool
+    is_aggregated : bool
         Whether the list stands behind its answer in a sentence, which times of two clocks forbid.
     """
-    if not road.phones:
+    if not drive.phones:
         return None
     try:
-        table = road.stretches
+        table = drive.stretches
     except InputError as error:  # times of two clocks: the page still shows the rest
         why = f"Nothing can be said: {printable(str(error))}."
         section = element("section", element("h2", _TITLE), element("p", why, class_="lead"))
-        return fold(_TITLE, section, id="stretches") if is_folded else section
-    cells = [] if road.phone is None else [cell_name(row) for row in road.cells(road.phone).rows()]
+        return fold(_TITLE, section, id="stretches") if is_aggregated else section
+    cells = [] if drive.phone is None else [cell_name(row) for row in drive.cells(drive.phone).rows()]
     shown = table.take(slice(_MOST_STRETCHES))
     items = [element("li", _stretch(row, cells, origin_ns, speed)) for row in shown.rows()]
     left = len(table) - len(items)
-    other_time = "" if road.is_of_the_packets else _OF_ANOTHER_TIME
-    of_drive = which_phone(road.part.phones) if len(road.part.phones) > 1 else ""
+    other_time = "" if drive.is_of_the_packets else _OF_ANOTHER_TIME
+    of_drive = which_phone(drive.part.phones) if len(drive.part.phones) > 1 else ""
     of_drive = f"{of_drive[:1].upper()}{of_drive[1:]}." if of_drive else ""
-    answer = _answer(road)
-    lead = " ".join(filter(None, (answer, other_time, road.surroundings.doubts, of_drive)))
+    answer = _answer(drive)
+    lead = " ".join(filter(None, (answer, other_time, drive.radio_context.caveats, of_drive)))
     rest = element("li", f"and {left:,} more") if left else None
-    folded = element(
+    aggregated = element(
         "details",
         element("summary", f"{len(items) - _FIRST} more that cost less"),
         element("ol", items[_FIRST:], rest, class_="findings", start=_FIRST + 1),
@@ -118,20 +120,20 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float, is_folded: bo
         element("h2", _TITLE),
         element("p", printable(lead), class_="lead"),
         element("ol", items[:_FIRST], class_="findings") if items else None,
-        folded if len(items) > _FIRST else None,
-        element("p", _how(road, origin_ns, speed), class_="muted"),
+        aggregated if len(items) > _FIRST else None,
+        element("p", _how(drive, origin_ns, speed), class_="muted"),
         class_="stretches long",
     )
-    return fold(_TITLE, section, note=answer, id="stretches") if is_folded else section
+    return fold(_TITLE, section, note=answer, id="stretches") if is_aggregated else section
 
 
-def _answer(road: Road) -> str:
+def _answer(drive: Drive) -> str:
     """Return how much time was bad, and what caused most of it."""
-    table = road.stretches
+    table = drive.stretches
     judged = table.provenance.get("judged_s", {})
     seconds = sum(judged.get(name, 0) for name in ("by rate", "by radio"))
     if not seconds:
-        if road.shown_ns != (None, None) and road.phone is None:
+        if drive.shown_ns != (None, None) and drive.phone is None:
             return "Nothing can be said: no reading of the radio lies between --from and --to."
         return "Nothing can be said: no second of it has a rate that was wanted, nor a level of the radio."
     if not len(table):
@@ -146,11 +148,11 @@ def _answer(road: Road) -> str:
     return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}."
 
 
-def _how(road: Road, origin_ns: int, speed: float) -> str:
+def _how(drive: Drive, origin_ns: int, speed: float) -> str:
     """Return how a second was judged."""
-    facts = road.stretches.provenance
+    facts = drive.stretches.provenance
     judged = facts.get("judged_s", {})
-    words = [] if road.shown_ns == (None, None) else [_OF_A_PART]
+    words = [] if drive.shown_ns == (None, None) else [_OF_A_PART]
     were = {name: f"{count(n, 'second')} {'is' if n == 1 else 'are'}" for name, n in judged.items()}
     if judged.get("by rate"):
         poor, typical = rate(facts["poor_bps"]), rate(facts["typical_bps"])
@@ -231,7 +233,7 @@ def _is_known(value: float | None) -> bool:
 
 
 def route_map(
-    road: Road,
+    drive: Drive,
     series: Mapping[str, Table],
     *,
     origin_ns: int,
@@ -253,31 +255,31 @@ def route_map(
     base : BaseMap, optional
         Drawn below the route.
     """
-    if road.route is None:
+    if drive.route is None:
         return None
     limits: list[Stretches] = []
     events: list[RouteEvent] = []
-    if road.diagnosis is not None:
-        cells = road.diagnosis.limited.cells
+    if drive.diagnosis is not None:
+        cells = drive.diagnosis.limited.cells
         words, colours = [limit.label for limit in Limit], [LIMITS[limit] for limit in Limit]
         code = cells.limit.astype(np.int64)
         limits.append(Stretches("What limited it", words, colours, cells.begin, cells.end, code))
-    for placed in road.surroundings.markers:
+    for placed in drive.radio_context.markers:
         times = placed.table["time_ns"].tolist()
         for time_ns, note in zip(times, placed.table["note"].tolist(), strict=True):
             events.append(RouteEvent(time_ns, "marker", note or "marked"))
-    begins, ends = ([], []) if road.outages is None else (each.tolist() for each in road.outages)
+    begins, ends = ([], []) if drive.outages is None else (each.tolist() for each in drive.outages)
     for begin, end in zip(begins, ends, strict=True):
         events.append(RouteEvent(begin, "outage", f"the path was interrupted for {duration(end - begin)}"))
-    handovers = road.phones[0].handovers.take(slice(_MOST_EVENTS)).rows() if road.phones else ()
+    handovers = drive.phones[0].handovers.take(slice(_MOST_EVENTS)).rows() if drive.phones else ()
     for row in handovers:
         change = f"{row['kind']}, {_cell_at(row, 'source')} to {_cell_at(row, 'target')}"
         judged = _judged(row)
         events.append(RouteEvent(row["time_ns"], "handover", f"{change}; {judged}" if judged else change))
-    gaps = zip(road.route.gaps["begin_ns"].tolist(), road.route.gaps["reason"].tolist(), strict=True)
+    gaps = zip(drive.route.gaps["begin_ns"].tolist(), drive.route.gaps["reason"].tolist(), strict=True)
     events += [RouteEvent(begin, "gap", reason) for begin, reason in islice(gaps, _MOST_EVENTS)]
-    everything = {**road.surroundings.series, **series}
-    return drawn_route(MappedDrive(road.route, everything, limits, events, origin_ns, speed, base))
+    everything = {**drive.radio_context.series, **series}
+    return drawn_route(MappedDrive(drive.route, everything, limits, events, origin_ns, speed, base))
 
 
 def tcp_on_the_road(transfer: Transfer) -> dict[str, Table]:
@@ -307,19 +309,19 @@ _MOST_EVENTS = 5_000
 """Maximum handovers on a map: a hostile log may claim any number."""
 
 
-def drive_picture(surroundings: Surroundings, *, origin_ns: int) -> Markup | None:
+def drive_picture(radio_context: RadioContext, *, origin_ns: int) -> Markup | None:
     """Return the figure of radio and route over time as static SVG; None if nothing is drawn."""
-    return still_figure(surroundings_panels(surroundings), title="Over time", origin_ns=origin_ns)
+    return static_figure(radio_context_panels(radio_context), title="Over time", origin_ns=origin_ns)
 
 
 def drive_figure_documents(
-    surroundings: Surroundings, *, origin_ns: int, identity: str, budget_bytes: int
+    radio_context: RadioContext, *, origin_ns: int, identity: str, budget_bytes: int
 ) -> list[Document]:
     """Return the figure of radio and route as JSON: over time and, with a route, over distance."""
-    panels = surroundings_panels(surroundings)
+    panels = radio_context_panels(radio_context)
     shown = [(panels, SharedAxis(TIME_TITLE), origin_ns, "reading")]
     try:
-        placed = over_distance(panels, surroundings.route)
+        placed = over_distance(panels, radio_context.route)
         shown.append((placed.panels, placed.axis, 0, "reading with a place"))
     except InputError:  # no route, or none of these readings on it
         pass
@@ -337,24 +339,24 @@ def drive_figure_documents(
     return documents
 
 
-def drive_summary(surroundings: Surroundings) -> Markup:
+def drive_summary(radio_context: RadioContext) -> Markup:
     """Return what was recorded, in a sentence, of a recording without packets."""
-    phones = surroundings.phones
+    phones = radio_context.phones
     readings = len(phones[0].radio) if phones else 0
     facts = [f"{count(readings, 'reading')} of the radio"] if readings else []
-    if surroundings.drive is not None:
-        route = surroundings.drive[1]
+    if radio_context.drive is not None:
+        route = radio_context.drive[1]
         table = route.table
         took_ns = int(table["time_ns"][-1] - table["time_ns"][0])
         facts.append(f"a route of {route.length_m / 1000:.1f} km in {duration(took_ns)}")
-    facts += [surroundings.placeless] if surroundings.placeless else []
-    first_ns = surroundings.first_ns
+    facts += [radio_context.placeless] if radio_context.placeless else []
+    first_ns = radio_context.first_ns
     begin = "" if first_ns is None else f", from {moment(first_ns)} on"
     what = " and ".join(facts) or "no reading of radio or position"
-    doubt = f" {surroundings.doubts}" if surroundings.doubts else ""
-    without = "TCP connection was" if surroundings.recording.captures else "packets were"
+    caveat = f" {radio_context.caveats}" if radio_context.caveats else ""
+    without = "TCP connection was" if radio_context.recording.captures else "packets were"
     logs = "logs of this drive" if drives_beside(phones) else "logs"
-    sentence = f"No {without} captured. The {logs} hold {what}{begin}. {_UNANSWERED}{doubt}"
+    sentence = f"No {without} captured. The {logs} hold {what}{begin}. {_UNANSWERED}{caveat}"
     return element("section", element("h2", "Summary"), element("p", printable(sentence), class_="lead"))
 
 
@@ -390,23 +392,23 @@ _CHANGE_HEADS = (
 )
 
 
-def phone_sections(road: Road, *, origin_ns: int, speed: float) -> list[Markup | None]:
+def phone_sections(drive: Drive, *, origin_ns: int, speed: float) -> list[Markup | None]:
     """Return the tables of the phone's cells and of its changes between them."""
-    if not road.phones:
+    if not drive.phones:
         return []
-    phone, drives = road.phones[0], drives_beside(road.phones)
-    notes = [road.throughput_words] if road.throughput_words else []
+    phone, drives = drive.phones[0], drives_beside(drive.phones)
+    notes = [drive.throughput_words] if drive.throughput_words else []
     if drives:
         more = count(drives, "other drive")
         notes.append(f"`export tables` writes the cells and the changes of {more}, too.")
-    if others := len(road.phones) - 1 - drives:
+    if others := len(drive.phones) - 1 - drives:
         more = count(others, "other radio")
         notes.append(
             f"This page shows the radio with most readings; `export tables` has {more}, too (another phone, "
             "or another SIM card of it)."
         )
     return [
-        cells_section(road.cells(phone), notes),
+        cells_section(drive.cells(phone), notes),
         changes_section(phone.changes, origin_ns=origin_ns, speed=speed),
     ]
 

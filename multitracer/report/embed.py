@@ -37,7 +37,7 @@ OVERVIEW_BINS = 1_400
 """Bins of the overview, which is drawn before all points are read: one for each pixel of a wide screen."""
 
 _MARGIN = 0.01
-_LEAST_OVERVIEW_BINS = 64
+_MIN_OVERVIEW_BINS = 64
 _PACKETS = ("sequence",)
 """Panels whose points are packets and frames; the values of the others can be derived from these."""
 
@@ -122,7 +122,7 @@ def _packed(panels: list[Panel], budget_bytes: int, origin_ns: int) -> tuple[lis
         tick_ns = common_tick_ns(overview, origin_ns)
         entries = [pack_columns(columns_of(series, origin_ns, tick_ns)) for series in overview]
         spent = sum(len(entry["data"]) for entry in entries)
-        if spent <= budget_bytes // 2 or bins <= _LEAST_OVERVIEW_BINS:
+        if spent <= budget_bytes // 2 or bins <= _MIN_OVERVIEW_BINS:
             break
         bins //= 2
     more = [i for i, (series, _) in enumerate(drawn) if len(overview[i]) < len(series)]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.series import thin
-from multitracer.report.culprit import still, swatch
 from multitracer.report.embed import OVERVIEW_BINS, names
 from multitracer.report.markup import Markup, element
+from multitracer.report.primary_cause import static, swatch
 from multitracer.report.time_axis import TimeAxis, times
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ _WHY = (
 )
 
 
-def still_figure(panels: Sequence[Panel], *, title: str, origin_ns: int) -> Markup | None:
+def static_figure(panels: Sequence[Panel], *, title: str, origin_ns: int) -> Markup | None:
     """Return the panels above each other over one time axis; None where nothing is drawn.
 
     Parameters
@@ -182,7 +182,7 @@ def _panel(panel: Panel, axis: TimeAxis) -> Markup:
         return element("div", title, element("p", panel.empty, class_="muted"), class_="panel")
     if not panel.shades:
         roles = tuple(dict.fromkeys(each.role for each in series))
-        levels, picture = still(replace(panel, series=series), axis, roles, label=panel.title)
+        levels, picture = static(replace(panel, series=series), axis, roles, label=panel.title)
         named = zip(series, names(series), strict=True)
         legend = [element("li", swatch(each.role), name, title=each.label) for each, name in named]
         drawn = element("div", levels, picture, style=f"--share:{panel.share}")

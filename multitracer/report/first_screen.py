@@ -23,10 +23,10 @@ from multitracer.report.cause import (
     lost_run,
     lost_segments,
 )
-from multitracer.report.culprit import culprit_rows
-from multitracer.report.lead import arithmetic, lead, numbers
+from multitracer.report.headline_text import arithmetic, headline_text, numbers
 from multitracer.report.limit_words import SEEN_FROM, SHORT, percent, says, shares_of, surely
 from multitracer.report.markup import Markup, element
+from multitracer.report.primary_cause import primary_cause_rows
 from multitracer.report.sections import trust_line
 from multitracer.report.time_axis import TimeAxis, row, stretches, times, when
 from multitracer.units import NS_PER_S
@@ -35,8 +35,8 @@ from multitracer.words import count, duration, printable
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.figures.stack import Panel
+    from multitracer.recording.radio_context import RadioContext
     from multitracer.recording.recording import Recording
-    from multitracer.recording.surroundings import Surroundings
     from multitracer.report.connection_table import Drawn
     from multitracer.tables import Array
 
@@ -49,7 +49,7 @@ _MOST = 4
 """Rows of limits; those beyond them are named in one."""
 _BINS = 500
 """Bins of a row, which is some 800 pixels wide. Not measured."""
-_LEAST_HEIGHT = 0.3
+_MIN_HEIGHT = 0.3
 """Minimum height of a bar in a row, so that short limits are visible."""
 _ROW = 0.02
 """Share below which a limit has no row of its own: test readers did not notice smaller ones."""
@@ -76,7 +76,7 @@ class FirstScreenContent(NamedTuple):
     diagnosis: Diagnosis
     drawn: Drawn
     panels: list[Panel]
-    surroundings: Surroundings | None
+    radio_context: RadioContext | None
     bounds_ns: tuple[int | None, int | None] = (None, None)
 
     @property
@@ -107,7 +107,7 @@ def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
             element(
                 "div",
                 element("h2", "Why was it slow?"),
-                element("p", printable(lead(diagnosis)), class_="lead"),
+                element("p", printable(headline_text(diagnosis)), class_="lead"),
                 element("p", element("strong", f"{known.kind}: "), printable(known.sentence), class_="cause")
                 if known.kind
                 else None,
@@ -124,8 +124,8 @@ def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
             "div",
             _limit_rows(diagnosis, axis, limits),
             _incident_rows(diagnosis, axis, limits),
-            [] if answer.surroundings is None else _road_rows(answer.surroundings, axis),
-            culprit_rows(diagnosis, answer.panels, axis),
+            [] if answer.radio_context is None else _route_rows(answer.radio_context, axis),
+            primary_cause_rows(diagnosis, answer.panels, axis),
             row("", times(axis), "", kind="clock"),
             element("div", element("div"), class_="over", aria_hidden="true"),
             class_="tracks",
@@ -162,13 +162,13 @@ def axis_of(answer: FirstScreenContent) -> TimeAxis:
 
 def _note_of_part(answer: FirstScreenContent, axis: TimeAxis) -> str:
     """Return a note that the answer describes the whole transfer, if the user requested a part."""
-    whole = axis_of(answer._replace(bounds_ns=(None, None)))
+    complete = axis_of(answer._replace(bounds_ns=(None, None)))
     first, last = answer.recorded_bounds_ns
-    begin, end = whole.begin_ns if first is None else first, whole.end_ns if last is None else last
-    if begin <= whole.begin_ns and end >= whole.end_ns:
+    begin, end = complete.begin_ns if first is None else first, complete.end_ns if last is None else last
+    if begin <= complete.begin_ns and end >= complete.end_ns:
         return ""
     words = "The answer and its numbers describe the whole transfer"
-    if begin > whole.end_ns or end < whole.begin_ns:
+    if begin > complete.end_ns or end < complete.begin_ns:
         return f"{words}, and so do the rows: none of its packets lies between --from and --to."
     shown = " to ".join(f"{axis.seconds(at):.3f} s" for at in (axis.begin_ns, axis.end_ns))
     roles = {each.role for panel in answer.panels for each in panel.drawn}
@@ -249,7 +249,7 @@ def heights(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit) -> Array:
 
 def _area(height: Array, kind: str, label: str) -> Markup:
     """Return the row as one shape: a bin with something in it is seen, however little it is."""
-    tall = np.where(height > 0, np.maximum(np.round(height, 2), _LEAST_HEIGHT), 0)
+    tall = np.where(height > 0, np.maximum(np.round(height, 2), _MIN_HEIGHT), 0)
     bounds = np.flatnonzero(np.diff(tall, prepend=-1.0))
     ends = np.append(bounds[1:], len(tall))
     bars = [
@@ -335,12 +335,12 @@ def _incident_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) ->
     return rows
 
 
-def _road_rows(surroundings: Surroundings, axis: TimeAxis) -> list[Markup]:
+def _route_rows(radio_context: RadioContext, axis: TimeAxis) -> list[Markup]:
     """Return the rows of cell changes and of the engineer's marks; empty without any in this time."""
-    changes = surroundings.phones[0].handovers["time_ns"].tolist() if surroundings.phones else []
+    changes = radio_context.phones[0].handovers["time_ns"].tolist() if radio_context.phones else []
     marks = [
         (at, printable(note or "marked"))
-        for placed in surroundings.markers
+        for placed in radio_context.markers
         for at, note in zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
     ]
     rows = []

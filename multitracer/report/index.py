@@ -11,11 +11,11 @@ from urllib.parse import quote
 import numpy as np
 
 from multitracer.errors import InputError
-from multitracer.report.culprit import sparkline
 from multitracer.report.first_screen import axis_of
-from multitracer.report.lead import goodput_bps, loss, round_trip
+from multitracer.report.headline_text import goodput_bps, loss, round_trip
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import document, write
+from multitracer.report.primary_cause import sparkline
 from multitracer.report.write import Request, write_report
 from multitracer.words import count, moment, printable, rate
 
@@ -190,7 +190,7 @@ def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
     )
     yield _number(speed, "" if speed is None else rate(speed), name="Goodput")
     yield element("td", _spark(answer))
-    known = (None, "") if trip is None else (trip.usual_ns, trip.words)
+    known = (None, "") if trip is None else (trip.typical_ns, trip.words)
     yield _number(*known, name="Round trip")
     yield _number(lost.segments / max(lost.of, 1), lost.words, name="Loss", title=lost.name)
 
@@ -203,7 +203,7 @@ def _spark(answer: FirstScreenContent) -> Markup | None:
 
 def _radio(recording: Recording) -> Markup:
     """Return the median received power of the first phone."""
-    series = recording.surroundings().series if recording.surroundings().phones else {}
+    series = recording.radio_context().series if recording.radio_context().phones else {}
     label = next((name for name in _POWERS if name in series), "")
     if not label:
         return _number(None, "", name="Radio")
@@ -215,7 +215,7 @@ def _radio(recording: Recording) -> Markup:
 
 def _start_ns(recording: Recording) -> int | None:
     first = [capture.tables.first_ns for capture in recording.captures if capture.tables.first_ns is not None]
-    return min(first, default=recording.surroundings().first_ns)
+    return min(first, default=recording.radio_context().first_ns)
 
 
 def _label(recording: Recording) -> str:
@@ -226,7 +226,7 @@ def _label(recording: Recording) -> str:
 
 def _place(recording: Recording) -> str:
     """Return where the route begins; empty without one."""
-    route = recording.surroundings().route
+    route = recording.radio_context().route
     if route is None or not len(route.table):
         return ""
     return f"{route.table['lat_deg'][0]:.4f}, {route.table['lon_deg'][0]:.4f}"

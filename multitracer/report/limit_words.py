@@ -26,9 +26,9 @@ COARSE = (
     "The sender's timestamps are missing, or tick too slowly to show when it sent, "
     "so all but the handshake is weak."
 )
-_LEAST_SHORT = 0.005
+_MIN_SHORT = 0.005
 """Share below which whole percent would read 0 %, or 100 %: there a short text has a fraction, too."""
-_LEAST_SAID = 0.0005
+_MIN_SAID = 0.0005
 """Share below which a tenth of a percent would read nothing."""
 _LIMITS = {
     Limit.HANDSHAKE: "the connection was being opened",
@@ -113,6 +113,6 @@ def surely(row: LimitShare) -> str:
 
 def percent(share: float, *, is_short: bool = False) -> str:
     """Return a share of the time as text, in short without a fraction; a share above zero never reads 0 %."""
-    if is_short and (_LEAST_SHORT <= share < 1 - _LEAST_SHORT or share == 1):
+    if is_short and (_MIN_SHORT <= share < 1 - _MIN_SHORT or share == 1):
         return f"{share:.0%}"
-    return "< 0.1%" if 0 < share < _LEAST_SAID else f"{share:.1%}"
+    return "< 0.1%" if 0 < share < _MIN_SAID else f"{share:.1%}"

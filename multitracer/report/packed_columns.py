@@ -162,18 +162,18 @@ def _thinned(
     reduced: str,
 ) -> Fitted:
     """Return the series with the finest points left out, as many as the budget needs."""
-    whole, room = [False] * len(series), 2 * budget_bytes // (5 * _RARE_BYTES)
+    complete, room = [False] * len(series), 2 * budget_bytes // (5 * _RARE_BYTES)
     for i in sorted(range(len(series)), key=lambda i: len(series[i])):  # the rarest events come first
         if series[i].rare and len(series[i]) <= min(RARE_LIMIT, room):
-            whole[i] = True
+            complete[i] = True
             room -= len(series[i])
-    longest = max((len(s) for s, keep in zip(series, whole, strict=True) if not keep), default=0)
+    longest = max((len(s) for s, keep in zip(series, complete, strict=True) if not keep), default=0)
     bins = max(_FEWEST_BINS, min(longest, MOST_POINTS) // 4)
     words = f"{reduced} The finest points are left out."
     while True:
         less = [
             s if keep else thin(replace(s, rare=False), bins=bins)
-            for s, keep in zip(series, whole, strict=True)
+            for s, keep in zip(series, complete, strict=True)
         ]
         points = sum(map(len, less))
         if points <= MOST_POINTS:

@@ -182,12 +182,12 @@ def document(
         if held
     ]
     style = [own_file("page.css"), *([own_file("points/figure.css")] if figures else [])]
-    return whole_page(
+    return complete_page(
         title, sections, code=attached("".join(style), "\n".join(scripts), assets), data=data, texts=texts
     )
 
 
-def whole_page(
+def complete_page(
     title: str,
     sections: Sequence[Child],
     *,

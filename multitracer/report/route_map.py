@@ -112,7 +112,7 @@ class DrawnRoute(NamedTuple):
 
     document: Document
     """The map as JSON for `map.js`."""
-    still: Markup
+    static: Markup
     """A picture for browsers that run no scripts."""
     words: str = ""
     """Sentences on positions that are left out."""
@@ -161,9 +161,9 @@ def drawn_route(drive: MappedDrive) -> DrawnRoute | None:
         "missing": MISSING,
         "base": base,
     }
-    still = picture(east, north, joined, first)
+    static = picture(east, north, joined, first)
     stood = "All positions are at one place. " if not (columns["x"].any() or columns["y"].any()) else ""
-    return DrawnRoute(document, still, f"{stood}{left_out_words(drive.route)}".rstrip())
+    return DrawnRoute(document, static, f"{stood}{left_out_words(drive.route)}".rstrip())
 
 
 _WHY = {
@@ -225,15 +225,15 @@ def map_section(drawn: DrawnRoute) -> Markup:
         None if document["base"] is None else element("p", document["base"]["words"], class_="base"),
         element(
             "noscript",
-            element("style", _STILL),
-            drawn.still,
+            element("style", _STATIC),
+            drawn.static,
             element("p", "This picture does not move; the map needs JavaScript."),
         ),
         class_="map",
     )
 
 
-_STILL = Markup(".map canvas, .map > .bar, .map > .classes, .map > .status, .map > .base { display: none; }")
+_STATIC = Markup(".map canvas, .map > .bar, .map > .classes, .map > .status, .map > .base { display: none; }")
 """Style for browsers without scripts: the picture replaces the map."""
 _HINT = (
     "Map of the route. Keys: arrows move, plus and minus zoom, 0 shows the whole, comma and full stop step "

@@ -27,8 +27,8 @@ from multitracer.analysis.transports import (
 from multitracer.figures.environment import overlay_sheet, panels_sheet
 from multitracer.figures.rtt_size import cdf_sheet, rtt_size_sheet
 from multitracer.report.markup import Markup, element
-from multitracer.report.page import attached, own_file, whole_page, write
-from multitracer.report.still_sheet import still_sheet
+from multitracer.report.page import attached, complete_page, own_file, write
+from multitracer.report.static_sheet import static_sheet
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable, three_digits
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
-    from multitracer.analysis.transports import Arm
+    from multitracer.analysis.transports import Transport
     from multitracer.figures.sheet import Sheet
     from multitracer.report.page import Assets
     from multitracer.tables import Row, Table
 
-    Compared = list[tuple[Arm, Arm, Table]]
+    Compared = list[tuple[Transport, Transport, Table]]
 
 _MOST_PAIRS = 12
 _MOST_LEADS = 2
@@ -80,7 +80,7 @@ class MeasuredTransactions:
         Reports of the sessions' captures: name, file beside the page.
     """
 
-    arms: Sequence[Arm]
+    transports: Sequence[Transport]
     title: str
     sessions: Sequence[tuple[str, Sequence[tuple[str, str]]]] = ()
     command: str = ""
@@ -98,34 +98,34 @@ def write_transactions(
     InputError
         If it cannot be written.
     """
-    sections = [*transaction_sections(measured.arms), _provenance(measured)]
-    code = attached(own_file("page.css") + own_file("still_sheet.css"), own_file("page.js"), assets)
-    write(path, whole_page(printable(measured.title), sections, code=code))
+    sections = [*transaction_sections(measured.transports), _provenance(measured)]
+    code = attached(own_file("page.css") + own_file("static_sheet.css"), own_file("page.js"), assets)
+    write(path, complete_page(printable(measured.title), sections, code=code))
 
 
-def transaction_sections(arms: Sequence[Arm]) -> list[Markup]:
+def transaction_sections(transports: Sequence[Transport]) -> list[Markup]:
     """Return the sections on transactions."""
-    compared = [(first, second, compare(first, second)) for first, second in pairs(arms)[:_MOST_PAIRS]]
+    compared = [(first, second, compare(first, second)) for first, second in pairs(transports)[:_MOST_PAIRS]]
     return [
-        _summary(arms, compared),
-        _drawn("Round-trip time against size", rtt_size_sheet(arms)),
+        _summary(transports, compared),
+        _drawn("Round-trip time against size", rtt_size_sheet(transports)),
         *(_comparison(*each) for each in compared),
-        _drawn("How the times are distributed", cdf_sheet(arms)),
-        *_environment(arms),
-        _numbers(arms),
+        _drawn("How the times are distributed", cdf_sheet(transports)),
+        *_environment(transports),
+        _numbers(transports),
     ]
 
 
 def _drawn(title: str, sheet: Sheet, *more: Markup) -> Markup:
-    return element("section", element("h2", title), still_sheet(sheet), more, class_="long")
+    return element("section", element("h2", title), static_sheet(sheet), more, class_="long")
 
 
-def _summary(arms: Sequence[Arm], compared: Compared) -> Markup:
+def _summary(transports: Sequence[Transport], compared: Compared) -> Markup:
     return element(
         "section",
         element("h2", "Summary"),
-        [element("p", printable(words), class_="lead") for words in _lead(arms, compared)],
-        element("dl", [_fact(arm) for arm in arms[:_MOST_FACTS]], class_="facts"),
+        [element("p", printable(words), class_="lead") for words in _headline_text(transports, compared)],
+        element("dl", [_fact(transport) for transport in transports[:_MOST_FACTS]], class_="facts"),
         _how(),
         class_="measured",
     )
@@ -135,43 +135,46 @@ def _how() -> Markup:
     return element("details", element("summary", "How this is computed"), element("p", _METHOD), class_="how")
 
 
-def _lead(arms: Sequence[Arm], compared: Compared) -> Iterable[str]:
+def _headline_text(transports: Sequence[Transport], compared: Compared) -> Iterable[str]:
     """Yield the sentences that open the report."""
     if not compared:
-        yield from (arm_sentence(arm) for arm in arms[:_MOST_FACTS])
+        yield from (transport_sentence(transport) for transport in transports[:_MOST_FACTS])
         return
-    several = len({(arm.vary, arm.other_bytes) for arm in arms}) > 1
+    several = len({(transport.vary, transport.other_bytes) for transport in transports}) > 1
     for each in compared[:_MOST_LEADS]:
         which = f"Where the {each[0].vary} varies: " if several else ""
         yield which + " ".join(_sentences(*each))
-    yield "; ".join(f"{arm.name}: {dropped_words(arm)}" for arm in arms[:_MOST_FACTS]) + "."
+    yield (
+        "; ".join(f"{transport.name}: {dropped_words(transport)}" for transport in transports[:_MOST_FACTS])
+        + "."
+    )
 
 
-def _sentences(first: Arm, second: Arm, table: Table) -> Iterable[str]:
+def _sentences(first: Transport, second: Transport, table: Table) -> Iterable[str]:
     """Yield how two arms compare, without and with the set-up of a connection."""
     yield comparison_sentence(first, second, table)
     if not np.isnan(table["setup_ratio"]).all():
         yield comparison_sentence(first, second, table, name="setup_ratio")
 
 
-def _fact(arm: Arm) -> Markup:
-    setup = setup_words(arm)
-    more = [f"{arm.vary} varied; straight line", dropped_words(arm)]
+def _fact(transport: Transport) -> Markup:
+    setup = setup_words(transport)
+    more = [f"{transport.vary} varied; straight line", dropped_words(transport)]
     more += [f"set-up of a connection {setup}"] if setup else []
     return element(
         "div",
-        element("dt", printable(arm.name)),
+        element("dt", printable(transport.name)),
         element(
             "dd",
-            cost_words(arm) or "one size",
+            cost_words(transport) or "one size",
             [element("small", printable(words)) for words in more],
         ),
     )
 
 
-def _comparison(first: Arm, second: Arm, table: Table) -> Markup:
+def _comparison(first: Transport, second: Transport, table: Table) -> Markup:
     """Return the table of ratios of two arms."""
-    medians = [dict(_medians(arm)) for arm in (first, second)]
+    medians = [dict(_medians(transport)) for transport in (first, second)]
     with_setup = not np.isnan(table["setup_ratio"]).all()
     heads = (
         *("Size", first.name, second.name, "Ratio", "95 %", *(_SETUP_HEADS if with_setup else ())),
@@ -204,8 +207,8 @@ def _comparison(first: Arm, second: Arm, table: Table) -> Markup:
 _SETUP_HEADS = ("With set-up", "95 %")
 
 
-def _medians(arm: Arm) -> Iterable[tuple[int, str]]:
-    return ((row["size_bytes"], seconds(row["median_s"])) for row in size_statistics(arm).rows())
+def _medians(transport: Transport) -> Iterable[tuple[int, str]]:
+    return ((row["size_bytes"], seconds(row["median_s"])) for row in size_statistics(transport).rows())
 
 
 def _ratio(row: Row, name: str) -> tuple[str, str]:
@@ -226,8 +229,12 @@ def _difference(row: Row) -> tuple[str, str]:
     return seconds(value), f"{low} to {high}"
 
 
-def _environment(arms: Sequence[Arm]) -> list[Markup]:
-    measured = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in RADIO)]
+def _environment(transports: Sequence[Transport]) -> list[Markup]:
+    measured = [
+        transport
+        for transport in transports
+        if any(np.isfinite(transport.table[name]).any() for name in RADIO)
+    ]
     if not measured:
         why = "The state of the radio is unknown: no modem was polled while these transactions ran."
         return [element("section", element("h2", "The radio"), element("p", why, class_="muted"))]
@@ -240,15 +247,15 @@ def _environment(arms: Sequence[Arm]) -> list[Markup]:
 _INFLUENCE_HEADS = ("Rank correlation of the RTT with", "RSSI", "BLER", "Cell busy", "Transactions")
 
 
-def _influences(arms: Sequence[Arm]) -> Markup:
+def _influences(transports: Sequence[Transport]) -> Markup:
     """Return how the RTT went with the radio, within the sizes of each arm."""
     body = []
-    for arm in arms[:_MOST_FACTS]:
-        influences = [influence(arm, name) for name in RADIO]
+    for transport in transports[:_MOST_FACTS]:
+        influences = [influence(transport, name) for name in RADIO]
         cells = ["" if np.isnan(each.correlation) else f"{each.correlation:+.2f}" for each in influences]
         body.append(
             (
-                arm.name,
+                transport.name,
                 *(cell.replace("-", "−") for cell in cells),
                 f"{max(each.transactions for each in influences):,}",
             )
@@ -262,8 +269,10 @@ _NUMBER_HEADS = (
 )  # fmt: skip
 
 
-def _numbers(arms: Sequence[Arm]) -> Markup:
-    body = [_numbers_of(arm, row) for arm in arms for row in size_statistics(arm).rows()]
+def _numbers(transports: Sequence[Transport]) -> Markup:
+    body = [
+        _numbers_of(transport, row) for transport in transports for row in size_statistics(transport).rows()
+    ]
     return element(
         "section",
         element("h2", "Every size in numbers"),
@@ -272,9 +281,9 @@ def _numbers(arms: Sequence[Arm]) -> Markup:
     )
 
 
-def _numbers_of(arm: Arm, row: Row) -> tuple[str, ...]:
+def _numbers_of(transport: Transport, row: Row) -> tuple[str, ...]:
     return (
-        f"{arm.name}, {arm.vary}",
+        f"{transport.name}, {transport.vary}",
         f"{row['size_bytes']:,}",
         f"{row['count']:,}",
         f"{row['dropped']:,}",
@@ -356,7 +365,7 @@ def factors(low: float | None, high: float | None) -> str:
     return "" if low is None else f"{factor(low)} to {factor(high)}"
 
 
-def comparison_sentence(first: Arm, second: Arm, table: Table, *, name: str = "ratio") -> str:
+def comparison_sentence(first: Transport, second: Transport, table: Table, *, name: str = "ratio") -> str:
     """Return where the first was faster, alike, slower, or failed.
 
     Parameters
@@ -393,7 +402,9 @@ def _verdict(row: Row, name: str) -> str:
     return "slower" if row[f"{name}_low"] > 1 else "alike"
 
 
-def _part(verdict: str, rows: list[Row], sizes: list[int], first: Arm, second: Arm, name: str) -> str:
+def _part(
+    verdict: str, rows: list[Row], sizes: list[int], first: Transport, second: Transport, name: str
+) -> str:
     where = f"at {_sizes([row['size_bytes'] for row in rows], sizes)}"
     ratios = [row[name] for row in rows if row[name] is not None and isfinite(row[name])]
     if verdict == "faster":
@@ -412,8 +423,8 @@ def _part(verdict: str, rows: list[Row], sizes: list[int], first: Arm, second: A
 
 
 def _range(values: list[float]) -> str:
-    least, most = factor(min(values)), factor(max(values))
-    return least if least == most else f"{least} to {most}"
+    minimum, most = factor(min(values)), factor(max(values))
+    return minimum if minimum == most else f"{minimum} to {most}"
 
 
 def _lost(rows: list[Row], prefix: str) -> str:
@@ -433,41 +444,41 @@ def _joined(words: Sequence[str]) -> str:
     return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
 
 
-def arm_sentence(arm: Arm) -> str:
+def transport_sentence(transport: Transport) -> str:
     """Return how the RTT of one arm grew with the size, and how many were dropped."""
-    rows = [row for row in size_statistics(arm).rows() if row["median_s"] is not None]
+    rows = [row for row in size_statistics(transport).rows() if row["median_s"] is not None]
     finished = [row for row in rows if isfinite(row["median_s"])]
     if not finished:
-        return f"{arm.name}: half or more were dropped at every size ({dropped_words(arm)})."
+        return f"{transport.name}: half or more were dropped at every size ({dropped_words(transport)})."
     first, last = finished[0], finished[-1]
     grew = f"took {seconds(first['median_s'])} at {first['size_bytes']} bytes"
     if last is not first:
         grew += f" and {seconds(last['median_s'])} at {last['size_bytes']}"
-    return f"{arm.name} {grew} ({arm.vary} varied); {dropped_words(arm)}."
+    return f"{transport.name} {grew} ({transport.vary} varied); {dropped_words(transport)}."
 
 
-def dropped_words(arm: Arm) -> str:
+def dropped_words(transport: Transport) -> str:
     """Return `none of 700 transactions was dropped`, `12 of 700 transactions were dropped`."""
-    lost = int(np.sum(dropped(arm.table)))
-    of = count(len(arm.table), "transaction")
+    lost = int(np.sum(dropped(transport.table)))
+    of = count(len(transport.table), "transaction")
     return f"{f'{lost:,}' if lost else 'none'} of {of} {'were' if lost > 1 else 'was'} dropped"
 
 
-def cost_words(arm: Arm) -> str:
+def cost_words(transport: Transport) -> str:
     """Return the straight line as text: `1.05 s + 0.98 ms a byte`; "" without a line."""
-    line = straight_line(size_statistics(arm))
+    line = straight_line(size_statistics(transport))
     if line is None:
         return ""
     sign = "−" if line.per_byte_s < 0 else "+"
     return f"{seconds(line.fixed_s)} {sign} {1000 * abs(line.per_byte_s):.3g} ms a byte"
 
 
-def setup_words(arm: Arm) -> str:
+def setup_words(transport: Transport) -> str:
     """Return what the set-up of a connection took, and where that is known from; "" if it is not."""
-    if arm.setup is not None:
-        where = "" if arm.setup.source == arm.name else f" in {arm.setup.source}"
-        return f"{seconds(arm.setup.seconds)} (median of {arm.setup.samples:,}{where})"
-    known = arm.table["connect_s"][~np.isnan(arm.table["connect_s"])]
+    if transport.setup is not None:
+        where = "" if transport.setup.source == transport.name else f" in {transport.setup.source}"
+        return f"{seconds(transport.setup.seconds)} (median of {transport.setup.samples:,}{where})"
+    known = transport.table["connect_s"][~np.isnan(transport.table["connect_s"])]
     if not len(known):
         return ""
     return f"{seconds(float(np.median(known)))} (median of {len(known):,})"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.diagnosis.diagnose import diagnose
+from multitracer.diagnosis.drive import Drive
 from multitracer.diagnosis.limits.group import group_of
-from multitracer.diagnosis.road import Road
 from multitracer.figures.link_panels import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.stack import SharedAxis, axis_origin_ns
 from multitracer.figures.stacked import StackedView, stacked_panels, stacked_places
@@ -30,7 +30,7 @@ from multitracer.report.drive_section import (
 )
 from multitracer.report.embed import embed, packet_facts
 from multitracer.report.explained_panels import explained_panels
-from multitracer.report.figure_section import drive_figure_section, figure_section, still_figure
+from multitracer.report.figure_section import drive_figure_section, figure_section, static_figure
 from multitracer.report.first_screen import FirstScreenContent, first_screen
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
@@ -119,8 +119,8 @@ def write_report(
     InputError
         If there is no such connection, or the file cannot be written.
     """
-    surroundings = recording.surroundings()
-    is_drive = not len(recording) and (surroundings or not recording.captures)
+    radio_context = recording.radio_context()
+    is_drive = not len(recording) and (radio_context or not recording.captures)
     page = _of_logs(recording, request) if is_drive else _of_captures(recording, request)
     points = ", ".join(Path(capture.point.name).name or capture.point.name for capture in recording.captures)
     title = request.title.strip() or points or recording.name
@@ -154,14 +154,14 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     drawn = choose(captures, connection=first_drawn, most=MOST_FIGURES)
     transfers = [Transfer.of(recording, each.number, reverse=each.reverse) for each in drawn]
     first = transfers[0] if transfers else None
-    surroundings = (first and first.surroundings) or recording.surroundings()
-    first_ns = axis_origin_ns(first.at_sender.capture) if first else surroundings.first_ns or 0
+    radio_context = (first and first.radio_context) or recording.radio_context()
+    first_ns = axis_origin_ns(first.at_sender.capture) if first else radio_context.first_ns or 0
 
     is_on_its_clock = first and at_sender and at_sender.capture is first.at_sender.capture  # as the road is
     shown_ns = request.recorded_ns(first_ns, speed)
-    road = Road(surroundings, diagnosis if is_on_its_clock else None, shown_ns)
+    drive = Drive(radio_context, diagnosis if is_on_its_clock else None, shown_ns)
     of_tcp = tcp_on_the_road(first) if first else {}
-    route = route_map(road.part, of_tcp, origin_ns=first_ns, speed=speed, base=request.base_map)
+    route = route_map(drive.part, of_tcp, origin_ns=first_ns, speed=speed, base=request.base_map)
 
     each_shown = (_shown(each, of, speed, request) for each, of in zip(transfers, drawn, strict=True))
     shown = next(each_shown, None)
@@ -172,13 +172,13 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         if shown is not None and shown.drawn == explained:
             panels = explained_panels(shown.panels, diagnosis, origin_ns=axis_origin_ns(explained.capture))
             shown = shown._replace(panels=cut(panels, *bounds_ns))
-            answer = answer._replace(panels=shown.panels, surroundings=surroundings)
+            answer = answer._replace(panels=shown.panels, radio_context=radio_context)
         zero_ns, has_figure = axis_origin_ns(explained.capture), bool(answer.panels)
         happened = happened_section(diagnosis, origin_ns=zero_ns, speed=speed, figure=has_figure)
     sections = [
         trust_line(recording) if answer is None else first_screen(recording, answer),
         happened,
-        stretches_section(road, origin_ns=first_ns, speed=speed, is_folded=True),
+        stretches_section(drive, origin_ns=first_ns, speed=speed, is_aggregated=True),
         _figures_section(drawn, shown, several=len(captures) > 1),
         None if route is None else fold("Where it was", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
@@ -188,7 +188,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
             clock=first.clock.sentence if first and first.clock else "",
             speed=speed,
         ),
-        *phone_sections(road.part, origin_ns=first_ns, speed=speed),
+        *phone_sections(drive.part, origin_ns=first_ns, speed=speed),
         connection_section(captures, drawn, most=MOST_ROWS),
     ]
     figures = []
@@ -211,11 +211,11 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
 
 def _of_logs(recording: Recording, request: Request) -> _Page:
     """Return a report of a recording without a TCP connection: its radio and its road."""
-    surroundings = recording.surroundings()
-    first_ns = surroundings.first_ns or 0
-    road = Road(surroundings, shown_ns=request.recorded_ns(first_ns, 1))
-    route = route_map(road.part, {}, origin_ns=first_ns, base=request.base_map)
-    shown = road.part.surroundings
+    radio_context = recording.radio_context()
+    first_ns = radio_context.first_ns or 0
+    drive = Drive(radio_context, shown_ns=request.recorded_ns(first_ns, 1))
+    route = route_map(drive.part, {}, origin_ns=first_ns, base=request.base_map)
+    shown = drive.part.radio_context
     figures = (
         drive_figure_documents(
             shown, origin_ns=first_ns, identity="drive", budget_bytes=_budgets(1, route)[0]
@@ -224,14 +224,14 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
         else []
     )
     sections = [
-        stretches_section(road, origin_ns=first_ns, speed=1),
+        stretches_section(drive, origin_ns=first_ns, speed=1),
         trust_line(recording) if recording.captures else None,
         drive_summary(shown),
         None if route is None else map_section(route),
         drive_figure_section(len(figures), picture=drive_picture(shown, origin_ns=first_ns))
         if figures
         else None,
-        *phone_sections(road.part, origin_ns=first_ns, speed=recording.speed),
+        *phone_sections(drive.part, origin_ns=first_ns, speed=recording.speed),
     ]
     return _Page(sections, figures, route)
 
@@ -266,7 +266,7 @@ def _figures_section(drawn: list[Drawn], first: _Shown | None, *, several: bool)
         sender, receiver = each.ends
         where = f", captured at {printable(each.capture.point.name)}" if several else ""
         titles.append(f"{each.number}: {sender} → {receiver}, {size(each.direction['unique_bytes'])}{where}")
-    picture = still_figure(first.panels, title=titles[0], origin_ns=axis_origin_ns(first.drawn.capture))
+    picture = static_figure(first.panels, title=titles[0], origin_ns=axis_origin_ns(first.drawn.capture))
     at_receiver = any(each.is_at_receiver for each in drawn)
     section = figure_section(titles, at_receiver=at_receiver, picture=picture)
     return fold("Every packet", section, note="all panels, from hours to single packets", id="figure")

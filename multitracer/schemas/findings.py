@@ -95,7 +95,7 @@ CARRIAGES = Schema(
 )
 """A PPP frame that the link's sender carried, in order; the five durations sum to its complete delay."""
 
-PIECES = Schema(
+CHUNKS = Schema(
     "pieces",
     (
         Column("frame_row", "int64", "row in near.frames: one transmission of an RLP frame"),

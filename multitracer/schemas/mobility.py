@@ -71,7 +71,7 @@ JUDGED_HANDOVERS = HANDOVERS.extended(
 )
 """Changes of the serving cell with their classification by the standards; without secondary cells."""
 
-STAYS = Schema(
+CELL_VISITS = Schema(
     "stays",
     (
         Column("begin_ns", "int64", "first reading of the cell, or the handover to it", "ns since 1970"),

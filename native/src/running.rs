@@ -94,8 +94,8 @@ impl CountingPass {
 
     /// How many of the counted segments are larger than their receiver accepts.
     #[getter]
-    fn giants(&self) -> i64 {
-        self.running.giants
+    fn oversized(&self) -> i64 {
+        self.running.oversized
     }
 
     /// How many segments there are so far.
@@ -174,18 +174,18 @@ impl CountingPass {
     }
 
     /// Do for a directed flow's stamped segments what the function of this name does.
-    #[pyo3(signature = (direction, *, tick_ns, least_ns, skew, resolution_ns))]
+    #[pyo3(signature = (direction, *, tick_ns, min_ns, skew, resolution_ns))]
     fn stamp_disagreements<'py>(
         &self,
         py: Python<'py>,
         direction: usize,
         tick_ns: f64,
-        least_ns: f64,
+        min_ns: f64,
         skew: f64,
         resolution_ns: f64,
     ) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let pauses = self.stamps_of(direction).pauses();
-        let at = outside(py, || disagreements(pauses, tick_ns, least_ns, skew, resolution_ns))?;
+        let at = outside(py, || disagreements(pauses, tick_ns, min_ns, skew, resolution_ns))?;
         Ok(PyArray1::from_vec(py, at))
     }
 }

@@ -1,4 +1,4 @@
-//! What Python calls to count a capture file: see `parsers/_whole.py`. Nothing here needs NumPy but what hands
+//! What Python calls to count a capture file: see `parsers/_complete.py`. Nothing here needs NumPy but what hands
 //! over segments.
 
 use std::fs::File;

@@ -52,7 +52,7 @@ def ahead(blocks: Iterable[PacketRecords]) -> Generator[PacketRecords]:
             block = following.result()
 
 
-class _Piece(NamedTuple):
+class _Chunk(NamedTuple):
     """Bytes that were read ahead: those of `data` from `_ROOM_BYTES` to `end`."""
 
     data: Bytes
@@ -74,7 +74,7 @@ class AheadStream:
         self._read_once: Callable[[memoryview], int | None] = getattr(stream, "readinto1", stream.readinto)
         self._windows = 0
         self._thread: ThreadPoolExecutor | None = None
-        self._next: Future[_Piece] | None = None
+        self._next: Future[_Chunk] | None = None
         self._left = memoryview(b"")
         """Bytes that the thread has read and that are not yet in a window."""
         self._error: Exception | None = None
@@ -94,9 +94,9 @@ class AheadStream:
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill a part of `buffer` from the thread's position; return the byte count, 0 only at the end."""
         if self._left:
-            piece, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
-            buffer[: len(piece)] = piece
-            return len(piece)
+            chunk, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+            buffer[: len(chunk)] = chunk
+            return len(chunk)
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -111,7 +111,7 @@ class AheadStream:
             from concurrent.futures import ThreadPoolExecutor
 
             self._thread = ThreadPoolExecutor(1, "reads ahead")
-        self._next = self._thread.submit(self._piece, size)
+        self._next = self._thread.submit(self._chunk, size)
 
     def take(self, known: Bytes) -> tuple[Bytes, int, int] | None:
         """Return a window that begins with known bytes, as data, begin and end; None if it must be read."""
@@ -125,7 +125,7 @@ class AheadStream:
         data[begin:_ROOM_BYTES] = known
         return data, begin, end
 
-    def _piece(self, size: int) -> _Piece:
+    def _chunk(self, size: int) -> _Chunk:
         data = np.empty(_ROOM_BYTES + size + PAD_BYTES, np.uint8)
         view, end = memoryview(data), _ROOM_BYTES  # type: ignore[arg-type]
         try:
@@ -135,5 +135,5 @@ class AheadStream:
                 if n == 0:
                     break
         except Exception as error:  # noqa: BLE001  # handed on, in its place
-            return _Piece(data, end, error)
-        return _Piece(data, end, None)
+            return _Chunk(data, end, error)
+        return _Chunk(data, end, None)

@@ -62,8 +62,8 @@ class FileDamage:
         if len(ranges) == 1:
             return words
         total = sum(end - begin for begin, end in ranges)
-        least = "at least " if self.is_too_much else ""
-        return f"{words}; with {least}{len(ranges) - 1} more such places {total} bytes are lost"
+        minimum = "at least " if self.is_too_much else ""
+        return f"{words}; with {minimum}{len(ranges) - 1} more such places {total} bytes are lost"
 
 
 _FAR_APART = f"more than {ERA_YEARS} years from the others"

@@ -43,7 +43,7 @@ class RecordLayout(Protocol):
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
         """Return whether a record may begin at each of `at` (int64, shape (n,)): bool, shape (n,)."""
 
-    def likely(self, pieces: NDArray[np.uint8]) -> Mask:
+    def likely(self, chunks: NDArray[np.uint8]) -> Mask:
         """Return where a record may begin in each row of bytes, by a fast test; shape (lanes, bytes - 8)."""
 
 
@@ -83,8 +83,8 @@ def walk_lanes(
 
 def _first_plausible(data: Bytes, near: Numbers, span: int, end: int, layout: RecordLayout) -> Numbers:
     """Return where the first plausible record at or after each of `near` begins; 0 without one."""
-    pieces = rows(data, near, span + 8)
-    likely = layout.likely(pieces.view(np.uint8).reshape(len(near), span + 8))
+    chunks = rows(data, near, span + 8)
+    likely = layout.likely(chunks.view(np.uint8).reshape(len(near), span + 8))
     lane, offset = np.divmod(np.flatnonzero(likely), span)
     at = near[lane] + offset
     good = layout.plausible(data, at)
@@ -103,9 +103,9 @@ def _walk_in_step(first: Numbers, end: int, following: Following, most: int) -> 
     while len(steps) <= most and (len(steps) % 8 or (steps[-1] < target).any()):
         steps.append(np.minimum(following(steps[-1]), end + 1))  # end + 1: there is no whole record
     position = np.stack(steps, axis=1)
-    whole = (position[:, :-1] < target[:, None]) & (position[:, 1:] <= end)
-    count = np.count_nonzero(whole, axis=1)
+    complete = (position[:, :-1] < target[:, None]) & (position[:, 1:] <= end)
+    count = np.count_nonzero(complete, axis=1)
     arrival = position[np.arange(len(first)), count]
     missed = np.flatnonzero(arrival[:-1] != target[:-1])
     lanes = int(missed[0]) + 1 if len(missed) else len(first)
-    return position[:lanes, :-1][whole[:lanes]], int(arrival[lanes - 1])
+    return position[:lanes, :-1][complete[:lanes]], int(arrival[lanes - 1])

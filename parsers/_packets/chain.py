@@ -134,7 +134,7 @@ def ethertype_step(name: str, *, length: int, at: int) -> Step:
     """Return the step for a header of `length` bytes with an EtherType, or a length, at a fixed place."""
 
     def step(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-        packets = packets.keep(ledger.whole(packets, length, f"{name} header"))
+        packets = packets.keep(ledger.complete(packets, length, f"{name} header"))
         return packets.advanced(length), ethertypes(packets, at)
 
     return step
@@ -157,7 +157,7 @@ def fixed_step(name: str, *, length: int, following: int) -> Step:
     """Return the step for a header of `length` bytes that one kind of header follows."""
 
     def step(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-        packets = packets.keep(ledger.whole(packets, length, f"{name} header"))
+        packets = packets.keep(ledger.complete(packets, length, f"{name} header"))
         return packets.advanced(length), np.full(len(packets), following)
 
     return step

@@ -39,23 +39,23 @@ def _little(data: Bytes, at: Numbers, size: int) -> Numbers:
 
 def null(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off BSD's address family, in the byte order of the host that captured (NULL and LOOP)."""
-    packets = packets.keep(ledger.whole(packets, 4, "loopback header"))
+    packets = packets.keep(ledger.complete(packets, 4, "loopback header"))
     family = np.minimum(u32(packets.data, packets.at), _little(packets.data, packets.at, 4))
     return _by_family(family, packets.advanced(4), ledger)
 
 
 def encapsulating(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off OpenBSD's header of encapsulating interfaces (ENC): address family, SPI, flags."""
-    packets = packets.keep(ledger.whole(packets, 12, "ENC header"))
+    packets = packets.keep(ledger.complete(packets, 12, "ENC header"))
     family = np.minimum(u32(packets.data, packets.at), _little(packets.data, packets.at, 4))
     return _by_family(family, packets.advanced(12), ledger)
 
 
 def packet_filter_log(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the header of pf's log (PFLOG), whose length is padded to four bytes."""
-    packets = packets.keep(ledger.whole(packets, 2, "PFLOG header"))
+    packets = packets.keep(ledger.complete(packets, 2, "PFLOG header"))
     length = packets.data[packets.at].astype(np.int64) + 3 & ~3
-    packets = packets.keep(ledger.whole(packets, length, "PFLOG header"))
+    packets = packets.keep(ledger.complete(packets, length, "PFLOG header"))
     length = packets.data[packets.at].astype(np.int64) + 3 & ~3
     family = packets.data[packets.at + 1].astype(np.int64)
     return _by_family(family, packets.advanced(length), ledger)
@@ -63,25 +63,25 @@ def packet_filter_log(packets: LayerPackets, ledger: PacketCounts) -> tuple[Laye
 
 def solaris_ipnet(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the header of Solaris's IP observability (IPNET); its family is 2 or 26."""
-    packets = packets.keep(ledger.whole(packets, 24, "IPNET header"))
+    packets = packets.keep(ledger.complete(packets, 24, "IPNET header"))
     return packets.advanced(24), np.full(len(packets), RAW_IP)
 
 
 def linux_cooked(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the 16 bytes of Linux's "any" device (SLL)."""
-    packets = packets.keep(ledger.whole(packets, 16, "SLL header"))
+    packets = packets.keep(ledger.complete(packets, 16, "SLL header"))
     return packets.advanced(16), ethertypes(packets, 14)
 
 
 def linux_cooked_2(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the 20 bytes of Linux's "any" device, version 2 (SLL2)."""
-    packets = packets.keep(ledger.whole(packets, 20, "SLL2 header"))
+    packets = packets.keep(ledger.complete(packets, 20, "SLL2 header"))
     return packets.advanced(20), ethertypes(packets, 0)
 
 
 def netfilter_log(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Walk the attributes of a netfilter log record (NFLOG) to the packet in it."""
-    packets = packets.keep(ledger.whole(packets, 4, "NFLOG header"))
+    packets = packets.keep(ledger.complete(packets, 4, "NFLOG header"))
     family = packets.data[packets.at].astype(np.int64)
     at = packets.at + 4
     for _ in range(_MOST_ATTRIBUTES):
@@ -101,7 +101,7 @@ def netfilter_log(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPac
 
 def apple_packet_tap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off Apple's PKTAP header, which names the link type that follows."""
-    packets = packets.keep(ledger.whole(packets, 12, "PKTAP header"))
+    packets = packets.keep(ledger.complete(packets, 12, "PKTAP header"))
     length = _little(packets.data, packets.at, 4)
     kinds = link(0) + np.minimum(_little(packets.data, packets.at + 8, 4), 0xFFFF)
     inside = packets.advanced(length)
@@ -112,7 +112,7 @@ def apple_packet_tap(packets: LayerPackets, ledger: PacketCounts) -> tuple[Layer
 
 def token_ring(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off a token ring header, source route included; LLC follows."""
-    packets = packets.keep(ledger.whole(packets, 16, "token ring header"))
+    packets = packets.keep(ledger.complete(packets, 16, "token ring header"))
     routed = packets.data[packets.at + 8] & 0x80 != 0
     length = 14 + np.where(routed, packets.data[packets.at + 14] & 0x1F, 0).astype(np.int64)
     inside = packets.advanced(length)
@@ -123,6 +123,6 @@ def token_ring(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPacket
 
 def classical_ip_over_atm(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off LLC where IP over ATM has it; without LLC, the packet begins with IP (ATM_CLIP)."""
-    packets = packets.keep(ledger.whole(packets, 3, "ATM CLIP header"))
+    packets = packets.keep(ledger.complete(packets, 3, "ATM CLIP header"))
     is_llc = u16(packets.data, packets.at) == 0xAAAA
     return packets, np.where(is_llc, LLC, RAW_IP)

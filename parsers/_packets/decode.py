@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     Flow = NDArray[np.int32]
 
 _MOST_OPEN = 4096
-_MOST_PIECES = 64
+_MOST_CHUNKS = 64
 
 Key = tuple[int, ...]
 
@@ -65,16 +65,16 @@ class _Open:
     """Length of the datagram, by its last fragment; None before it arrives."""
     later: Counter[int] = field(default_factory=Counter)
     """Fragments other than the first, by the file that they are in."""
-    pieces: list[tuple[int, int]] = field(default_factory=list)
+    chunks: list[tuple[int, int]] = field(default_factory=list)
     """Begin and end of the fragments other than the first."""
 
     def reach(self) -> int:
         """Return up to where the datagram is present without a gap."""
         end = self.first_end
-        for begin, piece_end in sorted(self.pieces):
+        for begin, chunk_end in sorted(self.chunks):
             if begin > end:
                 break
-            end = max(end, piece_end)
+            end = max(end, chunk_end)
         return end
 
 
@@ -99,8 +99,8 @@ class Fragments:
                 datagram.first, datagram.first_end = record + records_before, end
             else:
                 datagram.later[file] += 1
-                if len(datagram.pieces) < _MOST_PIECES:
-                    datagram.pieces.append((begin, end))
+                if len(datagram.chunks) < _MOST_CHUNKS:
+                    datagram.chunks.append((begin, end))
             if not more:
                 datagram.total = end
             if datagram.first is not None and datagram.reach() == datagram.total:
@@ -112,7 +112,7 @@ class Fragments:
         datagram = self._open.pop(key)
         if datagram.first is None:
             self.without_first += datagram.later
-        elif datagram.pieces:
+        elif datagram.chunks:
             self.extra_bytes[datagram.first] = datagram.reach() - datagram.first_end
 
     def finish(self) -> None:
@@ -200,7 +200,7 @@ _SHARE = 0.9
 """Share of one flow that must recur in the other; the capture may have dropped the rest."""
 _FEWEST = 3
 """Minimum number of packets in common: a handshake has three, and fewer prove nothing."""
-_USUAL_NS = 200_000_000
+_TYPICAL_NS = 200_000_000
 """Round trip if no handshake shows it, ns: the minimum RTO of Linux; a retransmission comes later."""
 _KEY = ("ip_id", "seq", "ack", "flags", "payload_bytes")
 
@@ -292,11 +292,11 @@ def _round_trip_ns(flow: _Flow) -> int:
     side, flags = flow.key[:, 0], flow.key[:, 1 + _KEY.index("flags")]
     syn = np.flatnonzero((flags & (Flag.SYN | Flag.ACK)) == Flag.SYN)
     if not len(syn):
-        return _USUAL_NS
+        return _TYPICAL_NS
     ends = np.flatnonzero((side == side[syn[0]]) & ((flags & (Flag.SYN | Flag.ACK)) == Flag.ACK))
     ends = ends[ends > syn[0]]
     if not len(ends) or NOT_A_TIME in (flow.time_ns[syn[0]], flow.time_ns[ends[0]]):
-        return _USUAL_NS
+        return _TYPICAL_NS
     return max(int(flow.time_ns[ends[0]] - flow.time_ns[syn[0]]), 0)
 
 
@@ -373,20 +373,20 @@ class Decoder:
         pending = []
         for link_type, packets in frames:
             pending += ip_packets(packets, link(link_type), STEPS, ledger)
-        whole: list[Datagrams] = []
+        complete: list[Datagrams] = []
         for level in range(_MOST_TUNNELS + 1):
             datagrams = [(ipv4 if v == 4 else ipv6)(packets, ledger) for packets, v in pending]
             datagrams = [self._without_fragments(d, ledger) for d in datagrams]
             if level == _MOST_TUNNELS:
-                return whole + datagrams
+                return complete + datagrams
             pending = []
             for outer in datagrams:
                 plain, inner = _opened(outer, ledger)
-                whole.append(plain)
+                complete.append(plain)
                 pending += inner
             if not pending:
                 break
-        return whole
+        return complete
 
     def _is_overwritten(self, records: PacketRecords, source: SourceFile) -> bool:
         """Return whether the original lengths of a file were overwritten, as its first TCP packets show."""
@@ -573,8 +573,8 @@ def _share_cut(records: PacketRecords) -> float | None:
             headers = (ipv4 if version == 4 else ipv6)(part, ledger)
             of_tcp = headers.packets.pick(headers.protocol == _TCP)
             lengths.append(records.captured[of_tcp.record])
-            whole = lengths[-1] == records.original[of_tcp.record]
-            cut.append(whole & (of_tcp.marks & CaptureMark.BAD_LENGTH != 0))
+            complete = lengths[-1] == records.original[of_tcp.record]
+            cut.append(complete & (of_tcp.marks & CaptureMark.BAD_LENGTH != 0))
     segments = np.concatenate(cut)[:_PROBED_SEGMENTS]
     if len(segments) < _FEWEST_SEGMENTS:
         return None

@@ -26,7 +26,7 @@ _BRIDGED_ORGANISATION = 0x0080C2
 
 def raw_ip(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take nothing off: the packet begins with IP, and its first four bits are the version."""
-    packets = packets.keep(ledger.whole(packets, 1, "IP header"))
+    packets = packets.keep(ledger.complete(packets, 1, "IP header"))
     version = packets.data[packets.at] >> 4
     good = (version == 4) | (version == 6)
     ledger.drop(~good, "neither IP version 4 nor 6")
@@ -35,7 +35,7 @@ def raw_ip(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, N
 
 def vlan_tag(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take one VLAN tag off; the id 0 marks a priority, not a VLAN (IEEE 802.1Q, 6.9)."""
-    packets = packets.keep(ledger.whole(packets, 4, "VLAN tag"))
+    packets = packets.keep(ledger.complete(packets, 4, "VLAN tag"))
     room = packets.vlan < 1 << 12 * _MOST_VLANS
     ledger.drop(~room, f"more than {_MOST_VLANS} VLAN tags")
     packets = packets.keep(room)
@@ -48,20 +48,20 @@ def vlan_tag(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets,
 
 def mpls_label(kind: int, packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take one MPLS label off; the payload follows the label with the bottom-of-stack bit."""
-    packets = packets.keep(ledger.whole(packets, 4, "MPLS label"))
+    packets = packets.keep(ledger.complete(packets, 4, "MPLS label"))
     bottom = packets.data[packets.at + 2] & 1 == 1
     return packets.advanced(4), np.where(bottom, MPLS_PAYLOAD, kind)
 
 
 def mpls_payload(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Guess what MPLS carries by the first four bits, as other tools do: no field names it."""
-    packets = packets.keep(ledger.whole(packets, 1, "MPLS payload"))
+    packets = packets.keep(ledger.complete(packets, 1, "MPLS payload"))
     return packets, _INSIDE_MPLS[packets.data[packets.at] >> 4]
 
 
 def llc(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take LLC off; SNAP follows, or IP under its own SAP."""
-    packets = packets.keep(ledger.whole(packets, 3, "LLC header"))
+    packets = packets.keep(ledger.complete(packets, 3, "LLC header"))
     saps = u16(packets.data, packets.at)
     known = (saps == 0xAAAA) | (saps == 0x0606)
     ledger.count_protocol("llc", int(np.count_nonzero(~known)))
@@ -70,7 +70,7 @@ def llc(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numb
 
 def snap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take the organisation and the protocol off; a bridged frame is Ethernet once more."""
-    packets = packets.keep(ledger.whole(packets, 5, "SNAP header"))
+    packets = packets.keep(ledger.complete(packets, 5, "SNAP header"))
     organisation = u32(packets.data, packets.at) >> 8
     bridged = organisation == _BRIDGED_ORGANISATION
     known = (organisation == 0) | (organisation == 0xF8) | bridged

@@ -252,7 +252,7 @@ class PacketCounts:
         """Count the packets where `mask` (bool, shape (n,)) is set as not decoded."""
         self.dropped(reason, int(np.count_nonzero(mask)))
 
-    def whole(self, packets: LayerPackets, length: Numbers | int, header: str) -> Mask:
+    def complete(self, packets: LayerPackets, length: Numbers | int, header: str) -> Mask:
         """Return which packets have `length` bytes captured from `at` on; count the others.
 
         `length` is in bytes, one number or int64 of shape (n,); the answer is bool, shape (n,).

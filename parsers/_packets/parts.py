@@ -168,14 +168,14 @@ def _placed(columns: Columns, rows: Numbers) -> Columns:
     return {**columns, "row": rows[columns["row"]]}
 
 
-def _joined(pieces: list[Array], order: Numbers | None) -> Array:
-    return pieces[0] if order is None else np.concatenate(pieces)[order]
+def _joined(chunks: list[Array], order: Numbers | None) -> Array:
+    return chunks[0] if order is None else np.concatenate(chunks)[order]
 
 
-def _sorted_by_row(pieces: list[Columns]) -> Columns:
-    whole = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-    order = np.argsort(whole["row"], kind="stable")
-    return {name: values[order] for name, values in whole.items()}
+def _sorted_by_row(chunks: list[Columns]) -> Columns:
+    complete = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    order = np.argsort(complete["row"], kind="stable")
+    return {name: values[order] for name, values in complete.items()}
 
 
 def flows_of(columns: dict[str, Array]) -> tuple[Table, Numbers]:

@@ -32,20 +32,20 @@ _NLPID_SNAP, _NLPID_IPV4, _NLPID_IPV6 = 0x80, 0xCC, 0x8E
 
 def framed_ppp(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off address and control (FF 03, unless compressed away) of PPP in HDLC; Cisco HDLC has others."""
-    packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
+    packets = packets.keep(ledger.complete(packets, 2, "PPP header"))
     first = packets.data[packets.at]
     cisco = (first == 0x0F) | (first == 0x8F)
     framed = u16(packets.data, packets.at) == 0xFF03
-    whole = ~cisco | (packets.at + 4 <= packets.end)
-    ledger.drop(~whole, "Cisco HDLC header cut short")
+    complete = ~cisco | (packets.at + 4 <= packets.end)
+    ledger.drop(~complete, "Cisco HDLC header cut short")
     kinds = np.where(cisco, ethertypes(packets, 2), PPP)
     inside = packets.advanced(np.where(cisco, 4, np.where(framed, 2, 0)))
-    return inside.keep(whole), kinds[whole]
+    return inside.keep(complete), kinds[complete]
 
 
 def ppp(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the protocol field: two bytes, or one if it is compressed."""
-    packets = packets.keep(ledger.whole(packets, 2, "PPP protocol"))
+    packets = packets.keep(ledger.complete(packets, 2, "PPP protocol"))
     first = packets.data[packets.at].astype(np.int64)
     short = first & 1 == 1
     protocol = np.where(short, first, u16(packets.data, packets.at))
@@ -57,14 +57,14 @@ def ppp(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numb
 
 def pppd(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the direction byte of Linux pppd; PPP follows, with or without control (LINKTYPE_PPP_PPPD)."""
-    packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
+    packets = packets.keep(ledger.complete(packets, 2, "PPP header"))
     control = packets.data[packets.at + 1] == 0x03
     return packets.advanced(np.where(control, 2, 1)), np.full(len(packets), PPP)
 
 
 def frame_relay(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off frame relay's two-byte address; RFC 2427 follows, or an EtherType as Cisco writes it."""
-    packets = packets.keep(ledger.whole(packets, 5, "frame relay header"))
+    packets = packets.keep(ledger.complete(packets, 5, "frame relay header"))
     data, at = packets.data, packets.at
     standard = data[at + 2] == 0x03
     pad = standard & (data[at + 3] == 0)

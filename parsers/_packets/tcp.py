@@ -61,7 +61,7 @@ class TcpOptionColumns:
         )
 
 
-def read_options(data: Bytes, at: Numbers, length: Numbers, *, odd: Mask) -> TcpOptionColumns:
+def read_options(data: Bytes, at: Numbers, length: Numbers, *, unexpected: Mask) -> TcpOptionColumns:
     """Return the options that begin at `at` and are `length` bytes long.
 
     Parameters
@@ -74,11 +74,11 @@ def read_options(data: Bytes, at: Numbers, length: Numbers, *, odd: Mask) -> Tcp
     """
     options = TcpOptionColumns.none(len(at))
     words = rows(data, at, 16).view(">u4").reshape(-1, 4)
-    timed = (words[:, 0] == _PADDED_TIMESTAMPS) & (length >= 12) & ~odd
+    timed = (words[:, 0] == _PADDED_TIMESTAMPS) & (length >= 12) & ~unexpected
     sack_word = np.where(timed, words[:, 3], words[:, 0])
     sack_at = at + np.where(timed, 16, 4)
     blocks = ((sack_word & 0xFF).astype(np.int64) - 2) >> 3
-    sacked = (sack_word >> 8 == _PADDED_SACK) & (sack_at + 8 * blocks == at + length) & ~odd
+    sacked = (sack_word >> 8 == _PADDED_SACK) & (sack_at + 8 * blocks == at + length) & ~unexpected
     sacked &= (sack_word & 0x07 == 2) & (blocks > 0)
     plain = (timed & ((length == 12) | sacked)) | sacked | (length <= 0)
     timed &= plain
@@ -177,7 +177,7 @@ _TCP = np.dtype(
         ("urgent", ">u2"),
     ]
 )
-_LEAST_CAPTURED = 16
+_MIN_CAPTURED = 16
 """Minimum captured bytes of a header: up to the window field."""
 
 
@@ -201,7 +201,7 @@ def segments(datagrams: Datagrams, ledger: PacketCounts) -> TcpSegments:
     header = headers(packets.data, packets.at, _TCP)
     offset_flags = header["offset_flags"].astype(np.int64)
     header_bytes = offset_flags >> 12 << 2
-    captured = packets.at + _LEAST_CAPTURED <= packets.end
+    captured = packets.at + _MIN_CAPTURED <= packets.end
     good = captured & (header_bytes >= 20)
     if not good.all():
         ledger.drop(~captured & datagrams.more_fragments, "TCP header split over IP fragments")
@@ -213,7 +213,7 @@ def segments(datagrams: Datagrams, ledger: PacketCounts) -> TcpSegments:
     cut = payload_at > packets.end
     syn = offset_flags & Flag.SYN != 0
     length = np.minimum(payload_at, packets.end) - packets.at - 20
-    options = read_options(packets.data, packets.at + 20, length, odd=syn | cut)
+    options = read_options(packets.data, packets.at + 20, length, unexpected=syn | cut)
     marks |= np.where(options.has_timestamps, np.uint16(CaptureMark.HAS_TIMESTAMPS), np.uint16(0))
     marks |= np.where(options.mptcp, np.uint16(CaptureMark.MPTCP), np.uint16(0))
     columns: dict[str, Array] = {

@@ -25,7 +25,7 @@ _ERSPAN = 0x88BE
 
 def gre(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take a GRE header off, of version 0 or 1 (PPTP)."""
-    packets = packets.keep(ledger.whole(packets, 4, "GRE header"))
+    packets = packets.keep(ledger.complete(packets, 4, "GRE header"))
     flags = u16(packets.data, packets.at)
     length = np.full(len(packets), 4)
     for flag in (_CHECKSUM, _KEY, _SEQUENCE):
@@ -44,6 +44,6 @@ def gre(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numb
 
 def redirected(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off what WCCP puts before IP: nothing, or a redirect header of four bytes."""
-    packets = packets.keep(ledger.whole(packets, 5, "WCCP header"))
+    packets = packets.keep(ledger.complete(packets, 5, "WCCP header"))
     bare = packets.data[packets.at] >> 4 == 4
     return packets.advanced(np.where(bare, 0, 4)), np.full(len(packets), IPV4)

@@ -54,7 +54,7 @@ def padded_80211(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPack
 
 
 def _mac_header(packets: LayerPackets, ledger: PacketCounts, *, padded: bool) -> tuple[LayerPackets, Numbers]:
-    packets = packets.keep(ledger.whole(packets, 2, "802.11 header"))
+    packets = packets.keep(ledger.complete(packets, 2, "802.11 header"))
     control = _le16(packets.data, packets.at)
     kind = control >> 2 & 3
     ledger.count_each(kind[kind != 2], _TYPES, "802.11 type {}")
@@ -88,7 +88,7 @@ def _mac_header(packets: LayerPackets, ledger: PacketCounts, *, padded: bool) ->
 
 def radiotap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take the radiotap header off; of its fields only the padding flag matters here."""
-    packets = packets.keep(ledger.whole(packets, 8, "radiotap header"))
+    packets = packets.keep(ledger.complete(packets, 8, "radiotap header"))
     data, at = packets.data, packets.at
     present = _le32(data, at + 4)
     words, last = np.ones(len(packets), np.int64), present
@@ -109,7 +109,7 @@ def radiotap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets,
 
 def prism(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off a Prism monitor header, or the AVS header that some drivers write instead."""
-    packets = packets.keep(ledger.whole(packets, 8, "Prism header"))
+    packets = packets.keep(ledger.complete(packets, 8, "Prism header"))
     data, at = packets.data, packets.at
     avs = u32(data, at) & 0xFFFFF000 == _AVS_MAGIC
     big, little = u32(data, at + 4), _le32(data, at + 4)
@@ -119,7 +119,7 @@ def prism(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Nu
 
 def per_packet_information(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off a PPI header, which names the link type that follows."""
-    packets = packets.keep(ledger.whole(packets, 8, "PPI header"))
+    packets = packets.keep(ledger.complete(packets, 8, "PPI header"))
     data, at = packets.data, packets.at
     kinds = link(0) + np.minimum(_le32(data, at + 4), 0xFFFF)
     return _after(packets, _le16(data, at + 2), kinds, "PPI", ledger)

@@ -128,12 +128,12 @@ class Dialect(NamedTuple):
         )
         return sane
 
-    def likely(self, pieces: NDArray[np.uint8]) -> Mask:
+    def likely(self, chunks: NDArray[np.uint8]) -> Mask:
         """Return where the upper half of the seconds is that of the first record; see `RecordLayout`."""
         first, second = (3, 2) if self.order == "<" else (0, 1)
-        width = pieces.shape[1] - 8
-        high: Mask = pieces[:, first : first + width] == self.high_seconds >> 8
-        high &= pieces[:, second : second + width] == self.high_seconds & 0xFF
+        width = chunks.shape[1] - 8
+        high: Mask = chunks[:, first : first + width] == self.high_seconds >> 8
+        high &= chunks[:, second : second + width] == self.high_seconds & 0xFF
         return high
 
 

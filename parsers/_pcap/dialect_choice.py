@@ -40,22 +40,22 @@ def dialect_of(head: bytes, *, path: str) -> Dialect:
 
 def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:
     """Return the dialect in which most of the first records are plausible; if unclear, the standard one."""
-    usual, *rare = candidates
-    if not rare or _is_clear(usual, head):
-        return usual
+    typical, *rare = candidates
+    if not rare or _is_clear(typical, head):
+        return typical
     import numpy as np  # noqa: PLC0415  # few files leave a doubt
 
     from parsers._packets.layers import PAD_BYTES  # noqa: PLC0415
     from parsers._pcap.plausibility import Chains  # noqa: PLC0415
 
     padded = np.frombuffer(head + bytes(PAD_BYTES), np.uint8)
-    whole = len(head) < PROBE_BYTES
+    complete = len(head) < PROBE_BYTES
     chains = [
-        Chains(padded, len(head), each, final=whole, near_s=None).count(each.first_record)
+        Chains(padded, len(head), each, final=complete, near_s=None).count(each.first_record)
         for each in candidates
     ]
     best = max(range(len(candidates)), key=chains.__getitem__)
-    return candidates[best] if chains[best] >= max(_FEWEST_CHAINS, _RARE_FACTOR * chains[0] + 1) else usual
+    return candidates[best] if chains[best] >= max(_FEWEST_CHAINS, _RARE_FACTOR * chains[0] + 1) else typical
 
 
 def _is_clear(dialect: Dialect, head: bytes) -> bool:

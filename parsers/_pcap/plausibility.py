@@ -27,7 +27,7 @@ CHAIN = 3
 """Number of consecutive plausible records that are accepted at any position."""
 OVERLAP_BYTES = (CHAIN + 1) * (LARGEST_PACKET + 64)
 """A chain that begins at least this far before the end of a window is completely inside it."""
-_FIRST_PIECE_BYTES, _LARGEST_PIECE_BYTES = 2048, 256 * 1024
+_FIRST_CHUNK_BYTES, _LARGEST_CHUNK_BYTES = 2048, 256 * 1024
 
 
 class RecordHeaderFields(NamedTuple):
@@ -64,8 +64,8 @@ class RecordHeaderFields(NamedTuple):
 
     def complete(self, dialect: Dialect) -> Mask:
         """Return where a record holds the complete packet, or as much of it as the snap length allows."""
-        whole: Mask = (self.captured == self.original) | (self.captured == dialect.snap_length)
-        return whole
+        intact: Mask = (self.captured == self.original) | (self.captured == dialect.snap_length)
+        return intact
 
     def blank(self) -> Mask:
         """Return where a header is all zeros: zeros are frequent in a packet's payload."""
@@ -81,7 +81,7 @@ class RecordHeaderFields(NamedTuple):
         return hollow
 
 
-def strange(fields: RecordHeaderFields, dialect: Dialect) -> Mask:
+def flagged(fields: RecordHeaderFields, dialect: Dialect) -> Mask:
     """Return where a record is not sane, or far in time from the previous one.
 
     Returns
@@ -102,10 +102,10 @@ def doubtful(fields: RecordHeaderFields, dialect: Dialect, *, ends_well: bool) -
     -------
     doubtful, undecided : ndarray of bool, shape (n_records,)
     """
-    odd = strange(fields, dialect)
-    if not odd.any():
-        return odd, odd
-    n = len(odd)
+    unexpected = flagged(fields, dialect)
+    if not unexpected.any():
+        return unexpected, unexpected
+    n = len(unexpected)
     good = np.append(fields.sane(dialect), np.full(CHAIN, ends_well))
     near = np.append(
         np.abs(np.diff(fields.seconds, prepend=fields.seconds[0])) <= NEAR_S, np.ones(CHAIN, bool)
@@ -115,7 +115,7 @@ def doubtful(fields: RecordHeaderFields, dialect: Dialect, *, ends_well: bool) -
         held &= (good & near)[ahead : n + ahead]
     held[1:] &= ~fields.hollow()[1:] | fields.complete(dialect)[:-1]
     open_end = np.arange(n) + CHAIN >= n
-    return odd & ~held, odd & open_end & (not ends_well)
+    return unexpected & ~held, unexpected & open_end & (not ends_well)
 
 
 class Chains:
@@ -136,15 +136,15 @@ class Chains:
 
     def first(self, begin: int) -> int | None:
         """Return where the first chain at or after `begin` begins."""
-        piece = _FIRST_PIECE_BYTES  # first small: most damage is, and a file may have much of it
+        chunk = _FIRST_CHUNK_BYTES  # first small: most damage is, and a file may have much of it
         last = self._end - RECORD_HEADER_BYTES + 1
         while begin < last:
-            upto = min(begin + piece, last)
+            upto = min(begin + chunk, last)
             places = self._sane_places(begin, upto)
             begins = self._followed(places[self._is_within(places, _FAR_S)], times=CHAIN)
             if len(begins):
                 return int(begins[0])
-            begin, piece = upto, min(4 * piece, _LARGEST_PIECE_BYTES)
+            begin, chunk = upto, min(4 * chunk, _LARGEST_CHUNK_BYTES)
         return None
 
     def count(self, begin: int) -> int:
@@ -189,8 +189,8 @@ class Chains:
             following = at + self._dialect.header_bytes + here.captured
             ends = (following == self._end) & self._final & self._is_within(at, NEAR_S)
             ended = np.append(ended, begin[ends])
-            whole = following + RECORD_HEADER_BYTES <= self._end
-            begin, at, seconds = begin[whole], following[whole], here.seconds[whole]
+            intact = following + RECORD_HEADER_BYTES <= self._end
+            begin, at, seconds = begin[intact], following[intact], here.seconds[intact]
             behind = RecordHeaderFields.of(self._data, at, self._dialect)
             good = behind.sane(self._dialect) & (np.abs(behind.seconds - seconds) <= NEAR_S)
             begin, at = begin[good], at[good]

@@ -17,7 +17,7 @@ from multitracer.tables import NOT_A_TIME
 from parsers._capture.lanes import walk_lanes
 from parsers._packets.layers import PacketRecords
 from parsers._pcap.dialect import RECORD_HEADER_BYTES
-from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, RecordHeaderFields, doubtful, strange
+from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, RecordHeaderFields, doubtful, flagged
 
 if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers
@@ -36,7 +36,7 @@ class _Seen(NamedTuple):
     at: Numbers
     """Positions of the records."""
     fields: RecordHeaderFields
-    whole: int
+    complete: int
     """Number of complete records; the last record may be incomplete."""
 
 
@@ -85,7 +85,7 @@ class RecordBatches:
         starts = _walk(window, self._dialect)
         seen = self._seen(starts)
         if window.is_full and len(seen.at) and not self._too_long(seen).any():
-            return self._skip_giant(seen)
+            return self._skip_oversized(seen)
         kept = self._judge(seen)
         if kept:
             self._near_s = int(seen.fields.seconds[kept - 1])
@@ -135,11 +135,11 @@ class RecordBatches:
         window = self._window
         too_long = self._too_long(seen)
         ends_well = window.ended and not len(window)
-        doubt, early = doubtful(seen.fields, self._dialect, ends_well=ends_well)
-        doubt |= self._swallows(seen)
-        if window.ended and len(seen.at) > seen.whole:
-            doubt[seen.whole] = not self._is_complete(seen, seen.whole)  # or else it is only cut off
-        faults = np.flatnonzero(doubt | too_long)
+        caveat, early = doubtful(seen.fields, self._dialect, ends_well=ends_well)
+        caveat |= self._swallows(seen)
+        if window.ended and len(seen.at) > seen.complete:
+            caveat[seen.complete] = not self._is_complete(seen, seen.complete)  # or else it is only cut off
+        faults = np.flatnonzero(caveat | too_long)
         accepted = 0
         for fault in faults.tolist():
             if fault < accepted:
@@ -152,7 +152,7 @@ class RecordBatches:
             accepted = self._arrival(seen, fault, position)
             if not accepted:
                 return self._resume(seen, fault, position)
-        return seen.whole
+        return seen.complete
 
     def _swallows(self, seen: _Seen) -> Mask:
         """Return which records are longer than their packet and contain other records after its end."""
@@ -167,7 +167,7 @@ class RecordBatches:
     def _wait(self, seen: _Seen, fault: int) -> int:
         """Leave a record with too few following ones, and the record before it, for the next window."""
         if fault < 2:
-            return seen.whole  # nothing would change
+            return seen.complete  # nothing would change
         self._window.begin = int(seen.at[fault - 1])
         return fault - 1
 
@@ -207,7 +207,7 @@ class RecordBatches:
 
     def _is_complete(self, seen: _Seen, index: int) -> bool:
         """Return whether a record is regular, including its captured length."""
-        as_expected = seen.fields.complete(self._dialect) & ~strange(seen.fields, self._dialect)
+        as_expected = seen.fields.complete(self._dialect) & ~flagged(seen.fields, self._dialect)
         return bool(as_expected[index])
 
     def _nothing_behind(self, seen: _Seen, fault: int, too_long: Mask) -> int:
@@ -215,8 +215,8 @@ class RecordBatches:
         if self._only_zeros(seen, fault):
             too_long[fault] = True
         if not too_long[fault:].any():
-            return seen.whole  # they are strange, and no others are better
-        if (strange(seen.fields, self._dialect) & ~seen.fields.blank()).mean() > 0.5:
+            return seen.complete  # they are strange, and no others are better
+        if (flagged(seen.fields, self._dialect) & ~seen.fields.blank()).mean() > 0.5:
             fault = int(np.argmax(too_long))  # the whole file is strange
         self._lost = self._window.offset_of(int(seen.at[fault])), self._what_is_wrong(seen, fault)
         self._leave_searched()
@@ -253,7 +253,7 @@ class RecordBatches:
             return f"{where} is damaged"
         return f"{where} has an invalid length of {seen.fields.captured[index]} bytes, longer than any packet"
 
-    def _skip_giant(self, seen: _Seen) -> PacketRecords:
+    def _skip_oversized(self, seen: _Seen) -> PacketRecords:
         """Skip a record that is larger than the window; return it without its bytes."""
         window, offset = self._window, self._window.offset
         length = self._dialect.header_bytes + int(seen.fields.captured[0])

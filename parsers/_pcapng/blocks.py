@@ -50,8 +50,8 @@ def first_packet(head: bytes, sections: Sections) -> int | None:
         if kind == BlockType.ENHANCED_PACKET:
             return at if sections.local else None
         block = head[at : at + length]
-        is_whole = len(block) == length >= SMALLEST.get(kind, SMALLEST_BLOCK) and not length & 3
-        if not is_whole or block[-4:] != block[4:8] or not _took_in(kind, block, sections):
+        is_complete = len(block) == length >= SMALLEST.get(kind, SMALLEST_BLOCK) and not length & 3
+        if not is_complete or block[-4:] != block[4:8] or not _took_in(kind, block, sections):
             return None
         at += length
     return None

@@ -163,14 +163,14 @@ def packet_records(
     unclosed = _first_false(blocks.closed)
     if unclosed < bad and _is_spliced(window, blocks, unclosed, walked):
         bad = unclosed
-    whole = records.first(min(bad, unclosed + 1))
-    beyond = (whole.time_ns == NOT_A_TIME) & ~blocks.simple[: len(whole)]
+    complete = records.first(min(bad, unclosed + 1))
+    beyond = (complete.time_ns == NOT_A_TIME) & ~blocks.simple[: len(complete)]
     sections.source.no_time(
         "a timestamp outside the range of 64-bit nanoseconds", int(np.count_nonzero(beyond))
     )
     if not sections.has_all_comments:
         options_end = blocks.start + blocks.length - 4
-        _note_comments(whole, options_end, walked, sections, first=packets_before + 1)
+        _note_comments(complete, options_end, walked, sections, first=packets_before + 1)
     damage = None
     if min(bad, unclosed) < len(records):
         damage = _what_is_wrong(window, blocks, min(bad, unclosed))
@@ -180,7 +180,7 @@ def packet_records(
         last = min(bad, unclosed)
         section = walked.section_of(last)
         sections.rewind(last, base=section.base, order=section.order)
-    return whole, damage
+    return complete, damage
 
 
 def _plain(window: StreamWindow, walked: WalkedBlocks, sections: Sections) -> PacketRecords | None:

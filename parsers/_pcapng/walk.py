@@ -73,9 +73,9 @@ class WalkedBlocks:
         """Position of the block at which the walk ended."""
         self.only_a_section = False
         """Whether the following blocks cannot be read until a section begins."""
-        self.odd: list[tuple[int, int, int]] = []
+        self.unexpected: list[tuple[int, int, int]] = []
         """Begin, end and type of blocks with the layout of packets but another type."""
-        self._pieces: list[Numbers] = []
+        self._chunks: list[Numbers] = []
         self.begin_section(sections)
 
     def begin_section(self, sections: Sections) -> None:
@@ -84,7 +84,7 @@ class WalkedBlocks:
 
     def add(self, starts: Numbers | list[int]) -> None:
         """Note where packet blocks begin: int64, positions in the window, ascending."""
-        self._pieces.append(np.asarray(starts, np.int64))
+        self._chunks.append(np.asarray(starts, np.int64))
         self.count += len(starts)
 
     def section_of(self, packet: int) -> Section:
@@ -93,7 +93,7 @@ class WalkedBlocks:
 
     def starts(self) -> Numbers:
         """Return where all packet blocks begin: int64, shape (count,), ascending."""
-        return np.concatenate([*self._pieces, np.empty(0, np.int64)])
+        return np.concatenate([*self._chunks, np.empty(0, np.int64)])
 
     def each(self, values: list[int]) -> Numbers:
         """Return for each packet the one of `values` that belongs to its section: int64, shape (count,)."""
@@ -131,13 +131,13 @@ class _EnhancedPackets:
         same: Mask = inside & (closing == following - at)
         return same
 
-    def likely(self, pieces: NDArray[np.uint8]) -> Mask:
+    def likely(self, chunks: NDArray[np.uint8]) -> Mask:
         """Return where the four bytes of the block's type are."""
-        width = pieces.shape[1] - 8
+        width = chunks.shape[1] - 8
         wanted = _ENHANCED.to_bytes(4, "little" if self.order == "<" else "big")
-        likely: Mask = np.ones((len(pieces), width), np.bool_)
+        likely: Mask = np.ones((len(chunks), width), np.bool_)
         for i, byte in enumerate(wanted):
-            likely &= pieces[:, i : i + width] == byte
+            likely &= chunks[:, i : i + width] == byte
         return likely
 
 
@@ -239,7 +239,7 @@ def _step_by_step(window: StreamWindow, sections: Sections, walked: WalkedBlocks
         elif kind in _TAKEN_IN or closing(view, following - 4)[0] != length:
             break
         elif is_laid_out_as_packet(view[at:following], sections):
-            walked.odd.append((at, following, kind))
+            walked.unexpected.append((at, following, kind))
         at = following
     window.begin = at
     return starts
@@ -297,7 +297,7 @@ def _take_in(
     return flaw
 
 
-def skip_giant(window: StreamWindow, sections: Sections) -> str | None:
+def skip_oversized(window: StreamWindow, sections: Sections) -> str | None:
     """Skip a block that is larger than the window; return a description of an error in it, or None."""
     offset = window.offset
     kind, length, order = _block_head(window, sections.order)

@@ -100,11 +100,11 @@ def take(log: RlpTotals, data: Bytes, starts: list[int], first: int) -> None:
         Number of the first block in the file.
     """
     at, place = np.array(starts, dtype=np.int64), first + np.arange(len(starts))
-    usual = np.zeros(len(at), dtype=bool)
+    typical = np.zeros(len(at), dtype=bool)
     if log.order == "<":
-        packets, usual = _laid_out(data, at, place, log.resolutions)
-        usual[np.flatnonzero(usual)[~_taken(log, packets)]] = False
-    for begin, its_place in zip(at[~usual].tolist(), place[~usual].tolist(), strict=True):
+        packets, typical = _laid_out(data, at, place, log.resolutions)
+        typical[np.flatnonzero(typical)[~_taken(log, packets)]] = False
+    for begin, its_place in zip(at[~typical].tolist(), place[~typical].tolist(), strict=True):
         (length,) = struct.unpack(log.order + "I", data[begin + 4 : begin + 8].tobytes())
         log.packet(its_place, data[begin + 8 : begin + length - 4].tobytes())
 
@@ -149,14 +149,14 @@ def _laid_out(
     size, interface, kept = (u4[at + where].astype(np.int64) for where in (4, 8, 20))
     padded = kept + 3 & ~3
     counts_ns = np.array([each.key == _NANOSECONDS for each in resolutions] or [False])
-    usual = counts_ns[np.minimum(interface, len(counts_ns) - 1)] & (interface < len(resolutions))
-    usual &= (kept >= _HEADERS) & (_PACKET_AT + padded + 4 <= size)
-    usual &= _is_gsmtap(data, at + _PACKET_AT)
+    typical = counts_ns[np.minimum(interface, len(counts_ns) - 1)] & (interface < len(resolutions))
+    typical &= (kept >= _HEADERS) & (_PACKET_AT + padded + 4 <= size)
+    typical &= _is_gsmtap(data, at + _PACKET_AT)
     behind = at + _PACKET_AT + np.minimum(padded, size)
     comment_bytes, plain = _comment(data, behind, at + size - 4)
     is_line = data[at + _PACKET_AT + IP_OCTETS + UDP_OCTETS + 2] == GsmtapType.LOG
-    usual &= plain & ~(is_line & (comment_bytes > 0))
-    chosen = np.flatnonzero(usual)
+    typical &= plain & ~(is_line & (comment_bytes > 0))
+    chosen = np.flatnonzero(typical)
     at, kept = at[chosen], kept[chosen]
     tap = at + _PACKET_AT + IP_OCTETS + UDP_OCTETS
     stamp = u4[at + 12].astype(np.uint64) << np.uint64(32) | u4[at + 16]
@@ -173,7 +173,7 @@ def _laid_out(
         behind[chosen] + 4,
         comment_bytes[chosen],
     )
-    return carriers, usual
+    return carriers, typical
 
 
 def _is_gsmtap(data: Bytes, packet: Numbers) -> Mask:
@@ -202,9 +202,9 @@ def _comment(data: Bytes, at: Numbers, end: Numbers) -> tuple[Numbers, Mask]:
 def _frames(log: RlpTotals, packets: RlpPackets, length: int) -> tuple[dict[str, Array], Mask]:
     """Return columns of LINK_FRAMES for frames of one length, and which of them can be frames."""
     words = _Words(packets)
-    whole = np.flatnonzero(packets.kept == length)
+    complete = np.flatnonzero(packets.kept == length)
     lost = words.text("fate") == "lost"
-    lost[whole[~_is_intact(packets.data, packets.at[whole], length)]] = True
+    lost[complete[~_is_intact(packets.data, packets.at[complete], length)]] = True
     facts, can_be = _facts(packets, length)
     can_be = (packets.kept >= 2) & (packets.kept <= length) & (can_be | lost)
     sent = packets.uplink == log.is_mobile
@@ -308,8 +308,8 @@ class _Words:
 
     def number(self, key: str, most: int, otherwise: int) -> Numbers:
         """Return a word's number in each comment: int64, shape (n_packets,); NA where it is not valid."""
-        usual = None if otherwise == NA else str(otherwise)
-        values = np.array([number(words.get(key, usual), most) for words in self._each])
+        typical = None if otherwise == NA else str(otherwise)
+        values = np.array([number(words.get(key, typical), most) for words in self._each])
         return np.asarray(values[self._which])
 
     def text(self, key: str) -> Array:

@@ -101,7 +101,7 @@ def frame_facts(octets: bytes, *, length: int) -> Facts:
 def payload_bytes(info: bytes, length: int) -> int:
     """Return the characters in an information field; of a cut one, those that its first status states."""
     try:
-        return sum(len(piece.data) for piece in unpack(info[:length].ljust(length, b"\x1f")))
+        return sum(len(chunk.data) for chunk in unpack(info[:length].ljust(length, b"\x1f")))
     except L2rError:
         return 0
 
@@ -203,8 +203,8 @@ class RlpTotals:
 
     def frame(self, record: RlpRecord, octets: bytes, length: int) -> None:
         """Add a frame of `length` octets, of which `octets` are present."""
-        whole = len(octets) == length in FRAME_OCTETS
-        lost = record.words.get("fate") == "lost" or (whole and not is_intact(octets))
+        complete = len(octets) == length in FRAME_OCTETS
+        lost = record.words.get("fate") == "lost" or (complete and not is_intact(octets))
         try:
             facts = Facts() if lost else frame_facts(octets, length=length)
         except FrameError:

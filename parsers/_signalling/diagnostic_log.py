@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 # piece is read once more with a file for each frame, which shows the frame; that one is counted and left out.
 
 
-LEAST_S, BYTES_PER_S = 60.0, 50_000
+MIN_S, BYTES_PER_S = 60.0, 50_000
 """Timeout of SCAT: a minimum in s, and a rate. SCAT reads 340 kB/s on one core of 2020; a machine seven
 times slower may finish.
 """
-LEAST_OUTPUT_BYTES, EXPANSION = 64 << 20, 8
+MIN_OUTPUT_BYTES, EXPANSION = 64 << 20, 8
 """Maximum output of SCAT: a minimum size, and a factor. A record of 30 octets becomes a packet of 110, and
 a second one with the line of its cell.
 """
 MOST_BYTES = 2 << 30
 """Maximum size of the frames given to SCAT: a day of a busy phone. Later frames are only counted."""
-_PIECE_BYTES = 256 << 10
+_CHUNK_BYTES = 256 << 10
 """Size of a chunk: 2 GiB are 8,192 chunks, whose names fit the 2 MiB of a command line (execve(2))."""
 _MOST_RESTARTS = 20
 """Maximum failures of SCAT on a log; with more, the modem is not supported. Each costs a second."""
@@ -106,30 +106,30 @@ class Conversion:
                 return
             pending = self._behind(pending[reading], failure) + pending[reading + 1 :]
 
-    def _behind(self, piece: LogChunk, failure: str) -> list[LogChunk]:
+    def _behind(self, chunk: LogChunk, failure: str) -> list[LogChunk]:
         """Return the frames after the one on which SCAT failed."""
-        data, begin, single = piece.path.read_bytes(), 0, []
-        for length in piece.lengths:
-            single.append(self._piece([data[begin : begin + length]]))
+        data, begin, single = chunk.path.read_bytes(), 0, []
+        for length in chunk.lengths:
+            single.append(self._chunk([data[begin : begin + length]]))
             begin += length
         again, reading = self._run(single, self._folder / "again.pcap", counts=False)
         for each in single:
             each.path.unlink()
         words = failure.partition("(")[2].rstrip(")") or failure
         if not again or reading is None:  # it fails only behind others: nothing of the piece is sure
-            self.failed[words] += len(piece.lengths)
+            self.failed[words] += len(chunk.lengths)
             return []
         self.failed[words] += 1
-        rest = piece.lengths[reading + 1 :]
-        begin = sum(piece.lengths[: reading + 1])
+        rest = chunk.lengths[reading + 1 :]
+        begin = sum(chunk.lengths[: reading + 1])
         if not rest:
             return []
-        behind = self._piece([data[begin:]])
+        behind = self._chunk([data[begin:]])
         return [LogChunk(behind.path, rest)]
 
     def _written(self, frames: Iterable[bytes]) -> list[LogChunk]:
         """Write all frames to chunk files."""
-        pieces, held, size, total = [], list[bytes](), 0, 0
+        chunks, held, size, total = [], list[bytes](), 0, 0
         for frame in frames:
             if total + len(frame) > MOST_BYTES:
                 self.left_out += 1
@@ -137,23 +137,23 @@ class Conversion:
             held.append(frame)
             size += len(frame)
             total += len(frame)
-            if size >= _PIECE_BYTES:
-                pieces.append(self._piece(held))
+            if size >= _CHUNK_BYTES:
+                chunks.append(self._chunk(held))
                 held, size = [], 0
-        return [*pieces, self._piece(held)] if held else pieces
+        return [*chunks, self._chunk(held)] if held else chunks
 
-    def _piece(self, frames: list[bytes]) -> LogChunk:
+    def _chunk(self, frames: list[bytes]) -> LogChunk:
         self._files += 1
         path = self._folder / f"{self._files}{self._suffix}"
         path.write_bytes(b"".join(frames))
         return LogChunk(path, [len(frame) for frame in frames])
 
-    def _run(self, pieces: list[LogChunk], capture: Path, *, counts: bool) -> tuple[str, int | None]:
+    def _run(self, chunks: list[LogChunk], capture: Path, *, counts: bool) -> tuple[str, int | None]:
         """Return why SCAT failed on the chunks, and the number of the chunk that it was reading."""
         self._runs += 1
-        size = sum(sum(piece.lengths) for piece in pieces)
-        bounds = ProgramBounds(LEAST_S + size / BYTES_PER_S, LEAST_OUTPUT_BYTES + EXPANSION * size)
-        files = [str(piece.path) for piece in pieces]
+        size = sum(sum(chunk.lengths) for chunk in chunks)
+        bounds = ProgramBounds(MIN_S + size / BYTES_PER_S, MIN_OUTPUT_BYTES + EXPANSION * size)
+        files = [str(chunk.path) for chunk in chunks]
         output = self._folder / "scat.out"
         failure = run([*self._command, "-F", str(capture), "-d", *files], into=output, bounds=bounds)
         with output.open("rb") as file:
@@ -161,7 +161,7 @@ class Conversion:
         if counts:
             self.refused.update(match[1].decode() for match in _UNKNOWN.finditer(words))
         read = len(_READING.findall(words))
-        return failure, read - 1 if 0 < read <= len(pieces) else None
+        return failure, read - 1 if 0 < read <= len(chunks) else None
 
 
 _LAYERS = "nas,rrc"
@@ -178,7 +178,7 @@ class LogFrames(Protocol):
         """Yield each complete frame."""
 
     @property
-    def whole(self) -> int:
+    def complete(self) -> int:
         """Number of complete frames."""
 
     @property
@@ -222,7 +222,7 @@ def tables_of_log(
         command = [scat, *arguments, "-L", _LAYERS, "-C", "-H", _UNHEARD]
         conversion = Conversion(Path(name), command, suffix)
         conversion.convert(frames)
-        if not frames.whole:
+        if not frames.complete:
             raise FormatError(path, _NO_FRAME)
         tables = read_signalling(*conversion.captures)
     warnings = _warnings(conversion)

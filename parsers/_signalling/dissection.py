@@ -151,7 +151,7 @@ _MOST_MESSAGES = 1_000_000
 Further messages are only counted.
 """
 _LONGEST_BYTES = 1 << 16  # of a UDP packet
-_LEAST_S, _MESSAGES_PER_S = 60.0, 500
+_MIN_S, _MESSAGES_PER_S = 60.0, 500
 """tshark dissects 8,000 messages a second on one core of 2020: a machine 16 times slower may finish."""
 _BYTES_PER_MESSAGE = 4096
 """Maximum output for a message; a measurement report of NR with eight cells takes 600 bytes."""
@@ -328,7 +328,7 @@ class Dissection:
 
     def _dissected(self, tshark: str, folder: Path, written: list[Numbered]) -> Iterator[DissectedMessage]:
         bounds = ProgramBounds(
-            _LEAST_S + len(written) / _MESSAGES_PER_S, (1 << 20) + _BYTES_PER_MESSAGE * len(written)
+            _MIN_S + len(written) / _MESSAGES_PER_S, (1 << 20) + _BYTES_PER_MESSAGE * len(written)
         )
         output, env = folder / "fields.txt", _environment(folder)
         failure = ""
@@ -375,7 +375,7 @@ def _known_fields(tshark: str, folder: Path, env: dict[str, str]) -> list[str]:
     command = [tshark, "-r", str(empty), "-T", "fields"]
     for field in FIELDS.values():
         command += ["-e", field]
-    failure = run(command, into=folder / "none.txt", bounds=ProgramBounds(_LEAST_S, 1 << 20), env=env)
+    failure = run(command, into=folder / "none.txt", bounds=ProgramBounds(_MIN_S, 1 << 20), env=env)
     if not failure:
         return list(FIELDS)
     words = (folder / "none.err").read_text(errors="replace")

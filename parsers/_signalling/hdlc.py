@@ -59,7 +59,7 @@ class HdlcFrames:
     """
 
     stream: BinaryIO
-    whole: int = 0
+    complete: int = 0
     damaged: int = 0
     cut_bytes: int = 0
     commands: Counter[int] = field(default_factory=Counter)
@@ -73,13 +73,13 @@ class HdlcFrames:
         rest = b""
         while chunk := self.stream.read(_CHUNK_BYTES):
             *ended, rest = (rest + chunk).split(FLAG)
-            yield from (each + FLAG for each in ended if self._is_whole(each))
+            yield from (each + FLAG for each in ended if self._is_complete(each))
             if len(rest) > _LONGEST_BYTES:
                 self.damaged += 1
                 rest = b""
         self.cut_bytes = len(rest)
 
-    def _is_whole(self, raw: bytes) -> bool:
+    def _is_complete(self, raw: bytes) -> bool:
         """Count a frame, and return whether its check sequence holds."""
         if not raw:
             return False  # two flags in a row
@@ -87,7 +87,7 @@ class HdlcFrames:
         if len(frame) < 3 or not holds(frame):
             self.damaged += 1
             return False
-        self.whole += 1
+        self.complete += 1
         self.commands[frame[0]] += 1
         if frame[0] == LOG:
             self._count(frame, self.log_codes)

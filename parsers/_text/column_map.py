@@ -233,10 +233,10 @@ def _when(value: object) -> tuple[str, frozenset[str], bool] | None:
         return None
     belongs = isinstance(value, dict) and "is" in value
     which = "is" if belongs else "is_not"
-    is_whole = (
+    is_complete = (
         isinstance(value, dict) and value.keys() == {"column", which} and isinstance(value[which], list)
     )
-    if not isinstance(value, dict) or not is_whole:
+    if not isinstance(value, dict) or not is_complete:
         raise MapError(f'when = {value!r} is not like {{ column = "tech", is = ["LTE"] }}, or with is_not')
     return str(value["column"]), frozenset(plain(str(word)) for word in value[which]), belongs
 

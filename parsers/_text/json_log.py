@@ -47,15 +47,15 @@ def _all(stream: BinaryIO, path: str) -> tuple[bytes, str | None]:
     octets, damage = bytearray(), None
     while len(octets) <= _MOST_BYTES:
         try:
-            piece = stream.read(1 << 20)
+            chunk = stream.read(1 << 20)
         except FormatError as error:  # of what unpacks the file
             if not octets:
                 raise
             damage = error.reason
             break
-        if not piece:
+        if not chunk:
             break
-        octets += piece
+        octets += chunk
     if len(octets) > _MOST_BYTES:
         raise FormatError(
             path, f"the file is longer than {_MOST_BYTES >> 20} MiB; split the test into several files"
@@ -82,7 +82,7 @@ def real(value: object, *, most: float = _MOST) -> float | None:
     return float(value) if math.isfinite(value) and 0 <= value <= most else None
 
 
-def whole(value: object) -> int | None:
+def complete(value: object) -> int | None:
     """Return a whole number of 0 or more; None for anything else."""
     number = real(value)
     return None if number is None else int(number)

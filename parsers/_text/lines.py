@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LONGEST_LINE_BYTES = 1 << 20
 _MOST_WARNINGS = 100
 ZONELESS = "the time zone is not given, so the times are read as UTC"
-_ZONE_DOUBT = "the time zone "
+_ZONE_CAVEAT = "the time zone "
 """Beginning of each warning about an unknown time zone."""
 
 
@@ -98,7 +98,7 @@ class LogLines:
     @property
     def zone_unknown(self) -> bool:
         """Whether some times name no time zone, and none is known from elsewhere: they were taken as UTC."""
-        return any(text.startswith(_ZONE_DOUBT) for text in self.warnings)
+        return any(text.startswith(_ZONE_CAVEAT) for text in self.warnings)
 
     def _mostly_skipped(self) -> Iterator[str]:
         """Yield, if more than half of the log could not be used, that fact and the reasons."""
@@ -195,7 +195,7 @@ class DateLine:
     time_ns: int
     resolution_ns: int
     rest: str
-    doubt: str | None = None
+    caveat: str | None = None
     """Assumption about the time zone or the day; None if there is none."""
     has_day: bool = True
 
@@ -247,16 +247,16 @@ def _epoch(match: re.Match[str], rest: str) -> DateLine:
 
 def _date(parts: dict[str, str | None], rest: str) -> DateLine:
     fraction = parts["fraction"] or ""
-    zone, doubt = _zone(parts.get("zone"))
+    zone, caveat = _zone(parts.get("zone"))
     if parts.get("year") is None:
-        doubt = "the date is not given, so the times are read as of 1970-01-01"
+        caveat = "the date is not given, so the times are read as of 1970-01-01"
     instant = datetime(
         int(parts.get("year") or 1970), _month(parts), int(parts.get("day") or 1), _hour(parts),
         int(parts["minute"] or 0), min(int(parts["second"] or 0), 59), tzinfo=zone,
     )  # fmt: skip
     seconds = int((instant - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
     has_day = parts.get("year") is not None
-    return DateLine(decimal_ns(str(seconds), fraction), 10 ** (9 - len(fraction)), rest, doubt, has_day)
+    return DateLine(decimal_ns(str(seconds), fraction), 10 ** (9 - len(fraction)), rest, caveat, has_day)
 
 
 def _month(parts: dict[str, str | None]) -> int:

@@ -200,8 +200,8 @@ def sniff_layer(head: bytes, layer: str) -> Match:
     """Return "yes" for a first line that has the columns of a bundled map of a layer."""
     text = head.decode("utf-8-sig", "replace")
     is_cut = len(head) >= HEAD_BYTES
-    whole = text if is_cut else text[: text.rfind("\n") + 1]
-    line = first_line(whole.splitlines())
+    complete = text if is_cut else text[: text.rfind("\n") + 1]
+    line = first_line(complete.splitlines())
     best = _best(LogHeader(names_in(line, delimiter_of(line)))) if line else []
     return "yes" if best and best[0].layer == layer else "no"
 
@@ -497,8 +497,8 @@ class _Log:
             text = text + letter if letter.upper() in _HEMISPHERES[column.name] else ""
         value = _number(text, source)
         source.seen += 1
-        least, most = RANGES.get(column.name, (-_MOST, _MOST))
-        if value is None or not least <= value <= most:
+        minimum, most = RANGES.get(column.name, (-_MOST, _MOST))
+        if value is None or not minimum <= value <= most:
             source.impossible += 1
             source.example = source.example or text[:16]
             rate = value if column.name in _RATES and value is not None else 0.0
@@ -553,12 +553,12 @@ class _Log:
         """Yield a sentence for each column with mostly impossible values: the map may name a wrong one."""
         for source in self._sources():
             if source.is_doubted:
-                least, most = RANGES.get(source.column.name, (-_MOST, _MOST))
+                minimum, most = RANGES.get(source.column.name, (-_MOST, _MOST))
                 unread = "; the column is not read" if source.is_unread else ""
                 yield (
                     f"{source.column.name}: {source.impossible:,} of {source.seen:,} values of "
                     f"column {source.cell.column!r} are impossible (for example "
-                    f"{source.example!r}; possible are {least} to {most} "
+                    f"{source.example!r}; possible are {minimum} to {most} "
                     f"{source.column.unit}{unread}); check column and unit in the map"
                 )
 

@@ -135,7 +135,7 @@ SECTOR_BITS = 8
 _FLOORS = {"rsrp_dbm": 20.0, "rscp_dbm": 20.0, "rssi_dbm": 20.0, "sinr_db": 10.0}
 """Distance from all other values at which a repeated value is taken as missing: levels of one drive have no
 such gap. Not measured."""
-_LEAST_FLOORS, _LEAST_OTHERS = 3, 10
+_MIN_FLOORS, _MIN_OTHERS = 3, 10
 _NR, _LTE = {"nr", "5g", "ss"}, {"lte", "4g"}
 DEFAULT_MISSING = ColumnMap((), "iso", None, ()).missing
 
@@ -154,7 +154,7 @@ class Guess:
     words: tuple[tuple[str, str], ...] = ()
     technology: str = ""
     """LTE or NR, if the name contains it."""
-    doubt: str = ""
+    caveat: str = ""
     """Why it may be wrong; empty if nothing speaks against it."""
     is_possible: bool = True
     """Whether most values can be; if not, the line is only a comment."""
@@ -287,14 +287,14 @@ def _technology(guess: Guess, texts: Sequence[str]) -> Guess | None:
 def _role(guess: Guess, texts: Sequence[str]) -> Guess | None:
     """Return the guess of a column for the serving cell; None if its texts are unknown, or all equal."""
     named = {word: role for role, each in _ROLES.items() for word in each}
-    for words, doubt in (
+    for words, caveat in (
         (named, ""),
         (_IS_SERVING, "all cells that are not serving cells are assumed to be neighbours"),
     ):
         there = {text: words.get(text.casefold(), "") for text in dict.fromkeys(texts)}
         if len(set(there.values())) > 1 and all(there.values()):
             everything = {**there, **words}  # later lines may hold others
-            return replace(guess, technology="", words=tuple(everything.items()), doubt=doubt)
+            return replace(guess, technology="", words=tuple(everything.items()), caveat=caveat)
     return None
 
 
@@ -306,7 +306,7 @@ def _floor(own: Column, texts: Sequence[str], numbers: Sequence[float | None]) -
     for extreme in (known[0], known[-1]):
         others = [number for number in known if number != extreme]
         repeats, gap = len(known) - len(others), min((abs(extreme - each) for each in others), default=0.0)
-        if repeats >= _LEAST_FLOORS and len(set(others)) >= _LEAST_OTHERS and gap >= _FLOORS[own.name]:
+        if repeats >= _MIN_FLOORS and len(set(others)) >= _MIN_OTHERS and gap >= _FLOORS[own.name]:
             text = texts[list(numbers).index(extreme)]
             return text, (
                 f"{text} repeats, {gap:.3g} {own.unit} from all others, and is assumed to stand for a "
@@ -321,28 +321,30 @@ def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess
     A rate without a unit gives no guess: it may be wrong by a factor of a thousand.
     """
     scale = factor(unit, own.unit) if unit else None
-    doubt = ""
+    caveat = ""
     if unit and scale is None and own.unit:
-        doubt, unit = f"the unit {unit!r} is unknown", ""
+        caveat, unit = f"the unit {unit!r} is unknown", ""
     has_units = bool(texts) and all(split_unit(text)[1] for text in texts)
     is_open = scale is None and own.name in ("downlink_bps", "uplink_bps") and not has_units
     unit = unit if scale is not None else ""
     is_hex = own.name in ("cell_id", "area_code") and _is_hexadecimal(texts)
     numbers = [int(text, 16) if is_hex else value_of(text, own.unit) for text in texts]
-    least, most = RANGES[own.name]
-    can_be = [number for number in numbers if number is not None and least <= number * (scale or 1.0) <= most]
+    minimum, most = RANGES[own.name]
+    can_be = [
+        number for number in numbers if number is not None and minimum <= number * (scale or 1.0) <= most
+    ]
     possible = len(can_be) >= _MOST_VALUES * len(texts) and not is_open
     if is_open:
-        doubt = 'the unit is unknown; write for example { column = ..., unit = "kbit/s" }'
+        caveat = 'the unit is unknown; write for example { column = ..., unit = "kbit/s" }'
     elif not possible:
-        doubt = (
-            f"values such as {texts[0][:16]!r} are impossible: the range is {least} to {most} {own.unit}"
+        caveat = (
+            f"values such as {texts[0][:16]!r} are impossible: the range is {minimum} to {most} {own.unit}"
         ).replace("  ", " ")
     elif not texts:
-        doubt = "the column has no value in these lines"
+        caveat = "the column has no value in these lines"
     missing, why = _floor(own, texts, numbers)
     base = 16 if is_hex else 10
-    return replace(guess, unit=unit, base=base, doubt=doubt or why, is_possible=possible, missing=missing)
+    return replace(guess, unit=unit, base=base, caveat=caveat or why, is_possible=possible, missing=missing)
 
 
 def _is_hexadecimal(texts: Sequence[str]) -> bool:
@@ -357,7 +359,7 @@ _MOST_TIMES = 64
 """Columns that are tried as the time: each costs 35 ms at most."""
 _MOST_CHARACTERS = 8 << 20
 _LONGEST_LINE = 100_000
-_LEAST_DIGITS = 8
+_MIN_DIGITS = 8
 """Minimum digits of a date and time: 2021-05-06 10:00 has 12, seconds since 1970 have 10."""
 _TIME_WORDS = (
     "timestamp",
@@ -438,12 +440,12 @@ def _names_below(lines: LogLines) -> str:
     """Return, in words, which later line may name the columns; empty if none does."""
     counts = [(len(names_in(text, delimiter_of(text))), lines.number) for text in islice(lines, _MOST_ABOVE)]
     most, number = max(counts, key=lambda each: each[0], default=(0, 0))
-    if most < _LEAST_NAMES:
+    if most < _MIN_NAMES:
         return ""
     return f"; line {number} may contain them: delete the lines above it, or begin them with #"
 
 
-_MOST_ABOVE, _LEAST_NAMES = 50, 3
+_MOST_ABOVE, _MIN_NAMES = 50, 3
 """Lines that some programs write above the names, and what a name, a time and a level need. Not measured."""
 
 
@@ -460,10 +462,10 @@ def _bounded(lines: LogLines) -> Iterator[str]:
 class _Time:
     """Columns of the time, and their format."""
 
-    def __init__(self, columns: tuple[int, ...], form: str, doubt: str, example: str) -> None:
+    def __init__(self, columns: tuple[int, ...], form: str, caveat: str, example: str) -> None:
         self.columns = columns
         self.form = form
-        self.doubt = doubt
+        self.caveat = caveat
         self.example = example
         self.has_zone = True
 
@@ -511,20 +513,20 @@ def _of_columns(sample: _Sample, columns: tuple[int, ...]) -> _Time | None:
     """Return columns as the time, if most of their texts are times of one form."""
     texts = [" ".join(row[at].strip() for at in columns) for row in sample.rows if max(columns) < len(row)]
     texts = [text for text in texts[:_SAMPLES] if text.strip()]
-    if not any(sum(map(str.isdigit, text)) >= _LEAST_DIGITS for text in texts[:5]):
+    if not any(sum(map(str.isdigit, text)) >= _MIN_DIGITS for text in texts[:5]):
         return None
-    doubt = ""
+    caveat = ""
     try:
         form = form_of(texts)
     except UncertainTimeError as error:
         if error.form is None:
             return None
-        form, doubt = error.form, "day and month may be exchanged"
+        form, caveat = error.form, "day and month may be exchanged"
     is_worded = any(_weight(sample.names[at]) < len(_TIME_WORDS) for at in columns)
     if form.startswith("epoch") and not is_worded:
         return None
     known = sum(time_ns(text, form, None, _nothing) is not None for text in texts)
-    return _Time(columns, form, doubt, texts[0]) if known >= _MOSTLY * len(texts) else None
+    return _Time(columns, form, caveat, texts[0]) if known >= _MOSTLY * len(texts) else None
 
 
 def _nothing() -> None:
@@ -568,19 +570,19 @@ def _with_speed(guess: Guess, sample: _Sample, times: Sequence[int | None], like
             key=lambda each: each[1],
         )
         if off > math.log(_FITS):
-            doubt = (
+            caveat = (
                 "the unit is unknown, and no unit matches the speed between the positions "
                 f"({ratio:.2f} units are 1 m/s)"
             )
-            return replace(guess, doubt=doubt, is_possible=False)
-        doubt = (
+            return replace(guess, caveat=caveat, is_possible=False)
+        caveat = (
             f"the unit is unknown; the speed between the positions indicates {unit} ({ratio:.2f} units "
             "are 1 m/s)"
         )
     else:
         unit = "km/h" if largest > _FASTEST_MPS else "m/s"
-        doubt = f"the unit is unknown; {unit} is assumed from the largest value, {largest:g}"
-    return Guess(guess.table, guess.column, guess.name, unit, doubt=doubt)
+        caveat = f"the unit is unknown; {unit} is assumed from the largest value, {largest:g}"
+    return Guess(guess.table, guess.column, guess.name, unit, caveat=caveat)
 
 
 def _ratio(sample: _Sample, times: Sequence[int | None], at: dict[str, int]) -> float | None:
@@ -614,7 +616,7 @@ def _head(sample: _Sample, time: _Time) -> Iterator[str]:
     yield "[time]"
     names = [_text(sample.names[at]) for at in time.columns]
     yield f"column = {names[0] if len(names) == 1 else '[' + ', '.join(names) + ']'}"
-    comment = f"unsure: {time.doubt}; " if time.doubt else ""
+    comment = f"unsure: {time.caveat}; " if time.caveat else ""
     yield f"form = {_text(time.form)}  # {comment}for example {_shown(time.example)}"
     if not time.has_zone:
         yield '# zone = "+01:00"  # unsure: the times have no zone and are read as UTC; write their zone here'
@@ -681,7 +683,7 @@ def _line(guess: Guess) -> str:
             f"words = {{ {', '.join(f'{_text(word)} = {_text(ours)}' for word, ours in guess.words)} }}"
         )
     value = _text(guess.name) if len(parts) == 1 else "{ " + ", ".join(parts) + " }"
-    comment = f"  # unsure: {_printable(guess.doubt)}" if guess.doubt else ""
+    comment = f"  # unsure: {_printable(guess.caveat)}" if guess.caveat else ""
     return f"{'' if guess.is_possible else '# '}{guess.column} = {value}{comment}"
 
 

@@ -181,10 +181,10 @@ def decimal_ns(seconds: str, fraction: str = "") -> int:
     ValueError
         If it is after the year 2242, or is not a number.
     """
-    whole = int(seconds[:12])
-    if whole >= _LATEST_WRITTEN_S:
+    complete = int(seconds[:12])
+    if complete >= _LATEST_WRITTEN_S:
         raise ValueError(f"{seconds} seconds is not a valid time")
-    return whole * NS_PER_S + int(fraction[:9].ljust(9, "0"))
+    return complete * NS_PER_S + int(fraction[:9].ljust(9, "0"))
 
 
 class Rows:
@@ -373,11 +373,11 @@ def time_ns(text: str, form: str, zone: timezone | None, zoneless: Callable[[], 
 
 
 def _of_epoch(text: str, unit: int) -> int | None:
-    whole, _, fraction = text.replace(",", ".").partition(".")
-    if not (whole.isascii() and whole.isdigit()) or (fraction and not fraction.isdigit()):
+    complete, _, fraction = text.replace(",", ".").partition(".")
+    if not (complete.isascii() and complete.isdigit()) or (fraction and not fraction.isdigit()):
         return None
     scale = NS_PER_S // unit
-    value = decimal_ns(whole, fraction) if scale == 1 else int(whole) * unit
+    value = decimal_ns(complete, fraction) if scale == 1 else int(complete) * unit
     return value if 0 <= value < 1 << 62 else None
 
 
@@ -432,8 +432,8 @@ def _instants(texts: Sequence[str], form: str) -> list[int]:
 
 
 def _epoch_of(text: str) -> str | None:
-    whole = text.replace(",", ".").partition(".")[0]
-    return _EPOCH_DIGITS.get(len(whole)) if whole.isascii() and whole.isdigit() else None
+    complete = text.replace(",", ".").partition(".")[0]
+    return _EPOCH_DIGITS.get(len(complete)) if complete.isascii() and complete.isdigit() else None
 
 
 def _nothing() -> None:

@@ -68,7 +68,7 @@ class Connection:
         self.new = [s.payload for s in segments]
         self.start: dict[int, int] = {}
         self.ack: dict[int, int] = {}
-        self.pieces: list[list[int]] = [[], []]
+        self.chunks: list[list[int]] = [[], []]
         for side in (0, 1):
             self._place_pieces(side)
         for side in (0, 1):
@@ -85,9 +85,9 @@ class Connection:
         return self.start[i] + units(self.segments[i])
 
     def _place_pieces(self, side: int) -> None:
-        self.pieces[side] = [i for i, s in enumerate(self.segments) if s.side == side and units(s)]
-        places = unwrap([self.segments[i].seq for i in self.pieces[side]])
-        self.start.update(zip(self.pieces[side], places, strict=True))
+        self.chunks[side] = [i for i, s in enumerate(self.segments) if s.side == side and units(s)]
+        places = unwrap([self.segments[i].seq for i in self.chunks[side]])
+        self.start.update(zip(self.chunks[side], places, strict=True))
 
     def _ack_changes(self, side: int) -> list[int]:
         """Return the segments that acknowledge `side` with a number that is not the one before."""
@@ -107,7 +107,7 @@ class Connection:
             return
         first = changes[0]
         sent = [i for i, s in enumerate(self.segments) if s.side == side]
-        before = [i for i in self.pieces[side] if i < first] or self.pieces[side][:1]
+        before = [i for i in self.chunks[side] if i < first] or self.chunks[side][:1]
         if before:
             anchor = before[-1] if before[-1] < first else before[0]
             shift = self.start[anchor] + signed(self.segments[first].ack - self.segments[anchor].seq)
@@ -139,7 +139,7 @@ class Connection:
         refused, taken = set(), set()
         for i in sorted(self.probes):
             side, unit = self.segments[i].side, self.start[i]
-            data = [j for j in self.pieces[side] if j not in self.probes]
+            data = [j for j in self.chunks[side] if j not in self.probes]
             reach = None
             raiser = None
             for j in data:
@@ -160,7 +160,7 @@ class Connection:
 
     def reach_before(self, side: int, before: int) -> int | None:
         """Return the highest end of a direction's pieces before one."""
-        ends = [self.end(j) for j in self.pieces[side] if j < before and j not in self.refused]
+        ends = [self.end(j) for j in self.chunks[side] if j < before and j not in self.refused]
         return max(ends, default=None)
 
     def _count_plain_things(self, side: int) -> None:
@@ -194,7 +194,7 @@ class Connection:
         """Return what is outstanding after a segment, and the same less what is SACKed."""
         s = self.segments[i]
         side = s.side if units(s) else 1 - s.side
-        kept = [j for j in self.pieces[side] if j not in self.refused]
+        kept = [j for j in self.chunks[side] if j not in self.refused]
         first = self.start[kept[0]] if kept else 0
         reach, highest = self.reach_before(side, i + 1), self.highest_ack(side, i + 1)
         out = max((first if reach is None else reach) - (first if highest is None else highest), 0)
@@ -216,7 +216,7 @@ class Connection:
         if i in self.start:
             begins = self.start[i] == reach - 1
         else:
-            first = self.pieces[s.side][0]
+            first = self.chunks[s.side][0]
             begins = (s.seq - self.segments[first].seq - reach + 1) % 2**32 == 0
         answered = any(j in self.ack for j, other in enumerate(self.segments) if other.side != s.side)
         highest = self.highest_ack(s.side, i)
@@ -229,8 +229,8 @@ class Connection:
         seen: set[int] = set()
         reach = None
         last_copy: dict[int, int] = {}
-        kept = [i for i in self.pieces[side] if i not in self.refused]
-        for i in self.refused & set(self.pieces[side]):
+        kept = [i for i in self.chunks[side] if i not in self.refused]
+        for i in self.refused & set(self.chunks[side]):
             self.new[i] = 0
         for i in kept:
             s = self.segments[i]
@@ -274,7 +274,7 @@ class Connection:
         earlier = last_copy.get(self.start[i])
         if earlier is None:
             reach = None
-            for j in self.pieces[side]:
+            for j in self.chunks[side]:
                 if j in self.refused:
                     continue
                 reach = self.end(j) if reach is None else max(reach, self.end(j))
@@ -293,7 +293,7 @@ class Connection:
     def _judge_acks(self, side: int) -> None:
         """Judge what acknowledges `side`: the counts belong to the direction that sends the ACKs."""
         counts = self.directions[1 - side].counts
-        kept = [i for i in self.pieces[side] if i not in self.refused]
+        kept = [i for i in self.chunks[side] if i not in self.refused]
         seen = {u for i in kept for u in range(self.start[i], self.end(i))}
         sent = [i for i, s in enumerate(self.segments) if s.side == side]
         held = max(self.end(i) for i in kept) if kept else 0
@@ -347,7 +347,7 @@ class Connection:
 
     def _samples(self, side: int) -> None:
         """Take a round-trip time from each segment whose first covering ACK ends exactly at its end."""
-        kept = [i for i in self.pieces[side] if i not in self.refused]
+        kept = [i for i in self.chunks[side] if i not in self.refused]
         for i in kept:
             if i in self.probes or not self._sent_once_when_new(i, kept):
                 continue

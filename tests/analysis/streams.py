@@ -46,20 +46,20 @@ def streamed(capture: CaptureTables, rows: int, limits: StreamLimits) -> tuple[T
 
 def differences(capture: CaptureTables, rows: int, limits: StreamLimits) -> list[str]:
     """Return in words where the stream of a capture differs from the whole; connections never leave early."""
-    whole = analyse(capture)
+    complete = analyse(capture)
     limits = replace(limits, closed_ns=FOREVER_NS, idle_ns=FOREVER_NS)
     connections, directions, trust = streamed(capture, rows, limits)
-    if len(connections) != len(whole.connections):
-        return [f"{len(connections)} connections, not {len(whole.connections)}"]
-    differing = [] if trust == whole.trust else [f"{trust}, not {whole.trust}"]
+    if len(connections) != len(complete.connections):
+        return [f"{len(connections)} connections, not {len(complete.connections)}"]
+    differing = [] if trust == complete.trust else [f"{trust}, not {complete.trust}"]
     tick_ns = max((i.resolution_ns for f in capture.files for i in f.interfaces), default=1.0)
-    for one, other in ((connections, whole.connections), (directions, whole.directions)):
+    for one, other in ((connections, complete.connections), (directions, complete.directions)):
         for name in one.schema.names:
             a, b = one[name], other[name]
             same = (a == b) | (one.missing(name) & other.missing(name))
             if name in _LAST_DIGIT:
                 same |= np.abs(a - b) <= tick_ns
             if name in _BY_SENT:
-                same |= whole.directions["window_shift_by"] != WindowScaleBy.SYN
+                same |= complete.directions["window_shift_by"] != WindowScaleBy.SYN
             differing += [f"{name}[{i}]: {a[i]}, not {b[i]}" for i in np.flatnonzero(~same)[:3]]
     return differing

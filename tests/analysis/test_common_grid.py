@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.analysis.common_grid import (
-    LEAST_STEP_NS,
+    MIN_STEP_NS,
     MOST_BINS,
     QuantityKind,
     SessionQuantity,
@@ -67,8 +67,8 @@ def test_no_amount_is_counted_twice_or_lost(packets: list[tuple[int, int]]) -> N
     of = quantity(QuantityKind.AMOUNTS, [(at / 1000, size) for at, size in packets])
     first, last = min(at for at, _ in packets), max(at for at, _ in packets)
     per_bin = np.array(bins(of, 11, begin_s=first / 1000 - 1e-9))
-    whole = {at: size for at, size in enumerate(per_bin) if not np.isnan(size)}
-    for bin_, total in whole.items():
+    complete = {at: size for at, size in enumerate(per_bin) if not np.isnan(size)}
+    for bin_, total in complete.items():
         begin = first + 1000 * bin_
         assert begin + 1000 <= last + 1
         assert total == sum(size for at, size in packets if begin <= at < begin + 1000)
@@ -83,7 +83,7 @@ def test_counter_rises_evenly_between_readings_and_not_over_a_gap_or_a_new_start
 
 @pytest.mark.parametrize(
     ("intervals", "step_s"),
-    [([1.0, 0.05], 1), ([1.04], 1), ([1.2], 2), ([0.001], LEAST_STEP_NS / NS_PER_S), ([3.0, 8.0], 10)],
+    [([1.0, 0.05], 1), ([1.04], 1), ([1.2], 2), ([0.001], MIN_STEP_NS / NS_PER_S), ([3.0, 8.0], 10)],
 )
 def test_width_of_bins_is_that_of_the_slowest_as_a_round_number(
     intervals: list[float], step_s: float

@@ -19,7 +19,7 @@ from multitracer.analysis.comparison.sides import (
 )
 from multitracer.campaign.compared_sides import quantities_of
 from multitracer.tables import NA
-from tests.statistics.drives import World, drives, half
+from tests.statistics.drives import Network, drives, half
 from tests.statistics.sides import ALIKE, WORLDS, false_alarms, power
 
 CHANCE = np.random.default_rng(22)
@@ -81,7 +81,7 @@ def test_a_difference_of_nothing_is_none() -> None:
 
 
 def test_a_session_counts_once_however_long_it_is() -> None:
-    made = drives(World(20), np.random.default_rng(1))
+    made = drives(Network(20), np.random.default_rng(1))
     longer = made.session == 3
     weight, total = made.sums["throughput"]
     times = np.where(longer, 1000.0, 1.0)

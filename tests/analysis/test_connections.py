@@ -110,11 +110,11 @@ def test_segments_of_one_pair_of_endpoints_are_told_apart(
 
 @pytest.mark.parametrize("also", [RST, FIN, RST | FIN])
 def test_a_syn_with_rst_or_fin_opens_no_connection(also: int) -> None:
-    stray = [Segment(0, 70_000, flags=SYN | also), Segment(1, 90_000, flags=SYN_ACK | also, ack=7)]
-    assert split([*transfer(100, 500), *stray]) == [1] * 10
+    outlier = [Segment(0, 70_000, flags=SYN | also), Segment(1, 90_000, flags=SYN_ACK | also, ack=7)]
+    assert split([*transfer(100, 500), *outlier]) == [1] * 10
     alone = analyse(capture([Segment(0, 9, flags=SYN | also), Segment(1, 5, flags=SYN)]))
     assert alone.connections["syn_seen"].tolist() == [True]
-    assert not analyse(capture(stray[:1])).connections["syn_seen"][0]
+    assert not analyse(capture(outlier[:1])).connections["syn_seen"][0]
 
 
 def test_connections_are_numbered_by_their_first_segments() -> None:

@@ -51,7 +51,7 @@ def exchanges(draw: st.DrawFn, *, pair: int = 0, longest: int = 24) -> list[Segm
     segments = []
     for _ in range(draw(st.integers(1, longest))):
         side = draw(st.sampled_from((0, 0, 1)))
-        stray = draw(st.sampled_from([0] * 40 + [2**30, 2**31, 3 * 2**30]))
+        outlier = draw(st.sampled_from([0] * 40 + [2**30, 2**31, 3 * 2**30]))
         flags = draw(st.sampled_from(FLAGS))
         begins = draw(st.integers(0, reach)) if not flags & SYN else 0
         there = isn[1 - side]
@@ -60,7 +60,7 @@ def exchanges(draw: st.DrawFn, *, pair: int = 0, longest: int = 24) -> list[Segm
         segments.append(
             Segment(
                 side,
-                (isn[side] + begins + stray) % 2**32,
+                (isn[side] + begins + outlier) % 2**32,
                 draw(st.sampled_from((0, 0, 1, 2, 3, 5, 8))) if not flags & SYN else 0,
                 flags,
                 (isn[1 - side] + draw(st.integers(0, reach))) % 2**32,

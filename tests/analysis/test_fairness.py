@@ -75,7 +75,7 @@ def test_shares_are_parts_of_those_that_took_part() -> None:
 
 @given(st.lists(st.lists(st.floats(0, 1e300), min_size=3, max_size=3), min_size=1, max_size=6))
 def test_shares_of_an_interval_add_up_to_the_whole(amounts: list[list[float]]) -> None:
-    whole = np.nansum(shares(amounts), axis=0)
+    complete = np.nansum(shares(amounts), axis=0)
     carried = np.max(amounts, axis=0) > 0
-    assert whole[carried] == pytest.approx(1)
-    assert (whole[~carried] == 0).all()
+    assert complete[carried] == pytest.approx(1)
+    assert (complete[~carried] == 0).all()

@@ -102,11 +102,11 @@ def test_trust_says_in_plain_words_what_is_assumed_and_by_what() -> None:
     )
 
 
-def _without_beginning(whole: CaptureTables) -> CaptureTables:
+def _without_beginning(complete: CaptureTables) -> CaptureTables:
     """Return the second half of a capture, and no SYN."""
-    chosen = (whole.segments["flags"] & Flag.SYN) == 0
+    chosen = (complete.segments["flags"] & Flag.SYN) == 0
     chosen[: len(chosen) // 2] = False
-    return whole.where(chosen)
+    return complete.where(chosen)
 
 
 def test_real_session_that_is_captured_late_keeps_its_direction(sample_session: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import parsers
 from multitracer.analysis import analyse, group
-from multitracer.analysis.verdicts import copies as talks
+from multitracer.analysis.verdicts import copies as exchanges
 from multitracer.analysis.verdicts import judge, judge_all
 from multitracer.schemas.tcp import TCP_SEGMENTS
 from multitracer.tables import NA, NOT_A_TIME, Table
@@ -65,7 +65,7 @@ def by_row(verdicts: Iterable[dict[str, Any]], rows: Array) -> dict[int, dict[st
     return {int(where[v["row"]]): v | {"row": 0} for v in renumbered}
 
 
-def stray(luck: Random) -> list[Segment]:
+def outlier(luck: Random) -> list[Segment]:
     """Segments of connections whose numbers, times, timestamps and SACK blocks are anything."""
     isn = [luck.randrange(2**32) for _ in range(12)]
     segments = []
@@ -92,7 +92,7 @@ def stray(luck: Random) -> list[Segment]:
 def test_verdicts_on_many_are_those_on_each(
     corpus: Corpus, point: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talks, "_MOST_ROWS", rows)
+    monkeypatch.setattr(exchanges, "_MOST_ROWS", rows)
     analysis = analyse(parsers.read_capture([str(getattr(corpus, point))]))
     for vantage in (1, 2):
         alone = judged_alone(analysis, vantage)
@@ -102,18 +102,18 @@ def test_verdicts_on_many_are_those_on_each(
 
 @pytest.mark.parametrize("rows", [1, 7, 1 << 20])
 def test_rows_some_at_a_time_are_those_of_the_whole(rows: int) -> None:
-    analysis = analyse(capture(stray(Random(3))))
+    analysis = analyse(capture(outlier(Random(3))))
     for _, examined in analysis.examined(np.arange(0, len(analysis.connections), 2)):
-        whole, pieces = examined.segments(), list(examined.pieces(rows))
-        assert max(map(len, pieces)) == min(rows, len(whole)) > 0
-        joined = Table.concatenate(TCP_SEGMENTS, pieces)
-        for name in whole.schema.names:
-            assert np.array_equal(joined[name], whole[name]), name
+        complete, chunks = examined.segments(), list(examined.chunks(rows))
+        assert max(map(len, chunks)) == min(rows, len(complete)) > 0
+        joined = Table.concatenate(TCP_SEGMENTS, chunks)
+        for name in complete.schema.names:
+            assert np.array_equal(joined[name], complete[name]), name
 
 
 @pytest.mark.parametrize("seed", seeds(40))
 def test_whatever_was_captured_connections_do_not_meet(seed: int) -> None:
-    analysis = analyse(capture(stray(Random(seed))))
+    analysis = analyse(capture(outlier(Random(seed))))
     for connections, examined in analysis.examined(np.arange(len(analysis.connections))):
         for at, index in enumerate(connections.tolist()):
             own = slice(*examined.bounds[at : at + 2].tolist())

@@ -192,8 +192,8 @@ def test_the_table_has_a_row_for_each_lag_and_one_hypothesis_for_each_pair() -> 
     assert len(table) == 33
     peaks = table.take(table["is_peak"])
     assert peaks["y"].tolist() == ["b", "c"]
-    least, other = sorted(peaks["p_corrected"].tolist())
-    np.testing.assert_allclose(peaks["q_value"], [min(2 * least, other), other])
+    minimum, other = sorted(peaks["p_corrected"].tolist())
+    np.testing.assert_allclose(peaks["q_value"], [min(2 * minimum, other), other])
     assert np.isfinite(table["q_value"]).sum() == 2
     assert set(table["reason"][22:]) == {"no edge between the clocks of a and d"}
     assert len(table_of([])) == 0

@@ -163,8 +163,8 @@ def test_surrogates_move_each_point_within_its_session(
 
 
 def test_blocks_keep_neighbours_together() -> None:
-    whole = np.concatenate(list(surrogate_orders(np.zeros(600, int), "block", count=20, block=60, seed=1)))
-    assert ((np.diff(whole, axis=1) != 1).sum(axis=1) <= 10).all()
+    complete = np.concatenate(list(surrogate_orders(np.zeros(600, int), "block", count=20, block=60, seed=1)))
+    assert ((np.diff(complete, axis=1) != 1).sum(axis=1) <= 10).all()
     shifted = np.concatenate(list(surrogate_orders(np.zeros(600, int), "shift", count=20, block=60, seed=1)))
     assert ((np.diff(shifted, axis=1) != 1).sum(axis=1) <= 5).all()
 

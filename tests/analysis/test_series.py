@@ -71,9 +71,9 @@ def test_receiver_scale_over_the_wrap_of_the_numbers() -> None:
                 ack=(s.ack + isn - 1000) % 2**32 if s.side else s.ack, time_ns=s.time_ns)
         for s in rounds(4)
     ]  # fmt: skip
-    whole, tail = segments_of(*shifted), segments_of(*shifted[4:])
-    ends = receiver_series(tail, sender=whole, reverse=False)["TcpRcv_data"]["value"][-1]
-    assert ends == packet_series(whole, reverse=False, at="Snd")["TcpSnd_data"]["value"][-1]
+    complete, tail = segments_of(*shifted), segments_of(*shifted[4:])
+    ends = receiver_series(tail, sender=complete, reverse=False)["TcpRcv_data"]["value"][-1]
+    assert ends == packet_series(complete, reverse=False, at="Snd")["TcpSnd_data"]["value"][-1]
 
 
 def test_round_trip_times_and_what_is_reconstructed_from_them() -> None:

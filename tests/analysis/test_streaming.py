@@ -10,7 +10,7 @@ from hypothesis import given
 
 import parsers
 from multitracer.analysis import analyse
-from multitracer.analysis.streaming.folded import RoundTripCounts
+from multitracer.analysis.streaming.aggregated import RoundTripCounts
 from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.analysis.streaming.open_connections import OpenConnections
 from multitracer.schemas.tcp import GoodputBy, WindowScaleBy
@@ -26,8 +26,8 @@ CAPTURES = sorted(path for path in SAMPLES.rglob("*.pcap*") if not path.name.sta
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: str(path.relative_to(SAMPLES)))
 def test_bundled_capture_in_pieces(path: Path) -> None:
-    whole = parsers.read_capture([path])
-    assert not differences(whole, 499, SEAMS)
+    complete = parsers.read_capture([path])
+    assert not differences(complete, 499, SEAMS)
 
 
 def transfer(seed: int, *, turns: int = 150) -> list[Segment]:
@@ -154,22 +154,22 @@ def test_a_wrong_stamp_makes_nobody_leave() -> None:
 def test_round_trip_counts_are_exact_until_there_are_too_many() -> None:
     random = np.random.default_rng(1)
     counts, values = RoundTripCounts(), random.integers(10_000_000, 10_002_000, 5_000)
-    for piece in np.split(values, 10):
-        counts.add(piece)
+    for chunk in np.split(values, 10):
+        counts.add(chunk)
     assert not counts.is_rounded
     assert counts.quantile(0.95) == np.quantile(values, 0.95)
     counts.add(more := random.integers(1_000_000, 1_000_000_000, 50_000))
     both = np.concatenate([values, more])
     assert len(counts.value) < 10_000
-    assert (counts.least_ns, counts.most_ns, counts.sum_ns) == (both.min(), both.max(), both.sum())
+    assert (counts.min_ns, counts.most_ns, counts.sum_ns) == (both.min(), both.max(), both.sum())
     for share in (0.5, 0.95):
         assert counts.quantile(share) == pytest.approx(np.quantile(both, share), rel=1 / 2048)
 
 
 def test_a_long_connection_without_syn_has_the_window_scale_of_its_beginning() -> None:
     lines = [_download(turn) for turn in range(400)]
-    whole = analyse(capture(lines)).directions["window_shift_by"]
+    complete = analyse(capture(lines)).directions["window_shift_by"]
     _, directions, _ = streamed(capture(lines), 100, StreamLimits(rows=0, closed_ns=FOREVER_NS))
-    assert whole[0] == directions["window_shift_by"][0]
+    assert complete[0] == directions["window_shift_by"][0]
     assert WindowScaleBy.SENT in directions["window_shift_by"].tolist()
     assert GoodputBy.ACKNOWLEDGED in directions["goodput_by"].tolist()

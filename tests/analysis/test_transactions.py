@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from multitracer.analysis.transports import (
-    Arm,
     SessionContent,
-    arms_of,
+    Transport,
     cdf_gap,
     compare,
     influence,
@@ -19,6 +18,7 @@ from multitracer.analysis.transports import (
     pairs,
     size_statistics,
     straight_line,
+    transports_of,
 )
 from tests.transactions import cdpd_like, transactions
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 INF = np.inf
 
 
-def arms(*tables: Table) -> list[Arm]:
-    return arms_of([SessionContent(f"session{n}", table) for n, table in enumerate(tables)])
+def transports(*tables: Table) -> list[Transport]:
+    return transports_of([SessionContent(f"session{n}", table) for n, table in enumerate(tables)])
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 10, 101])
@@ -54,8 +54,8 @@ def test_the_interval_holds_the_true_median_about_as_often_as_it_says() -> None:
 
 
 def test_a_dropped_transaction_counts_as_longer_than_any() -> None:
-    (arm,) = arms(transactions({128: [1, 2, 3, INF], 256: [1, INF, INF, INF], 512: [INF, INF]}))
-    small, middle, large = size_statistics(arm).rows()
+    (transport,) = transports(transactions({128: [1, 2, 3, INF], 256: [1, INF, INF, INF], 512: [INF, INF]}))
+    small, middle, large = size_statistics(transport).rows()
     assert (small["count"], small["dropped"], small["median_s"], small["mean_s"]) == (4, 1, 2.5, 2)
     assert (middle["dropped"], middle["median_s"], middle["least_s"], middle["why"]) == (3, INF, 1, "reply 3")
     assert (large["dropped"], large["median_s"], large["mean_s"], large["most_s"]) == (2, INF, None, None)
@@ -63,10 +63,10 @@ def test_a_dropped_transaction_counts_as_longer_than_any() -> None:
 
 
 def test_statistics_and_ratios_are_the_same_each_time_and_whatever_is_beside() -> None:
-    whole = arms(cdpd_like("tcp"), cdpd_like("centauruscomm"))
+    complete = transports(cdpd_like("tcp"), cdpd_like("centauruscomm"))
     rows = cdpd_like("tcp")
-    part = arms(rows.take(rows["size_bytes"] == 1024), cdpd_like("centauruscomm"))
-    of_whole = next(row for row in compare(*whole).rows() if row["size_bytes"] == 1024)
+    part = transports(rows.take(rows["size_bytes"] == 1024), cdpd_like("centauruscomm"))
+    of_whole = next(row for row in compare(*complete).rows() if row["size_bytes"] == 1024)
     assert list(compare(*part).rows()) == [of_whole]
 
 
@@ -77,7 +77,7 @@ def test_ratio_difference_and_their_intervals() -> None:
         transactions({4096: ours}),
         transactions({4096: theirs}, protocol="centauruscomm"),
     )
-    (row,) = compare(*arms(*tables)).rows()
+    (row,) = compare(*transports(*tables)).rows()
     assert row["ratio"] == pytest.approx(np.median(ours) / np.median(theirs))
     assert row["ratio_low"] < 5 < row["ratio_high"] < 1.2 * row["ratio_low"]
     assert row["difference_low"] < row["difference"] == pytest.approx(np.median(ours) - np.median(theirs))
@@ -87,7 +87,7 @@ def test_ratio_difference_and_their_intervals() -> None:
 
 def test_three_transactions_have_a_ratio_but_no_interval() -> None:
     both = transactions({64: [1.0, 2.0, 3.0]}), transactions({64: [4.0] * 9}, protocol="centauruscomm")
-    (row,) = compare(*arms(*both)).rows()
+    (row,) = compare(*transports(*both)).rows()
     assert (row["ratio"], row["ratio_low"], row["ratio_high"], row["difference_low"]) == (
         0.5,
         None,
@@ -100,10 +100,10 @@ def test_three_transactions_have_a_ratio_but_no_interval() -> None:
 def test_a_size_at_which_one_transport_fails_has_no_ratio_but_says_so() -> None:
     first = transactions({8192: [INF] * 9 + [50.0]})
     second = transactions({8192: [9.0] * 10}, protocol="centauruscomm")
-    (row,) = compare(*arms(first, second)).rows()
+    (row,) = compare(*transports(first, second)).rows()
     assert (row["ratio"], row["dropped"], row["other_dropped"]) == (INF, 9, 0)
     assert row["why"] == "half or more were dropped: TCP"
-    (row,) = compare(*arms(first, transactions({8192: [INF] * 3}, protocol="centauruscomm"))).rows()
+    (row,) = compare(*transports(first, transactions({8192: [INF] * 3}, protocol="centauruscomm"))).rows()
     assert row["ratio"] is None
     assert row["why"] == "half or more were dropped: TCP and CentaurusComm"
 
@@ -112,7 +112,7 @@ def test_the_set_up_of_each_connection_is_added_to_its_own_transaction() -> None
     table = transactions({128: [1.0, 2.0, 3.0]}, connection="per-session", connect_s=2.0)
     table.columns["connect_s"] = np.array([10.0, 1.0, 2.0])
     other = transactions({128: [4.0] * 3}, protocol="centauruscomm")
-    tcp, centaurus = arms(table, other)
+    tcp, centaurus = transports(table, other)
     assert size_statistics(tcp)["with_setup_s"].tolist() == [5.0]
     assert np.isnan(size_statistics(centaurus)["with_setup_s"]).all()
     (row,) = compare(tcp, centaurus).rows()
@@ -122,12 +122,12 @@ def test_the_set_up_of_each_connection_is_added_to_its_own_transaction() -> None
 def test_on_one_connection_the_set_up_is_what_others_took() -> None:
     each = transactions({4096: [9.0] * 3}, connection="per-session", connect_s=2.0)
     one = transactions({128: [1.0] * 3})
-    found = {arm.name: arm for arm in arms(one, each)}
+    found = {transport.name: transport for transport in transports(one, each)}
     assert set(found) == {"TCP, one connection", "TCP, a connection each"}
     setup = found["TCP, one connection"].setup
     assert setup == (2.0, 3, "TCP, a connection each")
     assert size_statistics(found["TCP, one connection"])["with_setup_s"].tolist() == [3.0]
-    assert arms(one)[0].setup is None
+    assert transports(one)[0].setup is None
 
 
 def test_arms_are_named_by_what_differs() -> None:
@@ -136,33 +136,33 @@ def test_arms_are_named_by_what_differs() -> None:
         transactions({64: [1.0]}, labels="location=suburb"),
         transactions({64: [1.0]}, protocol="centauruscomm", labels="location=downtown"),
     ]
-    assert [a.name for a in arms(*tables)] == ["TCP, downtown", "TCP, suburb", "CentaurusComm"]
+    assert [a.name for a in transports(*tables)] == ["TCP, downtown", "TCP, suburb", "CentaurusComm"]
     sources = [
         SessionContent("a", tables[0], {"tcp_profile": "1999"}),
         SessionContent("b", tables[0], {"tcp_profile": "today"}),
     ]
-    assert [a.name for a in arms_of(sources)] == ["TCP, 1999", "TCP, today"]
-    assert [a.name for a in arms(tables[0], tables[0])] == ["TCP, session0", "TCP, session1"]
+    assert [a.name for a in transports_of(sources)] == ["TCP, 1999", "TCP, today"]
+    assert [a.name for a in transports(tables[0], tables[0])] == ["TCP, session0", "TCP, session1"]
     both = [transactions({64: [1.0]}, vary=vary) for vary in ("request", "reply")]
-    assert [a.name for a in arms(*both)] == ["TCP", "TCP"], "they never stand in one panel"
+    assert [a.name for a in transports(*both)] == ["TCP", "TCP"], "they never stand in one panel"
 
 
 def test_runs_that_nothing_tells_apart_can_be_pooled() -> None:
     tables = [transactions({64: [1.0, 2.0]}) for _ in range(3)]
     tables.append(transactions({64: [5.0]}, labels="place=x"))
-    found = arms_of([SessionContent(f"s{n}", table) for n, table in enumerate(tables)], pool=True)
-    assert [(arm.name, len(arm.table)) for arm in found] == [("TCP", 6), ("TCP, x", 1)]
+    found = transports_of([SessionContent(f"s{n}", table) for n, table in enumerate(tables)], pool=True)
+    assert [(transport.name, len(transport.table)) for transport in found] == [("TCP", 6), ("TCP, x", 1)]
     profiles = [
         SessionContent(f"s{n}", tables[0], {"tcp_profile": profile})
         for n, profile in enumerate(("1999", "today"))
     ]
-    assert [arm.name for arm in arms_of(profiles, pool=True)] == ["TCP, 1999", "TCP, today"]
+    assert [transport.name for transport in transports_of(profiles, pool=True)] == ["TCP, 1999", "TCP, today"]
     messages = [transactions({64: [1.0]}, protocol="centauruscomm") for _ in range(2)]
     sources = [
         SessionContent("a", messages[0], {"tcp_profile": "1999"}),
         SessionContent("b", messages[1], {"tcp_profile": "today"}),
     ]
-    assert [a.name for a in arms_of(sources, pool=True)] == ["CentaurusComm"], (
+    assert [a.name for a in transports_of(sources, pool=True)] == ["CentaurusComm"], (
         "it does not use the kernel's TCP"
     )
 
@@ -174,11 +174,11 @@ def test_each_transport_is_compared_with_its_likes() -> None:
         for place in ("downtown", "suburb")
         for vary in ("request", "reply")
     ]
-    found = pairs(arms(*tables))
+    found = pairs(transports(*tables))
     assert len(found) == 4
     assert all(a.vary == b.vary and str(a.table["labels"][0]) == str(b.table["labels"][0]) for a, b in found)
     plain = [transactions({64: [1.0]}, protocol="centauruscomm") for _ in range(3)]
-    assert [(a.name, b.name) for a, b in pairs(arms(*plain))] == [
+    assert [(a.name, b.name) for a, b in pairs(transports(*plain))] == [
         ("CentaurusComm, session0", "CentaurusComm, session1"),
         ("CentaurusComm, session0", "CentaurusComm, session2"),
     ]
@@ -186,12 +186,12 @@ def test_each_transport_is_compared_with_its_likes() -> None:
 
 def test_a_straight_line_is_not_bent_by_the_size_that_breaks_down() -> None:
     rtts = {size: [1 + size / 1000] * 5 for size in (128, 256, 512, 1024, 2048)}
-    (arm,) = arms(transactions(rtts | {4096: [60.0] * 5, 8192: [INF] * 5}))
-    line = straight_line(size_statistics(arm))
+    (transport,) = transports(transactions(rtts | {4096: [60.0] * 5, 8192: [INF] * 5}))
+    line = straight_line(size_statistics(transport))
     assert line is not None
     assert line.fixed_s == pytest.approx(1)
     assert line.at(4096) == pytest.approx(5.096)
-    assert straight_line(size_statistics(arms(transactions({64: [1.0]}))[0])) is None
+    assert straight_line(size_statistics(transports(transactions({64: [1.0]}))[0])) is None
 
 
 def test_what_goes_with_the_rtt_is_told_by_ranks_within_sizes() -> None:
@@ -201,13 +201,13 @@ def test_what_goes_with_the_rtt_is_told_by_ranks_within_sizes() -> None:
     table.columns["bler_percent"] = np.where(rtt > 100, np.exp(rtt - 100), np.exp(rtt))
     table.columns["cell_busy_percent"] = np.where(rtt > 100, 100 - rtt, 200 - rtt)
     table.columns["rssi_dbm"] = np.full(100, -85.0)
-    (arm,) = arms(table)
-    assert list(influence(arm, "bler_percent")) == pytest.approx([1, 100])
-    assert list(influence(arm, "cell_busy_percent")) == pytest.approx([-1, 100])
-    assert np.isnan(influence(arm, "rssi_dbm").correlation), "it never changed"
+    (transport,) = transports(table)
+    assert list(influence(transport, "bler_percent")) == pytest.approx([1, 100])
+    assert list(influence(transport, "cell_busy_percent")) == pytest.approx([-1, 100])
+    assert np.isnan(influence(transport, "rssi_dbm").correlation), "it never changed"
     table.columns["rssi_dbm"] = luck.normal(-85, 5, 100)
-    assert abs(influence(arms(table)[0], "rssi_dbm").correlation) < 0.3
-    assert influence(arms(transactions({64: [1.0] * 20}))[0], "rssi_dbm").transactions == 0
+    assert abs(influence(transports(table)[0], "rssi_dbm").correlation) < 0.3
+    assert influence(transports(transactions({64: [1.0] * 20}))[0], "rssi_dbm").transactions == 0
 
 
 def test_the_gap_of_two_distributions_has_a_sign_and_a_place() -> None:

@@ -82,7 +82,7 @@ def test_segments_that_offload_cut_are_lost_by_their_bytes() -> None:
     seen = compare(near, 1, far, 1, reverse=False)
     assert seen.pairs["near_row"][seen.pairs["outcome"] == PacketOutcome.LOST].tolist() == [2]
     assert seen.count(PacketOutcome.ONLY_FAR) == 0
-    assert seen.count(PacketOutcome.RECUT) == 3 + 11
+    assert seen.count(PacketOutcome.RESEGMENTED) == 3 + 11
 
 
 def test_a_packet_doubled_on_the_way_is_a_duplicate() -> None:

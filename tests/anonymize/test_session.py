@@ -190,7 +190,7 @@ def test_every_log_of_a_folder_has_its_copy(tmp_path: Path, sample_sender: Path)
     for path in into.iterdir():
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         assert not any(secret in content for secret in (b"123456789", b"48.1234", b"11.5123"))
-    copied = read(into).surroundings()
+    copied = read(into).radio_context()
     assert len(copied.radio) == 2
     assert sorted(placed.table["lat_deg"][0] for placed in copied.position) == [48.12] * 3
 
@@ -223,11 +223,11 @@ def test_any_bytes_are_a_packet_or_none(data: bytes) -> None:
 
 @pytest.mark.parametrize("damage", [0, 1])
 def test_checksums_stay_as_right_as_they_were(sample_sender: Path, damage: int) -> None:
-    whole = [
+    complete = [
         p.data for p in parsers.read_ip_packets(sample_sender) if len(p.data) == int.from_bytes(p.data[2:4])
     ]
-    assert len(whole) > 100
-    for data in whole[:100]:
+    assert len(complete) > 100
+    for data in complete[:100]:
         sent = bytearray(data)
         sent[-1] ^= damage
         made = anonymous(bytes(sent), Pseudonyms(KEY))

@@ -91,19 +91,19 @@ def test_a_second_answer_comes_at_once(call: mt.Session) -> None:
 
 
 def test_a_stretch_is_as_if_nothing_else_had_been_recorded(sample_session: Path) -> None:
-    whole = mt.open(sample_session)
-    part = whole.between(10, 12)
-    start = whole.segments["time_ns"].min()
+    complete = mt.open(sample_session)
+    part = complete.between(10, 12)
+    start = complete.segments["time_ns"].min()
     assert part.segments["time_ns"].min() >= start + pd.Timedelta(seconds=10)
     assert part.segments["time_ns"].max() < start + pd.Timedelta(seconds=12)
     assert (
         part.tcp_state["time_ns"].between(start + pd.Timedelta(10, "s"), start + pd.Timedelta(12, "s")).all()
     )
-    assert len(part.connections) < len(whole.connections)
+    assert len(part.connections) < len(complete.connections)
     assert len(mt.open(sample_session, begin=10, end=12).segments) == len(part.segments)
-    assert len(whole.between(str(start + pd.Timedelta(10, "s")), 12).segments) == len(part.segments)
+    assert len(complete.between(str(start + pd.Timedelta(10, "s")), 12).segments) == len(part.segments)
     with pytest.raises(InputError, match="not after the begin"):
-        whole.between(12, 10)
+        complete.between(12, 10)
 
 
 def test_no_such_table_is_one_sentence(call: mt.Session) -> None:

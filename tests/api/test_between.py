@@ -22,19 +22,19 @@ def test_a_stretch_of_a_stretch_lies_in_both(sample_session: Path) -> None:
 
 
 def test_open_with_a_stretch_cuts_the_logs_too(sample_session: Path) -> None:
-    whole = mt.open(sample_session)
-    opened, cut = mt.open(sample_session, begin=10, end=12), whole.between(10, 12)
-    assert len(opened.tcp_state) == len(cut.tcp_state) < len(whole.tcp_state)
+    complete = mt.open(sample_session)
+    opened, cut = mt.open(sample_session, begin=10, end=12), complete.between(10, 12)
+    assert len(opened.tcp_state) == len(cut.tcp_state) < len(complete.tcp_state)
     assert opened.connections.equals(cut.connections)
 
 
 def test_a_stretch_that_holds_nothing_says_so(sample_session: Path) -> None:
-    whole = mt.open(sample_session)
-    late = whole.between(1000)
+    complete = mt.open(sample_session)
+    late = complete.between(1000)
     assert late.warnings == ["no TCP segment lies between begin and end; all numbers are of an empty capture"]
     assert late.tcp_state.empty
     assert late.warnings[1:] == ["no row of tcp_state lies between begin and end"]
-    assert whole.warnings == []
+    assert complete.warnings == []
 
 
 def test_a_session_without_a_capture_is_cut_by_times_and_by_seconds_of_its_readings(
@@ -61,8 +61,8 @@ def test_a_log_that_a_stretch_parsed_is_a_warning_of_the_whole_too(
     folder = shutil.copytree(sample_session.parent / "rehearsal", tmp_path / "drive")
     radio = folder / "radio.jsonl.gz"
     radio.write_bytes(radio.read_bytes()[:-20])
-    whole = mt.open(folder)
-    cut = whole.between(pd.Timestamp("2020-01-01", tz="UTC"))
-    assert len(cut.radio) == len(whole.radio)
+    complete = mt.open(folder)
+    cut = complete.between(pd.Timestamp("2020-01-01", tz="UTC"))
+    assert len(cut.radio) == len(complete.radio)
     assert len(cut.warnings) == 1
-    assert whole.warnings == cut.warnings
+    assert complete.warnings == cut.warnings

@@ -84,7 +84,7 @@ def _met(row: goals.Row) -> str:
     return "yes" if row.met else "**no**"
 
 
-def surroundings(inputs: goals.Captures) -> str:
+def radio_context(inputs: goals.Captures) -> str:
     """Say on what machine, with what versions and inputs, at what commit."""
     cpu = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -130,7 +130,7 @@ def main() -> int:
         parser.error("--keep writes the whole page; leave --only out")
     _compile_ours()
     inputs = captures(quick=options.quick)
-    where = surroundings(inputs)
+    where = radio_context(inputs)
     rows = measured(inputs, runs=2 if options.quick else 5, only=options.only)
     text = f"{where}\n{table(rows)}"
     print(text, end="")

@@ -67,11 +67,13 @@ def main() -> None:
             print(f"| {' | '.join(row)} |", flush=True)
         _forget_files(place)
         page = Path(temporary) / "report"
-        whole = cost([sys.executable, "-m", "multitracer", "campaign", "report", str(place), "-o", str(page)])
+        complete = cost(
+            [sys.executable, "-m", "multitracer", "campaign", "report", str(place), "-o", str(page)]
+        )
         size = (page / "index.html").stat().st_size
         print(
-            f"\nreport: {whole.wall_s:.1f} s, {whole.cpu_s:.1f} s of processor, "
-            f"{whole.peak_bytes / 1e6:.0f} MB of memory, {size / 1e6:.1f} MB of page"
+            f"\nreport: {complete.wall_s:.1f} s, {complete.cpu_s:.1f} s of processor, "
+            f"{complete.peak_bytes / 1e6:.0f} MB of memory, {size / 1e6:.1f} MB of page"
         )
 
 

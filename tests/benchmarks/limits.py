@@ -95,7 +95,7 @@ from multitracer.recording.read import read
 limits = import_module("multitracer.diagnosis.limits.limited")
 
 def unknown(transfer, account=None):
-    cells = limits._all(*limits._whole(transfer), Limit.UNKNOWN)
+    cells = limits._all(*limits._complete(transfer), Limit.UNKNOWN)
     return limits.Limited(transfer, View.NOWHERE, cells)
 
 if sys.argv[2] == "without":

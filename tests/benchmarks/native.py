@@ -63,8 +63,12 @@ def pcap_toolkit(captures: goals.Captures, *, runs: int) -> Iterator[goals.Row]:
 def netflower(captures: goals.Captures, **_: int) -> Iterator[goals.Row]:
     """The summary beside the features of flows by a package in Python, where it is installed."""
     if find_spec("netflower"):
-        whole = captures.first_100k  # of nanoseconds dpkt makes decimals, which netflower 1.1.0 cannot add up
-        capture = _made(whole.with_name(f"{whole.stem}_us.pcap"), ["editcap", "-F", "pcap", str(whole), "-"])
+        complete = (
+            captures.first_100k
+        )  # of nanoseconds dpkt makes decimals, which netflower 1.1.0 cannot add up
+        capture = _made(
+            complete.with_name(f"{complete.stem}_us.pcap"), ["editcap", "-F", "pcap", str(complete), "-"]
+        )
         pairs = paired(native("analyze", str(capture)), peers.netflower(capture), runs=2)
         yield _cpu("`netflower` / `analyze`", capture, pairs)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.lab.channel.shared.interface import ip_facts
 from multitracer.lab.simulator.host import BulkSender, SimulatedHost, SimulatedSocket, StreamReader
-from multitracer.lab.simulator.world import EventLoop
+from multitracer.lab.simulator.network import EventLoop
 from multitracer.lab.tcp.packet import Endpoint, TcpPacket
 from multitracer.lab.tcp.profile import TcpProfile
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -53,7 +53,7 @@ class PlainLink:
             sample_every_ack=True,
         )
         self.hosts = {
-            side: SimulatedHost(side, address=ADDRESSES[side], profile=profile, world=self)  # type: ignore[arg-type]
+            side: SimulatedHost(side, address=ADDRESSES[side], profile=profile, network=self)  # type: ignore[arg-type]
             for side in ADDRESSES
         }
 

@@ -107,7 +107,7 @@ def first_packets(source: Path, count: int, name: str) -> Path:
     """Return a capture of the first `count` packets of another."""
     path = source.with_name(f"{name}.pcap")
     if not path.exists():
-        _whole(path, "editcap", "-F", "nsecpcap", "-r", str(source), "{}", f"1-{count}")
+        _complete(path, "editcap", "-F", "nsecpcap", "-r", str(source), "{}", f"1-{count}")
     return path
 
 
@@ -120,8 +120,8 @@ def merged(sources: list[Path], name: str) -> Path:
     begin = _first_second(sources[0])
     for source, part in zip(sources, parts, strict=True):
         shift = f"{begin - _first_second(source):.9f}"
-        _whole(part, "editcap", "-F", "nsecpcap", "-s", str(_HEADERS_ONLY), "-t", shift, str(source), "{}")
-    _whole(path, "mergecap", "-F", "nsecpcap", "-w", "{}", *map(str, parts))
+        _complete(part, "editcap", "-F", "nsecpcap", "-s", str(_HEADERS_ONLY), "-t", shift, str(source), "{}")
+    _complete(path, "mergecap", "-F", "nsecpcap", "-w", "{}", *map(str, parts))
     for part in parts:
         part.unlink()
     return path
@@ -133,7 +133,7 @@ def _first_second(path: Path) -> float:
     return int.from_bytes(head[24:28], "little") + int.from_bytes(head[28:32], "little") / 1e9
 
 
-def _whole(path: Path, *argv: str) -> None:
+def _complete(path: Path, *argv: str) -> None:
     unfinished = path.with_suffix(path.suffix + ".unfinished")
     subprocess.run([str(unfinished) if a == "{}" else a for a in argv], check=True, capture_output=True)
     unfinished.rename(path)

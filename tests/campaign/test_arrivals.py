@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.campaign.arrivals import QUIET_S, SessionArrivals, SessionLook, look_at
+from multitracer.campaign.arrivals import IDLE_S, SessionArrivals, SessionLook, look_at
 from multitracer.campaign.discovery import Candidate
 from multitracer.manifest import LogFile, Manifest, write_manifest
 
@@ -47,7 +47,7 @@ def test_a_listed_file_that_was_packed_is_there() -> None:
     look = _look({"phone/a.pcap": 100, "phone/b.jsonl.gz": 7}, dict(LISTED))
     arrivals = SessionArrivals()
     arrivals.lack("a", look, 0.0)
-    assert arrivals.lack("a", look, QUIET_S) is None
+    assert arrivals.lack("a", look, IDLE_S) is None
 
 
 @pytest.mark.parametrize("listed", [{}, dict(LISTED), {**LISTED, "phone/c.log": None}])
@@ -55,8 +55,8 @@ def test_what_no_size_is_listed_of_has_to_be_quiet(listed: dict[str, int | None]
     look = _look({**LISTED, "phone/c.log": 3}, listed)
     arrivals = SessionArrivals()
     assert arrivals.lack("a", look, 10.0) == "files changed within the last 60 s"
-    assert arrivals.lack("a", look, 10.0 + QUIET_S - 0.1) is not None
-    assert arrivals.lack("a", look, 10.0 + QUIET_S) is None
+    assert arrivals.lack("a", look, 10.0 + IDLE_S - 0.1) is not None
+    assert arrivals.lack("a", look, 10.0 + IDLE_S) is None
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_a_copy_that_stopped_half_way_keeps_its_session_waiting(name: str) -> No
     arrivals = SessionArrivals()
     for at_s in (0.0, 3600.0):
         assert arrivals.lack("a", look, at_s) == f"{name} is a temporary name of an unfinished copy"
-    whole = _look({"small.pcap": 3, "big.pcap": 5})
-    assert arrivals.lack("a", whole, 3601.0) is not None
-    assert arrivals.lack("a", whole, 3661.0) is None
+    complete = _look({"small.pcap": 3, "big.pcap": 5})
+    assert arrivals.lack("a", complete, 3601.0) is not None
+    assert arrivals.lack("a", complete, 3661.0) is None
 
 
 @given(st.lists(st.tuples(st.floats(0, 90), st.integers(0, 3)), min_size=1, max_size=30))
@@ -82,7 +82,7 @@ def test_a_session_without_a_list_is_complete_after_a_minute_without_change(
         if size != before:
             since_s, before = now_s, size
         is_complete = arrivals.lack("a", _look({"a.pcap": size}), now_s) is None
-        assert is_complete == (now_s - since_s >= QUIET_S)
+        assert is_complete == (now_s - since_s >= IDLE_S)
         if is_complete:
             since_s, before = now_s, None  # it was taken; what comes later is another look
 

@@ -180,7 +180,7 @@ def test_who_opened_a_campaign_reads_it_though_a_run_replaces_parts(tmp_path: Pa
 
 
 @pytest.fixture(scope="module")
-def whole(drives: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def complete(drives: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a campaign of all drives, in folds as small as in each test."""
     place = tmp_path_factory.mktemp("whole") / "campaign"
     with pytest.MonkeyPatch.context() as patch:
@@ -192,10 +192,10 @@ def whole(drives: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("table", ["seconds", "sessions", "inputs"])
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
 def test_a_damaged_part_is_named_and_repaired(
-    table: str, harm: str, drives: Path, whole: Path, tmp_path: Path
+    table: str, harm: str, drives: Path, complete: Path, tmp_path: Path
 ) -> None:
-    place = Path(shutil.copytree(whole, tmp_path / "campaign"))
-    expected = rows_of(whole)
+    place = Path(shutil.copytree(complete, tmp_path / "campaign"))
+    expected = rows_of(complete)
     name = next(Catalogue(place).snapshot.parts(table)).name
     _harm(place / name, harm)
     (fault,) = faults(place)

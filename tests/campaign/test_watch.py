@@ -44,7 +44,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look twenty times a second, and take a second without change for a minute."""
     monkeypatch.setattr("multitracer.campaign.run._PAUSE_S", 0.05)
     monkeypatch.setattr("multitracer.campaign.run._IDLE", 0)
-    monkeypatch.setattr("multitracer.campaign.arrivals.QUIET_S", 1.0)
+    monkeypatch.setattr("multitracer.campaign.arrivals.IDLE_S", 1.0)
 
 
 def _listed(folder: Path) -> Path:
@@ -111,14 +111,14 @@ def test_a_slow_copy_is_taken_once_it_is_whole(tmp_path: Path) -> None:
     car = _listed(make_session(tmp_path / "car" / "day", segments=40))
     home, place = tmp_path / "home", tmp_path / "campaign"
     octets = (car / CAPTURE).read_bytes()
-    piece = -(-len(octets) // 8)
+    chunk = -(-len(octets) // 8)
     with watching(home, place) as state:
         (home / "day" / "phone").mkdir(parents=True)
         shutil.copy2(car / "manifest.json", home / "day")
         with (home / "day" / CAPTURE).open("wb", buffering=0) as stream:
-            for begin in range(0, len(octets), piece):
+            for begin in range(0, len(octets), chunk):
                 assert state.progress.sessions == 0
-                stream.write(octets[begin : begin + piece])
+                stream.write(octets[begin : begin + chunk])
                 time.sleep(0.3)  # all pieces together longer than what counts as quiet
         state.until(lambda: state.progress.done == 1)
     assert (state.progress.done, count(place, "failures")) == (1, 0)

@@ -33,11 +33,11 @@ _BLOATED_ROUNDS, _SHORT_ROUNDS = 2.0, 1.5
 _INITIAL_WINDOW = 10
 """Packets (RFC 6928) that any queue must hold: fewer are no fault of it, however long a slow link needs."""
 _LEAST_SILENCE_S = 0.3
-_LEAST_PACKETS, _LASTS_NS, _MUCH_OF_A_RATE = 50, 700_000_000, 1.5
+_MIN_PACKETS, _LASTS_NS, _MUCH_OF_A_RATE = 50, 700_000_000, 1.5
 """On both sides of a step of the rate; less is slight."""
-_LEAST_SHARED = 0.1
+_MIN_SHARED = 0.1
 """Of what the link could carry, that others sent."""
-_EMPTY_OF_A_STEP, _LEAST_AROUND = 0.1, 8
+_EMPTY_OF_A_STEP, _MIN_AROUND = 0.1, 8
 """Of a step of the delay, that the queue may hold then; packets on both sides of it."""
 _ONE_CONNECTION = 2
 """Source ports of one; of several each is the others' competitor."""
@@ -53,8 +53,8 @@ _OF_LIMITS = {
 }
 
 
-def _amount(value: float, *, least: float, none: float = 0) -> bool | None:
-    if value >= least:
+def _amount(value: float, *, minimum: float, none: float = 0) -> bool | None:
+    if value >= minimum:
         return True
     return False if value <= none else None
 
@@ -66,7 +66,7 @@ def faults(t: Transfer, intervals: list[Interval], fates: dict[str, dict[str, in
         **_of_packets(t),
         **_of_beginning_and_end(t),
         **_of_time(t, intervals),
-        **_of_silences(intervals, fates),
+        **_of_idle_gaps(intervals, fates),
         **_of_the_link(t, intervals),
     }
     return {kind: value for kind, value in found.items() if value is not None}
@@ -74,9 +74,9 @@ def faults(t: Transfer, intervals: list[Interval], fates: dict[str, dict[str, in
 
 def _of_fates(data: Mapping[str, int]) -> dict[str, bool | None]:
     return {
-        "random-loss": _amount(data.get("loss", 0), least=_LEAST_LOSSES),
-        "policer": _amount(data.get("policer", 0), least=_LEAST_DROPS_OF_A_POLICER),
-        "idle-timeout": _amount(data.get("idle", 0), least=1),
+        "random-loss": _amount(data.get("loss", 0), minimum=_LEAST_LOSSES),
+        "policer": _amount(data.get("policer", 0), minimum=_LEAST_DROPS_OF_A_POLICER),
+        "idle-timeout": _amount(data.get("idle", 0), minimum=1),
     }
 
 
@@ -86,8 +86,8 @@ def _of_packets(t: Transfer) -> dict[str, bool | None]:
     return {
         "bufferbloat": _bloated(t, arrived),
         "path-mtu-black-hole": _hole(t),
-        "ecn-marked": _amount(int(arrived["ce"].sum()), least=_LEAST_MARKS),
-        "reordering": _amount(int((order < 0).sum()), least=_LEAST_LOSSES),
+        "ecn-marked": _amount(int(arrived["ce"].sum()), minimum=_LEAST_MARKS),
+        "reordering": _amount(int((order < 0).sum()), minimum=_LEAST_LOSSES),
     }
 
 
@@ -158,11 +158,13 @@ def _of_time(t: Transfer, intervals: list[Interval]) -> dict[str, bool | None]:
     for begin, end, limit, part in intervals:
         for key in {(limit, part), (limit, None)}:
             spent[key] += end - begin
-    found = {kind: _amount(spent[key] / total, least=_MUCH, none=_LITTLE) for kind, key in _OF_LIMITS.items()}
+    found = {
+        kind: _amount(spent[key] / total, minimum=_MUCH, none=_LITTLE) for kind, key in _OF_LIMITS.items()
+    }
     for role in ("client", "server"):
-        found[f"{role}-think-time"] = _amount(_thought_ns(t, role) / total, least=_MUCH, none=_LITTLE)
+        found[f"{role}-think-time"] = _amount(_thought_ns(t, role) / total, minimum=_MUCH, none=_LITTLE)
     zero_s = spent["receiver-window", "zero"] / 1e9
-    return found | {"zero-window": _amount(zero_s, least=_LEAST_SILENCE_S)}
+    return found | {"zero-window": _amount(zero_s, minimum=_LEAST_SILENCE_S)}
 
 
 def _thought_ns(t: Transfer, role: str) -> int:
@@ -194,7 +196,7 @@ def _rate_change(t: Transfer) -> bool | None:
         return False
     at_ns = inside[changes[0]][0] + t.zero_ns
     before, after = served[served < at_ns], served[served >= at_ns]
-    many = all(len(side) >= _LEAST_PACKETS and np.ptp(side) >= _LASTS_NS for side in (before, after))
+    many = all(len(side) >= _MIN_PACKETS and np.ptp(side) >= _LASTS_NS for side in (before, after))
     ratio = inside[changes[0]][1] / inside[changes[0] - 1][1]
     return True if many and max(ratio, 1 / ratio) >= _MUCH_OF_A_RATE else None
 
@@ -211,7 +213,7 @@ def _path_change(t: Transfer) -> bool | None:
     around = np.abs(served - at_ns) <= t.floor_rtt_ns(t.begin_ns)
     sides = [(served[around] < at_ns).sum(), (served[around] >= at_ns).sum()]
     is_empty = (served - enter)[around].max(initial=0) <= _EMPTY_OF_A_STEP * abs(step_ns)
-    return True if is_empty and min(sides) >= _LEAST_AROUND else None
+    return True if is_empty and min(sides) >= _MIN_AROUND else None
 
 
 def _competing(t: Transfer) -> bool | None:
@@ -223,7 +225,7 @@ def _competing(t: Transfer) -> bool | None:
     busy = min(end + t.zero_ns, t.end_ns) - max(begin + t.zero_ns, t.begin_ns)
     duty = on / (on + off) if on + off else 1.0
     theirs = rate * duty * busy / (t.data_link.numbers("step")[0][1] * (t.end_ns - t.begin_ns))
-    return _amount(theirs, least=_LEAST_SHARED, none=0.0)
+    return _amount(theirs, minimum=_MIN_SHARED, none=0.0)
 
 
 def _paced(t: Transfer, intervals: list[Interval]) -> bool | None:
@@ -234,14 +236,14 @@ def _paced(t: Transfer, intervals: list[Interval]) -> bool | None:
     total = max(1, sum(end - begin for begin, end, *_ in intervals))
     own = sum(end - begin for begin, end, limit, _ in intervals if limit in ("link", "congestion-window"))
     slow = t.data_link.numbers("step")[0][1] <= _TELLS_BPS
-    bulk = len(t.packets) >= 2 * _LEAST_PACKETS
+    bulk = len(t.packets) >= 2 * _MIN_PACKETS
     return True if own / total >= 2 * _MUCH and slow and bulk else None
 
 
-def _of_silences(intervals: list[Interval], fates: dict[str, dict[str, int]]) -> dict[str, bool | None]:
+def _of_idle_gaps(intervals: list[Interval], fates: dict[str, dict[str, int]]) -> dict[str, bool | None]:
     """Return whether the path was dead; where a hole or a forgetful box explains it that is the finding."""
     longest_s = max((end - begin for begin, end, limit, _ in intervals if limit == "outage"), default=0) / 1e9
-    dead = _amount(longest_s, least=_LEAST_SILENCE_S)
+    dead = _amount(longest_s, minimum=_LEAST_SILENCE_S)
     if not dead and fates["data"].get("outage"):
         dead = None  # the path was dead, and no retry failed in it
     data = sum(fates["data"].get(fate, 0) for fate in ("outage", "mtu", "idle"))

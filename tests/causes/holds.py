@@ -62,21 +62,21 @@ def _full_stretches(t: Transfer, busy: Spans) -> list[tuple[int, int]]:
     if not len(busy):
         return found
     for begin, end in spans(busy, bridge_ns=_bridge_ns(t, int(busy[0, 0]))).tolist():
-        least = t.floor_rtt_ns(begin)
-        if end - begin >= least:
-            found += _dense(busy[(busy[:, 0] >= begin) & (busy[:, 1] <= end)], least)
+        minimum = t.floor_rtt_ns(begin)
+        if end - begin >= minimum:
+            found += _dense(busy[(busy[:, 0] >= begin) & (busy[:, 1] <= end)], minimum)
     return found
 
 
-def _dense(busy: Spans, least_ns: float) -> list[tuple[int, int]]:
+def _dense(busy: Spans, min_ns: float) -> list[tuple[int, int]]:
     """Return the parts of a stretch that are busy for most of every window of one floor RTT."""
     work = np.concatenate(([0], np.cumsum(busy[:, 1] - busy[:, 0])))
-    last = np.searchsorted(busy[:, 0], busy[:, 0] + least_ns, "left")
+    last = np.searchsorted(busy[:, 0], busy[:, 0] + min_ns, "left")
     reach = busy[last - 1, 1] - busy[:, 0]
     share = (work[last] - work[:-1]) / np.maximum(reach, 1)
-    full = (share >= _FULL_RATE) & (reach >= _FULL_RATE * least_ns)
+    full = (share >= _FULL_RATE) & (reach >= _FULL_RATE * min_ns)
     windows = zip(busy[full, 0].tolist(), busy[last[full] - 1, 1].tolist(), strict=True)
-    return [(int(a), int(b)) for a, b in longer(spans(windows), least_ns)]
+    return [(int(a), int(b)) for a, b in longer(spans(windows), min_ns)]
 
 
 def _policed(t: Transfer) -> list[tuple[int, int]]:
@@ -235,13 +235,13 @@ def is_starting(t: Transfer, at: Times, link: Spans, *, restart_ns: int) -> Mask
     return grows & (_polled(t, "snd_cwnd", at) < _polled(t, "snd_ssthresh", at))
 
 
-def _restarts(t: Transfer, least_ns: int) -> list[int]:
+def _restarts(t: Transfer, min_ns: int) -> list[int]:
     """Return when the sender began anew after it had had nothing outstanding for so long."""
     found = []
     new = np.flatnonzero(t.is_new)
-    for k in new[1:][np.diff(t.enter_ns[new]) > least_ns].tolist():
+    for k in new[1:][np.diff(t.enter_ns[new]) > min_ns].tolist():
         idle_ns = t.acked.first_ns(int(t.sent.before(t.enter_ns[k : k + 1])[0]))
-        if idle_ns is not None and t.enter_ns[k] - idle_ns > least_ns:
+        if idle_ns is not None and t.enter_ns[k] - idle_ns > min_ns:
             found.append(int(t.enter_ns[k]))
     return found
 

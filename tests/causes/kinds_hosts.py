@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.causes.scenario import LEAST_BYTES, NOBODY, Draw, Kind, adding_to
+from tests.causes.scenario import MIN_BYTES, NOBODY, Draw, Kind, adding_to
 
 if TYPE_CHECKING:
     from tests.causes.scenario import Operation
@@ -163,7 +163,7 @@ def short_transfer(d: Draw) -> None:
     d.again(rate=(5e6, 100e6), rtt=(0.05, 0.6))
     d.queue_bdp = d.log(0.5, 2)
     d.finding = "slow-start-limited"
-    d.bulk(int(max(3 * LEAST_BYTES, min(d.bdp_bytes, 3e6) * d.log(0.2, 1.0))))
+    d.bulk(int(max(3 * MIN_BYTES, min(d.bdp_bytes, 3e6) * d.log(0.2, 1.0))))
 
 
 @_kind("slow-start", control=True)
@@ -198,7 +198,7 @@ def syn_lost(d: Draw) -> None:
     (d.data if d.random.random() < 0.5 else d.acks).append(["syn", d.random.choice((1, 1, 2, 3))])
     d.again(rate=(2e6, 50e6), rtt=(0.02, 0.3))
     d.finding = "syn-retransmitted"
-    d.bulk(int(d.log(LEAST_BYTES, 300_000)))
+    d.bulk(int(d.log(MIN_BYTES, 300_000)))
 
 
 @_kind("handshake")
@@ -217,7 +217,7 @@ def unanswered(d: Draw) -> None:
 def refused(d: Draw) -> None:
     d.plan["listens"] = False
     d.finding = "connection-refused"
-    d.bulk(LEAST_BYTES)
+    d.bulk(MIN_BYTES)
 
 
 @_kind("link")
@@ -236,7 +236,7 @@ def idle_out(d: Draw) -> None:
     d.finding = "idle-timeout"
     d.data.append(["idle", int(idle * 0.6 * _NS)])
     d.acks.append(["idle", int(idle * 0.6 * _NS)])
-    size = int(d.log(LEAST_BYTES, 200_000))
+    size = int(d.log(MIN_BYTES, 200_000))
     d.plan["patience_s"] = idle + d.random.uniform(5, 10)
     sender: list[Operation] = [["send", size], ["wait", idle, "pace"], ["send", size], ["acked"], ["close"]]
     d.programs(sender, [["drain"], ["close"]])

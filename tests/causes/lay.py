@@ -27,7 +27,7 @@ _NETS = {4: ("10.0.3.0/24", "10.0.1.0/24"), 6: ("fd00:3::/64", "fd00:1::/64")}
 _ROUTER_HOST = {4: ("10.0.3.1", "10.0.1.1"), 6: ("fd00:3::1", "fd00:1::1")}
 _MACS = ("02:00:00:00:00:02", "02:00:00:00:00:01")
 """Of host and router."""
-_WHOLE = {4: "32", 6: "128"}
+_COMPLETE = {4: "32", 6: "128"}
 
 
 def labels(hosts: Hosts) -> tuple[str, ...]:
@@ -70,9 +70,9 @@ class _End:
 
     def address(self, space: str, device: str, here: str, there: str) -> None:
         """Give a device an address; the other side is the only one that is directly reached."""
-        whole = _WHOLE[self.version]
+        complete = _COMPLETE[self.version]
         nodad = ["nodad"] if self.version == 6 else []
-        self.ip(space, "address", "add", here, "peer", f"{there}/{whole}", "dev", device, *nodad)
+        self.ip(space, "address", "add", here, "peer", f"{there}/{complete}", "dev", device, *nodad)
 
     def lay_plain(self) -> None:
         """Make the TUN device the host's own."""
@@ -132,7 +132,7 @@ def lay(spaces: Namespaces, told: Scenario) -> None:
             end.lay_plain()
 
 
-def silence(spaces: Namespaces, told: Scenario) -> None:
+def idle_gap(spaces: Namespaces, told: Scenario) -> None:
     """Let no kernel try again: what the path logs and what was captured shall end with the same packet."""
     for host in DEVICES:
         spaces.run(host, "ip", f"-{told.hosts.ip_version}", "route", "flush", "table", "main")

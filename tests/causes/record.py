@@ -23,7 +23,7 @@ from multitracer.manifest import Host, Role, Variables
 from sample_traces.recording.cellular_upload import ClockLog, Recording
 from sample_traces.recording.finish import captured, compress, leave_out_places
 from tests.causes import path
-from tests.causes.lay import DEVICES, labels, lay, silence
+from tests.causes.lay import DEVICES, idle_gap, labels, lay
 from tests.causes.scenario import CLIENT, PORT, SERVER, Scenario, scenario
 from tests.causes.ticks import coarsen
 from tests.netns import Namespaces, namespaces, stop
@@ -85,7 +85,7 @@ def make(told: Scenario, program: Path, folder: Path) -> None:
         _start_collectors(recording, told)
         ending.enter_context(ClockLog(session / "clocks.jsonl", ("mobile", "fixed")))
         _run_programs(hosts, truth, told)
-        silence(hosts, told)
+        idle_gap(hosts, told)
         time.sleep(_SETTLE_S)
         stop(relay)
         ending.close()

@@ -22,7 +22,7 @@ NOBODY = "10.0.1.99"
 IN_IPV6 = {CLIENT: "fd00:3::2", SERVER: "fd00:1::2", NOBODY: "fd00:1::99"}
 MSS = 1448
 PACKET = 1500
-LEAST_BYTES, MOST_BYTES = 10_000, 50_000_000
+MIN_BYTES, MOST_BYTES = 10_000, 50_000_000
 _LEAST_QUEUE = 6 * PACKET
 _LONGEST_QUEUE_S, _LONGEST_HEALTHY_QUEUE_S = 4.0, 0.15
 _BACK_QUEUE = 200_000
@@ -111,9 +111,9 @@ class Draw:
         """Rate of the way back, if a kind tells it."""
         self.back_queue = _BACK_QUEUE
 
-    def log(self, least: float, most: float) -> float:
+    def log(self, minimum: float, most: float) -> float:
         """Return a number whose logarithm is uniform."""
-        return math.exp(self.random.uniform(math.log(least), math.log(most)))
+        return math.exp(self.random.uniform(math.log(minimum), math.log(most)))
 
     def again(
         self, *, rate: tuple[float, float] | None = None, rtt: tuple[float, float] | None = None
@@ -139,7 +139,7 @@ class Draw:
     def size(self, bytes_per_s: float | None = None) -> int:
         """Return how much is sent in the drawn time, at the link's rate if no other is given."""
         most = (bytes_per_s or self.rate_bps / 8) * max(self.seconds, 10 * self.rtt_s)
-        return int(max(LEAST_BYTES, min(MOST_BYTES, most)))
+        return int(max(MIN_BYTES, min(MOST_BYTES, most)))
 
     def bulk(self, size: int | None = None) -> None:
         """Let the sender send all at once."""

@@ -45,9 +45,9 @@ def inside(of: Spans, times: Times) -> Mask:
     return found
 
 
-def longer(of: Spans, least_ns: float) -> Spans:
+def longer(of: Spans, min_ns: float) -> Spans:
     """Return the spans that last at least so long."""
-    return of[of[:, 1] - of[:, 0] >= least_ns]
+    return of[of[:, 1] - of[:, 0] >= min_ns]
 
 
 def overlap_ns(of: Spans, begin_ns: int, end_ns: int) -> int:
@@ -74,11 +74,11 @@ class Steps:
         index = np.searchsorted(self.times, times, "left")
         return np.concatenate(([self.start], self.values))[index]
 
-    def first_ns(self, least: int) -> int | None:
-        """Return when a value that only grows first reached `least`."""
-        if least <= self.start:
+    def first_ns(self, minimum: int) -> int | None:
+        """Return when a value that only grows first reached `minimum`."""
+        if minimum <= self.start:
             return None if not len(self.times) else int(self.times[0])
-        index = int(np.searchsorted(self.values, least, "left"))
+        index = int(np.searchsorted(self.values, minimum, "left"))
         return int(self.times[index]) if index < len(self.times) else None
 
     @classmethod

@@ -30,8 +30,8 @@ def _table(head: list[str], rows: list[list[Any]]) -> Iterator[str]:
     yield ""
 
 
-def _percent(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "–"
+def _percent(part: float, complete: float) -> str:
+    return f"{100 * part / complete:.1f} %" if complete else "–"
 
 
 def summary(judged: list[Judged]) -> Iterator[str]:

@@ -55,8 +55,8 @@ def _transfer(server: socket.socket, payload_bytes: int) -> None:
         nonlocal received
         connection, _ = server.accept()
         with connection:
-            while piece := connection.recv(65536):
-                received += len(piece)
+            while chunk := connection.recv(65536):
+                received += len(chunk)
 
     receiver = threading.Thread(target=receive)
     receiver.start()

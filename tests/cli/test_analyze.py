@@ -155,9 +155,9 @@ def test_max_packets(two: Path) -> None:
 
 
 def test_standard_input(two: Path) -> None:
-    whole = two.read_bytes()
+    complete = two.read_bytes()
     done = subprocess.run(
-        [*COMMAND, "analyze", "--json", "-"], input=whole, env=ENVIRONMENT, capture_output=True, check=True
+        [*COMMAND, "analyze", "--json", "-"], input=complete, env=ENVIRONMENT, capture_output=True, check=True
     )
     document = json.loads(done.stdout)
     assert document["files"][0]["path"] == "-"
@@ -168,10 +168,10 @@ def test_ring_buffer_is_one_trace(folder: Path) -> None:
     packets = Conversation(segments=20).packets
     for i in range(3):
         write_pcap(folder / f"ring.pcap{i or ''}", packets[i * 15 : (i + 1) * 15 if i < 2 else None])
-    whole = analyze(write_pcap(folder / "whole.pcap", packets))["connections"]
+    complete = analyze(write_pcap(folder / "whole.pcap", packets))["connections"]
     parts = analyze(*(folder / f"ring.pcap{i}" for i in ("2", "", "1")))
     assert [file["packets"] for file in parts["files"]] == [15, 15, 16]
-    assert [c | {"file": ""} for c in parts["connections"]] == [c | {"file": ""} for c in whole]
+    assert [c | {"file": ""} for c in parts["connections"]] == [c | {"file": ""} for c in complete]
 
 
 def test_session_folder_keeps_its_hosts_apart(sample_session: Path) -> None:
@@ -252,8 +252,8 @@ def test_seconds_count_from_the_first_packet_of_the_whole_recording(tmp_path: Pa
     """The second host began to capture ten seconds later: nothing of it lies in the first five."""
     for host, later_s in (("a", 0), ("b", 10)):
         (tmp_path / host).mkdir()
-        talk = Conversation(start_ns=START_NS + later_s * 1_000_000_000)
-        write_conversations(tmp_path / host / "tcp-0.pcap", talk)
+        exchange = Conversation(start_ns=START_NS + later_s * 1_000_000_000)
+        write_conversations(tmp_path / host / "tcp-0.pcap", exchange)
     assert len(analyze("--to", "5", tmp_path)["connections"]) == 1
     assert len(analyze("--from", "5", tmp_path)["connections"]) == 1
     assert len(analyze("--to", "50", tmp_path)["connections"]) == 2

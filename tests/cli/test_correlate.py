@@ -85,9 +85,9 @@ def test_wrong_option_is_wrong_usage(options: tuple[str, ...]) -> None:
 
 def test_part_of_the_time_has_fewer_points() -> None:
     options = ("--with", "rssi_dbm", "--difference", *FAST, "--json", DRIVE)
-    whole, part = (
+    complete, part = (
         json.loads(call("correlate", *window, *options).stdout)["nmi"][2]
         for window in ((), ("--from", "20", "--to", "110"))
     )
     assert part["n"] is not None
-    assert 75 <= part["n"] <= 90 < whole["n"]
+    assert 75 <= part["n"] <= 90 < complete["n"]

@@ -65,11 +65,11 @@ def test_plot_of_a_chosen_connection(tmp_path: Path, capture: Path) -> None:
 def test_plot_of_an_interval_keeps_the_sequence_numbers(tmp_path: Path, capture: Path) -> None:
     call("plot", capture, "-o", "whole.json")
     call("plot", capture, "-o", "part.json", "--from", "2", "--to", "2.5")
-    whole, part = (series(tmp_path / f"{name}.json")["TcpSnd_data"] for name in ("whole", "part"))
-    inside = (whole[0] >= 2) & (whole[0] < 2.5)
+    complete, part = (series(tmp_path / f"{name}.json")["TcpSnd_data"] for name in ("whole", "part"))
+    inside = (complete[0] >= 2) & (complete[0] < 2.5)
     assert 5 < inside.sum() < 20
     for axis in (0, 1):
-        np.testing.assert_array_equal(part[axis], whole[axis][inside])
+        np.testing.assert_array_equal(part[axis], complete[axis][inside])
 
 
 def test_plot_of_the_other_direction(tmp_path: Path, capture: Path) -> None:

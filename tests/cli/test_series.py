@@ -87,8 +87,8 @@ def test_an_interval_cuts_every_series_and_keeps_its_numbers(
 ) -> None:
     call("export", "series", "-o", tmp_path / "out", sample_session, "--from", "10", "--to", "12")
     for label in ("TcpSnd_data", "TcpSnd_cwnd", "TcpRcv_ack"):
-        whole, cut = (rows(where / f"{label}.csv")[1][1:] for where in (folder, tmp_path / "out"))
-        assert cut == [row for row in whole if 10 <= float(row[1]) < 12]
+        complete, cut = (rows(where / f"{label}.csv")[1][1:] for where in (folder, tmp_path / "out"))
+        assert cut == [row for row in complete if 10 <= float(row[1]) < 12]
         assert cut
     call("export", "series", "-o", tmp_path / "none", sample_session, "--from", "100", "--to", "101")
     assert list((tmp_path / "none").iterdir()) == []

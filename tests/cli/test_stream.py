@@ -33,9 +33,9 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--csv",), ("-c", "2"), ("--from", "2", "--to", "9")])
 def test_stream_of_a_session_says_what_the_whole_says(form: tuple[str, ...]) -> None:
-    whole, stream = (call("analyze", *each, *form, SESSION) for each in ((), ("--stream",)))
-    assert stream.stdout == whole.stdout
-    assert stream.stderr == whole.stderr
+    complete, stream = (call("analyze", *each, *form, SESSION) for each in ((), ("--stream",)))
+    assert stream.stdout == complete.stdout
+    assert stream.stderr == complete.stderr
 
 
 def test_stream_of_a_pipe(capture: Path) -> None:
@@ -115,10 +115,10 @@ def test_memory_does_not_grow_with_the_stream() -> None:
 def test_a_capture_larger_than_half_of_the_memory_is_a_stream(
     capture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = call("analyze", capture)
+    complete = call("analyze", capture)
     monkeypatch.setattr(inputs, "MOST_OF_MEMORY", 0)
     done = call("analyze", capture)
-    assert done.stdout == whole.stdout
+    assert done.stdout == complete.stdout
     assert "more than half of the memory" in done.stderr
     assert not call("analyze", "--no-stream", capture).stderr
     assert not call("analyze", "--fairness", capture).stderr
@@ -131,5 +131,5 @@ def test_what_needs_every_segment_is_refused(capture: Path, option: tuple[str, .
 
 def test_what_is_no_capture_is_refused_as_ever(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(b"no capture at all")
-    whole, stream = (call("analyze", *each, tmp_path / "a.pcap", status=1) for each in ((), ("--stream",)))
-    assert stream.stderr == whole.stderr
+    complete, stream = (call("analyze", *each, tmp_path / "a.pcap", status=1) for each in ((), ("--stream",)))
+    assert stream.stderr == complete.stderr

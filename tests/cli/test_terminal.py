@@ -48,8 +48,8 @@ def shown(*args: str | Path, columns: int = 100, **streams: object) -> str:
 def _everything(terminal: int) -> Iterator[bytes]:
     """Yield what comes until the other side is closed, which Linux reports as EIO."""
     with contextlib.suppress(OSError):
-        while piece := os.read(terminal, 65536):
-            yield piece
+        while chunk := os.read(terminal, 65536):
+            yield chunk
 
 
 @pytest.mark.parametrize("columns", [70, 80, 200])
@@ -82,13 +82,13 @@ def test_hostile_names_reach_no_terminal(tmp_path: Path) -> None:
 
 def test_progress_shows_after_a_second_and_leaves(sample_session: Path) -> None:
     """The capture comes through a pipe that pauses, with data on standard output in another file."""
-    whole = (sample_session / "mobile" / "tcp-0.pcap.gz").read_bytes()
+    complete = (sample_session / "mobile" / "tcp-0.pcap.gz").read_bytes()
     reading, writing = os.pipe()
     if os.fork() == 0:  # a writer that is slower than the program's patience
         os.close(reading)
-        os.write(writing, whole[:90_000])  # more than a pipe holds: returns once the program reads
+        os.write(writing, complete[:90_000])  # more than a pipe holds: returns once the program reads
         time.sleep(2.5)
-        os.write(writing, whole[90_000:])
+        os.write(writing, complete[90_000:])
         os._exit(0)
     os.close(writing)
     text = shown("analyze", "--json", "-", stdin=reading, stdout=subprocess.DEVNULL)

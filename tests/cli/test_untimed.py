@@ -60,8 +60,8 @@ def test_diagnose_names_why_packets_carry_no_time(tmp_path: Path) -> None:
     stamps = [frames.EPOCH_S * 10**6 + n for n in range(5)]
     data = bytearray(frames.pcap_file(map(frames.Packet, _handshake_and_data(), stamps)))
     data[24 + 4 : 24 + 8] = (2_000_000).to_bytes(4, "little")
-    odd = tmp_path / "odd.pcap"
-    odd.write_bytes(data)
-    said = call("diagnose", odd, status=1).stderr
+    unexpected = tmp_path / "odd.pcap"
+    unexpected.write_bytes(data)
+    said = call("diagnose", unexpected, status=1).stderr
     assert "1 of its packets carry no time (in the capture a fraction of a second" in said
     assert "simple packets" not in said

@@ -158,11 +158,11 @@ class _World:
 class _Transfer:
     """One connection: handshake by the mobile, then bytes from one side, ACKs from the other."""
 
-    def __init__(self, world: _World, number: int, now: float) -> None:
-        case = world.case
-        self.w, self.flow = world, number
+    def __init__(self, network: _World, number: int, now: float) -> None:
+        case = network.case
+        self.w, self.flow = network, number
         self.sender = case.directions[number % len(case.directions)]
-        self.isn = [int(x) for x in world.luck.integers(0, 2**32, 2)]
+        self.isn = [int(x) for x in network.luck.integers(0, 2**32, 2)]
         self.total = case.transfer_bytes
         self.next, self.una, self.cwnd = 0, 0, 2.0
         self.got: set[int] = set()
@@ -252,13 +252,13 @@ class _Transfer:
 def run(case: Case) -> list[Packet]:
     """Return every packet that was sent, in order of sending."""
     luck = np.random.default_rng(case.seed)
-    world = _World(case, luck, [_Link(case.up, luck), _Link(case.down, luck)])
-    world.at(0.5, _Transfer, world, 0, 0.5)
-    while world.events:
-        time, _, call, args = heapq.heappop(world.events)
-        world.now = time
+    network = _World(case, luck, [_Link(case.up, luck), _Link(case.down, luck)])
+    network.at(0.5, _Transfer, network, 0, 0.5)
+    while network.events:
+        time, _, call, args = heapq.heappop(network.events)
+        network.now = time
         call(*args)
-    return world.packets
+    return network.packets
 
 
 def stamp(clock: Clock, times_s: Any) -> Any:

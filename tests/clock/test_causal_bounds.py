@@ -18,19 +18,19 @@ def bounds(at_s: list[float]) -> tuple[float, float]:
 
 
 def test_far_from_the_events_a_clock_may_have_run_off() -> None:
-    least, most = bounds([10.0])
+    minimum, most = bounds([10.0])
     assert most == pytest.approx(10 * MS + LARGEST * 10 * S, abs=1000)
-    assert least == pytest.approx(-most, abs=1000)
+    assert minimum == pytest.approx(-most, abs=1000)
 
 
 def test_events_on_both_sides_leave_no_room_for_that() -> None:
-    least, most = bounds([-10.0, 10.0])
-    assert (least, most) == pytest.approx((-10 * MS, 10 * MS), abs=1000)
+    minimum, most = bounds([-10.0, 10.0])
+    assert (minimum, most) == pytest.approx((-10 * MS, 10 * MS), abs=1000)
 
 
 def test_two_events_bound_the_skew() -> None:
     """Within 10 s they would allow 2,000 ppm, and a quartz is off by 500 at most; within 200 s 100 ppm."""
-    least, most = bounds([100.0, 110.0])
+    minimum, most = bounds([100.0, 110.0])
     assert most == pytest.approx(10 * MS + LARGEST * 100 * S, abs=1000)
     assert bounds([100.0, 300.0])[1] == pytest.approx(10 * MS + 20 * MS / 200 * 100, abs=1000)
-    assert least == pytest.approx(-most, abs=1000)
+    assert minimum == pytest.approx(-most, abs=1000)

@@ -12,13 +12,13 @@ import pytest
 import parsers
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.session_clock import clocks_of
-from multitracer.clock.sources.claps import CLAPS, relate_claps, relations_of_claps
+from multitracer.clock.sources.sync_probes import SYNC_PROBES, relate_sync_probes, relations_of_sync_probes
 from multitracer.errors import ClockError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
-from multitracer.recorder.supervisor import MAGIC, Clapperboard
+from multitracer.recorder.supervisor import MAGIC, SyncProber
 from multitracer.recording.read import read
 from multitracer.tables import Table
-from parsers import claps
+from parsers import sync_probes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,15 +39,15 @@ def table(
         "error_ns": np.full(length, error_ns),
         "heard": np.broadcast_to(np.asarray(heard, dtype=bool), length),
     }
-    return Table(CLAPS, columns)
+    return Table(SYNC_PROBES, columns)
 
 
 def test_one_tag_in_two_logs_relates_their_clocks() -> None:
     at = NOW + np.arange(0, 300, 30) * S
     tags = [f"{i:02x}" for i in range(10)]
     far = at + 2 * S + np.rint((at - NOW) * 50e-6).astype(np.int64)
-    both = Table.concatenate(CLAPS, [table("a", at, tags), table("b", far[::-1], tags[::-1])])
-    (relation,) = relations_of_claps(both)
+    both = Table.concatenate(SYNC_PROBES, [table("a", at, tags), table("b", far[::-1], tags[::-1])])
+    (relation,) = relations_of_sync_probes(both)
     assert (relation.source, relation.target) == (Clock("a"), Clock("b"))
     (estimate,) = relation.estimates
     assert estimate.offset_ns == pytest.approx(2 * S, abs=50 * US)
@@ -59,36 +59,36 @@ def probes(*, out_ms: float, back_ms: float) -> tuple[Table, Table, int]:
     """Return both hosts' tags, b being 2 s ahead: even tags go there, odd ones back."""
     at = NOW + np.arange(0, 300, 15) * S
     tags = [f"{i:02x}" for i in range(20)]
-    odd = np.arange(20) % 2 == 1
+    unexpected = np.arange(20) % 2 == 1
     random = np.random.default_rng(3)
-    delay = np.where(odd, back_ms, out_ms) * MS + random.integers(0, 3 * MS, 20)
-    near = table("a", at + np.where(odd, delay, 0), tags, heard=odd)
-    return near, table("b", at + 2 * S + np.where(odd, 0, delay), tags, heard=~odd), 2 * S
+    delay = np.where(unexpected, back_ms, out_ms) * MS + random.integers(0, 3 * MS, 20)
+    near = table("a", at + np.where(unexpected, delay, 0), tags, heard=unexpected)
+    return near, table("b", at + 2 * S + np.where(unexpected, 0, delay), tags, heard=~unexpected), 2 * S
 
 
 def test_probes_both_ways_bound_the_offset() -> None:
     near, far, truth = probes(out_ms=40, back_ms=40)
-    (estimate,) = relate_claps(near, far)
+    (estimate,) = relate_sync_probes(near, far)
     assert estimate.offset_ns == pytest.approx(truth, abs=3 * MS)
     assert 40 * MS < estimate.uncertainty_ns < 80 * MS
 
 
 def test_unequal_ways_stay_within_the_error() -> None:
     near, far, truth = probes(out_ms=5, back_ms=95)
-    (estimate,) = relate_claps(near, far)
+    (estimate,) = relate_sync_probes(near, far)
     assert abs(estimate.offset_ns - truth) < estimate.uncertainty_ns
 
 
 def test_probes_one_way_say_nothing() -> None:
     near, far, _ = probes(out_ms=40, back_ms=40)
     with pytest.raises(ClockError, match=r"not determinable, because 10 sync probes .*; what would help"):
-        relate_claps(near.take(~near["heard"]), far)
+        relate_sync_probes(near.take(~near["heard"]), far)
 
 
 def test_the_clapperboards_log_is_read(tmp_path: Path) -> None:
     log = tmp_path / "claps.jsonl"
-    with Clapperboard(log, to=("127.0.0.1", 9), every_ns=1) as board:
-        tags = [tag for i in range(5) if (tag := board.clap(i * 10))]
+    with SyncProber(log, to=("127.0.0.1", 9), every_ns=1) as board:
+        tags = [tag for i in range(5) if (tag := board.sync_probe(i * 10))]
     fmt, tables = parsers.read(log)
     assert fmt.name == "claps"
     readings = tables["clock_readings"]  # type: ignore[index]
@@ -119,7 +119,7 @@ def test_what_is_no_clap_is_skipped() -> None:
     good = {"kind": "clap", "tag": "ab", "monotonic_before_ns": 1, "realtime_ns": 5, "monotonic_after_ns": 2}
     bad = [good | {"tag": "no"}, good | {"tag": 7}, good | {"realtime_ns": None}, good | {"kind": "x"}, []]
     text = "".join(json.dumps(each) + "\n" for each in [good, *bad, good | {"tag": "cd"}])
-    found = claps.parse(io.BytesIO(text.encode()), path="claps.jsonl")["clock_readings"]
+    found = sync_probes.parse(io.BytesIO(text.encode()), path="claps.jsonl")["clock_readings"]
     assert found.provenance["tags"] == ["ab", "cd"]
     assert found.provenance["skipped"] == {"no clap": 5}
 

@@ -84,10 +84,12 @@ def test_packets_that_arrive_before_they_are_sent_widen_the_interval_and_are_tol
     sender = far.segments["flow"][stranger]
     times[stranger] += 60_000_000_000 if sender == 0 else -60_000_000_000
     late.segments.columns["time_ns"] = times
-    (sound,), (odd,) = relate(near, far), relate(near, late)
-    if "before they are sent" not in odd.notes[0]:  # the packet went the other way: then it is only slow
+    (sound,), (unexpected,) = relate(near, far), relate(near, late)
+    if (
+        "before they are sent" not in unexpected.notes[0]
+    ):  # the packet went the other way: then it is only slow
         times[stranger] = 2 * far.segments["time_ns"][stranger] - times[stranger]
-        (odd,) = relate(near, late)
-    assert "before they are sent" in odd.notes[0]
-    assert odd.uncertainty_ns > 10 * sound.uncertainty_ns
-    assert abs(odd.offset_ns - sound.offset_ns) < odd.uncertainty_ns
+        (unexpected,) = relate(near, late)
+    assert "before they are sent" in unexpected.notes[0]
+    assert unexpected.uncertainty_ns > 10 * sound.uncertainty_ns
+    assert abs(unexpected.offset_ns - sound.offset_ns) < unexpected.uncertainty_ns

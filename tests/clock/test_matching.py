@@ -45,10 +45,10 @@ def pairs(near: CaptureTables, far: CaptureTables) -> set[tuple[int, int]]:
 @given(seed=st.integers(0, 1 << 30), share=st.floats(0.3, 1.0))
 def test_what_both_hold_is_paired_with_itself_and_nothing_else(seed: int, share: float) -> None:
     luck = np.random.default_rng(seed)
-    whole = capture(400)
+    complete = capture(400)
     keep = [np.flatnonzero(luck.random(400) < share) for _ in range(2)]
     keep[1] = keep[1][np.argsort(keep[1] + luck.uniform(0, 3, len(keep[1])))]  # reordered on the way
-    near, far = (CaptureTables(whole.files, whole.segments.take(k), whole.flows) for k in keep)
+    near, far = (CaptureTables(complete.files, complete.segments.take(k), complete.flows) for k in keep)
     found = {(int(keep[0][a]), int(keep[1][b])) for a, b in pairs(near, far)}
     assert found == {(int(k), int(k)) for k in np.intersect1d(keep[0], keep[1])}
 
@@ -78,10 +78,10 @@ def test_a_new_identification_and_new_addresses_do_not_hide_a_packet() -> None:
 def test_an_identification_that_comes_round_again_pairs_no_strangers() -> None:
     """Pure ACKs differ by ACK number; one that is lost at one point must not meet the one 65,536 later."""
     count = 70_000
-    whole = capture(count, seq=np.zeros(count), payload_bytes=np.zeros(count), ack=np.arange(count))
+    complete = capture(count, seq=np.zeros(count), payload_bytes=np.zeros(count), ack=np.arange(count))
     luck = np.random.default_rng(3)
     keep = [np.flatnonzero(luck.random(count) < 0.7) for _ in range(2)]
-    near, far = (CaptureTables(whole.files, whole.segments.take(k), whole.flows) for k in keep)
+    near, far = (CaptureTables(complete.files, complete.segments.take(k), complete.flows) for k in keep)
     assert {int(keep[0][a]) - int(keep[1][b]) for a, b in pairs(near, far)} == {0}
 
 
@@ -139,13 +139,13 @@ def test_of_long_captures_runs_are_enough_unless_a_clock_jumps(
     jump = np.where(np.arange(count) > count // 2, step_ns, 0)
     near = capture(count, time_ns=stamp, **fields)
     far = capture(count, time_ns=stamp + np.where(back, -late, late) + 1_500_000_000 + jump, **fields)
-    whole = relate(near, far)
+    complete = relate(near, far)
     monkeypatch.setattr(matching, "_MOST_ROWS", 10_000)
     some = relate(near, far)
     if step_ns:
-        assert len(whole) == 2
-        assert some == whole
+        assert len(complete) == 2
+        assert some == complete
     else:
-        assert some != whole
-        assert some[0].evidence < whole[0].evidence / 3
+        assert some != complete
+        assert some[0].evidence < complete[0].evidence / 3
         assert abs(some[0].offset_ns - 1_500_000_000) <= some[0].uncertainty_ns

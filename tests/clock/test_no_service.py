@@ -59,12 +59,12 @@ def test_a_segment_without_a_time_counts_for_nothing(tmp_path: Path) -> None:
     recording = read(session(tmp_path / "drive", off_s=20))
     ((_, radio),) = recording.tables("radio", RADIO.name)
     capture = next(each.tables for each in recording.captures if each.point.name == "mobile")
-    whole = no_service("radio.csv", "mobile", radio, capture)
+    complete = no_service("radio.csv", "mobile", radio, capture)
     time_ns = capture.segments["time_ns"].copy()
     time_ns[5] = NOT_A_TIME
     capture.segments.columns["time_ns"] = time_ns
-    assert whole is not None
-    assert no_service("radio.csv", "mobile", radio, capture) == whole
+    assert complete is not None
+    assert no_service("radio.csv", "mobile", radio, capture) == complete
 
 
 @pytest.mark.parametrize(

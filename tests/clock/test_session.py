@@ -18,8 +18,8 @@ from multitracer.clock.model.relation import Clock, PlacementStatus
 from multitracer.clock.session_clock import Clocks, _first_of_each, clocks_of
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import ClockSetting as WrongClock
+from multitracer.lab.simulator.network import EPOCH_NS
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.lab.simulator.world import EPOCH_NS
 from multitracer.recording.read import read
 from multitracer.tables import NOT_A_TIME
 from tests.conftest import SAMPLES
@@ -65,9 +65,9 @@ def test_an_injected_offset_and_drift_are_recovered_with_no_hint(found: Clocks) 
     assert error.max() < 2 * MS
     assert (error <= placed.bound_ns).all()
     assert (placed.status == PlacementStatus.PLACED).all()
-    (whole,) = put_together(found.graph.path(FIXED, MOBILE))
-    assert whole.skew_ppm == pytest.approx(-SKEW_PPM, abs=1)
-    assert whole.offset_ns > 12 * S  # the fixed host is behind: its stamps must grow
+    (complete,) = put_together(found.graph.path(FIXED, MOBILE))
+    assert complete.skew_ppm == pytest.approx(-SKEW_PPM, abs=1)
+    assert complete.offset_ns > 12 * S  # the fixed host is behind: its stamps must grow
 
 
 def test_segments_without_a_time_tell_nothing_of_clocks(shifted: Path) -> None:
@@ -81,8 +81,8 @@ def test_segments_without_a_time_tell_nothing_of_clocks(shifted: Path) -> None:
     placed = without.place(fixed_ns(truth), FIXED)
     assert np.abs(placed.time_ns - truth).max() < 2 * MS
     assert (placed.status == PlacementStatus.PLACED).all()
-    (whole,) = put_together(without.graph.path(FIXED, MOBILE))
-    assert EPOCH_NS < whole.inverse().first_ns < whole.inverse().last_ns
+    (complete,) = put_together(without.graph.path(FIXED, MOBILE))
+    assert EPOCH_NS < complete.inverse().first_ns < complete.inverse().last_ns
 
 
 def test_the_other_way_round_signs_change(shifted: Path) -> None:
@@ -105,8 +105,8 @@ def test_without_the_link_the_packets_alone_say_it(shifted: Path, tmp_path: Path
     assert error.max() < 2 * MS
     assert (error <= placed.bound_ns).all()
     assert placed.bound_ns.max() < 25 * MS
-    (whole,) = put_together(found.graph.path(FIXED, MOBILE))
-    assert whole.skew_ppm == pytest.approx(-SKEW_PPM, abs=1)
+    (complete,) = put_together(found.graph.path(FIXED, MOBILE))
+    assert complete.skew_ppm == pytest.approx(-SKEW_PPM, abs=1)
 
 
 def test_every_clock_of_both_hosts_comes_onto_the_reference(found: Clocks) -> None:

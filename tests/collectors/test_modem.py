@@ -167,9 +167,9 @@ def test_answers_that_come_late_are_nobodys(port: Path, log: Path) -> None:
     assert set(later.tolist()) == {-99}
     assert records(log, "unasked")
     for name, prefix in (("AT+CSQ", "+CSQ:"), ("AT+CESQ", "+CESQ:"), ("AT+CREG?", "+CREG:")):
-        whole = [r["raw"] for r in answers(log, name) if r["result"] == "OK"]
-        assert whole
-        assert all(raw.strip().startswith(prefix) or raw.strip() == "OK" for raw in whole)
+        complete = [r["raw"] for r in answers(log, name) if r["result"] == "OK"]
+        assert complete
+        assert all(raw.strip().startswith(prefix) or raw.strip() == "OK" for raw in complete)
 
 
 def test_garbage_is_kept_raw_and_gives_no_value(port: Path, log: Path) -> None:

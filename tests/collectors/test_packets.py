@@ -106,10 +106,10 @@ def test_rotation_by_size_loses_nothing_and_reads_as_one_trace(hosts: Namespaces
     assert len(files) >= 5, "4 MB of data, and headers"
     assert {path.name for path in files} == {f"tcpdump-0.pcap{n or ''}" for n in range(len(files))}
     assert max(path.stat().st_size for path in files) < 1_100_000
-    whole = segments_of(files)
-    assert len(whole.segments) == counts["captured"]
-    assert (counts["dropped_kernel"], carried(whole)) == (0, 4_000_000)
-    assert [Path(file.path).name for file in whole.files] == [
+    complete = segments_of(files)
+    assert len(complete.segments) == counts["captured"]
+    assert (counts["dropped_kernel"], carried(complete)) == (0, 4_000_000)
+    assert [Path(file.path).name for file in complete.files] == [
         f"tcpdump-0.pcap{n or ''}" for n in range(len(files))
     ]
     session = read(tmp_path)
@@ -125,10 +125,10 @@ def test_rotation_by_time_loses_nothing_and_reads_as_one_trace(hosts: Namespaces
         sent += 20_000
     counts = ended(child, tmp_path / "tcpdump.jsonl")
     files = list(tmp_path.glob("*.pcap"))
-    whole = segments_of(files)
-    assert len(whole.segments) == counts["captured"]
-    assert (counts["dropped_kernel"], carried(whole)) == (0, sent)
-    assert len({file.first_ns for file in whole.files}) == len(files)
+    complete = segments_of(files)
+    assert len(complete.segments) == counts["captured"]
+    assert (counts["dropped_kernel"], carried(complete)) == (0, sent)
+    assert len({file.first_ns for file in complete.files}) == len(files)
 
 
 def test_a_file_shorter_than_a_second_is_refused(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_rate_is_that_of_the_documented_class(
     assert rate_bps(Journey(CONTROL), 1.0) == pytest.approx(BANDWIDTH_HZ * efficiency * 0.75)
     values["rsrp_dbm"] = -118.1
     assert rate_bps(Journey(CONTROL), 1.0) == 0.0
-    assert [least for least, _ in CLASSES] == sorted((least for least, _ in CLASSES), reverse=True)
+    assert [minimum for minimum, _ in CLASSES] == sorted((minimum for minimum, _ in CLASSES), reverse=True)
 
 
 def test_packets_wait_through_a_short_break_and_are_discarded_in_a_long_one() -> None:

@@ -79,9 +79,9 @@ def test_reading_is_the_state_between_its_two_stamps(log: Path) -> None:
         ours = [r for r in records(log, "reading") if r["local_port"] == port_of(client)]
     assert len({written(r) for r in ours}) > 20
     for reading in ours:
-        least = sum(after < reading["read_before_ns"] for _, after in steps) * STEP_BYTES
+        minimum = sum(after < reading["read_before_ns"] for _, after in steps) * STEP_BYTES
         most = sum(before < reading["read_after_ns"] for before, _ in steps) * STEP_BYTES
-        assert least <= written(reading) <= most
+        assert minimum <= written(reading) <= most
 
 
 def written(reading: dict[str, Any]) -> int:
@@ -234,8 +234,8 @@ def test_kill_costs_at_most_the_record_it_was_writing(log: Path) -> None:
         time.sleep(0.5)
         assert end(child, signal.SIGKILL) == -signal.SIGKILL
         killed_ns = time.monotonic_ns()
-    *whole, last = log.read_bytes().split(b"\n")
-    parsed = [json.loads(line) for line in whole]
+    *complete, last = log.read_bytes().split(b"\n")
+    parsed = [json.loads(line) for line in complete]
     newest = max(r["read_after_ns"] for r in parsed if r["kind"] == "reading")
     assert killed_ns - newest < 200_000_000
     assert last == b"" or len(last) < 2000

@@ -148,8 +148,8 @@ def test_kill_leaves_whole_records_and_the_next_start_cleans_up(log: Path) -> No
             flood(client, server, seconds=0.5, rate=5000)
             end(child, signal.SIGKILL)
             assert instance_of(child), "nobody removed it yet"
-        *whole, last = log.read_bytes().split(b"\n")
-        assert all(row.startswith(b"# multitracer {") or EVENT.search(row.decode()) for row in whole)
+        *complete, last = log.read_bytes().split(b"\n")
+        assert all(row.startswith(b"# multitracer {") or EVENT.search(row.decode()) for row in complete)
         assert len(last) < 1000
         with (
             running("tcp_probe", log.with_name("second")) as second,

@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from multitracer.lab.simulator.host import BulkSender, SimulatedHost, SimulatedSocket, StreamReader
-from multitracer.lab.simulator.world import EventLoop
+from multitracer.lab.simulator.network import EventLoop
 from multitracer.lab.tcp.packet import Endpoint, TcpPacket, sequence_length
 from multitracer.lab.tcp.state import CongestionState
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
@@ -34,7 +34,7 @@ _LONGEST_NS = 3600 * NS_PER_S
 
 
 @dataclass(frozen=True)
-class Road:
+class Drive:
     """What the link does; times in ns."""
 
     rate_bps: int
@@ -89,9 +89,9 @@ class Sent:
 
 @dataclass
 class Transfer:
-    """One transfer over one path; also the `World` of both hosts."""
+    """One transfer over one path; also the `Network` of both hosts."""
 
-    path: Road
+    path: Drive
     profile: TcpProfile
     size_bytes: int
     seed: int
@@ -114,7 +114,7 @@ class Transfer:
         self._after_timeout = dict.fromkeys(ADDRESSES, False)
         self.captures = {point: [] for point in POINTS}
         self.hosts = {
-            side: SimulatedHost(side, address=ADDRESSES[side], profile=self.profile, world=self)  # type: ignore[arg-type]
+            side: SimulatedHost(side, address=ADDRESSES[side], profile=self.profile, network=self)  # type: ignore[arg-type]
             for side in ADDRESSES
         }
 

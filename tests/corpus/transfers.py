@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.lab.tcp.profile import BSD, MODERN
 from multitracer.units import NS_PER_MS, NS_PER_S
-from tests.corpus.link import Habits, Road, Transfer
+from tests.corpus.link import Drive, Habits, Transfer
 
 if TYPE_CHECKING:
     from multitracer.lab.tcp.profile import TcpProfile
@@ -33,7 +33,7 @@ def transfer(number: int) -> Transfer:
     luck = Random(f"corpus {number}")
     rate_bps, delay_ns, queue = _LINKS[("gprs", "edge", "umts")[number % 3]]
     size = rate_bps // 8 * 12
-    path = Road(
+    path = Drive(
         rate_bps=rate_bps,
         delay_ns=delay_ns,
         queue_packets=queue,

@@ -10,7 +10,7 @@ from multitracer.lab.tcp.profile import MODERN
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer as Recorded
 from multitracer.units import NS_PER_MS, NS_PER_S
-from tests.corpus.link import Road, Transfer, capture_file
+from tests.corpus.link import Drive, Transfer, capture_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.lab.simulator.host import SimulatedHost
 
-ROAD = Road(
+ROAD = Drive(
     rate_bps=4_000_000,
     delay_ns=20 * NS_PER_MS,
     queue_packets=50,
@@ -32,7 +32,7 @@ ROAD = Road(
 
 @dataclass
 class MarredTransfer(Transfer):
-    """A transfer whose data meet what `road` cannot do."""
+    """A transfer whose data meet what `drive` cannot do."""
 
     largest_bytes: int = 65_535
     """Packets of data that are longer vanish."""
@@ -124,7 +124,7 @@ class MarredTransfer(Transfer):
 
 def diagnosed(
     folder: Path,
-    road: Road = ROAD,
+    drive: Drive = ROAD,
     *,
     size: int = 2_000_000,
     both: bool = True,
@@ -134,7 +134,7 @@ def diagnosed(
 ) -> Diagnosis:
     """Return the diagnosis of an upload over a path, from both ends' captures or one host's alone."""
     profile = replace(MODERN, congestion="reno", timestamps=timestamps)
-    run = MarredTransfer(road, profile, size, 1, **does)  # type: ignore[arg-type]
+    run = MarredTransfer(drive, profile, size, 1, **does)  # type: ignore[arg-type]
     run.run()
     for name in ("mobile", "fixed"):
         (folder / name).mkdir()

@@ -268,11 +268,11 @@ def test_without_a_link_log_there_is_no_account_of_it(account_of: Callable[[str]
 def test_without_the_far_log_repeated_carriages_are_redundant_and_the_utilization_is_near(
     account_of: Callable[[str], LinkAccount],
 ) -> None:
-    whole = account_of("one-reset-vj")
-    near_only = link_account(replace(whole.transfer, far=None, receiver=None, at_receiver=None))
+    complete = account_of("one-reset-vj")
+    near_only = link_account(replace(complete.transfer, far=None, receiver=None, at_receiver=None))
     assert near_only.is_logged
     assert near_only.seconds[Use.WASTED] == 0
     assert near_only.seconds[Use.REDUNDANT] == pytest.approx(
-        whole.seconds[Use.REDUNDANT] + whole.seconds[Use.WASTED], rel=0.1
+        complete.seconds[Use.REDUNDANT] + complete.seconds[Use.WASTED], rel=0.1
     )
-    assert near_only.utilization == pytest.approx(whole.utilization, abs=0.015)
+    assert near_only.utilization == pytest.approx(complete.utilization, abs=0.015)

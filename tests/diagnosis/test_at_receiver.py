@@ -9,8 +9,8 @@ import pytest
 
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.analysis.traffic import SYN
+from tests.diagnosis.exchange import FULL, Exchange, kinds, of
 from tests.diagnosis.path import ROAD, diagnosed
-from tests.diagnosis.talk import FULL, Talk, kinds, of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +21,8 @@ _DEAD = {"dead_from_ns": 2 * NS_PER_S, "dead_until_ns": 5 * NS_PER_S}
 _SILENCES = {"outage", "blackout", "ack-loss", "path-mtu-black-hole"}
 
 
-def _received(folder: Path, road: Any = ROAD, **does: Any) -> Diagnosis:
-    return diagnosed(folder, road, both=False, host="fixed", **does)
+def _received(folder: Path, drive: Any = ROAD, **does: Any) -> Diagnosis:
+    return diagnosed(folder, drive, both=False, host="fixed", **does)
 
 
 def test_a_silence_in_which_retries_failed_is_an_outage(tmp_path: Path) -> None:
@@ -47,8 +47,8 @@ def test_a_path_without_a_silence_has_none(tmp_path: Path) -> None:
 def test_a_long_queue_shows_in_the_senders_timestamps(
     tmp_path: Path, queue_packets: int, bloated: bool
 ) -> None:
-    road = replace(ROAD, delay_ns=5 * NS_PER_MS, queue_packets=queue_packets)
-    assert ("bufferbloat" in kinds(_received(tmp_path, road, size=4_000_000))) is bloated
+    drive = replace(ROAD, delay_ns=5 * NS_PER_MS, queue_packets=queue_packets)
+    assert ("bufferbloat" in kinds(_received(tmp_path, drive, size=4_000_000))) is bloated
 
 
 def test_a_link_that_becomes_slower_changed_its_rate(tmp_path: Path) -> None:
@@ -62,23 +62,23 @@ def test_others_on_the_link_do_not_change_its_rate(tmp_path: Path) -> None:
     assert not {"competing-traffic", "rate-change"} & kinds(_received(tmp_path, size=3_000_000, **others))
 
 
-def _hole(*, after: int) -> Talk:
+def _hole(*, after: int) -> Exchange:
     """Return full segments, four seconds of silence, and segments of `after` bytes, noted where they arrive.
 
     Six packets of the sender were not: its IP identifications say so.
     """
-    talk = Talk()
-    talk.note(0, 0, seq=1000, flags=SYN, options={"mss": FULL, "scale": 0}, ip_id=1)
-    talk.syn_ack(0.1)
-    talk.note(50, 0, seq=1001, ack=5001, ip_id=2)
+    exchange = Exchange()
+    exchange.note(0, 0, seq=1000, flags=SYN, options={"mss": FULL, "scale": 0}, ip_id=1)
+    exchange.syn_ack(0.1)
+    exchange.note(50, 0, seq=1001, ack=5001, ip_id=2)
     at_ms, seq = 50.2, 1001
     for number in range(140):
         size, lost = (FULL, 0) if number < 100 else (after, 6)
         at_ms += 4000 if number == 100 else 50
-        talk.note(at_ms, 0, seq=seq, ack=5001, payload=size, ip_id=3 + number + lost)
+        exchange.note(at_ms, 0, seq=seq, ack=5001, payload=size, ip_id=3 + number + lost)
         seq += size
-        talk.note(at_ms + 0.1, 1, seq=5001, ack=seq)
-    return talk
+        exchange.note(at_ms + 0.1, 1, seq=5001, ack=seq)
+    return exchange
 
 
 def test_a_silence_after_which_all_is_smaller_is_a_hole_for_what_is_larger(tmp_path: Path) -> None:
@@ -94,11 +94,11 @@ def test_options_make_no_hole(tmp_path: Path) -> None:
 
 
 def test_arrivals_joined_in_twos_alone_have_no_mean_gap(tmp_path: Path) -> None:
-    talk = Talk().opened()
+    exchange = Exchange().opened()
     at_ms, seq = 60.0, 5001
     for size in 30 * [2 * FULL, 2 * FULL, FULL // 10]:
-        talk.note(at_ms, 1, seq=seq, ack=1001, payload=size)
-        talk.note(at_ms + 0.05, 0, seq=1001, ack=seq + size)
+        exchange.note(at_ms, 1, seq=seq, ack=1001, payload=size)
+        exchange.note(at_ms + 0.05, 0, seq=1001, ack=seq + size)
         at_ms, seq = at_ms + 5, seq + size
-    found = talk.diagnosed(tmp_path, reverse=True)
+    found = exchange.diagnosed(tmp_path, reverse=True)
     assert found.arrival_gaps is None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.analysis.traffic import ACK, FIN, MS
-from tests.diagnosis.talk import Talk, kinds, of
+from tests.diagnosis.exchange import Exchange, kinds, of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,87 +17,87 @@ ENDS = {"syn-retransmitted", "syn-unanswered", "connection-refused", "reset-by-p
 
 
 def test_a_syn_sent_again_costs_the_timers_wait(tmp_path: Path) -> None:
-    talk = Talk()
+    exchange = Exchange()
     for at_ms in (0, 1000, 3000):
-        talk.syn(at_ms)
-    talk.syn_ack(3050)
-    talk.note(3050.1, 0, seq=1001, ack=5001)
-    talk.round_trips(3060, 0, count=3)
-    again = of(talk.diagnosed(tmp_path), "syn-retransmitted")
+        exchange.syn(at_ms)
+    exchange.syn_ack(3050)
+    exchange.note(3050.1, 0, seq=1001, ack=5001)
+    exchange.round_trips(3060, 0, count=3)
+    again = of(exchange.diagnosed(tmp_path), "syn-retransmitted")
     assert again.cost_s == pytest.approx(3.0)
     assert again.numbers["syn_sent"] == 3
 
 
 def test_a_syn_ack_sent_again_is_told_as_such(tmp_path: Path) -> None:
-    talk = Talk()
-    talk.syn(0)
-    talk.syn_ack(50)
-    talk.syn_ack(1050)
-    talk.note(1051, 0, seq=1001, ack=5001)
-    talk.round_trips(1060, 0, count=3)
-    assert "The SYN-ACK" in of(talk.diagnosed(tmp_path), "syn-retransmitted").sentence
+    exchange = Exchange()
+    exchange.syn(0)
+    exchange.syn_ack(50)
+    exchange.syn_ack(1050)
+    exchange.note(1051, 0, seq=1001, ack=5001)
+    exchange.round_trips(1060, 0, count=3)
+    assert "The SYN-ACK" in of(exchange.diagnosed(tmp_path), "syn-retransmitted").sentence
 
 
 def test_a_second_syn_while_the_answer_was_on_its_way_was_no_loss(tmp_path: Path) -> None:
     """Its timestamp tells which SYN the answer is for."""
-    talk = Talk(rtt_ms=1200).opened()
-    first, answer, *rest = talk.segments
+    exchange = Exchange(rtt_ms=1200).opened()
+    first, answer, *rest = exchange.segments
     later = replace(first, time_ns=(first.time_ns or 0) + 1000 * MS, stamp=(2, 0))
-    talk.segments = [replace(first, stamp=(1, 0)), later, replace(answer, stamp=(7, 1)), *rest]
-    talk.round_trips(1300, 0, count=2)
-    assert "syn-retransmitted" not in kinds(talk.diagnosed(tmp_path))
+    exchange.segments = [replace(first, stamp=(1, 0)), later, replace(answer, stamp=(7, 1)), *rest]
+    exchange.round_trips(1300, 0, count=2)
+    assert "syn-retransmitted" not in kinds(exchange.diagnosed(tmp_path))
 
 
 def test_nobody_answered(tmp_path: Path) -> None:
-    talk = Talk()
+    exchange = Exchange()
     for at_ms in (0, 1000, 3000, 7000):
-        talk.syn(at_ms)
-    silent = of(talk.diagnosed(tmp_path, reverse=False), "syn-unanswered")
+        exchange.syn(at_ms)
+    silent = of(exchange.diagnosed(tmp_path, reverse=False), "syn-unanswered")
     assert silent.cost_s == pytest.approx(7.0)
     assert "4 SYNs" in silent.sentence
 
 
 def test_one_syn_at_the_end_of_a_recording_proves_nothing(tmp_path: Path) -> None:
-    talk = Talk()
-    talk.syn(0)
-    assert not ENDS & kinds(talk.diagnosed(tmp_path, reverse=False))
+    exchange = Exchange()
+    exchange.syn(0)
+    assert not ENDS & kinds(exchange.diagnosed(tmp_path, reverse=False))
 
 
 def test_a_port_where_nobody_listens(tmp_path: Path) -> None:
-    talk = Talk()
-    talk.syn(0)
-    talk.reset(80, seq=0)
-    found = talk.diagnosed(tmp_path, reverse=False)
+    exchange = Exchange()
+    exchange.syn(0)
+    exchange.reset(80, seq=0)
+    found = exchange.diagnosed(tmp_path, reverse=False)
     assert of(found, "connection-refused").numbers["answered_after_s"] == pytest.approx(0.08)
     assert kinds(found) & ENDS == {"connection-refused"}
 
 
 def test_a_reset_in_the_middle_of_a_transfer(tmp_path: Path) -> None:
-    talk = Talk().opened()
-    now = talk.round_trips(100, 0, count=3)
-    talk.data(now, 12, count=4)
-    talk.reset(now + 20, ack=12_001)
-    reset = of(talk.diagnosed(tmp_path), "reset-by-peer")
+    exchange = Exchange().opened()
+    now = exchange.round_trips(100, 0, count=3)
+    exchange.data(now, 12, count=4)
+    exchange.reset(now + 20, ack=12_001)
+    reset = of(exchange.diagnosed(tmp_path), "reset-by-peer")
     assert reset.cost_bytes == 4000
     assert "The receiver of the data" in reset.sentence
 
 
 def test_a_reset_after_a_fin_is_how_programs_close(tmp_path: Path) -> None:
-    talk = Talk().opened()
-    now = talk.round_trips(100, 0, count=3)
-    talk.note(now, 0, seq=1001 + 12_000, ack=5001, flags=FIN | ACK)
-    talk.reset(now + 50, ack=12_002)
-    assert not ENDS & kinds(talk.diagnosed(tmp_path))
+    exchange = Exchange().opened()
+    now = exchange.round_trips(100, 0, count=3)
+    exchange.note(now, 0, seq=1001 + 12_000, ack=5001, flags=FIN | ACK)
+    exchange.reset(now + 50, ack=12_002)
+    assert not ENDS & kinds(exchange.diagnosed(tmp_path))
 
 
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_reset_after_a_long_pause_is_an_idle_timeout(tmp_path: Path, asks: bool) -> None:
-    talk = Talk().opened()
-    now = talk.round_trips(100, 0, count=3) + 30_000
+    exchange = Exchange().opened()
+    now = exchange.round_trips(100, 0, count=3) + 30_000
     if asks:
-        talk.data(now, 12)
-    talk.reset(now + 50, ack=12_001)
-    found = talk.diagnosed(tmp_path)
+        exchange.data(now, 12)
+    exchange.reset(now + 50, ack=12_001)
+    found = exchange.diagnosed(tmp_path)
     idle = of(found, "idle-timeout")
     assert idle.numbers["idle_s"] == pytest.approx(30, abs=0.2)
     assert ("in answer to the first data" in idle.sentence) == asks
@@ -105,8 +105,8 @@ def test_a_reset_after_a_long_pause_is_an_idle_timeout(tmp_path: Path, asks: boo
 
 
 def test_a_pause_in_which_data_were_outstanding_was_no_idle_one(tmp_path: Path) -> None:
-    talk = Talk().opened()
-    now = talk.round_trips(100, 0, count=3)
-    talk.data(now, 12)
-    talk.reset(now + 30_000, ack=12_001)
-    assert kinds(talk.diagnosed(tmp_path)) & ENDS == {"reset-by-peer"}
+    exchange = Exchange().opened()
+    now = exchange.round_trips(100, 0, count=3)
+    exchange.data(now, 12)
+    exchange.reset(now + 30_000, ack=12_001)
+    assert kinds(exchange.diagnosed(tmp_path)) & ENDS == {"reset-by-peer"}

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import explain
+from multitracer.diagnosis.drive import Drive
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
-from multitracer.diagnosis.road import Road
 from multitracer.errors import InputError
+from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.read import read
-from multitracer.recording.surroundings import Surroundings
 from multitracer.units import NS_PER_S
 from tests.conftest import SAMPLES
 
@@ -37,7 +37,7 @@ LISTED = {"schema": "multitracer.session/1", "files": [{"path": "radio.csv", "ho
 """A manifest that lists the radio's log: it was recorded with the packets, by one clock."""
 
 
-def road(folder: Path, cells: dict[float, int], weak_s: tuple[float, float] = (0, 0)) -> Road:
+def road(folder: Path, cells: dict[float, int], weak_s: tuple[float, float] = (0, 0)) -> Drive:
     """Return a drive of 30 s with one reading a second; `cells` is which cell serves from when on."""
     shutil.copy(SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz", folder)
     radio = ["time_ns,source,role,rat,rsrp_dbm,sinr_db,cell_id"]
@@ -54,7 +54,7 @@ def road(folder: Path, cells: dict[float, int], weak_s: tuple[float, float] = (0
     recording = read(str(folder))
     diagnosis = explain(recording)
     point = diagnosis.transfer.at_sender.host
-    return Road(Surroundings(recording, point), diagnosis)
+    return Drive(RadioContext(recording, point), diagnosis)
 
 
 def near_outage(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -68,10 +68,12 @@ def test_what_a_reset_brought_about_is_one_incident_named_by_the_reset(
 
 def test_overflows_of_one_queue_are_one_entry_with_their_number(found: Callable[[str], Diagnosis]) -> None:
     diagnosis = found("typical-1450k")
-    (folded,) = [each for each in diagnosis.incidents if each.kind == "local-buffer-overflow"]
-    assert folded.count == len(folded.parts) == 26
-    assert "happened 26 times" in folded.sentence
-    assert folded.cost_s == pytest.approx(sum(diagnosis.findings[part].cost_s for part in folded.parts))
+    (aggregated,) = [each for each in diagnosis.incidents if each.kind == "local-buffer-overflow"]
+    assert aggregated.count == len(aggregated.parts) == 26
+    assert "happened 26 times" in aggregated.sentence
+    assert aggregated.cost_s == pytest.approx(
+        sum(diagnosis.findings[part].cost_s for part in aggregated.parts)
+    )
 
 
 def test_holes_apart_are_incidents_apart(of: Callable[..., list[Incident]]) -> None:

@@ -108,13 +108,13 @@ def test_each_way_to_lose_a_header_is_told_apart(transfer_of: Callable[..., Tran
 def test_frames_carry_every_octet_of_what_arrived(name: str, transfer_of: Callable[..., Transfer]) -> None:
     transfer = transfer_of(name, OWN.get(name))
     found = joined(transfer)
-    frames, pieces, carriages = known(transfer.near).frames, found.pieces, found.carriages
-    first = frames["attempt"][pieces["frame_row"]] == 1
-    carried = np.bincount(pieces["carriage"][first], pieces["bytes"][first], len(carriages))
+    frames, chunks, carriages = known(transfer.near).frames, found.chunks, found.carriages
+    first = frames["attempt"][chunks["frame_row"]] == 1
+    carried = np.bincount(chunks["carriage"][first], chunks["bytes"][first], len(carriages))
     arrived = carriages["fate"] == Fate.DELIVERED
     assert np.array_equal(carried[arrived], carriages["wire_bytes"][arrived])
-    per_frame = np.bincount(pieces["frame_row"], pieces["share"])
-    assert np.allclose(per_frame[np.unique(pieces["frame_row"])], 1)
+    per_frame = np.bincount(chunks["frame_row"], chunks["share"])
+    assert np.allclose(per_frame[np.unique(chunks["frame_row"])], 1)
 
 
 def test_frames_of_a_segment_say_how_often_each_was_sent(transfer_of: Callable[..., Transfer]) -> None:

@@ -14,8 +14,8 @@ from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import MS, Segment
+from tests.diagnosis.exchange import FULL, Exchange, kinds, of
 from tests.diagnosis.path import diagnosed
-from tests.diagnosis.talk import FULL, Talk, kinds, of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 _SERVER, _CLIENT = 5_001, 1_001
 
 
-def at_the_server() -> Talk:
+def at_the_server() -> Exchange:
     """Return a connection noted at its server, whose client is 50 ms away."""
-    talk = Talk()
-    talk.syn(0)
-    talk.syn_ack(0.1)
-    talk.note(50, 0, seq=_CLIENT, ack=_SERVER)
-    return talk
+    exchange = Exchange()
+    exchange.syn(0)
+    exchange.syn_ack(0.1)
+    exchange.note(50, 0, seq=_CLIENT, ack=_SERVER)
+    return exchange
 
 
-def answers(*, think_ms: float, pause_ms: float) -> Talk:
+def answers(*, think_ms: float, pause_ms: float) -> Exchange:
     """Return ten requests and their answers of three segments each, noted at the server."""
-    talk, at_ms = at_the_server(), 50.1
+    exchange, at_ms = at_the_server(), 50.1
     for turn in range(10):
-        talk.data(at_ms, turn, side=0)
+        exchange.data(at_ms, turn, side=0)
         at_ms += think_ms
-        talk.data(at_ms, 3 * turn, count=3, side=1)
+        exchange.data(at_ms, 3 * turn, count=3, side=1)
         at_ms += 50
-        talk.note(at_ms, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + 3 * (turn + 1) * FULL)
+        exchange.note(at_ms, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + 3 * (turn + 1) * FULL)
         at_ms += pause_ms
-    return talk
+    return exchange
 
 
 def share(found: Diagnosis, limit: Limit) -> float:
@@ -52,10 +52,10 @@ def share(found: Diagnosis, limit: Limit) -> float:
 
 
 def test_a_program_that_writes_now_and_then_is_the_limit(tmp_path: Path) -> None:
-    talk = Talk().opened()
+    exchange = Exchange().opened()
     for turn in range(8):
-        talk.round_trips(51 + 500 * turn, 2 * turn, count=1, flight=2)
-    found = talk.diagnosed(tmp_path)
+        exchange.round_trips(51 + 500 * turn, 2 * turn, count=1, flight=2)
+    found = exchange.diagnosed(tmp_path)
     slow = of(found, "application-limited")
     assert slow.numbers["median_s"] == pytest.approx(0.5, abs=0.01)
     assert slow.cost_s == pytest.approx(3.5, abs=0.02)
@@ -89,20 +89,20 @@ def test_a_client_that_thinks_is_told_if_no_request_of_it_was_lost(
     tmp_path: Path,
 ) -> None:
     """Only both captures show that: from the server's alone a lost request is as good a reason."""
-    talk, at_ms, lost = at_the_server(), 50.1, []
+    exchange, at_ms, lost = at_the_server(), 50.1, []
     for turn in range(10):
-        talk.data(at_ms, turn, side=0)
-        talk.data(at_ms + 1, 3 * turn, count=3, side=1)
-        lost.append(talk.segments[-2])
-        talk.note(at_ms + 51, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + (3 * turn + 1) * FULL)
-        talk.data(at_ms + 260, 3 * turn + 1, side=1)
+        exchange.data(at_ms, turn, side=0)
+        exchange.data(at_ms + 1, 3 * turn, count=3, side=1)
+        lost.append(exchange.segments[-2])
+        exchange.note(at_ms + 51, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + (3 * turn + 1) * FULL)
+        exchange.data(at_ms + 260, 3 * turn + 1, side=1)
         at_ms += 310
-        talk.note(at_ms, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + 3 * (turn + 1) * FULL)
+        exchange.note(at_ms, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + 3 * (turn + 1) * FULL)
         at_ms += 1000
-    assert "client-think-time" not in kinds(talk.diagnosed(tmp_path, reverse=True))
+    assert "client-think-time" not in kinds(exchange.diagnosed(tmp_path, reverse=True))
     for host, way_ns in (("fixed", 0), ("mobile", 25 * MS)):
         (tmp_path / host).mkdir()
-        mine = [each for each in talk.segments if not way_ns or each not in lost]
+        mine = [each for each in exchange.segments if not way_ns or each not in lost]
         moved = [replace(each, time_ns=(each.time_ns or 0) + way_ns * (2 * each.side - 1)) for each in mine]
         write_pcap(tmp_path / host / "tcp-0.pcap", sorted(moved, key=lambda each: each.time_ns or 0))
     (tmp_path / "talk.pcap").unlink()
@@ -114,22 +114,22 @@ def test_a_client_that_thinks_is_told_if_no_request_of_it_was_lost(
 def test_an_answer_that_a_slow_link_delivers_late_is_no_pause_of_the_client(
     tmp_path: Path, pause_ms: int
 ) -> None:
-    talk, at_ms = at_the_server(), 50.1
+    exchange, at_ms = at_the_server(), 50.1
     way_ms: dict[Segment, int] = {}
     for turn in range(10):
-        talk.data(at_ms, turn, side=0)
-        talk.data(at_ms + 1, 2 * turn, count=2, side=1)
-        way_ms |= {talk.segments[-2]: 25, talk.segments[-1]: 150}
+        exchange.data(at_ms, turn, side=0)
+        exchange.data(at_ms + 1, 2 * turn, count=2, side=1)
+        way_ms |= {exchange.segments[-2]: 25, exchange.segments[-1]: 150}
         at_ms += 176
-        talk.note(at_ms, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + 2 * (turn + 1) * FULL)
+        exchange.note(at_ms, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + 2 * (turn + 1) * FULL)
         at_ms += 0.1 + pause_ms
     for host in ("fixed", "mobile"):
         (tmp_path / host).mkdir()
         seen = [
             replace(each, time_ns=(each.time_ns or 0) + MS * (way_ms.get(each, 25) if each.side else -25))
-            for each in talk.segments
+            for each in exchange.segments
         ]
-        mine = talk.segments if host == "fixed" else seen
+        mine = exchange.segments if host == "fixed" else seen
         write_pcap(tmp_path / host / "tcp-0.pcap", sorted(mine, key=lambda each: each.time_ns or 0))
     found = diagnose(Transfer.of(read(tmp_path), reverse=True))
     assert share(found, Limit.APPLICATION) > 0.5
@@ -137,19 +137,19 @@ def test_an_answer_that_a_slow_link_delivers_late_is_no_pause_of_the_client(
 
 
 def test_a_flight_that_never_grows_is_a_buffers_or_a_windows(tmp_path: Path) -> None:
-    talk = Talk().opened()
-    talk.round_trips(51, 0, count=30)
-    full = of(talk.diagnosed(tmp_path), "send-buffer-limited")
+    exchange = Exchange().opened()
+    exchange.round_trips(51, 0, count=30)
+    full = of(exchange.diagnosed(tmp_path), "send-buffer-limited")
     assert "or the congestion window stood still" in full.sentence
 
 
 def test_a_small_window_is_the_receivers(tmp_path: Path) -> None:
-    talk = Talk().opened()
+    exchange = Exchange().opened()
     for turn in range(20):
-        talk.data(50.2 + 50 * turn, 4 * turn, count=4)
+        exchange.data(50.2 + 50 * turn, 4 * turn, count=4)
         ack = _CLIENT + 4 * (turn + 1) * FULL
-        talk.note(100 + 50 * turn, 1, seq=_SERVER, ack=ack, window=4 * FULL)
-    found = talk.diagnosed(tmp_path)
+        exchange.note(100 + 50 * turn, 1, seq=_SERVER, ack=ack, window=4 * FULL)
+    found = exchange.diagnosed(tmp_path)
     small = of(found, "receiver-limited")
     assert small.numbers["window_bytes"] == 4 * FULL
     assert small.numbers["share"] > 0.8
@@ -157,38 +157,38 @@ def test_a_small_window_is_the_receivers(tmp_path: Path) -> None:
 
 
 def test_a_closed_window_is_told_whatever_its_share(tmp_path: Path) -> None:
-    talk = Talk().opened()
-    end_ms = talk.round_trips(51, 0, count=40)
-    talk.data(end_ms + 0.1, 160, count=4)
-    talk.note(end_ms + 50, 1, seq=_SERVER, ack=_CLIENT + 164 * FULL, window=0)
-    talk.note(end_ms + 150, 1, seq=_SERVER, ack=_CLIENT + 164 * FULL)
-    talk.round_trips(end_ms + 150.1, 164, count=2)
-    closed = of(talk.diagnosed(tmp_path), "zero-window")
+    exchange = Exchange().opened()
+    end_ms = exchange.round_trips(51, 0, count=40)
+    exchange.data(end_ms + 0.1, 160, count=4)
+    exchange.note(end_ms + 50, 1, seq=_SERVER, ack=_CLIENT + 164 * FULL, window=0)
+    exchange.note(end_ms + 150, 1, seq=_SERVER, ack=_CLIENT + 164 * FULL)
+    exchange.round_trips(end_ms + 150.1, 164, count=2)
+    closed = of(exchange.diagnosed(tmp_path), "zero-window")
     assert closed.cost_s == pytest.approx(0.1, abs=0.01)
     assert "did not read" in closed.sentence
 
 
 def test_a_window_of_less_than_a_segment_is_small_and_not_closed(tmp_path: Path) -> None:
-    talk = Talk().opened()
-    end_ms = talk.round_trips(51, 0, count=4)
+    exchange = Exchange().opened()
+    end_ms = exchange.round_trips(51, 0, count=4)
     for turn in range(16, 36):
-        talk.data(end_ms + 0.1, turn)
-        talk.note(end_ms + 50, 1, seq=_SERVER, ack=_CLIENT + (turn + 1) * FULL, window=241)
-        talk.note(end_ms + 250, 1, seq=_SERVER, ack=_CLIENT + (turn + 1) * FULL, window=FULL)
+        exchange.data(end_ms + 0.1, turn)
+        exchange.note(end_ms + 50, 1, seq=_SERVER, ack=_CLIENT + (turn + 1) * FULL, window=241)
+        exchange.note(end_ms + 250, 1, seq=_SERVER, ack=_CLIENT + (turn + 1) * FULL, window=FULL)
         end_ms += 250
-    found = talk.diagnosed(tmp_path)
+    found = exchange.diagnosed(tmp_path)
     assert share(found, Limit.RECEIVER_WINDOW) > 0.8
     assert "zero-window" not in kinds(found)
 
 
 def test_a_short_transfer_is_over_before_its_window_has_grown(tmp_path: Path) -> None:
-    talk, at_ms, number = Talk().opened(), 50.2, 0
+    exchange, at_ms, number = Exchange().opened(), 50.2, 0
     for flight in (2, 4, 8, 16):
-        talk.data(at_ms, number, count=flight)
+        exchange.data(at_ms, number, count=flight)
         number, at_ms = number + flight, at_ms + 50
-        talk.ack(at_ms, number)
+        exchange.ack(at_ms, number)
         at_ms += 0.1
-    short = of(talk.diagnosed(tmp_path), "slow-start-limited")
+    short = of(exchange.diagnosed(tmp_path), "slow-start-limited")
     assert short.numbers["round_trips"] == pytest.approx(4, abs=0.1)
     assert short.numbers["saving_s"] == pytest.approx(0.1, abs=0.005)
 
@@ -204,41 +204,41 @@ def test_a_full_link_is_told_with_its_rate(tmp_path: Path, both: bool) -> None:
 
 def test_an_ack_for_two_segments_that_were_captured_as_one_was_not_kept_back(tmp_path: Path) -> None:
     """A device cuts what its host hands it: a flight grows, and each ACK comes later than the one before."""
-    talk = Talk().opened()
+    exchange = Exchange().opened()
     for number in range(29):
-        talk.data(51 + 2 * number, 2 * number, size=2 * FULL)
-        talk.ack(101 + 4 * (number + 1), 2 * (number + 1))
-    assert share(talk.diagnosed(tmp_path), Limit.LINK) > 0.4
+        exchange.data(51 + 2 * number, 2 * number, size=2 * FULL)
+        exchange.ack(101 + 4 * (number + 1), 2 * (number + 1))
+    assert share(exchange.diagnosed(tmp_path), Limit.LINK) > 0.4
 
 
 def test_an_ack_before_which_the_next_segment_had_come_was_not_kept_back(tmp_path: Path) -> None:
     """A receiver that acknowledges each segment: all were sent behind each other, none waited for a timer."""
-    talk = Talk().opened()
+    exchange = Exchange().opened()
     for number in range(58):
-        talk.data(51 + number, number)
-        talk.ack(101 + 2 * (number + 1), number + 1)
-    assert share(talk.diagnosed(tmp_path), Limit.LINK) > 0.4
+        exchange.data(51 + number, number)
+        exchange.ack(101 + 2 * (number + 1), number + 1)
+    assert share(exchange.diagnosed(tmp_path), Limit.LINK) > 0.4
 
 
 def test_losses_that_nothing_explains_are_told_beside_no_known_fault(tmp_path: Path) -> None:
     """Two packets of a hundred, each repaired at once, say nothing of what lost them."""
     told = []
     for lost in ((), (30, 60)):
-        talk = Talk(rtt_ms=50).opened()
+        exchange = Exchange(rtt_ms=50).opened()
         at_ms = 60.0
         for number in range(0, 100, 2):
-            talk.data(at_ms, number, count=2)
+            exchange.data(at_ms, number, count=2)
             gone = number in lost
             sack = (number + 1, number + 2) if gone else None
-            talk.ack(at_ms + 50, number if gone else number + 2, sack=sack)
+            exchange.ack(at_ms + 50, number if gone else number + 2, sack=sack)
             if gone:
-                talk.data(at_ms + 51, number)
+                exchange.data(at_ms + 51, number)
                 at_ms += 52
-                talk.ack(at_ms + 49, number + 2)
+                exchange.ack(at_ms + 49, number + 2)
             at_ms += 50.2
         folder = tmp_path / str(len(lost))
         folder.mkdir()
-        found = talk.diagnosed(folder)
+        found = exchange.diagnosed(folder)
         told.append((kinds(found), found.no_fault))
     assert told[0] == (told[1][0], "No known fault was found.")
     assert told[1][1] == "No known fault was found that explains what was lost and sent again."
@@ -246,8 +246,8 @@ def test_losses_that_nothing_explains_are_told_beside_no_known_fault(tmp_path: P
 
 @pytest.mark.parametrize(("turns", "told"), [(1, "took 400 ms to begin its"), (3, "begin each of 3 answers")])
 def test_one_wait_is_told_as_one(tmp_path: Path, turns: int, told: str) -> None:
-    talk = answers(think_ms=400, pause_ms=0)
-    talk.segments = talk.segments[: 3 + turns * 5]
-    slow = of(talk.diagnosed(tmp_path, reverse=True), "server-think-time")
+    exchange = answers(think_ms=400, pause_ms=0)
+    exchange.segments = exchange.segments[: 3 + turns * 5]
+    slow = of(exchange.diagnosed(tmp_path, reverse=True), "server-think-time")
     assert told in slow.sentence
     assert ("usually" in slow.sentence) == (turns > 1)

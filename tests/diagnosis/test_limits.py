@@ -37,9 +37,9 @@ def test_an_outage_of_a_fast_link_is_one_and_the_rest_is_the_links() -> None:
 
 @pytest.mark.parametrize("host", ["mobile", "fixed"])
 def test_one_end_alone_says_the_same(host: str) -> None:
-    whole, one = found_in(UPLOAD), found_in(UPLOAD / host / "tcp-0.pcap.gz")
+    complete, one = found_in(UPLOAD), found_in(UPLOAD / host / "tcp-0.pcap.gz")
     assert one.view is (Viewpoint.SENDER if host == "mobile" else Viewpoint.RECEIVER)
-    ours, theirs = by_limit(one.shares), by_limit(whole.shares)
+    ours, theirs = by_limit(one.shares), by_limit(complete.shares)
     assert sum(min(ours.get(limit, 0.0), share) for limit, share in theirs.items()) > 0.95
 
 

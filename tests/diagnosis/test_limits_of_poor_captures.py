@@ -12,7 +12,7 @@ import pytest
 
 import multitracer as mt
 from multitracer.diagnosis.limits.names import Limit
-from tests.diagnosis.talk import FULL, Talk
+from tests.diagnosis.exchange import FULL, Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,12 +125,12 @@ def test_what_a_late_capture_at_the_sender_missed_is_no_handshake(tmp_path: Path
 
 def test_a_window_whose_scale_only_a_chat_tells_limits_nothing(tmp_path: Path) -> None:
     """The least scale at which the messages of a chat fit its windows makes these look full."""
-    talk = Talk(rtt_ms=50)
+    exchange = Exchange(rtt_ms=50)
     for turn in range(40):
         seq, ack = 1_001 + 316 * turn, 5_001 + 40 * turn
-        talk.note(turn * 50, 0, seq=seq, ack=ack, payload=316, window=63)
-        talk.note(turn * 50 + 49, 1, seq=ack, ack=seq + 316, payload=40, window=63)
-    found = talk.diagnosed(tmp_path)
+        exchange.note(turn * 50, 0, seq=seq, ack=ack, payload=316, window=63)
+        exchange.note(turn * 50 + 49, 1, seq=ack, ack=seq + 316, payload=40, window=63)
+    found = exchange.diagnosed(tmp_path)
     assert found.headline.limit is Limit.APPLICATION
     assert not any(row.limit is Limit.RECEIVER_WINDOW for row in found.limited.shares)
 
@@ -138,18 +138,18 @@ def test_a_window_whose_scale_only_a_chat_tells_limits_nothing(tmp_path: Path) -
 def test_of_joined_segments_without_a_syn_the_common_measure_is_a_full_one(tmp_path: Path) -> None:
     """Else those joined from fewer would be short ones, after which nothing waits at the sender."""
     for file, is_cut in (("whole.pcap", False), ("cut.pcap", True)):
-        talk = Talk(rtt_ms=50).opened()
+        exchange = Exchange(rtt_ms=50).opened()
         at_ms, number = 60.0, 0
         for turn in range(40):
             many = 3 + 2 * (turn % 2)
             for size in (2, many):  # joined from two segments, and from three or five
-                talk.note(at_ms, 0, seq=1_001 + number * FULL, ack=5_001, payload=size * FULL)
+                exchange.note(at_ms, 0, seq=1_001 + number * FULL, ack=5_001, payload=size * FULL)
                 number, at_ms = number + size, at_ms + 9
-            talk.ack(at_ms + 41, number)
+            exchange.ack(at_ms + 41, number)
             at_ms += 41.1
-        talk.segments = talk.segments[3:] if is_cut else talk.segments
+        exchange.segments = exchange.segments[3:] if is_cut else exchange.segments
         folder = tmp_path / file
         folder.mkdir()
-        seen = talk.diagnosed(folder).limited.seen
+        seen = exchange.diagnosed(folder).limited.seen
         assert seen is not None
         assert seen.mss_bytes == FULL

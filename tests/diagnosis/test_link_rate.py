@@ -11,8 +11,8 @@ import pytest
 from multitracer.diagnosis.limits.link import Paths
 from multitracer.diagnosis.limits.observed import DelaySamples
 from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.diagnosis.exchange import Exchange, of
 from tests.diagnosis.path import ROAD, diagnosed
-from tests.diagnosis.talk import Talk, of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,13 +22,13 @@ _SERVICE_NS = 3 * NS_PER_MS
 
 def test_bursts_are_served_at_the_links_rate_not_at_that_of_their_pauses(tmp_path: Path) -> None:
     """Forty segments at once, 2 ms each on the link, every half a second: 4 Mbit/s, 16 % used."""
-    talk = Talk().opened()
+    exchange = Exchange().opened()
     for burst in range(10):
         at_ms, first = 51 + 500 * burst, 40 * burst
-        talk.data(at_ms, first, count=40)
+        exchange.data(at_ms, first, count=40)
         for number in range(40):
-            talk.ack(at_ms + 52 + 2 * number, first + number + 1)
-    link = of(talk.diagnosed(tmp_path), "link-limited")
+            exchange.ack(at_ms + 52 + 2 * number, first + number + 1)
+    link = of(exchange.diagnosed(tmp_path), "link-limited")
     assert link.numbers["rate_bps"] == pytest.approx(4e6, rel=0.02)
     assert link.numbers["rate_low_bps"] == pytest.approx(4e6, rel=0.05)
 
@@ -40,15 +40,17 @@ def test_a_rate_counts_for_the_time_that_it_held(tmp_path: Path) -> None:
 
 
 def test_a_policer_is_told_by_what_it_passes(tmp_path: Path) -> None:
-    road = replace(ROAD, rate_bps=40_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
-    found = diagnosed(tmp_path, road, size=1_500_000, policed_bps=2_000_000)
+    drive = replace(ROAD, rate_bps=40_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
+    found = diagnosed(tmp_path, drive, size=1_500_000, policed_bps=2_000_000)
     assert "a policer let no more through than 2.06 Mbit/s with headers" in found.headline.sentence
     assert "rate_bps" not in of(found, "link-limited").numbers
 
 
 def test_acks_in_bunches_do_not_tell_the_rate_behind_a_policer(tmp_path: Path) -> None:
-    road = replace(ROAD, rate_bps=100_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
-    found = diagnosed(tmp_path, road, both=False, size=6_000_000, policed_bps=12_000_000, bucket_bytes=30_000)
+    drive = replace(ROAD, rate_bps=100_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
+    found = diagnosed(
+        tmp_path, drive, both=False, size=6_000_000, policed_bps=12_000_000, bucket_bytes=30_000
+    )
     policer = of(found, "policer")
     assert "the link itself is faster" in policer.sentence
     assert "link_bytes_per_s" not in policer.numbers

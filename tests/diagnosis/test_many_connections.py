@@ -23,7 +23,7 @@ MOST_S = 1.0
 """Of CPU time, above what `analyze` costs: about 0.2 s on the machine it was written on, 6 s one by one."""
 
 
-def talk(pair: int) -> list[Segment]:
+def exchange(pair: int) -> list[Segment]:
     """A connection of 30 segments that loses the third, resends it on duplicate ACKs, and then its last."""
     begin_ns = START_NS + pair * MS // 10
     sends = [Segment(0, 0, flags=SYN), Segment(1, 0, flags=SYN | ACK, ack=1), Segment(0, 1, ack=1)]
@@ -38,7 +38,7 @@ def talk(pair: int) -> list[Segment]:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    segments = [segment for pair in range(CONNECTIONS) for segment in talk(pair)]
+    segments = [segment for pair in range(CONNECTIONS) for segment in exchange(pair)]
     segments.sort(key=lambda each: each.time_ns or 0)
     return write_pcap(tmp_path_factory.mktemp("many") / "many.pcap", segments)
 

@@ -11,7 +11,7 @@ from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment
-from tests.diagnosis.talk import FULL, kinds
+from tests.diagnosis.exchange import FULL, kinds
 
 if TYPE_CHECKING:
     from pathlib import Path

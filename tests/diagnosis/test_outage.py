@@ -15,8 +15,8 @@ from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import MS, START_NS
 from tests.conftest import SAMPLES
+from tests.diagnosis.exchange import Exchange, kinds, of
 from tests.diagnosis.path import ROAD, diagnosed
-from tests.diagnosis.talk import Talk, kinds, of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 UPLOAD = SAMPLES / "cellular_upload"
 
 
-def _silence(*retries_ms: float, answered: float | None, covers: int = 5) -> Talk:
+def _silence(*retries_ms: float, answered: float | None, covers: int = 5) -> Exchange:
     """Return a transfer whose second flight, segments 4 to 7, got no answer until a timer's try did."""
-    talk = Talk().opened()
-    now = talk.round_trips(100, 0, count=1)
-    talk.data(now, 4, count=4)
+    exchange = Exchange().opened()
+    now = exchange.round_trips(100, 0, count=1)
+    exchange.data(now, 4, count=4)
     for at_ms in retries_ms:
-        talk.data(now + at_ms, 4)
+        exchange.data(now + at_ms, 4)
     if answered is not None:
-        talk.ack(now + answered, covers)
-    return talk
+        exchange.ack(now + answered, covers)
+    return exchange
 
 
 def test_an_outage_of_both_ways_is_one_incident_however_often_the_timer_went_off() -> None:
@@ -88,17 +88,17 @@ def test_tries_that_arrived_show_that_acks_were_lost_though_more_data_were_befor
 def test_a_peer_whose_timer_goes_off_too_does_not_answer_a_try(tmp_path: Path) -> None:
     """The server's answer is lost; the client repeats its request 3 ms behind the server's try, and then asks
     for the next."""
-    talk = Talk()
-    talk.syn(0)
-    talk.syn_ack(0.1)
-    talk.note(50, 0, seq=1_001, ack=5_001)
-    talk.data(51, 0, side=1)
-    talk.note(101, 0, seq=1_001, ack=6_001, payload=300)
-    talk.data(102, 1, size=400, side=1)
-    talk.data(312, 1, size=400, side=1)
-    talk.note(315, 0, seq=1_001, ack=6_001, payload=300)
-    talk.note(362, 0, seq=1_301, ack=6_401, payload=300)
-    file = write_pcap(tmp_path / "talk.pcap", talk.segments)
+    exchange = Exchange()
+    exchange.syn(0)
+    exchange.syn_ack(0.1)
+    exchange.note(50, 0, seq=1_001, ack=5_001)
+    exchange.data(51, 0, side=1)
+    exchange.note(101, 0, seq=1_001, ack=6_001, payload=300)
+    exchange.data(102, 1, size=400, side=1)
+    exchange.data(312, 1, size=400, side=1)
+    exchange.note(315, 0, seq=1_001, ack=6_001, payload=300)
+    exchange.note(362, 0, seq=1_301, ack=6_401, payload=300)
+    file = write_pcap(tmp_path / "talk.pcap", exchange.segments)
     (dead,) = dead_times(Transfer.of(read(file), reverse=True))
     assert dead.failed == 0
 
@@ -123,48 +123,48 @@ def test_acks_were_lost_if_the_answer_covers_more_than_was_sent_again(tmp_path: 
 
 def test_an_answer_that_covers_only_what_was_sent_again_proves_no_lost_acks(tmp_path: Path) -> None:
     """One segment alone was outstanding: it or its ACK may have been lost."""
-    talk = Talk().opened()
-    now = talk.round_trips(100, 0, count=1)
-    talk.data(now, 4)
-    talk.data(now + 300, 4)
-    talk.ack(now + 350, 5)
-    assert "ack-loss" not in kinds(talk.diagnosed(tmp_path))
+    exchange = Exchange().opened()
+    now = exchange.round_trips(100, 0, count=1)
+    exchange.data(now, 4)
+    exchange.data(now + 300, 4)
+    exchange.ack(now + 350, 5)
+    assert "ack-loss" not in kinds(exchange.diagnosed(tmp_path))
 
 
 def test_duplicate_acks_had_told_of_what_arrived_so_no_ack_was_lost(tmp_path: Path) -> None:
     """Without SACK the filler of a hole is answered by an ACK of all that lay behind it."""
-    talk = Talk().opened()
-    now = talk.round_trips(100, 0, count=1)
-    talk.data(now, 4, count=3)
+    exchange = Exchange().opened()
+    now = exchange.round_trips(100, 0, count=1)
+    exchange.data(now, 4, count=3)
     for late in (50, 50.1):
-        talk.ack(now + late, 4)
-    talk.data(now + 400, 4)
-    talk.ack(now + 450, 7)
-    assert "ack-loss" not in kinds(talk.diagnosed(tmp_path))
+        exchange.ack(now + late, 4)
+    exchange.data(now + 400, 4)
+    exchange.ack(now + 450, 7)
+    assert "ack-loss" not in kinds(exchange.diagnosed(tmp_path))
 
 
 def test_a_delayed_ack_was_not_lost(tmp_path: Path) -> None:
     """One full segment and a small one: the ACK of the first was not due yet when a probe asked."""
-    talk = Talk().opened()
-    now = talk.round_trips(100, 0, count=1)
-    talk.data(now, 4)
-    talk.data(now, 5, size=500)
-    talk.data(now + 110, 5, size=500)
-    talk.ack(now + 160, 5, extra=500)
-    assert "ack-loss" not in kinds(talk.diagnosed(tmp_path))
+    exchange = Exchange().opened()
+    now = exchange.round_trips(100, 0, count=1)
+    exchange.data(now, 4)
+    exchange.data(now, 5, size=500)
+    exchange.data(now + 110, 5, size=500)
+    exchange.ack(now + 160, 5, extra=500)
+    assert "ack-loss" not in kinds(exchange.diagnosed(tmp_path))
 
 
 def test_a_program_that_does_not_read_holds_back_acks(tmp_path: Path) -> None:
-    talk = _silence(300, answered=None)
-    last = talk.segments[-1].time_ns or 0
-    talk.ack((last - START_NS) / MS + 50, 8)
-    talk.segments[-1] = replace(talk.segments[-1], window=0)
-    assert "ack-loss" not in kinds(talk.diagnosed(tmp_path))
+    exchange = _silence(300, answered=None)
+    last = exchange.segments[-1].time_ns or 0
+    exchange.ack((last - START_NS) / MS + 50, 8)
+    exchange.segments[-1] = replace(exchange.segments[-1], window=0)
+    assert "ack-loss" not in kinds(exchange.diagnosed(tmp_path))
 
 
 def test_three_losses_in_a_row_are_chance_where_many_are_lost(tmp_path: Path) -> None:
-    road = replace(ROAD, loss=0.3)
-    found = diagnosed(tmp_path, road, size=300_000)
+    drive = replace(ROAD, loss=0.3)
+    found = diagnosed(tmp_path, drive, size=300_000)
     assert found.transfer.verdicts["cause"].tolist().count(RetransmissionCause.TIMEOUT) > 3
     assert not {"outage", "blackout", "ack-loss"} & kinds(found)
 
@@ -182,10 +182,10 @@ def test_a_dead_way_back_is_an_outage_of_the_acks(tmp_path: Path) -> None:
 
 
 def test_a_handshake_has_no_outage(tmp_path: Path) -> None:
-    talk = Talk()
+    exchange = Exchange()
     for at_ms in (0, 1000, 3000):
-        talk.syn(at_ms)
-    assert "outage" not in kinds(talk.diagnosed(tmp_path))
+        exchange.syn(at_ms)
+    assert "outage" not in kinds(exchange.diagnosed(tmp_path))
 
 
 @pytest.mark.parametrize("is_hole", [True, False])
@@ -193,28 +193,28 @@ def test_two_larger_ones_lost_later_tell_a_hole_from_an_outage_after_one_failed_
     tmp_path: Path, is_hole: bool
 ) -> None:
     """A sender that looks for the size which passes halves it after its second timer (RFC 4821)."""
-    talk = Talk().opened()
-    now = talk.round_trips(51, 0, count=5)
-    vanish = len(talk.segments)
-    talk.data(now, 20, count=4)
-    talk.data(now + 300, 20)
-    lost = talk.segments[vanish:]
+    exchange = Exchange().opened()
+    now = exchange.round_trips(51, 0, count=5)
+    vanish = len(exchange.segments)
+    exchange.data(now, 20, count=4)
+    exchange.data(now + 300, 20)
+    lost = exchange.segments[vanish:]
     now, seq = now + 900, 1001 + 20_000
     for turn in range(30):
         probe = 800 if turn in (10, 20) else 0
         if probe:
-            talk.note(now, 0, seq=seq, ack=5001, payload=probe)
-            lost += talk.segments[-1:] if is_hole else []
+            exchange.note(now, 0, seq=seq, ack=5001, payload=probe)
+            lost += exchange.segments[-1:] if is_hole else []
             now += 0 if not is_hole else 200
         if not (probe and not is_hole):
             probe = 500
-            talk.note(now, 0, seq=seq, ack=5001, payload=probe)
+            exchange.note(now, 0, seq=seq, ack=5001, payload=probe)
         seq += probe
         now += 50
-        talk.note(now, 1, seq=5001, ack=seq)
+        exchange.note(now, 1, seq=5001, ack=seq)
     for host, way_ns in (("mobile", 0), ("fixed", 25 * MS)):
         (tmp_path / host).mkdir()
-        mine = [each for each in talk.segments if not way_ns or each not in lost]
+        mine = [each for each in exchange.segments if not way_ns or each not in lost]
         moved = [replace(each, time_ns=(each.time_ns or 0) + way_ns * (1 - 2 * each.side)) for each in mine]
         write_pcap(tmp_path / host / "tcp-0.pcap", sorted(moved, key=lambda each: each.time_ns or 0))
     found = kinds(diagnose(Transfer.of(read(tmp_path))))

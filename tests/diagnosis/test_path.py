@@ -21,8 +21,8 @@ from multitracer.diagnosis.service_times import ArrivalGaps, rate_step
 from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.diagnosis.exchange import Exchange, kinds, of
 from tests.diagnosis.path import ROAD, diagnosed
-from tests.diagnosis.talk import Talk, kinds, of
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
@@ -64,17 +64,17 @@ def test_chance_loses_packets_that_did_not_wait(tmp_path: Path, both: bool) -> N
 @pytest.mark.parametrize("second", [range(94, 97), range(0)], ids=["two rows", "one row"])
 def test_two_rows_of_losses_with_nothing_ahead_are_chance(tmp_path: Path, second: range) -> None:
     """The queue was seen to hold a dozen; of one row nobody knows whether the path was down for a moment."""
-    road = replace(ROAD, rate_bps=20_000_000, delay_ns=60 * NS_PER_MS, queue_packets=1000)
-    found = diagnosed(tmp_path, road, size=600_000, vanish=frozenset([*range(86, 91), *second]))
+    drive = replace(ROAD, rate_bps=20_000_000, delay_ns=60 * NS_PER_MS, queue_packets=1000)
+    found = diagnosed(tmp_path, drive, size=600_000, vanish=frozenset([*range(86, 91), *second]))
     assert ("random-loss" in kinds(found)) == bool(second)
 
 
 @pytest.mark.parametrize("is_served", [True, False])
 def test_what_the_link_served_before_it_was_lost_fell_to_chance(tmp_path: Path, is_served: bool) -> None:
     """Single losses at a queue of a few packets: a managed one drops such, too, but before the link."""
-    road = replace(ROAD, rate_bps=6_000_000, delay_ns=70 * NS_PER_MS, queue_packets=1000)
+    drive = replace(ROAD, rate_bps=6_000_000, delay_ns=70 * NS_PER_MS, queue_packets=1000)
     vanish = frozenset([90, 93, 96, 99, 102, 110])
-    found = diagnosed(tmp_path, road, size=600_000, vanish=vanish, is_served=is_served)
+    found = diagnosed(tmp_path, drive, size=600_000, vanish=vanish, is_served=is_served)
     assert ("random-loss" in kinds(found)) == is_served
     assert not is_served or "as if the link had carried them" in of(found, "random-loss").sentence
     assert "congestion-loss" not in kinds(found)
@@ -97,8 +97,8 @@ def test_chance_is_told_at_a_queue_that_is_half_full(tmp_path: Path, loss: float
 
 @views
 def test_a_policer_is_told_by_its_rate(tmp_path: Path, both: bool) -> None:
-    road = replace(ROAD, rate_bps=40_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
-    found = diagnosed(tmp_path, road, both=both, size=6_000_000, policed_bps=12_000_000, bucket_bytes=30_000)
+    drive = replace(ROAD, rate_bps=40_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
+    found = diagnosed(tmp_path, drive, both=both, size=6_000_000, policed_bps=12_000_000, bucket_bytes=30_000)
     (policer,) = [each for each in found.findings if each.kind == "policer"]
     assert policer.numbers["policed_bytes_per_s"] == pytest.approx(1_500_000, rel=0.15)
     assert not {"random-loss", "congestion-loss"} & kinds(found)
@@ -106,8 +106,8 @@ def test_a_policer_is_told_by_its_rate(tmp_path: Path, both: bool) -> None:
 
 def test_the_empty_bucket_of_a_policer_is_the_link(tmp_path: Path) -> None:
     """At 2 Mbit/s four segments are on their way: halved, the window still sends more than tokens come."""
-    road = replace(ROAD, rate_bps=40_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
-    found = diagnosed(tmp_path, road, size=1_500_000, policed_bps=2_000_000)
+    drive = replace(ROAD, rate_bps=40_000_000, delay_ns=10 * NS_PER_MS, queue_packets=400)
+    found = diagnosed(tmp_path, drive, size=1_500_000, policed_bps=2_000_000)
     assert found.headline.limit is Limit.LINK
     assert "a policer let no more through" in found.headline.sentence
     assert "policing" in found.headline.help
@@ -119,14 +119,14 @@ def test_the_empty_bucket_of_a_policer_is_the_link(tmp_path: Path) -> None:
 def test_a_slow_start_that_overshoots_a_short_queue_is_no_fault(
     tmp_path: Path, both: bool, rate_mbps: int, size: int
 ) -> None:
-    road = replace(ROAD, rate_bps=rate_mbps * 1_000_000, delay_ns=3 * NS_PER_MS, queue_packets=15)
-    assert not FAULTS & kinds(diagnosed(tmp_path, road, both=both, size=size))
+    drive = replace(ROAD, rate_bps=rate_mbps * 1_000_000, delay_ns=3 * NS_PER_MS, queue_packets=15)
+    assert not FAULTS & kinds(diagnosed(tmp_path, drive, both=both, size=size))
 
 
 @views
 def test_a_queue_of_many_round_trips_is_graded(tmp_path: Path, both: bool) -> None:
-    road = replace(ROAD, delay_ns=5 * NS_PER_MS, queue_packets=200)
-    bloated = of(found := diagnosed(tmp_path, road, both=both), "bufferbloat")
+    drive = replace(ROAD, delay_ns=5 * NS_PER_MS, queue_packets=200)
+    bloated = of(found := diagnosed(tmp_path, drive, both=both), "bufferbloat")
     assert bloated.numbers["added_delay_s"] > 0.08
     assert bloated.numbers["unloaded_rtt_s"] == pytest.approx(0.016, abs=0.004)
     assert not FAULTS - {"bufferbloat"} & kinds(found)
@@ -138,16 +138,16 @@ def test_a_queue_of_many_round_trips_is_graded(tmp_path: Path, both: bool) -> No
 
 @views
 def test_a_queue_below_grade_c_is_no_fault_however_short_the_path(tmp_path: Path, both: bool) -> None:
-    road = replace(ROAD, delay_ns=3 * NS_PER_MS, queue_packets=20)
-    found = diagnosed(tmp_path, road, both=both)
+    drive = replace(ROAD, delay_ns=3 * NS_PER_MS, queue_packets=20)
+    found = diagnosed(tmp_path, drive, both=both)
     assert not FAULTS & kinds(found)
     assert "congestion-loss" in kinds(found)
 
 
 def test_a_path_that_dies_for_good_is_told_by_what_was_never_answered(tmp_path: Path) -> None:
     """The other capture shows nothing of what came after its last packet: not that it arrived."""
-    road = replace(ROAD, queue_packets=30)
-    found = diagnosed(tmp_path, road, size=4_000_000, dead_from_ns=36 * NS_PER_S // 10)
+    drive = replace(ROAD, queue_packets=30)
+    found = diagnosed(tmp_path, drive, size=4_000_000, dead_from_ns=36 * NS_PER_S // 10)
     (dead,) = [each for each in found.findings if each.kind in {"outage", "blackout"}]
     assert "never came back" in dead.sentence
     assert not _EQUAL_ENDS.search(dead.sentence), "all of it is certain"
@@ -189,9 +189,9 @@ def test_overtaken_packets_are_reordering_not_loss(tmp_path: Path, both: bool) -
 @views
 def test_a_path_that_becomes_longer_changed(tmp_path: Path, both: bool) -> None:
     """A sender that never fills it: its queue is empty. The way back changes with it."""
-    road = replace(ROAD, rate_bps=400_000_000, queue_packets=10_000)
+    drive = replace(ROAD, rate_bps=400_000_000, queue_packets=10_000)
     found = diagnosed(
-        tmp_path, road, both=both, size=20_000_000, longer_from_ns=NS_PER_S // 2, longer_ns=40 * NS_PER_MS
+        tmp_path, drive, both=both, size=20_000_000, longer_from_ns=NS_PER_S // 2, longer_ns=40 * NS_PER_MS
     )
     change = of(found, "path-change")
     assert change.numbers["step_s"] == pytest.approx(0.04 if both else 0.08, abs=0.002)
@@ -260,20 +260,20 @@ def test_one_end_cannot_tell_others_from_a_slower_link(tmp_path: Path) -> None:
     assert not {"competing-traffic", "rate-change"} & kinds(found)
 
 
-def _sent(*, paced: bool) -> Talk:
+def _sent(*, paced: bool) -> Exchange:
     """Return a bulk sender of four segments each 4 ms, for a timer or for the ACKs that it answers."""
-    talk = Talk().opened()
-    talk.data(50.2, 0)
-    talk.ack(100.3, 0)
-    talk.data(350.3, 0)  # it was lost: from here on its window is not a growing one
+    exchange = Exchange().opened()
+    exchange.data(50.2, 0)
+    exchange.ack(100.3, 0)
+    exchange.data(350.3, 0)  # it was lost: from here on its window is not a growing one
     for turn in range(200):
         at_ms = 400.4 + 4 * turn
-        talk.ack(at_ms, 1 + 4 * max(turn - 12, 0))
+        exchange.ack(at_ms, 1 + 4 * max(turn - 12, 0))
         for each in range(4):
-            talk.data(at_ms + (0.6 + 0.9 * each if paced else 0.01), 1 + 4 * turn + each)
+            exchange.data(at_ms + (0.6 + 0.9 * each if paced else 0.01), 1 + 4 * turn + each)
     for turn in range(13):
-        talk.ack(1201 + 4 * turn, 1 + 4 * (turn + 188))
-    return talk
+        exchange.ack(1201 + 4 * turn, 1 + 4 * (turn + 188))
+    return exchange
 
 
 def test_a_sender_that_is_paced_is_no_fault(tmp_path: Path) -> None:
@@ -289,20 +289,20 @@ def test_a_sender_that_acks_set_free_is_not_paced(tmp_path: Path) -> None:
 # --- small segments ---
 
 
-def _writes(*, delayed_ms: float, gap_ms: float = 0.3) -> Talk:
+def _writes(*, delayed_ms: float, gap_ms: float = 0.3) -> Exchange:
     """Return a program that writes two small pieces for each question; the second waits for the ACK."""
-    talk = Talk(rtt_ms=10).opened()
+    exchange = Exchange(rtt_ms=10).opened()
     now = 20.0
     for number in range(0, 20, 2):
-        talk.data(now, number, size=200)
-        talk.ack(now + 10 + delayed_ms, number, extra=200)
+        exchange.data(now, number, size=200)
+        exchange.ack(now + 10 + delayed_ms, number, extra=200)
         sent = now + 10 + delayed_ms + gap_ms
-        talk.note(sent, 0, seq=1001 + number * 1000 + 200, ack=5001, payload=1800)
-        talk.segments[-1] = replace(talk.segments[-1], payload=800)
-        talk.note(sent, 0, seq=1001 + number * 1000 + 1000, ack=5001, payload=1000)
-        talk.ack(sent + 10, number + 2)
+        exchange.note(sent, 0, seq=1001 + number * 1000 + 200, ack=5001, payload=1800)
+        exchange.segments[-1] = replace(exchange.segments[-1], payload=800)
+        exchange.note(sent, 0, seq=1001 + number * 1000 + 1000, ack=5001, payload=1000)
+        exchange.ack(sent + 10, number + 2)
         now = sent + 100
-    return talk
+    return exchange
 
 
 def test_a_small_segment_that_waits_for_a_delayed_ack(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from multitracer.diagnosis.limits.gaps import UNTOLD
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype
 from tests.analysis.traffic import SYN
-from tests.diagnosis.talk import FULL, Talk, of
+from tests.diagnosis.exchange import FULL, Exchange, of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ class _Phone:
     """What arrives of a sender, flights of four a round trip apart, and what the phone answers."""
 
     def __init__(self, *, stamped: bool = True) -> None:
-        self._talk, self._stamped = Talk(), stamped
+        self._talk, self._stamped = Exchange(), stamped
         self._at_ms, self._seq, self._ip_id = 0.0, 1000, 1
         self._answered, self._heard = 0, 0
         self._data(0, flags=SYN, options={"mss": FULL, "scale": 0})
@@ -69,7 +69,7 @@ class _Phone:
             self._answer()
         self.wait(2 * _WAY_MS)
 
-    def silence(self, *, lost_data: int = 0, lost_answer: bool = False) -> None:
+    def idle_gap(self, *, lost_data: int = 0, lost_answer: bool = False) -> None:
         self._at_ms += 1000 * _SILENCE_S
         self._ip_id += lost_data
         if lost_answer:
@@ -112,7 +112,7 @@ def test_who_heard_all_and_sends_nothing_has_nothing_to_send(tmp_path: Path, sta
     phone = _Phone(stamped=stamped)
     phone.flights(30)
     phone.repaired()
-    phone.silence()
+    phone.idle_gap()
     phone.flights(30)
     found = phone.diagnosed(tmp_path)
     assert _held(found)[Limit.APPLICATION, LimitSubtype.WRITES] == pytest.approx(_SILENCE_S, abs=0.2)
@@ -123,7 +123,7 @@ def test_who_heard_all_and_sends_nothing_has_nothing_to_send(tmp_path: Path, sta
 def test_what_is_lost_behind_a_pause_does_not_make_it_a_repair(tmp_path: Path) -> None:
     phone = _Phone()
     phone.flights(30)
-    phone.silence()
+    phone.idle_gap()
     phone.repaired()
     phone.flights(30)
     held = _held(phone.diagnosed(tmp_path))
@@ -135,7 +135,7 @@ def test_who_had_not_heard_all_may_have_waited_for_it(tmp_path: Path) -> None:
     phone = _Phone()
     phone.flights(30)
     phone.repaired()
-    phone.silence(lost_answer=True)
+    phone.idle_gap(lost_answer=True)
     phone.flights(30)
     found = phone.diagnosed(tmp_path)
     assert _held(found)[Limit.UNKNOWN, LimitSubtype.NONE] == pytest.approx(_SILENCE_S, abs=0.2)
@@ -146,7 +146,7 @@ def test_who_had_not_heard_all_may_have_waited_for_it(tmp_path: Path) -> None:
 def test_what_had_arrived_and_comes_again_waited_for_the_timer(tmp_path: Path) -> None:
     phone = _Phone()
     phone.flights(30)
-    phone.silence(lost_answer=True)
+    phone.idle_gap(lost_answer=True)
     phone.copy()
     phone.flights(30)
     held = _held(phone.diagnosed(tmp_path))
@@ -157,7 +157,7 @@ def test_what_had_arrived_and_comes_again_waited_for_the_timer(tmp_path: Path) -
 def test_a_silence_that_swallowed_packets_is_no_pause_of_the_program(tmp_path: Path) -> None:
     phone = _Phone()
     phone.flights(30)
-    phone.silence(lost_data=5)
+    phone.idle_gap(lost_data=5)
     phone.flights(30)
     found = phone.diagnosed(tmp_path)
     held = _held(found)
@@ -173,6 +173,6 @@ def test_an_outage_begins_when_the_queue_before_it_was_empty(tmp_path: Path) -> 
     phone = _Phone()
     phone.flights(30)
     phone.late(ms=400)
-    phone.silence(lost_data=5)
+    phone.idle_gap(lost_data=5)
     phone.flights(30)
     assert of(phone.diagnosed(tmp_path), "outage").cost_s == pytest.approx(_SILENCE_S, abs=0.01)

@@ -13,7 +13,7 @@ from multitracer.recording.read import read
 from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, SYN, Segment
-from tests.diagnosis.talk import FULL, Talk, kinds
+from tests.diagnosis.exchange import FULL, Exchange, kinds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,18 +25,18 @@ _ANSWER = 2
 """Full segments of each answer."""
 
 
-def turns(*, at_client: bool, pause_ms: float = 0, repaired_ms: float = 0, rtt_ms: float = 50) -> Talk:
+def turns(*, at_client: bool, pause_ms: float = 0, repaired_ms: float = 0, rtt_ms: float = 50) -> Exchange:
     """Return ten requests and their answers; the client asks again after `pause_ms`.
 
     Its fourth and its seventh request are lost, and sent again `repaired_ms` later, if that is not 0; the
     server captures what arrives.
     """
-    talk, half, ids = Talk(rtt_ms=rtt_ms), rtt_ms / 2, [100, 7000]
+    exchange, half, ids = Exchange(rtt_ms=rtt_ms), rtt_ms / 2, [100, 7000]
 
     def note(sent_ms: float, side: int, **what: Any) -> None:
         stamp = (7_000 + 90_000 * side + int(sent_ms), 0)
         ids[side] += 1
-        talk.note(sent_ms + half * (at_client == side), side, stamp=stamp, ip_id=ids[side], **what)
+        exchange.note(sent_ms + half * (at_client == side), side, stamp=stamp, ip_id=ids[side], **what)
 
     options = {"mss": FULL + 12, "scale": 0}
     note(0, 0, seq=_CLIENT - 1, flags=SYN, options=options)
@@ -58,7 +58,7 @@ def turns(*, at_client: bool, pause_ms: float = 0, repaired_ms: float = 0, rtt_m
             note(at_ms, 0, seq=_CLIENT + (turn + 1) * 100, ack=ack + _ANSWER * FULL)
         at_ms += pause_ms + 0.1
     note(at_ms, 0, seq=_CLIENT + 1000, ack=_SERVER + _ANSWER * 10 * FULL)
-    return talk
+    return exchange
 
 
 def seconds(found: Diagnosis, part: LimitSubtype) -> float:
@@ -106,8 +106,8 @@ def test_the_servers_capture_knows_a_lost_request_by_its_missing_number(tmp_path
 def test_both_ends_show_that_a_request_was_lost(tmp_path: Path) -> None:
     for host, at_client in (("fixed", False), ("mobile", True)):
         (tmp_path / host).mkdir()
-        talk = turns(at_client=at_client, repaired_ms=400)
-        ordered = sorted(talk.segments, key=lambda each: each.time_ns or 0)
+        exchange = turns(at_client=at_client, repaired_ms=400)
+        ordered = sorted(exchange.segments, key=lambda each: each.time_ns or 0)
         write_pcap(tmp_path / host / "tcp-0.pcap", [replace(each, ip_id=0) for each in ordered])
     found = diagnose(Transfer.of(read(tmp_path), reverse=True))
     assert seconds(found, LimitSubtype.REPAIR) == pytest.approx(0.8, abs=0.01)
@@ -120,14 +120,14 @@ def test_an_upload_that_waits_for_answers_waits_for_the_path(tmp_path: Path) -> 
 
 
 def test_a_server_that_answers_late_is_said_to_answer(tmp_path: Path) -> None:
-    talk, at_ms = Talk().opened(), 51.0
+    exchange, at_ms = Exchange().opened(), 51.0
     for turn in range(6):
-        talk.data(at_ms, turn)
-        talk.ack(at_ms + 50, turn + 1)
+        exchange.data(at_ms, turn)
+        exchange.ack(at_ms + 50, turn + 1)
         at_ms += 450
-        talk.note(at_ms, 1, seq=_SERVER + turn * 100, ack=_CLIENT + (turn + 1) * FULL, payload=100)
+        exchange.note(at_ms, 1, seq=_SERVER + turn * 100, ack=_CLIENT + (turn + 1) * FULL, payload=100)
         at_ms += 0.1
-    found = talk.diagnosed(tmp_path, reverse=False)
+    found = exchange.diagnosed(tmp_path, reverse=False)
     assert found.headline.sentence.startswith("Mostly the server: it let 2.0 s go by before it answered")
     assert "a peer that answers sooner" in found.headline.help
 
@@ -167,50 +167,52 @@ def test_a_tick_longer_than_the_round_trip_turns_nothing_round(tmp_path: Path) -
 
 def test_a_window_that_holds_what_is_written_does_not_limit(tmp_path: Path) -> None:
     """A loopback's segments are as large as its whole window."""
-    talk, large = Talk(rtt_ms=1), {"mss": 65_495, "scale": 0}
-    talk.note(0, 0, seq=_CLIENT - 1, flags=SYN, options=large, window=29_000)
-    talk.note(1, 1, seq=_SERVER - 1, ack=_CLIENT, flags=SYN | ACK, options=large, window=29_000)
-    talk.note(1.1, 0, seq=_CLIENT, ack=_SERVER, window=29_000)
+    exchange, large = Exchange(rtt_ms=1), {"mss": 65_495, "scale": 0}
+    exchange.note(0, 0, seq=_CLIENT - 1, flags=SYN, options=large, window=29_000)
+    exchange.note(1, 1, seq=_SERVER - 1, ack=_CLIENT, flags=SYN | ACK, options=large, window=29_000)
+    exchange.note(1.1, 0, seq=_CLIENT, ack=_SERVER, window=29_000)
     for turn in range(8):
         at_ms = 100 + 400 * turn
-        talk.note(at_ms, 0, seq=_CLIENT + 80 * turn, ack=_SERVER, payload=80, window=29_000, flags=ACK | 8)
-        talk.note(at_ms + 1, 1, seq=_SERVER, ack=_CLIENT + 80 * (turn + 1), window=29_000)
-    found = talk.diagnosed(tmp_path)
+        exchange.note(
+            at_ms, 0, seq=_CLIENT + 80 * turn, ack=_SERVER, payload=80, window=29_000, flags=ACK | 8
+        )
+        exchange.note(at_ms + 1, 1, seq=_SERVER, ack=_CLIENT + 80 * (turn + 1), window=29_000)
+    found = exchange.diagnosed(tmp_path)
     assert found.headline.limit is Limit.APPLICATION
     assert not any(row.limit is Limit.RECEIVER_WINDOW for row in found.limited.shares)
 
 
 def test_a_connection_that_began_before_the_capture_is_not_opening(tmp_path: Path) -> None:
-    talk = Talk()
-    talk.note(0, 1, seq=_SERVER, ack=_CLIENT, flags=ACK | 1)
-    talk.note(0.2, 0, seq=_CLIENT, ack=_SERVER + 1)
-    talk.note(26_000, 0, seq=_CLIENT, ack=_SERVER + 1, flags=ACK | 1)
-    found = talk.diagnosed(tmp_path)
+    exchange = Exchange()
+    exchange.note(0, 1, seq=_SERVER, ack=_CLIENT, flags=ACK | 1)
+    exchange.note(0.2, 0, seq=_CLIENT, ack=_SERVER + 1)
+    exchange.note(26_000, 0, seq=_CLIENT, ack=_SERVER + 1, flags=ACK | 1)
+    found = exchange.diagnosed(tmp_path)
     assert found.headline.limit is Limit.UNKNOWN
     assert "began before the capture" in found.headline.sentence
 
 
 def test_a_connection_without_data_is_opened_until_its_handshake_ends(tmp_path: Path) -> None:
-    talk = Talk().opened()
-    talk.note(5_000, 0, seq=_CLIENT, ack=_SERVER, flags=ACK | 1)
-    talk.note(5_050, 1, seq=_SERVER, ack=_CLIENT + 1, flags=ACK | 1)
-    found = talk.diagnosed(tmp_path)
+    exchange = Exchange().opened()
+    exchange.note(5_000, 0, seq=_CLIENT, ack=_SERVER, flags=ACK | 1)
+    exchange.note(5_050, 1, seq=_SERVER, ack=_CLIENT + 1, flags=ACK | 1)
+    found = exchange.diagnosed(tmp_path)
     assert found.headline.limit is Limit.HANDSHAKE
     assert found.limited.total_s == pytest.approx(0.05, abs=0.001)
 
 
 def test_what_is_sent_again_and_never_acknowledged_is_no_slow_start(tmp_path: Path) -> None:
     """At the receiver, whose host has gone: all copies come, none is answered."""
-    talk = Talk()
-    talk.note(0, 0, seq=_CLIENT - 1, flags=SYN, options={"mss": FULL, "scale": 0})
-    talk.note(0.1, 1, seq=_SERVER - 1, ack=_CLIENT, flags=SYN | ACK, options={"mss": FULL, "scale": 0})
-    talk.note(50, 0, seq=_CLIENT, ack=_SERVER)
-    talk.data(50.2, 0)
-    talk.ack(50.3, 1)
-    talk.data(100, 1)
+    exchange = Exchange()
+    exchange.note(0, 0, seq=_CLIENT - 1, flags=SYN, options={"mss": FULL, "scale": 0})
+    exchange.note(0.1, 1, seq=_SERVER - 1, ack=_CLIENT, flags=SYN | ACK, options={"mss": FULL, "scale": 0})
+    exchange.note(50, 0, seq=_CLIENT, ack=_SERVER)
+    exchange.data(50.2, 0)
+    exchange.ack(50.3, 1)
+    exchange.data(100, 1)
     for turn in range(7):
-        talk.data(100 + 300 * 2**turn, 1)
-    found = talk.diagnosed(tmp_path)
+        exchange.data(100 + 300 * 2**turn, 1)
+    found = exchange.diagnosed(tmp_path)
     assert found.headline.limit is Limit.RECOVERY
     assert found.headline.share > 0.95
     assert "slow-start-limited" not in kinds(found)

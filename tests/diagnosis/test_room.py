@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.limits.names import Limit, by_limit
-from tests.diagnosis.talk import Talk
+from tests.diagnosis.exchange import Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,12 +19,12 @@ def windows(
     window: Callable[[int], int],
     service_ms: Callable[[int], float],
     path_ms: Callable[[int], float],
-) -> tuple[Talk, list[float]]:
+) -> tuple[Exchange, list[float]]:
     """Return segments that a window sets free, one behind the other on a link, and when each was sent.
 
     What each function gives is of the segment of a number; the receiver acknowledges every second one.
     """
-    talk = Talk(rtt_ms=path_ms(0)).opened()
+    exchange = Exchange(rtt_ms=path_ms(0)).opened()
     sent, free_ms = [path_ms(0) + 1], 0.0
     answered: list[float] = []
     for number in range(count):
@@ -33,11 +33,11 @@ def windows(
             sent.append(max(sent[-1] + 0.05, oldest + 0.1))
         free_ms = max(free_ms, sent[-1]) + service_ms(number)
         answered.append(free_ms + path_ms(number))
-        talk.data(sent[-1], number)
+        exchange.data(sent[-1], number)
         if number % 2:
             answered[-2] = answered[-1]
-            talk.ack(answered[-1], number + 1)
-    return talk, sent
+            exchange.ack(answered[-1], number + 1)
+    return exchange, sent
 
 
 def link_s(found: Diagnosis) -> float:
@@ -51,9 +51,9 @@ def test_a_longer_path_is_no_queue_though_nothing_was_sent_as_it_changed(tmp_pat
     def window(number: int) -> int:
         return 40 if number < turn else 2 if number < turn + 2 else 16 + (number - turn) // 40
 
-    talk, sent = windows(2200, window, lambda _: 2, lambda number: 40 if number < turn else 240)
+    exchange, sent = windows(2200, window, lambda _: 2, lambda number: 40 if number < turn else 240)
     full_s = (sent[turn] - sent[0]) / 1000
-    found = talk.diagnosed(tmp_path)
+    found = exchange.diagnosed(tmp_path)
     assert found.limited.total_s > 3 * full_s
     assert link_s(found) < 1.1 * full_s
 
@@ -64,12 +64,12 @@ def test_a_link_that_became_faster_has_room_while_its_window_opens(tmp_path: Pat
     def window(number: int) -> int:
         return 56 if number < turn else 36 + (number - turn) // 100
 
-    talk, sent = windows(turn + 1200, window, lambda number: 8 if number < turn else 1, lambda _: 300)
+    exchange, sent = windows(turn + 1200, window, lambda number: 8 if number < turn else 1, lambda _: 300)
     full_s, all_s = (sent[turn] - sent[0]) / 1000, (sent[-1] - sent[0]) / 1000
-    assert link_s(talk.diagnosed(tmp_path)) < full_s + 0.7 * (all_s - full_s)
+    assert link_s(exchange.diagnosed(tmp_path)) < full_s + 0.7 * (all_s - full_s)
 
 
 def test_a_queue_of_two_milliseconds_is_one_where_delays_are_calm(tmp_path: Path) -> None:
-    talk, _ = windows(3000, lambda number: min(30, 4 + number // 10), lambda _: 0.8, lambda _: 20)
-    found = talk.diagnosed(tmp_path)
+    exchange, _ = windows(3000, lambda number: min(30, 4 + number // 10), lambda _: 0.8, lambda _: 20)
+    found = exchange.diagnosed(tmp_path)
     assert link_s(found) > 0.75 * found.limited.total_s

@@ -11,7 +11,7 @@ from multitracer.diagnosis.limits.limited import shown_s
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.words import about
-from tests.diagnosis.talk import FULL, Talk, of
+from tests.diagnosis.exchange import FULL, Exchange, of
 from tests.diagnosis.test_limit_findings import _CLIENT, _SERVER, answers
 
 if TYPE_CHECKING:
@@ -42,30 +42,30 @@ def test_the_sentence_and_the_finding_count_the_same_pauses_of_a_client(tmp_path
 
 def test_a_window_that_was_full_is_told_as_it_was_then(tmp_path: Path) -> None:
     """Not the middle of a large and a closed one, nor what was offered when it was not full."""
-    talk = Talk().opened()
-    talk.data(51, 0, count=4)
-    talk.note(101, 1, seq=_SERVER, ack=_CLIENT + 4 * FULL, window=2 * FULL)
-    talk.data(102, 4, count=2)
-    talk.note(152, 1, seq=_SERVER, ack=_CLIENT + 6 * FULL, window=0)
-    talk.note(3000, 1, seq=_SERVER, ack=_CLIENT + 6 * FULL, window=60_000)
-    talk.data(3000.1, 6, count=4)
-    talk.ack(3050, 10)
-    found = talk.diagnosed(tmp_path)
+    exchange = Exchange().opened()
+    exchange.data(51, 0, count=4)
+    exchange.note(101, 1, seq=_SERVER, ack=_CLIENT + 4 * FULL, window=2 * FULL)
+    exchange.data(102, 4, count=2)
+    exchange.note(152, 1, seq=_SERVER, ack=_CLIENT + 6 * FULL, window=0)
+    exchange.note(3000, 1, seq=_SERVER, ack=_CLIENT + 6 * FULL, window=60_000)
+    exchange.data(3000.1, 6, count=4)
+    exchange.ack(3050, 10)
+    found = exchange.diagnosed(tmp_path)
     assert "window of 0 to 2,000 bytes was full" in of(found, "receiver-limited").sentence
     assert "it had no room for a segment for 2.8 s" in found.headline.sentence
 
 
 def test_what_a_queue_shows_counts_only_while_the_link_was_the_limit(tmp_path: Path) -> None:
     """An outage stands before the link: delays that go on through it show no more of the link."""
-    talk = Talk().opened()
+    exchange = Exchange().opened()
     for number in range(60):
-        talk.data(51 + 2 * number, number)
-        talk.ack(101 + 10 * number, number + 1)
-    talk.data(701, 60, count=8)
+        exchange.data(51 + 2 * number, number)
+        exchange.ack(101 + 10 * number, number + 1)
+    exchange.data(701, 60, count=8)
     for wait_ms in (300, 600, 1200, 2400):
-        talk.data(701 + wait_ms, 60)
-    talk.ack(3151, 68)
-    limited = talk.diagnosed(tmp_path).limited
+        exchange.data(701 + wait_ms, 60)
+    exchange.ack(3151, 68)
+    limited = exchange.diagnosed(tmp_path).limited
     always = Spans(limited.cells.begin[:1], limited.cells.end[-1:])
     by_limit = {row.limit: row.seconds for row in limited.shares}
     assert shown_s(limited, Limit.LINK, always) == pytest.approx(by_limit[Limit.LINK])
@@ -77,55 +77,55 @@ def test_a_larger_initial_window_saves_no_more_round_trips_than_were_needed(
     tmp_path: Path, segments: int, saved: int
 ) -> None:
     """Ten segments go out in the first round trip anyway, and thirty in two."""
-    talk, at_ms, sent, flight = Talk().opened(), 51.0, 0, 10
+    exchange, at_ms, sent, flight = Exchange().opened(), 51.0, 0, 10
     while sent < segments:
         flight = min(flight, segments - sent)
-        at_ms = talk.round_trips(at_ms, sent, count=1, flight=flight) + 0.1
+        at_ms = exchange.round_trips(at_ms, sent, count=1, flight=flight) + 0.1
         sent, flight = sent + flight, 2 * flight
-    found = [each for each in talk.diagnosed(tmp_path).findings if each.kind == "slow-start-limited"]
+    found = [each for each in exchange.diagnosed(tmp_path).findings if each.kind == "slow-start-limited"]
     assert len(found) == (saved > 0)
     assert all(each.numbers["saving_s"] == pytest.approx(0.05 * saved, abs=0.005) for each in found)
 
 
 def test_a_syn_that_is_repeated_after_data_opens_nothing(tmp_path: Path) -> None:
     """A server that had two handshakes repeats the SYN-ACK of one long after it had sent its answer."""
-    talk = answers(think_ms=1, pause_ms=0)
-    talk.syn_ack(3000)
-    found = talk.diagnosed(tmp_path, reverse=True)
+    exchange = answers(think_ms=1, pause_ms=0)
+    exchange.syn_ack(3000)
+    found = exchange.diagnosed(tmp_path, reverse=True)
     opening_s = sum(row.seconds for row in found.limited.shares if row.limit is Limit.HANDSHAKE)
     assert opening_s == pytest.approx(0.05, abs=0.01)
 
 
 def test_a_client_connects_before_its_server_knows(tmp_path: Path) -> None:
     """A round trip takes the client's connect; half of one more its ACK, which the server waits for."""
-    talk = Talk().opened()
-    talk.data(50.2, 0)
-    talk.note(160, 1, seq=_SERVER + 1, ack=_CLIENT + FULL, payload=FULL)
-    talk.note(160.1, 0, seq=_CLIENT + FULL, ack=_SERVER + 1 + FULL)
-    sentence = talk.diagnosed(tmp_path, reverse=True).headline.sentence
+    exchange = Exchange().opened()
+    exchange.data(50.2, 0)
+    exchange.note(160, 1, seq=_SERVER + 1, ack=_CLIENT + FULL, payload=FULL)
+    exchange.note(160.1, 0, seq=_CLIENT + FULL, ack=_SERVER + 1 + FULL)
+    sentence = exchange.diagnosed(tmp_path, reverse=True).headline.sentence
     assert "it took 0.05 s to connect, and 0.025 s more until the server knew" in sentence
 
 
 def test_a_client_that_thinks_before_it_goes_on_begins_no_answer(tmp_path: Path) -> None:
     """What it sends after an answer is more of its own, whoever is asked."""
-    talk, at_ms = Talk().opened(), 60.0
+    exchange, at_ms = Exchange().opened(), 60.0
     for turn in range(5):
-        talk.data(at_ms, 2 * turn, count=2)
+        exchange.data(at_ms, 2 * turn, count=2)
         at_ms += 50
-        talk.note(at_ms, 1, seq=_SERVER + 100 * turn, ack=_CLIENT + 2 * (turn + 1) * FULL, payload=100)
+        exchange.note(at_ms, 1, seq=_SERVER + 100 * turn, ack=_CLIENT + 2 * (turn + 1) * FULL, payload=100)
         at_ms += 700
-    sentence = talk.diagnosed(tmp_path, reverse=False).headline.sentence
+    sentence = exchange.diagnosed(tmp_path, reverse=False).headline.sentence
     assert sentence.startswith(
         "Mostly the client: it let 2.8 s go by before it sent more, 4 times, usually 0.7 s ("
     )
 
 
 def test_long_pauses_are_told_in_minutes(tmp_path: Path) -> None:
-    talk = Talk()
-    end_ms = talk.opened().round_trips(50.2, 0, count=3)
+    exchange = Exchange()
+    end_ms = exchange.opened().round_trips(50.2, 0, count=3)
     for turn in range(3):
-        end_ms = talk.round_trips(end_ms + 130_000, 12 + 4 * turn, count=1)
-    found = talk.diagnosed(tmp_path)
+        end_ms = exchange.round_trips(end_ms + 130_000, 12 + 4 * turn, count=1)
+    found = exchange.diagnosed(tmp_path)
     assert found.headline is not None
     assert "it had nothing to send for 6 min 30 s, in 3 pauses (100% of 6 min 30 s" in found.headline.sentence
     assert "3 pauses of 2 min 10 s (up to 2 min 10 s)" in of(found, "application-limited").sentence

@@ -13,16 +13,16 @@ from tests.diagnosis.path import ROAD, diagnosed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.corpus.link import Road
+    from tests.corpus.link import Drive
 
 WIDE = replace(ROAD, rate_bps=20_000_000, queue_packets=400)
 THIN_BPS = 80_000
 """An ACK takes 4 to 5 ms: data for 5 to 6 Mbit/s, with an ACK for two segments."""
 
 
-def link_share(folder: Path, road: Road, *, acks_bps: int, timestamps: bool, host: str = "mobile") -> float:
+def link_share(folder: Path, drive: Drive, *, acks_bps: int, timestamps: bool, host: str = "mobile") -> float:
     found = diagnosed(
-        folder, road, acks_bps=acks_bps, timestamps=timestamps, host=host, both=False, size=4_000_000
+        folder, drive, acks_bps=acks_bps, timestamps=timestamps, host=host, both=False, size=4_000_000
     )
     return by_limit(found.limited.shares).get(Limit.LINK, 0.0)
 

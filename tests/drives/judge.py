@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import multitracer
+from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.read import read
-from multitracer.recording.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,10 +97,10 @@ def judge(folder: Path) -> Drive:
     truth = json.loads((folder / "truth" / "drive.json").read_text())
     session = multitracer.open(folder)
     drive = Drive(truth["seed"])
-    events = [each for each in truth["events"] if _is_whole(each, truth)]
+    events = [each for each in truth["events"] if _is_complete(each, truth)]
     drive.unjudged = len(truth["events"]) - len(events)
     stretches, handovers = session.stretches, _placed(folder, session.handovers)
-    seen = Seen(stretches, handovers, session._road.route, _arrivals(session))
+    seen = Seen(stretches, handovers, session._drive.route, _arrivals(session))
     for event in events:
         judged = _handover if event["kind"] == "handover" else _stretch
         drive.verdicts.append(judged(event, truth, seen))
@@ -110,7 +110,7 @@ def judge(folder: Path) -> Drive:
 
 def _placed(folder: Path, handovers: pd.DataFrame) -> pd.DataFrame:
     """Return handovers with their places on the route, as map and exports show them."""
-    drive = Surroundings(read(folder)).drive
+    drive = RadioContext(read(folder)).drive
     assert drive is not None, "a drive has positions"
     places = drive[1].at(np.array(handovers["time_ns"].map(_ns), dtype=np.int64))
     return handovers.assign(lat_deg=places.lat_deg, lon_deg=places.lon_deg)
@@ -118,12 +118,12 @@ def _placed(folder: Path, handovers: pd.DataFrame) -> pd.DataFrame:
 
 def _arrivals(session: multitracer.Session) -> Times:
     """Return when the phone's capture saw data."""
-    captures = session._road.surroundings.recording.captures
+    captures = session._drive.radio_context.recording.captures
     segments = next(capture for capture in captures if capture.point.name == "mobile").tables.segments
     return np.sort(segments["time_ns"][segments["payload_bytes"] > 0])
 
 
-def silence(arrivals_ns: Times, begin_ns: int, end_ns: int) -> tuple[int, int]:
+def idle_gap(arrivals_ns: Times, begin_ns: int, end_ns: int) -> tuple[int, int]:
     """Return the longest time without data that lies over an interval."""
     first, last = arrivals_ns[:-1], arrivals_ns[1:]
     over = np.flatnonzero((first < end_ns) & (last > begin_ns))
@@ -131,7 +131,7 @@ def silence(arrivals_ns: Times, begin_ns: int, end_ns: int) -> tuple[int, int]:
     return int(first[longest]), int(last[longest])
 
 
-def _is_whole(event: Document, truth: Document) -> bool:
+def _is_complete(event: Document, truth: Document) -> bool:
     return bool(event["end"]["time_ns"] + _NEAR_END_S * _NS < truth["ended_ns"])
 
 
@@ -183,7 +183,7 @@ def _verdict(event: Document, truth: Document, row: Any, seen: Seen, *, found: b
         _ns(time) if time == time else shown  # noqa: PLR0124 - NaT is not itself
         for time, shown in zip((row["cause_begin_ns"], row["cause_end_ns"]), effect, strict=True)
     )
-    silent = silence(seen.arrivals_ns, begin, end) if event["kind"] in SILENT else (begin, end)
+    silent = idle_gap(seen.arrivals_ns, begin, end) if event["kind"] in SILENT else (begin, end)
     verdict.cause = str(row["cause"])
     verdict.begin_error_s, verdict.end_error_s = (cause[0] - begin) / _NS, (cause[1] - end) / _NS
     verdict.effect_begin_error_s = (effect[0] - silent[0]) / _NS

@@ -72,7 +72,7 @@ def test_coverage_is_back_before_the_data(judged: Drive) -> None:
 
 def test_nothing_arrives_in_a_hole_though_the_server_goes_on() -> None:
     truth = json.loads((FOLDER / "truth" / "drive.json").read_text())
-    throughput = mt.open(FOLDER)._road.throughput
+    throughput = mt.open(FOLDER)._drive.throughput
     assert throughput is not None
     for event in truth["events"]:
         if event["kind"] == "hole":

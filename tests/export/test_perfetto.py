@@ -191,12 +191,12 @@ def test_more_in_flight_than_there_is_room_for_is_said(tmp_path: Path) -> None:
 
 
 def test_a_stretch_holds_its_packets_alone(tmp_path: Path) -> None:
-    whole = {begin for begin, _, _ in exported(tmp_path / "all", SESSION).slices("data")}
+    complete = {begin for begin, _, _ in exported(tmp_path / "all", SESSION).slices("data")}
     part = exported(tmp_path / "part", SESSION, "--from", "10", "--to", "20")
-    begin = min(whole)
+    begin = min(complete)
     own = {each for each, _, _ in part.slices("data")}
     assert own
-    assert own < whole
+    assert own < complete
     assert all(10e9 <= each - begin < 20e9 for each in own)
     values = part.counter("TcpSnd_cwnd")
     assert values

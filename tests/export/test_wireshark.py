@@ -168,16 +168,16 @@ def test_captures_of_two_clocks_are_put_onto_one(tmp_path: Path) -> None:
 
 
 def test_snap_cuts_the_bytes_and_keeps_the_lengths(tmp_path: Path) -> None:
-    whole = list(rows_of(SENDER))
+    complete = list(rows_of(SENDER))
     cut = exported(tmp_path / "out.pcapng", SENDER, "--snap", "60")
-    assert cut == [(time, length, link, packet[:60]) for time, length, link, packet in whole]
+    assert cut == [(time, length, link, packet[:60]) for time, length, link, packet in complete]
 
 
 def test_a_stretch_and_a_connection_are_chosen(tmp_path: Path) -> None:
-    whole = list(rows_of(SENDER))
-    first = whole[0][0]
+    complete = list(rows_of(SENDER))
+    first = complete[0][0]
     part = exported(tmp_path / "out.pcapng", SENDER, "--from", "10", "--to", "20")
-    assert part == [row for row in whole if first + 10 * 10**9 <= row[0] < first + 20 * 10**9]
+    assert part == [row for row in complete if first + 10 * 10**9 <= row[0] < first + 20 * 10**9]
     both = write_pcap(
         tmp_path / "both.pcap", [*handshake(), *(Segment(0, 1, 9, ACK, 1, pair=2) for _ in range(3))]
     )

@@ -46,10 +46,12 @@ def gapped() -> Route:
     drive = straight()
     table = drive.route.table
     kept = np.flatnonzero((table["time_ns"] <= at([40])[0]) | (table["time_ns"] >= at([60])[0]))
-    whole = table.take(kept)
-    gap = whole["gap"].copy()
-    gap[np.searchsorted(whole["time_ns"], at([60])[0])] = "silence"
-    object.__setattr__(drive.route, "table", type(whole)(whole.schema, {**whole.columns, "gap": gap}))
+    complete = table.take(kept)
+    gap = complete["gap"].copy()
+    gap[np.searchsorted(complete["time_ns"], at([60])[0])] = "silence"
+    object.__setattr__(
+        drive.route, "table", type(complete)(complete.schema, {**complete.columns, "gap": gap})
+    )
     return drive.route
 
 

@@ -57,13 +57,13 @@ def test_a_long_series_keeps_first_last_lowest_and_highest_of_every_bin() -> Non
 )
 def test_extremes_and_ends_survive_in_any_bins(points: list[tuple[int, int]], bins: int) -> None:
     ordered = sorted(points)
-    whole = series(np.array([t for t, _ in ordered]), np.array([v for _, v in ordered]))
-    kept = thin(whole, bins=bins)
+    complete = series(np.array([t for t, _ in ordered]), np.array([v for _, v in ordered]))
+    kept = thin(complete, bins=bins)
     assert kept.frame is not None
-    assert kept.value.min() == whole.value.min()
-    assert kept.value.max() == whole.value.max()
+    assert kept.value.min() == complete.value.min()
+    assert kept.value.max() == complete.value.max()
     assert kept.frame[0] == 1
-    assert kept.time_ns[-1] == whole.time_ns[-1]
+    assert kept.time_ns[-1] == complete.time_ns[-1]
     assert np.all(np.diff(kept.frame.astype(np.int64)) > 0)
 
 

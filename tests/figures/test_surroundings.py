@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multitracer.analysis.mobility.cells import stays_of
+from multitracer.analysis.mobility.cells import cell_visits_of
 from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.series.labelled import longest_joined_ns, radio_series
 from multitracer.figures.environment import cell_strip, line_with_gaps
@@ -76,7 +76,7 @@ def test_the_strip_shows_which_cell_served_when() -> None:
         role=np.full(30, "serving"),
     )
     handovers = handovers_of(radio)
-    strip = cell_strip(stays_of(radio, handovers))
+    strip = cell_strip(cell_visits_of(radio, handovers))
     assert strip is not None
     seven, eight = strip.series
     assert (seven.label, eight.label) == ("LTE cell 7", "LTE cell 8")

@@ -224,10 +224,10 @@ def test_near_the_receiver_there_are_no_round_trips_and_goodput_is_what_arrived(
 
 
 def test_without_acks_the_rtt_panel_asks_for_both_directions() -> None:
-    whole = transfer()
+    complete = transfer()
     alone = replace(
-        whole,
-        segments=whole.segments.take(~whole.segments["reverse"]),
+        complete,
+        segments=complete.segments.take(~complete.segments["reverse"]),
         sack_blocks=Table.empty(TCP_SACK_BLOCKS),
         rtt_samples=Table.empty(RTT_SAMPLES),
     )

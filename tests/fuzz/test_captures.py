@@ -30,10 +30,10 @@ def test_broken_captures_are_read_or_refused() -> None:
 @pytest.mark.parametrize("grammar", GRAMMARS)
 def test_the_grammars_make_captures_that_are_worth_reading(grammar: object) -> None:
     captures = [read_or_refuse(grammar(random.Random(seed))) for seed in range(150)]  # type: ignore[operator]
-    whole = [c for c in captures if c is not None]
-    assert len(whole) > 75
-    assert sum(len(c.segments) for c in whole) > 200
-    assert any(c.files[0].damaged for c in whole) or "pcapng_by" not in repr(grammar)
+    complete = [c for c in captures if c is not None]
+    assert len(complete) > 75
+    assert sum(len(c.segments) for c in complete) > 200
+    assert any(c.files[0].damaged for c in complete) or "pcapng_by" not in repr(grammar)
 
 
 def test_the_check_can_fail() -> None:

@@ -11,8 +11,8 @@ import pytest
 import multitracer as mt
 from multitracer.figures.palette import SCALES
 from multitracer.recording.inputs import find_inputs
+from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.recording import Recording
-from multitracer.recording.surroundings import Surroundings
 from tests.cli.program import call
 from tests.conftest import SAMPLES
 
@@ -87,8 +87,8 @@ def test_what_cannot_be_shown_is_said(tmp_path: Path) -> None:
 def test_values_of_a_phone_are_those_of_its_log(tmp_path: Path, fixture_folder: Path) -> None:
     output = tmp_path / "drive.geojson"
     call("export", "route", fixture_folder / UCC, "-o", output, "--colour", "sinr_db")
-    surroundings = Surroundings(Recording(find_inputs(str(fixture_folder / UCC))))
-    series = surroundings.series["Radio_sinr"]
+    radio_context = RadioContext(Recording(find_inputs(str(fixture_folder / UCC))))
+    series = radio_context.series["Radio_sinr"]
     stamps = np.datetime_as_string(series["time_ns"].view("datetime64[ns]"), unit="us")
     logged = dict(zip((f"{each}Z" for each in stamps), series["value"].tolist(), strict=True))
     colours = SCALES["Radio_sinr"].colours

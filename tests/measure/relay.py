@@ -92,24 +92,24 @@ class Relay:
             self._start(self._copy, *reversed(pair))
 
     def _copy(self, source: socket.socket, sink: socket.socket) -> None:
-        for piece in self._each(lambda: source.recv(_LARGEST)):
-            if not piece:
+        for chunk in self._each(lambda: source.recv(_LARGEST)):
+            if not chunk:
                 sink.shutdown(socket.SHUT_WR)
                 return
             self._hold()
-            sink.sendall(piece)
+            sink.sendall(chunk)
 
     def _datagrams(self, listening: socket.socket) -> None:
         """Pass datagrams on, those of each client from a port of its own."""
         clients: dict[object, socket.socket] = {}
-        for piece, client in self._each(lambda: listening.recvfrom(_LARGEST)):
+        for chunk, client in self._each(lambda: listening.recvfrom(_LARGEST)):
             if client not in clients:
                 clients[client] = self._upstream()
                 self._start(self._answers, clients[client], listening, client)
             self._hold()
-            clients[client].send(piece)
+            clients[client].send(chunk)
 
     def _answers(self, upstream: socket.socket, listening: socket.socket, client: Any) -> None:
-        for piece in self._each(lambda: upstream.recv(_LARGEST)):
+        for chunk in self._each(lambda: upstream.recv(_LARGEST)):
             self._hold()
-            listening.sendto(piece, client)
+            listening.sendto(chunk, client)

@@ -23,7 +23,7 @@ from multitracer.measure.exchange import (
     encode,
     encode_receipt,
     filled,
-    is_whole,
+    is_complete,
     recorded_values,
 )
 
@@ -63,10 +63,10 @@ def test_any_octets_are_a_message_or_refused(octets: bytes, letters: bytes) -> N
 def test_filled_message_has_its_size_and_can_be_checked(size: int) -> None:
     octets = filled(Words(REPLY, 1, 2, size, 3, b""), size)
     assert len(octets) == size
-    assert is_whole(decode(octets))
+    assert is_complete(decode(octets))
     if size > HEADER_BYTES:
-        assert not is_whole(decode(octets[:-1] + bytes([octets[-1] ^ 1])))
-        assert not is_whole(decode(octets)._replace(reply_bytes=size - 1))
+        assert not is_complete(decode(octets[:-1] + bytes([octets[-1] ^ 1])))
+        assert not is_complete(decode(octets)._replace(reply_bytes=size - 1))
 
 
 def test_lengths_that_would_cost_memory_are_refused_at_the_header() -> None:

@@ -362,22 +362,22 @@ def _shown_at_a_terminal(arguments: list[str]) -> bytes:
             [*COMMAND, *arguments], env=terminal, stdout=subprocess.PIPE, stderr=theirs
         ) as client:
             os.close(theirs)
-            shown = b"".join(_pieces(screen, time.monotonic() + 100))
+            shown = b"".join(_chunks(screen, time.monotonic() + 100))
             client.communicate(timeout=60)
         assert client.returncode == 0
     return shown
 
 
-def _pieces(screen: IO[bytes], deadline_s: float) -> Iterator[bytes]:
+def _chunks(screen: IO[bytes], deadline_s: float) -> Iterator[bytes]:
     """Yield what comes from a terminal until the last process that has it open ends."""
     while select.select([screen], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
         try:
-            piece = screen.read(4096)
+            chunk = screen.read(4096)
         except OSError:  # EIO: nobody has the other side
             return
-        if not piece:
+        if not chunk:
             return
-        yield piece
+        yield chunk
     raise AssertionError("it did not end in time")
 
 

@@ -117,8 +117,8 @@ def _linked() -> Iterator[_Link]:
 def _virtual_s() -> float:
     """Return from the request, after the hand-shake, until the whole reply is there."""
     path = Link(*_ways())
-    talk = path.add(data=bytes(64), reply=bytes(REPLY_BYTES))
-    path.run(100, until=lambda: len(talk.received["a"]) == REPLY_BYTES)
+    exchange = path.add(data=bytes(64), reply=bytes(REPLY_BYTES))
+    path.run(100, until=lambda: len(exchange.received["a"]) == REPLY_BYTES)
     return path.now_ns / NS_PER_S - HANDSHAKE_S
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from multitracer.analysis import analyse
 from multitracer.analysis.running import RunningAnalysis
-from multitracer.analysis.segments import in_pieces
+from multitracer.analysis.segments import in_chunks
 from multitracer.capture import CaptureTables
 from multitracer.errors import MultiTracerError
 from multitracer.logs import Point
@@ -23,7 +23,7 @@ from multitracer.recording.inputs import UNREADABLE, Inputs
 from multitracer.recording.read import Need, read, with_segments
 from multitracer.schemas.tcp import TCP_SEGMENTS
 from multitracer.tables import Table
-from parsers._chunks import whole_capture
+from parsers._chunks import complete_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -109,7 +109,7 @@ def analyse_by_both(capture: CaptureTables) -> Analysis:
 
 def tables_of_each(analysis: Analysis) -> list[Table]:
     """Return what is told of the segments of some connections; the kernel gets each alone, however short."""
-    with patch.object(in_pieces, "LONG", 1):
+    with patch.object(in_chunks, "LONG", 1):
         numbers = range(1, min(len(analysis.connections), _FEW) + 1)
         ways = (analysis.tcp_segments, analysis.rtt_samples, analysis.sack_blocks)
         return [way(number) for number in numbers for way in ways]
@@ -138,10 +138,10 @@ def what_is_analysed(capture: CaptureTables) -> bytes:
 
 def segments_of(analysis: Analysis, *, long: int = 1) -> Table:
     """Return TCP_SEGMENTS of all connections; those of `long` segments or more the kernel gets alone."""
-    with patch.object(in_pieces, "LONG", long):
+    with patch.object(in_chunks, "LONG", long):
         rows = 7 + len(analysis.capture.segments) // 100
-        pieces = analysis.segments_in_pieces(np.arange(len(analysis.connections)), rows)
-        numbers, tables = zip(*pieces, strict=True) if len(analysis.connections) else ((), ())
+        chunks = analysis.segments_in_chunks(np.arange(len(analysis.connections)), rows)
+        numbers, tables = zip(*chunks, strict=True) if len(analysis.connections) else ((), ())
     assert (np.diff(np.concatenate([[0], *numbers])) >= 0).all()
     return Table.concatenate(TCP_SEGMENTS, list(tables))
 
@@ -196,13 +196,13 @@ def kept_alike(path: str, capture: CaptureTables) -> bool:
     """
     native = kernel()
     assert native is not None
-    kept = whole_capture(native, path, None)
+    kept = complete_capture(native, path, None)
     if kept is not None:
         assert_equal(kept, capture)
     return kept is not None
 
 
-def read_alone(counted: Analysis, whole: Analysis) -> int:
+def read_alone(counted: Analysis, complete: Analysis) -> int:
     """Compare connections whose segments alone are read again with those of the whole; return how many were.
 
     Of a capture of many connections the first and the last are read.
@@ -212,7 +212,7 @@ def read_alone(counted: Analysis, whole: Analysis) -> int:
     AssertionError
         If a connection that was read is another one.
     """
-    native, numbers = kernel(), range(1, len(whole.connections) + 1)
+    native, numbers = kernel(), range(1, len(complete.connections) + 1)
     assert native is not None
     compared = 0
     for number in numbers if len(numbers) <= _FEW else (numbers[0], numbers[-1]):
@@ -221,19 +221,21 @@ def read_alone(counted: Analysis, whole: Analysis) -> int:
             continue
         compared += 1
         for table in ("tcp_segments", "sack_blocks", "rtt_samples"):
-            one, other = (getattr(analysis, table)(number).columns for analysis in (alone, whole))
+            one, other = (getattr(analysis, table)(number).columns for analysis in (alone, complete))
             for name, values in one.items():
                 assert values.dtype == other[name].dtype, f"{table}.{name}"
                 assert values.tobytes() == other[name].tobytes(), f"connection {number}, {table}.{name}"
     return compared
 
 
-def counted(whole: CaptureTables, rows: int) -> Analysis | None:
+def counted(complete: CaptureTables, rows: int) -> Analysis | None:
     """Return the analysis of a capture that comes in pieces of so many segments; None if it asks for all."""
     native = kernel()
     assert native is not None
-    analysis, number = RunningAnalysis(native), np.arange(len(whole.segments))
+    analysis, number = RunningAnalysis(native), np.arange(len(complete.segments))
     for begin in range(0, len(number), rows):
-        if not analysis.add(whole.where((number >= begin) & (number < begin + rows))):
+        if not analysis.add(complete.where((number >= begin) & (number < begin + rows))):
             return None
-    return analysis.finish(CaptureTables(whole.files, flows=whole.flows), np.arange(len(whole.flows)))
+    return analysis.finish(
+        CaptureTables(complete.files, flows=complete.flows), np.arange(len(complete.flows))
+    )

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 def counts_alike(path: Path, capture: CaptureTables) -> bool:
     """Compare the analyses of a capture; return whether it is counted while it is read, too."""
-    whole, native = analyse_by_both(capture), kernel()
-    counted_alike(str(path), capture, whole)
+    complete, native = analyse_by_both(capture), kernel()
+    counted_alike(str(path), capture, complete)
     counted = None if native is None else analysis_of(native, str(path))
     if counted is None:
         return False
-    assert_same(counted, whole)
-    read_alone(counted, whole)
+    assert_same(counted, complete)
+    read_alone(counted, complete)
     read = replace(capture, files=counted.capture.files, flows=counted.capture.flows)
     assert_equal(read, capture)
     return True

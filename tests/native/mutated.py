@@ -162,18 +162,18 @@ def _analyse(capture: CaptureTables, data: bytes) -> None:
     """Compare what all segments tell with what is counted of pieces of them, or of the file as it is read."""
     native = kernel()
     assert native is not None
-    whole = _analysed(capture)
+    complete = _analysed(capture)
     is_file = not len(data) % _FILE_IN
     running = _counted_of_file(native, data) if is_file else counted(capture, 1 + data[-1] % _MOST_ROWS)
     if is_file:
         capture.files[0].bytes = len(data)
-        counted_alike(str(_file()), capture, whole)
+        counted_alike(str(_file()), capture, complete)
         kept_alike(str(_file()), capture)
     if running is not None:  # else it asks for all segments, and the answer is theirs
-        assert_same(running, whole)
+        assert_same(running, complete)
         if is_file:
             with _window_for(data):
-                read_alone(running, whole)
+                read_alone(running, complete)
 
 
 def _analysed(capture: CaptureTables) -> Analysis:

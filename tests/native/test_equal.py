@@ -110,9 +110,9 @@ def test_long_pcapng(seed: int, order: str, faults: int) -> None:
         blocks.append(enhanced(data[14 * number :], number=number, options=comment, order=order))
     for _ in range(faults):
         blocks.insert(rng.randrange(3, len(blocks)), any_block(rng, order))
-    whole = b"".join(blocks)
-    read(whole)
-    read(broken(rng, whole))
+    complete = b"".join(blocks)
+    read(complete)
+    read(broken(rng, complete))
 
 
 def test_windows_of_a_file_join(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,18 +79,18 @@ def test_without_memory_for_all_segments_python_gets_an_exception(tmp_path: Path
     path, one = tmp_path / "long.pcap", pcap_file([frame()])
     path.write_bytes(one[:24] + one[24:] * 1_500_000)
     reads = f"whole_capture(kernel(), {str(path)!r}, None)"
-    loads = "from parsers._chunks import whole_capture"
+    loads = "from parsers._chunks import complete_capture"
     _says_out_of_memory(f"{loads}\n{_STARVED.replace('DECODE', reads)}")
 
 
 _MANY = """
 import resource, sys
 from multitracer.native import kernel
-from parsers._whole import whole_file
+from parsers._complete import complete_file
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size + (int(sys.argv[2]) << 20), resource.RLIM_INFINITY))
 try:
-    whole_file(kernel(), sys.argv[1], limits=(1 << 30, 1, 1 << 30, 1), look=lambda whole: None)
+    complete_file(kernel(), sys.argv[1], limits=(1 << 30, 1, 1 << 30, 1), look=lambda whole: None)
 except MemoryError as error:
     print(error)
 """

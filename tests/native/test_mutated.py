@@ -117,8 +117,8 @@ def test_the_kernel_reads_some_inputs_by_itself() -> None:
 
 def test_a_recording_is_cut_behind_a_whole_record() -> None:
     data = pcap_file([bytes(100)] * 50)
-    whole = mutated.whole_records(data)
-    assert (len(whole) - 24) % 116 == 0
-    assert mutated.MOST_BYTES - 116 < len(whole) <= mutated.MOST_BYTES
+    complete = mutated.whole_records(data)
+    assert (len(complete) - 24) % 116 == 0
+    assert mutated.MOST_BYTES - 116 < len(complete) <= mutated.MOST_BYTES
     assert mutated.whole_records(data[:500]) == data[: 24 + 4 * 116]
     assert mutated.whole_records(bytes(5000)) == bytes(mutated.MOST_BYTES)

@@ -72,11 +72,11 @@ def with_one(path: Path, number: int | None = None) -> Recording:
 
 
 def test_each_connection_alone_is_what_it_is_among_the_others(large: Path) -> None:
-    kernel, whole = native.kernel(), analyse(read_capture([large]))
+    kernel, complete = native.kernel(), analyse(read_capture([large]))
     assert kernel is not None
     counted = analysis_of(kernel, str(large))
     assert counted is not None
-    assert read_alone(counted, whole) == len(whole.connections) == 4
+    assert read_alone(counted, complete) == len(complete.connections) == 4
 
 
 @pytest.mark.parametrize(("number", "segments"), [(None, 4), (1, 6), (2, 4), (3, 8), (4, 4)])
@@ -106,33 +106,33 @@ def test_only_the_segments_of_the_chosen_connection_are_kept(
 def test_the_page_is_the_same(large: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     fast = call("plot", *options, large, "-o", tmp_path / "fast.html")
     with python_only():
-        whole = call("plot", *options, large, "-o", tmp_path / "whole.html")
+        complete = call("plot", *options, large, "-o", tmp_path / "whole.html")
     assert (tmp_path / "fast.html").read_bytes() == (tmp_path / "whole.html").read_bytes()
-    assert fast.stderr == whole.stderr
+    assert fast.stderr == complete.stderr
 
 
 @pytest.mark.parametrize("choice", ["9", "10.0.0.1:9", "10.0.0.1:1000", "10.0.0.2:80"])
 def test_what_cannot_be_drawn_is_refused_in_the_same_words(large: Path, choice: str, tmp_path: Path) -> None:
     fast = call("plot", "-c", choice, large, "-o", tmp_path / "a.html", status=1)
     with python_only():
-        whole = call("plot", "-c", choice, large, "-o", tmp_path / "a.html", status=1)
-    assert fast.stderr == whole.stderr
+        complete = call("plot", "-c", choice, large, "-o", tmp_path / "a.html", status=1)
+    assert fast.stderr == complete.stderr
 
 
 def test_a_capture_without_connections_is_refused_in_the_same_words(large: Path, tmp_path: Path) -> None:
     large.write_bytes(pcap_file([ethernet(ipv4(bytes(20), protocol=17))]))
     fast = call("plot", large, "-o", tmp_path / "a.html", status=1)
     with python_only():
-        whole = call("plot", large, "-o", tmp_path / "a.html", status=1)
-    assert fast.stderr == whole.stderr
+        complete = call("plot", large, "-o", tmp_path / "a.html", status=1)
+    assert fast.stderr == complete.stderr
 
 
 def test_a_connection_of_which_python_decodes_a_packet_is_read_among_all(large: Path) -> None:
     frames = exchange(1000, [10, 20, 30])
     other = exchange(1001, [1])
     large.write_bytes(pcap_file([*frames[:4], *tunnelled(frames[4:]), *other]))
-    segments, whole = with_one(large).captures[0].tables.segments, read_capture([large]).segments
-    assert len(segments) == len(whole) == len(frames) + len(other)
+    segments, complete = with_one(large).captures[0].tables.segments, read_capture([large]).segments
+    assert len(segments) == len(complete) == len(frames) + len(other)
     assert len(with_one(large, 2).captures[0].tables.segments) == len(other)
 
 

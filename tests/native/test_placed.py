@@ -26,10 +26,10 @@ def tables(of: CaptureTables) -> list[Table]:
     each = [
         table for number in numbers for table in (analysis.tcp_segments(number), analysis.sack_blocks(number))
     ]
-    whole = [
+    complete = [
         connections.segments() for _, connections in analysis.examined(analysis.connections["connection"] - 1)
     ]
-    return each + whole
+    return each + complete
 
 
 @given(exchanges())

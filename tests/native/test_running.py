@@ -38,10 +38,10 @@ CAPTURES = sorted(path for path in SAMPLES.rglob("tcp-0.pcap*") if "damaged" not
 
 def is_alike(segments: list[Segment], rows: int = 1000) -> bool:
     """Compare with the whole if the pieces were enough; return whether they were."""
-    whole = capture(segments)
-    analysis = counted(whole, rows)
+    complete = capture(segments)
+    analysis = counted(complete, rows)
     if analysis is not None:
-        assert_same(analysis, analyse(whole))
+        assert_same(analysis, analyse(complete))
     return analysis is not None
 
 
@@ -75,9 +75,9 @@ def test_steps_of_the_clock_show(at_once: int, monkeypatch: pytest.MonkeyPatch) 
         stamp = (number * 10, 1)
         segments.append(Segment(0, 1 + number, 1, ack=1, time_ns=now_ns, stamp=stamp, ip_id=number))
     segments[0] = replace(segments[0], stamp=(0, 0))
-    whole = capture(segments)
+    complete = capture(segments)
     assert is_alike(segments, 7)
-    steps = [note.sentence for note in analyse(whole).trust.notes if note.code == "clock-step"]
+    steps = [note.sentence for note in analyse(complete).trust.notes if note.code == "clock-step"]
     assert "stepped 1 time, by +5.0" in steps[0]
 
 
@@ -89,8 +89,8 @@ def test_steps_of_the_clock_show(at_once: int, monkeypatch: pytest.MonkeyPatch) 
         pytest.param([Segment(0, 1, 9, ack=1, ip_id=7), Segment(0, 1, 9, ack=1, ip_id=7)], id="a copy"),
     ],
 )
-def test_what_needs_all_segments_asks_for_them(odd: list[Segment]) -> None:
-    segments = [replace(each, ip_id=7) for each in handshake()] + odd
+def test_what_needs_all_segments_asks_for_them(unexpected: list[Segment]) -> None:
+    segments = [replace(each, ip_id=7) for each in handshake()] + unexpected
     assert not is_alike(segments, 1)
 
 
@@ -140,12 +140,12 @@ def test_what_python_decodes_takes_its_place_among_what_stays_in_the_kernel(
     monkeypatch.setattr("multitracer.recording.read._CHUNK_ROWS", rng.choice((1, 100, 1000)))
     kernel = native.kernel()
     assert kernel is not None
-    analysis, whole = analysis_of(kernel, str(path)), read_capture([path])
+    analysis, complete = analysis_of(kernel, str(path)), read_capture([path])
     assert analysis is not None
-    assert whole.files[0].protocols == analysis.capture.files[0].protocols
-    assert (whole.segments["marks"] & CaptureMark.TUNNELLED.value).any()
-    assert_same(analysis, analyse(whole))
-    for name, values in whole.flows.columns.items():
+    assert complete.files[0].protocols == analysis.capture.files[0].protocols
+    assert (complete.segments["marks"] & CaptureMark.TUNNELLED.value).any()
+    assert_same(analysis, analyse(complete))
+    for name, values in complete.flows.columns.items():
         assert values.tobytes() == analysis.capture.flows[name].tobytes(), name
 
 
@@ -153,11 +153,11 @@ def test_what_python_decodes_takes_its_place_among_what_stays_in_the_kernel(
 def test_recordings_without_their_segments(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multitracer.recording.inputs.LARGE_BYTES", 0)
     monkeypatch.setattr("multitracer.recording.read._CHUNK_ROWS", 1000)
-    fast, whole = read(path, need=Need.NUMBERS), read(path)
+    fast, complete = read(path, need=Need.NUMBERS), read(path)
     assert not len(fast.captures[0].tables.segments)
-    assert_same(fast.captures[0].analysis, whole.captures[0].analysis)
-    assert repr(fast.captures[0].tables.files) == repr(whole.captures[0].tables.files)
-    assert fast.warnings == whole.warnings
+    assert_same(fast.captures[0].analysis, complete.captures[0].analysis)
+    assert repr(fast.captures[0].tables.files) == repr(complete.captures[0].tables.files)
+    assert fast.warnings == complete.warnings
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--csv",), ("-c", "2"), ("--fairness",), ("--from", "2")])
@@ -165,8 +165,8 @@ def test_analyze_says_the_same(form: tuple[str, ...], monkeypatch: pytest.Monkey
     monkeypatch.setattr("multitracer.recording.inputs.LARGE_BYTES", 0)
     fast = call("analyze", *form, SESSION)
     with python_only():
-        whole = call("analyze", *form, SESSION)
-    assert (fast.stdout, fast.stderr) == (whole.stdout, whole.stderr)
+        complete = call("analyze", *form, SESSION)
+    assert (fast.stdout, fast.stderr) == (complete.stdout, complete.stderr)
 
 
 def test_a_file_that_cannot_be_read_is_refused_in_the_same_words(
@@ -176,5 +176,5 @@ def test_a_file_that_cannot_be_read_is_refused_in_the_same_words(
     (tmp_path / "a.pcap").write_bytes(bytes.fromhex("d4c3b2a1") + bytes(3))
     fast = call("analyze", tmp_path / "a.pcap", status=1)
     with python_only():
-        whole = call("analyze", tmp_path / "a.pcap", status=1)
-    assert fast.stderr == whole.stderr
+        complete = call("analyze", tmp_path / "a.pcap", status=1)
+    assert fast.stderr == complete.stderr

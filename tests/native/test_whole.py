@@ -22,12 +22,12 @@ from multitracer.capture import CaptureTables
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header, statistics_block
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.read import Need, read
-from parsers import _whole
+from parsers import _complete
 from parsers._capture.window import StreamWindow
-from parsers._chunks import read_capture, whole_capture
+from parsers._chunks import complete_capture, read_capture
+from parsers._complete import complete_file
 from parsers._packets.rest import RestDecoder
 from parsers._stream import open_stream
-from parsers._whole import whole_file
 from tests.analysis.traffic import ACK
 from tests.conftest import SAMPLES
 from tests.examples import seeds
@@ -86,11 +86,11 @@ def told(path: Path) -> Recording:
     """Return what is told of a file with the kernel, after comparing it with what Python alone tells."""
     fast = read(path, need=Need.NUMBERS)
     with python_only():
-        whole = read(path)
-        whole.captures[0].analysis.trust  # noqa: B018  # by Python
-    assert_same(fast.captures[0].analysis, whole.captures[0].analysis)
-    assert repr(fast.captures[0].tables.files) == repr(whole.captures[0].tables.files)
-    assert fast.warnings == whole.warnings
+        complete = read(path)
+        complete.captures[0].analysis.trust  # noqa: B018  # by Python
+    assert_same(fast.captures[0].analysis, complete.captures[0].analysis)
+    assert repr(fast.captures[0].tables.files) == repr(complete.captures[0].tables.files)
+    assert fast.warnings == complete.warnings
     return fast
 
 
@@ -101,8 +101,8 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> i
     assert defaults
     if request.param:
         monkeypatch.setitem(defaults, "size", request.param)
-        monkeypatch.setattr("parsers._whole._BLOCK_BYTES", request.param)
-        monkeypatch.setattr("parsers._whole._BLOCKS", 5)
+        monkeypatch.setattr("parsers._complete._BLOCK_BYTES", request.param)
+        monkeypatch.setattr("parsers._complete._BLOCKS", 5)
     size: int | None = request.param
     return size
 
@@ -123,12 +123,12 @@ def test_tables_of_recordings(path: Path, tmp_path: Path) -> None:
         data, copy = copy.read_bytes(), tmp_path / "other"
         copy.write_bytes(as_pcapng(data, random.Random(1)) if how == "pcapng" else packed(data, how))
     fast = read(copy, need=Need.NUMBERS)
-    whole = read_by_both(lambda: read_capture([copy]))
+    complete = read_by_both(lambda: read_capture([copy]))
     assert is_counted(fast)
-    assert isinstance(whole, CaptureTables)
-    assert whole_capture(kernel, str(copy), None) is not None
-    assert repr(fast.captures[0].tables.files) == repr(whole.files)
-    assert_same(fast.captures[0].analysis, analyse(whole))
+    assert isinstance(complete, CaptureTables)
+    assert complete_capture(kernel, str(copy), None) is not None
+    assert repr(fast.captures[0].tables.files) == repr(complete.files)
+    assert_same(fast.captures[0].analysis, analyse(complete))
 
 
 @pytest.mark.usefixtures("blocks")
@@ -151,9 +151,9 @@ def test_any_datagrams(seed: int, tmp_path: Path) -> None:
     for _ in range(100):
         frames.insert(rng.randrange(len(frames)), any_datagram(rng))
     path.write_bytes(pcap_file(frames))
-    whole = read_by_both(lambda: read_capture([path]))
-    assert isinstance(whole, CaptureTables)
-    assert whole.files[0].protocols["udp"] > 1
+    complete = read_by_both(lambda: read_capture([path]))
+    assert isinstance(complete, CaptureTables)
+    assert complete.files[0].protocols["udp"] > 1
     told(path)
 
 
@@ -172,11 +172,11 @@ def test_packets_that_are_no_segments_need_no_second_reading(
 def test_a_last_record_that_is_cut_off_is_read_once(original: int, left: int, tmp_path: Path) -> None:
     path, kernel, frames = tmp_path / "cut.pcap", native.kernel(), some_connections(random.Random(3))
     last = frame(tcp(sport=1, dport=2, seq=1, flags=ACK), 4, 0, 1)
-    whole = pcap_file([*frames, Packet(last, None, original)])
-    begin = len(whole) - 16 - len(last)
-    path.write_bytes(whole[: begin + left])
+    complete = pcap_file([*frames, Packet(last, None, original)])
+    begin = len(complete) - 16 - len(last)
+    path.write_bytes(complete[: begin + left])
     assert kernel is not None
-    alone = whole_file(kernel, str(path), limits=None, look=lambda _: None)
+    alone = complete_file(kernel, str(path), limits=None, look=lambda _: None)
     if left < 16 or original == len(last):
         assert alone is not None
         words = f"the record at byte {begin} is truncated: only {left} byte"
@@ -201,9 +201,9 @@ def test_datagrams_of_udp_do_not_come_to_python(tmp_path: Path) -> None:
     path.write_bytes(pcap_file([frame(tcp(sport=1, dport=2, seq=1, flags=ACK), 4, 0, 1), *[udp] * 60]))
     assert kernel is not None
     with patch.object(RestDecoder, "count", None):
-        whole = whole_file(kernel, str(path), limits=None, look=lambda _: None)
-    assert whole is not None
-    assert whole.source.protocols == {"tcp": 1, "udp": 60}
+        complete = complete_file(kernel, str(path), limits=None, look=lambda _: None)
+    assert complete is not None
+    assert complete.source.protocols == {"tcp": 1, "udp": 60}
 
 
 @pytest.mark.parametrize(("others", "is_read"), [(30, True), (60, False)], ids=["some", "most"])
@@ -214,8 +214,8 @@ def test_packets_that_wait_for_python_are_few(others: int, is_read: bool, tmp_pa
     path.write_bytes(pcap_file(rng.sample([unknown, segment], 900, counts=counts)))
     assert kernel is not None
     looks: list[int] = []
-    whole = whole_file(kernel, str(path), limits=None, look=lambda one: looks.append(one.stored_bytes))
-    assert (whole is not None) == is_read
+    complete = complete_file(kernel, str(path), limits=None, look=lambda one: looks.append(one.stored_bytes))
+    assert (complete is not None) == is_read
     assert len(looks) >= 3 * is_read  # in 54 MB, of which 16 wait; the usual ones are at 16 and 144
     read_by_both(lambda: read_capture([path]))
 
@@ -224,7 +224,7 @@ def test_packets_that_wait_for_python_are_few(others: int, is_read: bool, tmp_pa
 def test_what_a_look_raises_is_raised(
     error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parsers._whole._BLOCK_BYTES", 4_000)
+    monkeypatch.setattr("parsers._complete._BLOCK_BYTES", 4_000)
     path, kernel = tmp_path / "some.pcap", native.kernel()
     path.write_bytes(pcap_file(some_connections(random.Random(1)) * 9))
     assert kernel is not None
@@ -247,7 +247,7 @@ def test_what_ends_the_unpacking_ends_the_reading(
     def fail(*_: object) -> memoryview:
         raise error("it is enough")
 
-    monkeypatch.setattr(_whole.Whole, "_unpacked", fail)
+    monkeypatch.setattr(_complete.Whole, "_unpacked", fail)
     if error is KeyboardInterrupt:
         with pytest.raises(error, match="it is enough"):
             read(path, need=Need.NUMBERS)
@@ -274,9 +274,9 @@ def test_of_a_folder_with_logs_as_much_is_said_as_without_the_kernel() -> None:
 @pytest.mark.parametrize("seed", seeds(60))
 def test_what_python_has_to_read_is_read_by_it(seed: int, blocks: int | None, tmp_path: Path) -> None:
     rng = random.Random(seed)
-    whole, how = pcap_file(some_connections(rng, others=0.05)), rng.choice(("", "", "gz", "zst"))
+    complete, how = pcap_file(some_connections(rng, others=0.05)), rng.choice(("", "", "gz", "zst"))
     is_pcapng = seed % 2 and not blocks  # in small blocks Python's search behind its damage never ends
-    data = bytearray(as_pcapng(whole, rng) if is_pcapng else whole)
+    data = bytearray(as_pcapng(complete, rng) if is_pcapng else complete)
     for _ in range(rng.randrange(3)):
         data[rng.randrange(24, len(data))] ^= 1 << rng.randrange(8)
     cut = data[: rng.choice((len(data), rng.randrange(24, len(data))))]
@@ -314,9 +314,9 @@ def test_a_leap_of_the_times_between_two_blocks_is_left_to_python(
         data[record : record + 4] = seconds.to_bytes(4, "little")
     path, kernel = tmp_path / "leaps.pcap", native.kernel()
     path.write_bytes(data)
-    monkeypatch.setattr("parsers._whole._BLOCK_BYTES", leap)  # the first block ends before it
+    monkeypatch.setattr("parsers._complete._BLOCK_BYTES", leap)  # the first block ends before it
     assert kernel is not None
-    assert whole_file(kernel, str(path), limits=native.LIMITS, look=lambda _: None) is None
+    assert complete_file(kernel, str(path), limits=native.LIMITS, look=lambda _: None) is None
     told(path)
 
 
@@ -327,10 +327,10 @@ def test_flows_of_both_versions_are_numbered_in_order(tmp_path: Path) -> None:
         frames.append(frame(segment, version, 0, number))
     path = tmp_path / "begun.pcap"
     path.write_bytes(pcap_file(frames))
-    fast, whole = read(path, need=Need.NUMBERS), read_capture([path])
+    fast, complete = read(path, need=Need.NUMBERS), read_capture([path])
     assert is_counted(fast)
     capture = fast.captures[0]
-    capture.tables.segments, capture.tables.sack_blocks = whole.segments, whole.sack_blocks
-    capture.tables.syn_options = whole.syn_options
-    assert_equal(capture.tables, whole)
-    assert_same(capture.analysis, analyse(whole))
+    capture.tables.segments, capture.tables.sack_blocks = complete.segments, complete.sack_blocks
+    capture.tables.syn_options = complete.syn_options
+    assert_equal(capture.tables, complete)
+    assert_same(capture.analysis, analyse(complete))

@@ -12,7 +12,7 @@ import zstandard
 from multitracer import native
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.read import Need, read
-from parsers._whole import whole_file
+from parsers._complete import complete_file
 from tests.examples import seeds
 from tests.native.both import python_only
 from tests.native.test_whole import told
@@ -36,7 +36,7 @@ def kernel() -> Kernel:
 
 def is_read_by_kernel(path: Path) -> bool:
     """Return whether the kernel reads the whole file by itself."""
-    return whole_file(kernel(), str(path), limits=None, look=lambda _: None) is not None
+    return complete_file(kernel(), str(path), limits=None, look=lambda _: None) is not None
 
 
 def skippable(rng: random.Random) -> bytes:
@@ -54,11 +54,11 @@ def frame(data: bytes, rng: random.Random) -> bytes:
     )
     if rng.random() < 0.5:
         return packer.compress(data)
-    stream, pieces = packer.compressobj(), []
+    stream, chunks = packer.compressobj(), []
     cuts = sorted(rng.randrange(len(data) + 1) for _ in range(3))
     for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
-        pieces += [stream.compress(data[begin:end]), stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)]
-    return b"".join([*pieces, stream.flush()])
+        chunks += [stream.compress(data[begin:end]), stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)]
+    return b"".join([*chunks, stream.flush()])
 
 
 def frames(data: bytes, rng: random.Random) -> bytes:
@@ -68,10 +68,10 @@ def frames(data: bytes, rng: random.Random) -> bytes:
     return b"".join(each + (skippable(rng) if rng.random() < 0.3 else b"") for each in made)
 
 
-def capture(rng: random.Random, least_bytes: int = 0) -> bytes:
+def capture(rng: random.Random, min_bytes: int = 0) -> bytes:
     """Return a pcap file with connections of random payload, which cannot be packed."""
     data = pcap_file(some_connections(rng))
-    while len(data) < least_bytes:
+    while len(data) < min_bytes:
         data += pcap_file(some_connections(rng))[24:]
     return data
 
@@ -101,15 +101,15 @@ def test_damage_is_left_to_python(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     path = tmp_path / "some.pcap.zst"
     packer = zstandard.ZstdCompressor(write_checksum=True)
-    whole = packer.compress(capture(rng, 400_000))
-    odd = bytearray(whole)
+    complete = packer.compress(capture(rng, 400_000))
+    unexpected = bytearray(complete)
     if seed % 3 == 0:
-        odd = odd[: rng.randrange(len(odd) // 2, len(odd))]
+        unexpected = unexpected[: rng.randrange(len(unexpected) // 2, len(unexpected))]
     elif seed % 3 == 1:
-        odd[rng.randrange(len(odd) // 2, len(odd))] ^= 1 << rng.randrange(8)
+        unexpected[rng.randrange(len(unexpected) // 2, len(unexpected))] ^= 1 << rng.randrange(8)
     else:
-        odd += rng.randbytes(rng.randrange(1, 9))
-    path.write_bytes(odd)
+        unexpected += rng.randbytes(rng.randrange(1, 9))
+    path.write_bytes(unexpected)
     assert not is_read_by_kernel(path)
     told(path)
 
@@ -128,7 +128,7 @@ def test_a_window_is_no_larger_than_python_takes(tmp_path: Path) -> None:
 def test_how_much_it_expands_is_told(tmp_path: Path) -> None:
     data, path = capture(random.Random(1)), tmp_path / "some.pcap.zst"
     path.write_bytes(zstandard.compress(data))
-    whole = whole_file(kernel(), str(path), limits=None, look=lambda _: None)
-    assert whole is not None
-    assert whole.source.bytes == len(data)
-    assert whole.source.expansion_ratio == len(data) / path.stat().st_size
+    complete = complete_file(kernel(), str(path), limits=None, look=lambda _: None)
+    assert complete is not None
+    assert complete.source.bytes == len(data)
+    assert complete.source.expansion_ratio == len(data) / path.stat().st_size

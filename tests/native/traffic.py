@@ -59,8 +59,8 @@ def any_datagram(rng: random.Random) -> bytes:
         payload = bytes((0x11, 0, *bytes(8))) + payload[10:]
     length = len(payload) + 8 if rng.random() < 0.9 else rng.randrange(40)
     udp = struct.pack(">4H", 5000, port, length, 0) + payload
-    whole = ethernet(ipv4(udp, protocol=17) if rng.random() < 0.5 else ipv6(udp, next_header=17))
-    return whole if rng.random() < 0.9 else whole[: rng.randrange(14, len(whole))]
+    complete = ethernet(ipv4(udp, protocol=17) if rng.random() < 0.5 else ipv6(udp, next_header=17))
+    return complete if rng.random() < 0.9 else complete[: rng.randrange(14, len(complete))]
 
 
 def fragment(rng: random.Random) -> bytes:

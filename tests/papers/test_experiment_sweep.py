@@ -59,18 +59,18 @@ def test_the_segments_come_out_as_they_are_bundled(monkeypatch: pytest.MonkeyPat
 def test_a_row_of_the_steps_over_bluetooth_comes_out_as_it_is_bundled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    arm = experiment_bluetooth.ARMS[-1]
+    transport = experiment_bluetooth.TRANSPORTS[-1]
     monkeypatch.setattr(experiment_bluetooth, "SIZES", (64,))
-    (row,) = experiment_bluetooth.measured(arm)
+    (row,) = experiment_bluetooth.measured(transport)
     assert row in experiment_bluetooth.rows()
 
 
 def test_the_file_depends_on_the_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = rows()
-    whole = experiment_sweep.FILE.read_bytes()
+    complete = experiment_sweep.FILE.read_bytes()
     monkeypatch.setattr(experiment_sweep, "FILE", tmp_path / "sweep.csv.gz")
     experiment_sweep.keep(reversed(found))
-    assert experiment_sweep.FILE.read_bytes() == whole
+    assert experiment_sweep.FILE.read_bytes() == complete
     assert sorted(rows()) == sorted(found)
 
 

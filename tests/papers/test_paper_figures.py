@@ -81,7 +81,7 @@ def test_what_the_paper_measured_is_seen_here_too() -> None:
     assert typical.summary["rlp_resets"] == 0
     failing = trace("fig8-resets-vj")
     assert len(failing.series("RlpSnd_rst").seconds) == failing.summary["tcp_timeouts"] == 2
-    assert all(end - begin > 10 for begin, end in failing.advances().pauses()[:2])
+    assert all(end - begin > 10 for begin, end in failing.advances().idle_gaps()[:2])
 
 
 @pytest.mark.parametrize("number", list(BESIDE))
@@ -112,7 +112,7 @@ def test_bsd_answers_a_local_drop_as_section_5_2_says() -> None:
     again = float(seen.resent().seconds[0])
     cwnd, data = seen.series("TcpSnd_cwnd"), seen.series("TcpSnd_data")
     assert cwnd.between(dropped, dropped + 0.1).value[-1] == 460
-    begin, end = data.between(dropped - 0.01, again).pauses()[0]
+    begin, end = data.between(dropped - 0.01, again).idle_gaps()[0]
     rtt_s = seen.series("TcpSnd_rtt").between(0, again).value.max() / 1e9
     assert begin == pytest.approx(dropped, abs=0.05)
     assert end - begin == pytest.approx(rtt_s / 2, rel=0.2)
@@ -125,7 +125,7 @@ def test_the_kernel_learns_of_no_drop() -> None:
     seen = trace("fig11-opening")
     dropped, again = float(seen.drops()[0]), float(seen.resent().seconds[0])
     assert seen.series("TcpSnd_cwnd").between(dropped, again).value.min() > 10 * 460
-    begin, end = seen.new_data().between(dropped, again).pauses()[0]
+    begin, end = seen.new_data().between(dropped, again).idle_gaps()[0]
     assert end - begin < 1.5
 
 
@@ -133,7 +133,7 @@ def test_the_fade_of_figure_11_and_the_gaps_of_figure_12_last_as_long_as_the_pap
     seen = trace("fig11-opening")
     again = seen.series("RlpSnd_rexmt").between(0, 10).seconds
     assert again[-1] - again[0] == pytest.approx(1.325, rel=0.05)
-    begin, end = seen.series("TcpRcv_data").between(3, 10).pauses()[0]
+    begin, end = seen.series("TcpRcv_data").between(3, 10).idle_gaps()[0]
     assert end - begin == pytest.approx(2.26, rel=0.05)
     stops = seen.stops()
     assert ((stops >= LEAST_STOP_S) & (stops <= LONGEST_STOP_S)).all()
@@ -141,7 +141,7 @@ def test_the_fade_of_figure_11_and_the_gaps_of_figure_12_last_as_long_as_the_pap
 
 def test_the_timer_of_figure_10_backs_off_behind_resets_that_nobody_set() -> None:
     seen = trace("fig10-exhaustion")
-    begin, end = seen.advances().pauses()[0]
+    begin, end = seen.advances().idle_gaps()[0]
     assert ((seen.exhaustions() > begin) & (seen.exhaustions() < end)).any()
     tries = seen.resent().between(begin, end)
     tries = tries.seconds[tries.value == tries.value[0]]

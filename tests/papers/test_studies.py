@@ -23,8 +23,8 @@ def test_each_generated_part_is_what_the_runs_say(name: str) -> None:
 
 @pytest.mark.parametrize("study", list(STUDIES))
 def test_each_arm_has_every_seed_once(study: str) -> None:
-    for arm, runs in runs_of(study).items():
-        assert [int(run["seed"]) for run in runs] == list(range(1, SEEDS + 1)), arm
+    for transport, runs in runs_of(study).items():
+        assert [int(run["seed"]) for run in runs] == list(range(1, SEEDS + 1)), transport
     assert tuple(kept(study)[0]) == COLUMNS
 
 
@@ -47,9 +47,9 @@ def test_the_pictures_are_on_the_page() -> None:
         ("umts", "UMTS, recorded", 7),
     ],
 )
-def test_a_run_of_now_is_the_kept_one(study: str, arm: str, seed: int) -> None:
-    (line,) = (run for run in kept(study) if run["arm"] == arm and int(run["seed"]) == seed)
-    now = made(study, arm, seed)
+def test_a_run_of_now_is_the_kept_one(study: str, transport: str, seed: int) -> None:
+    (line,) = (run for run in kept(study) if run["arm"] == transport and int(run["seed"]) == seed)
+    now = made(study, transport, seed)
     assert {name: "" if value is None else str(value) for name, value in now.items()} == line
 
 
@@ -57,27 +57,27 @@ def test_a_run_of_now_is_the_kept_one(study: str, arm: str, seed: int) -> None:
 
 
 @cache
-def middle(study: str, arm: str, column: str) -> float:
+def middle(study: str, transport: str, column: str) -> float:
     """Return the median over the seeds."""
-    return median(float(run[column]) for run in runs_of(study)[arm] if run[column] != "")
+    return median(float(run[column]) for run in runs_of(study)[transport] if run[column] != "")
 
 
-def total(study: str, arm: str, column: str) -> float:
+def total(study: str, transport: str, column: str) -> float:
     """Return the sum over the seeds."""
-    return sum(float(run[column]) for run in runs_of(study)[arm])
+    return sum(float(run[column]) for run in runs_of(study)[transport])
 
 
 @pytest.mark.parametrize("words", ["VJ", "plain"])
 def test_more_persistence_means_fewer_resets_and_more_goodput(words: str) -> None:
     """Section 5.3: N2 = 6 is too low; a higher one costs nothing."""
-    arms = [f"{words}, N2 {n2}" for n2 in N2]
-    resets = [total("persistence", arm, "link_resets") for arm in arms]
+    transports = [f"{words}, N2 {n2}" for n2 in N2]
+    resets = [total("persistence", transport, "link_resets") for transport in transports]
     assert resets == sorted(set(resets), reverse=True)
     assert resets[-1] == 0
-    goodput = {arm: middle("persistence", arm, "goodput_bytes_per_s") for arm in arms}
-    assert 1.25 < goodput[arms[-1]] / goodput[arms[0]] < 2.5
-    assert goodput[arms[-1]] > goodput[f"{words}, N2 6"]
-    holes = [middle("persistence", arm, "hole_s") for arm in arms]
+    goodput = {transport: middle("persistence", transport, "goodput_bytes_per_s") for transport in transports}
+    assert 1.25 < goodput[transports[-1]] / goodput[transports[0]] < 2.5
+    assert goodput[transports[-1]] > goodput[f"{words}, N2 6"]
+    holes = [middle("persistence", transport, "hole_s") for transport in transports]
     assert holes[-1] < holes[0] / 3
 
 
@@ -105,16 +105,16 @@ def test_persistence_brings_no_competing_recovery_and_spares_the_decompressor() 
         ("poor, 3/4, 240", 0.0, 0.1),
     ],
 )
-def test_what_codes_and_frames_bring_against_the_control(arm: str, least: float, most: float) -> None:
+def test_what_codes_and_frames_bring_against_the_control(transport: str, minimum: float, most: float) -> None:
     """Section 6: weaker codes and larger frames pay where the channel is over-protected, and only there."""
-    control = middle("frames", f"{arm.partition(',')[0]}, 9.6, 240", "goodput_bytes_per_s")
-    assert least < middle("frames", arm, "goodput_bytes_per_s") / control < most
+    control = middle("frames", f"{transport.partition(',')[0]}, 9.6, 240", "goodput_bytes_per_s")
+    assert minimum < middle("frames", transport, "goodput_bytes_per_s") / control < most
 
 
 def test_the_queues_order_delay_and_what_others_wait() -> None:
     """Section 5.2: a buffer by the rate, or a managed one, shortens every wait; it takes both ends."""
-    delay = {arm: middle("buffers", arm, "delay_median_s") for arm in STUDIES["buffers"]()}
-    request = {arm: middle("buffers", arm, "second_s") for arm in delay}
+    delay = {transport: middle("buffers", transport, "delay_median_s") for transport in STUDIES["buffers"]()}
+    request = {transport: middle("buffers", transport, "second_s") for transport in delay}
     assert delay["4 packets"] < delay["CoDel, ECN"] < delay["50 packets"] / 3
     assert request["4 packets"] < request["CoDel, ECN"] < request["50 packets"] / 2
     for end in ("the mobile", "the fixed end"):
@@ -122,18 +122,18 @@ def test_the_queues_order_delay_and_what_others_wait() -> None:
 
 
 def test_stale_data_cost_what_the_queue_held() -> None:
-    wait = {arm: middle("aborted", arm, "second_s") for arm in STUDIES["aborted"]()}
+    wait = {transport: middle("aborted", transport, "second_s") for transport in STUDIES["aborted"]()}
     assert wait["64 KB, 50 packets"] > 2 * wait["alone"] > wait["8 KB, 50 packets"] > 1.3 * wait["alone"]
     for window in ("8 KB", "64 KB"):
         for queue in ("4 packets", "CoDel, ECN"):
             assert wait[f"{window}, {queue}"] < 1.25 * wait["alone"]
-    stale = {arm: middle("aborted", arm, "stale_bytes") for arm in wait}
+    stale = {transport: middle("aborted", transport, "stale_bytes") for transport in wait}
     assert stale["64 KB, 50 packets"] > 2 * stale["8 KB, 50 packets"] > 4 * stale["8 KB, CoDel, ECN"]
 
 
 def test_the_recorded_radio_costs_the_future_link_next_to_nothing() -> None:
-    goodput = {arm: middle("umts", arm, "goodput_bytes_per_s") for arm in STUDIES["umts"]()}
+    goodput = {transport: middle("umts", transport, "goodput_bytes_per_s") for transport in STUDIES["umts"]()}
     for link in ("GSM", "UMTS"):
         assert 0.97 < goodput[f"{link}, recorded"] / goodput[f"{link}, no errors"] <= 1
     assert 6.5 < goodput["UMTS, recorded"] / goodput["GSM, recorded"] < 8
-    assert all(total("umts", arm, "timeouts") == 0 for arm in goodput)
+    assert all(total("umts", transport, "timeouts") == 0 for transport in goodput)

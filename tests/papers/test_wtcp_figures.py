@@ -42,8 +42,8 @@ def test_every_figure_has_all_transports_and_seeds() -> None:
     assert set(kept()) == {(figure, transport) for figure in FIGURES for transport in TRANSPORTS}
     assert {row["seeds"] for row in kept().values()} == {str(SEEDS)}
     for row in kept().values():
-        least, middle, most = (float(row[f"packets_{name}"]) for name in ("least", "median", "most"))
-        assert 0 < least <= middle <= most
+        minimum, middle, most = (float(row[f"packets_{name}"]) for name in ("least", "median", "most"))
+        assert 0 < minimum <= middle <= most
 
 
 def test_the_page_has_the_kept_numbers() -> None:

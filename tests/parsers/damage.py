@@ -35,8 +35,8 @@ def damaged(draw: st.DrawFn, sample: bytes) -> bytes:
         words = list(_WORD.finditer(lines[line]))
         if words:
             word = words[draw(st.integers(0, len(words) - 1))]
-            strange = draw(st.sampled_from(_STRANGE) | st.binary(max_size=8))
-            lines[line] = lines[line][: word.start()] + strange + lines[line][word.end() :]
+            flagged = draw(st.sampled_from(_STRANGE) | st.binary(max_size=8))
+            lines[line] = lines[line][: word.start()] + flagged + lines[line][word.end() :]
     if draw(st.booleans()):
         lines = draw(st.lists(st.sampled_from(lines), max_size=2 * len(lines)))
     data = b"".join(lines)

@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
 def as_packets(packets: Iterable[bytes | Packet], ticks_per_second: int) -> list[Record]:
     """Give packets without a time one, a millisecond apart."""
-    whole = [p if isinstance(p, Packet) else Packet(p) for p in packets]
+    complete = [p if isinstance(p, Packet) else Packet(p) for p in packets]
     step = max(ticks_per_second // 1000, 1)
     return [
         Record(
@@ -47,7 +47,7 @@ def as_packets(packets: Iterable[bytes | Packet], ticks_per_second: int) -> list
             EPOCH_S * ticks_per_second + i * step if p.ticks is None else p.ticks,
             len(p.data) if p.original is None else p.original,
         )
-        for i, p in enumerate(whole)
+        for i, p in enumerate(complete)
     ]
 
 

@@ -39,8 +39,8 @@ def test_the_sample_is_recognised_and_read() -> None:
 
 def test_what_a_reading_says_beside_the_clocks_is_kept_and_what_makes_no_sense_is_missing() -> None:
     state = {"synchronized": True, "max_error_ns": 5, "frequency_ppm": -12.5, "tai_offset_s": 37}
-    odd = {"boottime_ns": "soon", "offset_ns": 1 << 70, "frequency_ppm": 1e9, "synchronized": None}
-    first, second = parse(json.dumps(READING | state), json.dumps(READING | odd))["rows"]
+    unexpected = {"boottime_ns": "soon", "offset_ns": 1 << 70, "frequency_ppm": 1e9, "synchronized": None}
+    first, second = parse(json.dumps(READING | state), json.dumps(READING | unexpected))["rows"]
     assert (first["synchronized"], first["max_error_ns"], first["frequency_ppm"]) == (1, 5, -12.5)
     assert (first["tai_offset_s"], first["boottime_ns"]) == (37, None)
     assert [second[name] for name in ("boottime_ns", "offset_ns", "frequency_ppm", "synchronized")] == [

@@ -80,30 +80,30 @@ def test_a_changed_octet_costs_its_frames_and_no_others(bodies: list[bytes], dat
     stream = bytearray(b"".join(raws))
     at = data.draw(st.integers(0, len(stream) - 1))
     stream[at] ^= data.draw(st.integers(1, 255))
-    frames, whole = walked(bytes(stream))
+    frames, complete = walked(bytes(stream))
     begins = [sum(map(len, raws[:n])) for n in range(len(raws))]
     untouched = [r for b, r in zip(begins, raws, strict=True) if at not in range(b - 1, b + len(r))]
     for raw in untouched:
-        assert raw in whole
-    assert frames.whole == len(whole)
-    assert frames.whole + frames.damaged + bool(frames.cut_bytes) >= len(untouched)
+        assert raw in complete
+    assert frames.complete == len(complete)
+    assert frames.complete + frames.damaged + bool(frames.cut_bytes) >= len(untouched)
 
 
 @given(st.binary(max_size=2000))
 def test_any_octets_are_walked(data: bytes) -> None:
-    frames, whole = walked(data)
-    assert frames.whole == len(whole) == sum(frames.commands.values())
-    assert sum(map(len, whole)) + frames.cut_bytes <= len(data)
+    frames, complete = walked(data)
+    assert frames.complete == len(complete) == sum(frames.commands.values())
+    assert sum(map(len, complete)) + frames.cut_bytes <= len(data)
 
 
 def test_frames_are_found_across_pieces_of_the_stream_and_without_a_flag_memory_is_bounded() -> None:
     data = log(3000)
-    frames, whole = walked(data)
-    assert b"".join(whole) == data
-    assert frames.whole == 3000
+    frames, complete = walked(data)
+    assert b"".join(complete) == data
+    assert frames.complete == 3000
     assert frames.log_codes == {0xB000: 1000, 0xB001: 1000, 0xB002: 1000}
-    frames, whole = walked(bytes(1 << 20))
-    assert (frames.whole, whole) == (0, [])
+    frames, complete = walked(bytes(1 << 20))
+    assert (frames.complete, complete) == (0, [])
     assert frames.cut_bytes <= 1 << 17
 
 
@@ -111,7 +111,7 @@ def test_a_log_cut_in_a_frame_counts_what_is_left() -> None:
     data = log(10)
     last = len(record(0xB000, b""))
     frames, _ = walked(data[:-5])
-    assert (frames.whole, frames.damaged) == (9, 0)
+    assert (frames.complete, frames.damaged) == (9, 0)
     assert frames.cut_bytes > last
 
 
@@ -178,7 +178,7 @@ def test_a_program_that_hangs_is_stopped_and_one_sentence_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", stub(tmp_path, "scat", "trap '' INT TERM; sleep 600 & wait; sleep 600"))
-    monkeypatch.setattr(conversion, "LEAST_S", 0.5)
+    monkeypatch.setattr(conversion, "MIN_S", 0.5)
     monkeypatch.setattr(programs, "_GRACE_S", 0.2)
     tables = diag.parse(io.BytesIO(log()), path="x")
     warnings = tables["signalling"].provenance["warnings"]
@@ -196,7 +196,7 @@ def test_a_program_that_dies_or_writes_too_much_is_one_sentence(
     assert tables["radio"].provenance["warnings"][0] == (
         "scat failed with status 3 (cannot go on); the messages read before are used"
     )
-    monkeypatch.setattr(conversion, "LEAST_OUTPUT_BYTES", 1 << 16)
+    monkeypatch.setattr(conversion, "MIN_OUTPUT_BYTES", 1 << 16)
     monkeypatch.setattr(conversion, "EXPANSION", 0)
     stub(tmp_path, "scat", "exec cat /dev/zero")
     tables = diag.parse(io.BytesIO(log()), path="x")
@@ -245,7 +245,7 @@ def test_frames_are_as_many_as_the_reference_counts(name: str) -> None:
         frames = HdlcFrames(stream)
         for _ in frames:
             pass
-    assert (frames.whole, frames.damaged) == (answer["frames_crc_ok"], answer["frames_bad"])
+    assert (frames.complete, frames.damaged) == (answer["frames_crc_ok"], answer["frames_bad"])
     assert {f"0x{code:02x}": n for code, n in frames.commands.items()} == answer["cmd"]
     assert {f"0x{code:04X}": n for code, n in frames.log_codes.items()} == answer["log_codes"]
     assert frames.first_ns != NOT_A_TIME

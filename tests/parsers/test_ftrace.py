@@ -158,8 +158,8 @@ def test_without_clock_records_the_times_are_the_trace_clocks_own() -> None:
 
 
 def test_name_of_a_program_may_look_like_anything() -> None:
-    odd = PROBE.replace("python-23639", "a [001] 1.000000: tcp_probe: b-7")
-    assert only(read(odd)["tcp_state"])["cwnd_segments"] == 18
+    unexpected = PROBE.replace("python-23639", "a [001] 1.000000: tcp_probe: b-7")
+    assert only(read(unexpected)["tcp_state"])["cwnd_segments"] == 18
 
 
 def test_sequence_numbers_may_wrap_within_the_flight() -> None:

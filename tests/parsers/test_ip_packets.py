@@ -139,10 +139,10 @@ def test_a_length_on_the_wire_that_no_packet_has_is_not_believed(original: int, 
 
 def fragments4(*, identification: int = 9, size: int = 80) -> list[bytes]:
     """Return SEGMENT as IPv4 fragments."""
-    pieces = [SEGMENT[i : i + size] for i in range(0, len(SEGMENT), size)]
+    chunks = [SEGMENT[i : i + size] for i in range(0, len(SEGMENT), size)]
     return [
-        ipv4(piece, identification=identification, fragment=i * size // 8 | MORE * (i < len(pieces) - 1))
-        for i, piece in enumerate(pieces)
+        ipv4(chunk, identification=identification, fragment=i * size // 8 | MORE * (i < len(chunks) - 1))
+        for i, chunk in enumerate(chunks)
     ]
 
 
@@ -154,13 +154,13 @@ def fragments6() -> list[bytes]:
 
 @pytest.mark.parametrize("pieces", [fragments4(), fragments6()])
 @pytest.mark.parametrize("turn", [1, -1])
-def test_the_payload_of_a_datagram_is_credited_to_its_first_fragment(pieces: list[bytes], turn: int) -> None:
-    capture = of_ip(*pieces[::turn])
+def test_the_payload_of_a_datagram_is_credited_to_its_first_fragment(chunks: list[bytes], turn: int) -> None:
+    capture = of_ip(*chunks[::turn])
     assert only(capture, "payload_bytes") == 200
-    assert only(capture, "frame") == (1 if turn == 1 else len(pieces))
+    assert only(capture, "frame") == (1 if turn == 1 else len(chunks))
     assert only(capture, "marks") == CaptureMark.FRAGMENT
     facts = capture.files[0]
-    assert facts.protocols == {"tcp": 1, "ip fragment": len(pieces) - 1}
+    assert facts.protocols == {"tcp": 1, "ip fragment": len(chunks) - 1}
     assert facts.not_decoded == {}
 
 
@@ -181,8 +181,8 @@ def test_fragments_without_their_first_are_counted_as_not_decoded() -> None:
 
 
 def test_fragments_of_a_capture_in_many_files_count_in_the_file_that_has_them(tmp_path: Path) -> None:
-    whole, headless = fragments4(identification=1), fragments4(identification=2)[1:]
-    parts = whole[:1], [*whole[1:], headless[0]], headless[1:], [ipv4(SEGMENT)]
+    complete, headless = fragments4(identification=1), fragments4(identification=2)[1:]
+    parts = complete[:1], [*complete[1:], headless[0]], headless[1:], [ipv4(SEGMENT)]
     paths = [tmp_path / f"{number}.pcap" for number in range(len(parts))]
     for number, path in enumerate(paths):
         packets = [Packet(data, (EPOCH_S + number) * 10**6) for data in parts[number]]
@@ -208,7 +208,7 @@ def test_interleaved_datagrams_are_kept_apart() -> None:
 def test_the_number_of_open_datagrams_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fragments_module, "_MOST_OPEN", 10)
     firsts = [fragments4(identification=n)[0] for n in range(100)]
-    lasts = [piece for n in reversed(range(100)) for piece in fragments4(identification=n)[1:]]
+    lasts = [chunk for n in reversed(range(100)) for chunk in fragments4(identification=n)[1:]]
     capture = of_ip(*firsts, *lasts)
     assert capture.segments["payload_bytes"].tolist() == [60] * 90 + [200] * 10
     assert capture.files[0].not_decoded == {"IP fragment without its first": 180}
@@ -216,11 +216,11 @@ def test_the_number_of_open_datagrams_is_bounded(monkeypatch: pytest.MonkeyPatch
 
 def test_a_fragmented_tunnel_is_credited_to_the_segment_inside() -> None:
     outer = ipv4(SEGMENT, identification=3)
-    pieces = [
+    chunks = [
         ipv4(outer[:96], protocol=4, identification=5, fragment=MORE),
         ipv4(outer[96:], protocol=4, identification=5, fragment=12),
     ]
-    capture = of_ip(*pieces)
+    capture = of_ip(*chunks)
     assert only(capture, "payload_bytes") == 200
     assert only(capture, "marks") == CaptureMark.FRAGMENT | CaptureMark.TUNNELLED
 

@@ -124,11 +124,11 @@ def events(test: dict[str, Any]) -> bytes:
 
 
 def test_events_say_the_same_and_tests_may_follow_each_other() -> None:
-    whole = parsed(iperf3.FORMAT, SAMPLE)
+    complete = parsed(iperf3.FORMAT, SAMPLE)
     data = events(sample_test())
     assert parsers.recognise(data, path="x").name == "iperf3"
     for name, table in parsed(iperf3.FORMAT, data).items():
-        assert repr(list(table.rows())) == repr(list(whole[name].rows()))
+        assert repr(list(table.rows())) == repr(list(complete[name].rows()))
     for twice in (SAMPLE + b"\n" + SAMPLE, data * 2):
         table = parsed(iperf3.FORMAT, twice)["application_rate"]
         assert sorted(table["run"].tolist()) == [1] * 4 + [2] * 4

@@ -150,8 +150,8 @@ def test_form_of_times_is_found_by_the_first_lines(form: str) -> None:
     texts = ["", *(each.strftime(form) for each in instants), "never"]
     found = form_of(texts)
     for each, text in zip(instants, texts[1:], strict=False):
-        whole = int(each.timestamp()) * S
-        expected = whole + 250_000_000 if "%f" in form else whole
+        complete = int(each.timestamp()) * S
+        expected = complete + 250_000_000 if "%f" in form else complete
         assert time_ns(text, found, UTC, lambda: None) == expected
 
 

@@ -104,10 +104,10 @@ def test_damaged_nmea_gives_a_table_or_an_error(data: bytes) -> None:
 
 def test_slow_pipe_gives_the_same() -> None:
     data = RMC + NO_FIX + GGA
-    whole, slow = (
+    complete, slow = (
         nmea.parse(s, path="x") for s in (io.BytesIO(data), io.BufferedReader(OneByteAtATime(data)))
     )
-    assert rows_of(whole) == rows_of(slow)
+    assert rows_of(complete) == rows_of(slow)
 
 
 MORE = {

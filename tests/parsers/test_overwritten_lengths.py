@@ -63,10 +63,10 @@ def test_the_same_holds_for_pcapng_and_for_later_windows() -> None:
 
 def test_a_few_packets_whose_lengths_disagree_change_nothing() -> None:
     frames, sizes = transfer(9, 300)
-    odd = {n for n in range(300) if n % 3 == 0}
-    packets = [Packet(frame[:96] if n in odd else frame) for n, frame in enumerate(frames)]
+    unexpected = {n for n in range(300) if n % 3 == 0}
+    packets = [Packet(frame[:96] if n in unexpected else frame) for n, frame in enumerate(frames)]
     found = read(pcap_file(packets))
-    there = [96 - 54 if n in odd else size for n, size in enumerate(sizes)]
+    there = [96 - 54 if n in unexpected else size for n, size in enumerate(sizes)]
     assert found.segments["payload_bytes"].tolist() == there
     assert "overwritten" not in (found.files[0].variant or "")
 

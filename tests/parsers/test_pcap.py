@@ -90,12 +90,12 @@ def test_less_than_a_file_header_is_an_error_with_its_place(length: int) -> None
 def test_a_cut_file_gives_its_whole_records_and_says_where_it_is_cut(length: int) -> None:
     data = pcap_file(THREE)
     ends = np.cumsum([24] + [16 + len(p) for p in THREE])
-    whole = int(np.count_nonzero(ends[1:] <= length))
+    complete = int(np.count_nonzero(ends[1:] <= length))
     facts = read(data[:length]).files[0]
-    assert facts.packets == whole
+    assert facts.packets == complete
     assert (facts.damaged is None) == (length in ends)
     if facts.damaged:
-        assert f"byte {ends[whole]}" in facts.damaged
+        assert f"byte {ends[complete]}" in facts.damaged
 
 
 @pytest.mark.parametrize("lie", [262_145, 4_325_376, 0xFFFF_FFFF])

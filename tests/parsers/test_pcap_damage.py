@@ -83,11 +83,11 @@ def test_the_second_record_does_not_decide_how_a_file_is_laid_out(order: str, he
     for seed in seeds(60):
         rng = random.Random(seed)
         capture = made(rng, 20, order, **HEADERS[header])
-        whole = read(capture.data).files[0]
-        assert (whole.packets, whole.damaged) == (20, None)
-        assert (header in (whole.variant or "")) == (header != "plain")
+        complete = read(capture.data).files[0]
+        assert (complete.packets, complete.damaged) == (20, None)
+        assert (header in (complete.variant or "")) == (header != "plain")
         broken = read(flipped(capture.data, capture.starts[1] + 8 + rng.randrange(4), rng.randrange(8)))
-        assert broken.files[0].variant == whole.variant
+        assert broken.files[0].variant == complete.variant
         assert broken.files[0].packets >= 18
         assert set(broken.segments["time_ns"].tolist()) <= set(capture.times)
 

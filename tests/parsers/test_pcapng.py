@@ -243,19 +243,21 @@ def test_a_flipped_bit_in_a_length_costs_no_more_than_its_place(order: str) -> N
 def test_a_flipped_bit_in_the_type_of_a_packet_block_is_named(order: str, options: bytes) -> None:
     comment = option(1, options, order) + bytes(4) if options else b""
     for bit in range(32):
-        odd = bytearray(enhanced(ONE, options=comment, order=order))
-        odd[bit // 8] ^= 1 << bit % 8
+        unexpected = bytearray(enhanced(ONE, options=comment, order=order))
+        unexpected[bit // 8] ^= 1 << bit % 8
         head = section(order) + interface(order=order) + enhanced(ONE, order=order)
-        facts = read(head + bytes(odd) + enhanced(ONE, order=order)).files[0]
-        obsolete = struct.unpack_from(order + "I", odd)[0] == 2  # is laid out alike, so its packet is read
+        facts = read(head + bytes(unexpected) + enhanced(ONE, order=order)).files[0]
+        obsolete = (
+            struct.unpack_from(order + "I", unexpected)[0] == 2
+        )  # is laid out alike, so its packet is read
         assert facts.packets == 2 + obsolete
-        assert facts.lost_ranges == ([] if obsolete else [(len(head), len(head) + len(odd))])
+        assert facts.lost_ranges == ([] if obsolete else [(len(head), len(head) + len(unexpected))])
         assert obsolete or f"byte {len(head)} of type" in (facts.damaged or "")
 
 
 def test_many_blocks_that_are_laid_out_as_packets_are_counted_up_to_a_bound() -> None:
-    odd = block(0x8000_0006, enhanced(ONE)[8:-4])
-    facts = read(START + (odd + enhanced(ONE)) * 1100).files[0]
+    unexpected = block(0x8000_0006, enhanced(ONE)[8:-4])
+    facts = read(START + (unexpected + enhanced(ONE)) * 1100).files[0]
     assert facts.packets == 1100
     assert len(facts.lost_ranges) == 1000
     assert "at least 999 more such places" in (facts.damaged or "")
@@ -313,8 +315,8 @@ def test_damage_longer_than_the_window_is_stepped_over() -> None:
 
 
 def test_behind_a_section_of_an_unknown_version_the_next_known_one_counts() -> None:
-    odd = section(version=(3, 0)) + interface() + enhanced(ONE) * 3
-    facts = read(START + enhanced(ONE) + odd + START + enhanced(ONE) * 2).files[0]
+    unexpected = section(version=(3, 0)) + interface() + enhanced(ONE) * 3
+    facts = read(START + enhanced(ONE) + unexpected + START + enhanced(ONE) * 2).files[0]
     assert facts.packets == 3
     assert "version 3.0" in (facts.damaged or "")
 
@@ -344,8 +346,10 @@ def test_an_unknown_version_is_refused() -> None:
 def test_what_precedes_a_section_of_an_unknown_version_is_delivered(orders: str) -> None:
     first, second = orders[0], orders[1]
     good = section(first) + interface(order=first) + enhanced(ONE, order=first) * 7
-    odd = section(second, version=(3, 0)) + interface(101, order=second) + enhanced(ONE, order=second) * 2
-    facts = read(good + odd).files[0]
+    unexpected = (
+        section(second, version=(3, 0)) + interface(101, order=second) + enhanced(ONE, order=second) * 2
+    )
+    facts = read(good + unexpected).files[0]
     assert facts.packets == 7
     assert facts.link_types == {1: 7}
     assert "version 3.0 of pcapng is not supported" in (facts.damaged or "")

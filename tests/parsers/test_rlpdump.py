@@ -181,10 +181,10 @@ def test_a_log_whose_compression_is_cut_gives_what_precedes_the_cut(session: Ses
     path = tmp_path / "rlp.pcapng.gz"
     path.write_bytes(gzip.compress(session.log("mobile"))[:-5_000])
     tables = tables_of(path)
-    whole = _read(session.log("mobile"))["link_frames"]
+    complete = _read(session.log("mobile"))["link_frames"]
     frames = tables["link_frames"]
-    assert 0 < len(frames) < len(whole)
-    assert np.array_equal(np.sort(frames["frame"]), np.sort(whole["frame"])[: len(frames)])
+    assert 0 < len(frames) < len(complete)
+    assert np.array_equal(np.sort(frames["frame"]), np.sort(complete["frame"])[: len(frames)])
     assert "the file is truncated" in frames.provenance["damaged"]
 
 
@@ -215,10 +215,10 @@ def test_both_sides_tell_the_same_story(session: Session) -> None:
 
 
 def test_logs_that_keep_frames_hold_them_whole(session: Session) -> None:
-    short, whole = session.log("mobile"), session.log("mobile", keep="frames")
-    assert len(whole) - len(short) > 24 * 1000
+    short, complete = session.log("mobile"), session.log("mobile", keep="frames")
+    assert len(complete) - len(short) > 24 * 1000
     sent = next(e for e in session.events["mobile"] if isinstance(e, say.FrameSent) and e.offset_bytes == 240)
-    assert sent.octets in whole
+    assert sent.octets in complete
     assert sent.octets not in short
     assert sent.octets[5:27] not in short, "users' data stay out of the log"
 

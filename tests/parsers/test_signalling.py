@@ -238,7 +238,7 @@ def test_a_tshark_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.Monk
     real = shutil.which("tshark")
     script = f'case "$*" in *messages.pcapng*) sleep 600;; *) exec {real} "$@";; esac'
     monkeypatch.setenv("PATH", stub(tmp_path, "tshark", script))
-    monkeypatch.setattr(dissection, "_LEAST_S", 5.0)
+    monkeypatch.setattr(dissection, "_MIN_S", 5.0)
     monkeypatch.setattr(programs, "_GRACE_S", 0.2)
     table = read_messages(tmp_path, version_2("request"))["signalling"]
     assert len(table) == 1
@@ -320,7 +320,7 @@ def test_a_diagnostic_log_gives_what_tshark_finds_in_the_capture_of_scat(path: P
 def test_a_log_cut_in_half_gives_its_first_half() -> None:
     path = next(p for p in RECORDINGS if p.stem.startswith("20201116_124000"))
     data = path.read_bytes()
-    whole, half = log_of(data)["signalling"], log_of(data[: len(data) // 2])["signalling"]
-    assert 0 < len(half) < len(whole)
-    assert half["message"].tolist() == whole["message"][: len(half)].tolist()
+    complete, half = log_of(data)["signalling"], log_of(data[: len(data) // 2])["signalling"]
+    assert 0 < len(half) < len(complete)
+    assert half["message"].tolist() == complete["message"][: len(half)].tolist()
     assert half.provenance["cut_bytes"] > 0

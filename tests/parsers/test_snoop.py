@@ -39,13 +39,13 @@ def test_it_holds_what_the_same_pcap_holds() -> None:
 
 def test_damage_and_stamps_that_cannot_be_are_told() -> None:
     one = (frame(payload=b"hello"), 59, EPOCH_S, 5)
-    whole = snoop_file([one, one, (one[0], 59, EPOCH_S, 10**6)])
-    found = snoop.parse(io.BytesIO(whole), path="x")
+    complete = snoop_file([one, one, (one[0], 59, EPOCH_S, 10**6)])
+    found = snoop.parse(io.BytesIO(complete), path="x")
     assert found.segments["time_ns"][2] == NOT_A_TIME
     assert found.files[0].without_time == 1
-    cut = snoop.parse(io.BytesIO(whole[:-3]), path="x").files[0]
+    cut = snoop.parse(io.BytesIO(complete[:-3]), path="x").files[0]
     assert (cut.packets, "is truncated" in (cut.damaged or "")) == (2, True)
-    lie = whole + struct.pack(">IIIIII", 59, 59, 7, 0, 0, 0)
+    lie = complete + struct.pack(">IIIIII", 59, 59, 7, 0, 0, 0)
     assert "has an invalid length of 7 bytes" in (
         snoop.parse(io.BytesIO(lie), path="x").files[0].damaged or ""
     )

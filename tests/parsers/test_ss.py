@@ -160,8 +160,8 @@ def test_stamps_in_the_forms_that_people_use(stamp: str, offset_ns: int, resolut
         ("12:00:00.5", "date is not given"),
     ],
 )
-def test_stamp_that_leaves_something_open_is_warned_of(stamp: str, doubt: str) -> None:
-    assert doubt in read(f"{stamp}\n{LOSSY}").provenance["warnings"][0]
+def test_stamp_that_leaves_something_open_is_warned_of(stamp: str, caveat: str) -> None:
+    assert caveat in read(f"{stamp}\n{LOSSY}").provenance["warnings"][0]
 
 
 def test_reading_lies_between_the_stamps_around_it() -> None:

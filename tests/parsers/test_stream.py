@@ -76,8 +76,8 @@ def test_compressed_files_are_recognised_by_content(name: str, tmp_path: Path) -
 @pytest.mark.parametrize("name", COMPRESSORS)
 def test_members_one_after_the_other_are_one_file(name: str, tmp_path: Path) -> None:
     compress = COMPRESSORS[name]
-    pieces = [compress(DATA[:100]), compress(b""), compress(DATA[100:20_000]), compress(DATA[20_000:])]
-    data = b"".join(pieces) + (bytes(512) if name in ("gzip", "xz") else b"")
+    chunks = [compress(DATA[:100]), compress(b""), compress(DATA[100:20_000]), compress(DATA[20_000:])]
+    data = b"".join(chunks) + (bytes(512) if name in ("gzip", "xz") else b"")
     facts = parsers.read_capture([write(tmp_path / "many", data)]).files[0]
     assert (facts.packets, facts.damaged) == (500, None)
 
@@ -121,8 +121,8 @@ def test_skippable_frames_of_zstandard_are_stepped_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", COMPRESSORS)
 def test_a_cut_compressed_file_gives_what_is_there_and_says_so(name: str, tmp_path: Path) -> None:
-    whole = b"".join(COMPRESSORS[name](DATA[i : i + 5000]) for i in range(0, len(DATA), 5000))
-    facts = parsers.read_capture([write(tmp_path / "cut", whole[: len(whole) * 2 // 3])]).files[0]
+    complete = b"".join(COMPRESSORS[name](DATA[i : i + 5000]) for i in range(0, len(DATA), 5000))
+    facts = parsers.read_capture([write(tmp_path / "cut", complete[: len(complete) * 2 // 3])]).files[0]
     assert 100 < facts.packets < 500
     assert f"damaged {name} data" in (facts.damaged or "")
 

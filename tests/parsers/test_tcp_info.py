@@ -173,19 +173,19 @@ def test_log_that_was_cut_anywhere_keeps_all_that_precedes(data: st.DataObject) 
         {"raw": "?"}, {"raw": 7}, {"expires_ms": 1.5}, {"state": "ESTABLISHED"},
     ],
 )  # fmt: skip
-def test_record_that_makes_no_sense_is_counted(strange: dict[str, Any]) -> None:
-    table = read(HEADER, reading(**strange), reading())
+def test_record_that_makes_no_sense_is_counted(flagged: dict[str, Any]) -> None:
+    table = read(HEADER, reading(**flagged), reading())
     assert len(table) == 1
     assert table.provenance["skipped"] == {"not a record of this format": 1}
 
 
 def test_clap_is_no_strange_record_and_late_readings_are_counted_apart() -> None:
-    clap = line(kind="clap", tag="00ff", monotonic_before_ns=1, realtime_ns=2, monotonic_after_ns=3)
+    sync_probe = line(kind="clap", tag="00ff", monotonic_before_ns=1, realtime_ns=2, monotonic_after_ns=3)
     missed = [
         line(kind="missed", count=count, since_ns=START_NS, until_ns=START_NS + MS, why=why)
         for count, why in ((2, "late"), (1, "no answer"))
     ]
-    books = read(HEADER, clap, reading(), *missed).provenance
+    books = read(HEADER, sync_probe, reading(), *missed).provenance
     assert (books["skipped"], books["missed_reads"], books["late_reads"]) == ({}, 3, 2)
 
 

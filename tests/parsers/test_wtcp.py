@@ -142,9 +142,9 @@ def test_only_the_packets_that_were_read_before_are_read_again(tmp_path: Path) -
 
 
 def test_datagrams_that_resemble_a_syn_are_udp(tmp_path: Path) -> None:
-    whole = encode(NOBODY, WtcpOpening(WtcpPacketType.SYN, Hello(NEAR, 1)))
-    changed = [whole[:i] + b"\x21" + whole[i + 1 :] for i in (0, 1, 2, 9)]
-    others = [whole + b"\0", whole[:-1], *changed]
+    complete = encode(NOBODY, WtcpOpening(WtcpPacketType.SYN, Hello(NEAR, 1)))
+    changed = [complete[:i] + b"\x21" + complete[i + 1 :] for i in (0, 1, 2, 9)]
+    others = [complete + b"\0", complete[:-1], *changed]
     capture, _ = read(written(tmp_path / "a.pcap", [udp(each) for each in others]))
     assert capture.files[0].protocols == {"udp": len(others)}
 

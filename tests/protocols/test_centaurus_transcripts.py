@@ -68,11 +68,11 @@ def test_message_octets(octets: str) -> None:
 
 @pytest.mark.parametrize("octets", MESSAGES)
 def test_message_cut_short_is_no_message(octets: str) -> None:
-    whole = bytes.fromhex(octets)
-    fixed = {b"OB": 29, b"PR": 20, b"PK": 9}.get(whole[:2], len(whole))
+    complete = bytes.fromhex(octets)
+    fixed = {b"OB": 29, b"PR": 20, b"PK": 9}.get(complete[:2], len(complete))
     for length in range(fixed):
-        assert decode(whole[:length]) is None
-    assert (decode(whole + b"\1") is None) is (whole[:2] not in (b"PR", b"PK"))
+        assert decode(complete[:length]) is None
+    assert (decode(complete + b"\1") is None) is (complete[:2] not in (b"PR", b"PK"))
 
 
 def _talk(

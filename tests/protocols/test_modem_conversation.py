@@ -67,8 +67,8 @@ def test_given_up_answer_cannot_be_taken_for_the_next_ones() -> None:
     assert (late.result, late.raw) == ("", b"\r\n+CS")
     (unasked,) = conversation.receive(b"Q: 9,99\r\n\r\nOK\r\n", 3)
     assert isinstance(unasked, Unsolicited)
-    assert not conversation.is_quiet(4, for_ns=5)
-    assert conversation.is_quiet(8, for_ns=5)
+    assert not conversation.is_drained(4, for_ns=5)
+    assert conversation.is_drained(8, for_ns=5)
 
 
 def test_one_command_at_a_time_and_one_line_each() -> None:
@@ -98,6 +98,6 @@ def test_flood_is_bounded_and_its_end_is_still_found() -> None:
 
 def test_line_without_end_is_handed_on_in_pieces() -> None:
     conversation = Conversation()
-    pieces = [event for now in range(20) for event in conversation.receive(b"x" * 10_000, now)]
-    assert pieces
-    assert all(isinstance(p, Unsolicited) and len(p.raw) <= MOST_BYTES for p in pieces)
+    chunks = [event for now in range(20) for event in conversation.receive(b"x" * 10_000, now)]
+    assert chunks
+    assert all(isinstance(p, Unsolicited) and len(p.raw) <= MOST_BYTES for p in chunks)

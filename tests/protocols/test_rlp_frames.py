@@ -22,7 +22,7 @@ from multitracer.protocols.rlp import (
     decode,
     fcs24,
 )
-from tests.lab.stack.rlp_talk import byte_by_byte, frame, text, whole
+from tests.lab.stack.rlp_talk import byte_by_byte, complete, frame, text
 
 if TYPE_CHECKING:
     from tests.lab.stack.rlp_talk import Feed
@@ -140,7 +140,7 @@ def test_vector_leaves_the_residue_of_an_intact_frame(octets: str, meaning: RlpF
     assert fcs24(bytes.fromhex(octets)) == RESIDUE
 
 
-@pytest.mark.parametrize("feed", [whole, byte_by_byte])
+@pytest.mark.parametrize("feed", [complete, byte_by_byte])
 def test_frames_are_cut_from_a_stream(feed: Feed) -> None:
     octets = bytes.fromhex(VECTORS["SABM"][0])
     reader = RlpFrameReader()

@@ -126,10 +126,10 @@ def test_tcp_info_of_6_18_is_what_ss_printed() -> None:
 def test_struct_of_every_kernel_gives_the_fields_it_has(
     answer: bytes, length: int, last: str, next_one: str | None
 ) -> None:
-    whole, cut = decode_tcp_info(info(answer)), decode_tcp_info(info(answer)[:length])
+    complete, cut = decode_tcp_info(info(answer)), decode_tcp_info(info(answer)[:length])
     assert last in cut
     assert next_one not in cut
-    assert cut.items() <= whole.items()
+    assert cut.items() <= complete.items()
 
 
 def test_struct_of_104_bytes_decodes() -> None:

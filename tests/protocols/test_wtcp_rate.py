@@ -183,12 +183,12 @@ def _link(bits_per_s: int, loss: float = 0.0, *, delay_ms: int = 150) -> tuple[D
 @pytest.mark.parametrize("bits_per_s", [19_200, 50_000])
 def test_an_error_free_link_is_used_without_overflow(bits_per_s: int) -> None:
     path = Path(*_link(bits_per_s))
-    talk = path.add(keep=False)
+    exchange = path.add(keep=False)
     path.run(300)
     assert path.forward.sent_bits / bits_per_s / 300 >= 0.9
     assert path.forward.overflows == 0
-    assert goodput_packets_per_s(talk, 0, 300) >= 0.9 * bits_per_s / 4000
-    assert talk.a.counters.retransmissions == 0
+    assert goodput_packets_per_s(exchange, 0, 300) >= 0.9 * bits_per_s / 4000
+    assert exchange.a.counters.retransmissions == 0
 
 
 def _newreno_packets_per_s(path: Path, seconds: float) -> float:
@@ -208,16 +208,16 @@ def _newreno_packets_per_s(path: Path, seconds: float) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("delay_ms", "least", "most"), [(150, 1.5, 2.2), (300, 2.2, 4.0)])
-def test_random_loss_costs_wtcp_little_and_newreno_much(delay_ms: int, least: float, most: float) -> None:
+def test_random_loss_costs_wtcp_little_and_newreno_much(delay_ms: int, minimum: float, most: float) -> None:
     ours, newreno = [], []
     for seed in (1, 2, 3):
         path = Path(*_link(50_000, 0.06, delay_ms=delay_ms), seed=seed)
-        talk = path.add(keep=False)
+        exchange = path.add(keep=False)
         path.run(300)
-        ours.append(goodput_packets_per_s(talk, 0, 300))
+        ours.append(goodput_packets_per_s(exchange, 0, 300))
         newreno.append(_newreno_packets_per_s(Path(*_link(50_000, 0.06, delay_ms=delay_ms), seed=seed), 300))
     assert sorted(ours)[1] >= 0.9 * 0.94 * 12.5
-    assert least <= sorted(ours)[1] / sorted(newreno)[1] <= most  # paper 001, figure 3 (b): about 3
+    assert minimum <= sorted(ours)[1] / sorted(newreno)[1] <= most  # paper 001, figure 3 (b): about 3
 
 
 def _jain(rates: list[float]) -> float:
@@ -229,9 +229,9 @@ def _jain(rates: list[float]) -> float:
 )
 def test_three_flows_converge_to_equal_shares(bits_per_s: int, begins_s: tuple[int, ...]) -> None:
     path = Path(*_link(bits_per_s))
-    talks = [path.add(keep=False, begin_ns=begin * NS_PER_S) for begin in begins_s]
+    exchanges = [path.add(keep=False, begin_ns=begin * NS_PER_S) for begin in begins_s]
     path.run(300)
-    rates = [goodput_packets_per_s(talk, 200, 300) for talk in talks]
+    rates = [goodput_packets_per_s(exchange, 200, 300) for exchange in exchanges]
     assert _jain(rates) >= 0.95
     assert sum(rates) >= 0.9 * bits_per_s / 4000
     assert path.forward.overflows == 0
@@ -239,19 +239,19 @@ def test_three_flows_converge_to_equal_shares(bits_per_s: int, begins_s: tuple[i
 
 def test_lost_acknowledgments_cost_little() -> None:
     path = Path(Direction(bits_per_s=50_000), Direction(bits_per_s=50_000, loss=0.3))
-    talk = path.add(keep=False)
+    exchange = path.add(keep=False)
     path.run(200)
-    assert goodput_packets_per_s(talk, 0, 200) >= 0.85 * 12.5
-    assert talk.a.counters.acks_lost >= 0.2 * talk.b.counters.acks_sent
+    assert goodput_packets_per_s(exchange, 0, 200) >= 0.85 * 12.5
+    assert exchange.a.counters.acks_lost >= 0.2 * exchange.b.counters.acks_sent
 
 
 def test_a_slow_way_back_gets_fewer_acknowledgments_and_costs_little() -> None:
     goodputs, acks = [], []
     for back_bits_per_s in (50_000, 1_000):
         path = Path(Direction(bits_per_s=50_000), Direction(bits_per_s=back_bits_per_s))
-        talk = path.add(keep=False)
+        exchange = path.add(keep=False)
         path.run(200)
-        goodputs.append(goodput_packets_per_s(talk, 0, 200))
-        acks.append(talk.b.counters.acks_sent)
+        goodputs.append(goodput_packets_per_s(exchange, 0, 200))
+        acks.append(exchange.b.counters.acks_sent)
     assert goodputs[1] >= 0.8 * goodputs[0]
     assert acks[1] < acks[0] / 2

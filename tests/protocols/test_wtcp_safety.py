@@ -240,11 +240,11 @@ def test_packets_of_another_identity_change_nothing() -> None:
 
 def test_abort_tells_the_peer() -> None:
     path = Path(Direction(bits_per_s=9600))
-    talk = path.add(data=bytes(9000))
+    exchange = path.add(data=bytes(9000))
     path.run(1)
-    talk.a.abort()
+    exchange.a.abort()
     path.run(2)
-    assert (talk.a.error, talk.b.error) == ("aborted", "reset by the peer")
+    assert (exchange.a.error, exchange.b.error) == ("aborted", "reset by the peer")
 
 
 # --- an address that has proved nothing ---

@@ -90,7 +90,7 @@ class Direction:
 
 
 @dataclass
-class Talk:
+class Exchange:
     """A sends to B; what B sends back is counted, too."""
 
     a: WtcpConnection
@@ -128,10 +128,10 @@ class Path:
         self.backward = backward or Direction()
         self.luck = random.Random(seed)
         self.now_ns = 0
-        self.talks: list[Talk] = []
+        self.exchanges: list[Exchange] = []
         self.log: list[tuple[int, str, bytes]] = []
         self.keep_log = False
-        self._heap: list[tuple[int, int, Talk, str, bytes]] = []
+        self._heap: list[tuple[int, int, Exchange, str, bytes]] = []
         self._count = itertools.count()
 
     def add(
@@ -139,15 +139,15 @@ class Path:
         config: WtcpConfig | None = None,
         other: WtcpConfig | None = None,
         **options: object,
-    ) -> Talk:
+    ) -> Exchange:
         """Add a pair of ends; the talk begins at `begin_ns`."""
         a = WtcpConnection(config, initiator=True, random_bytes=self.luck.randbytes)
         b = WtcpConnection(other or config, initiator=False, random_bytes=self.luck.randbytes)
-        talk = Talk(a, b, **options)  # type: ignore[arg-type]
-        talk.left = {"a": talk.data or b"", "b": talk.reply}
-        self.talks.append(talk)
-        heapq.heappush(self._heap, (talk.begin_ns, next(self._count), talk, "open", b""))
-        return talk
+        exchange = Exchange(a, b, **options)  # type: ignore[arg-type]
+        exchange.left = {"a": exchange.data or b"", "b": exchange.reply}
+        self.exchanges.append(exchange)
+        heapq.heappush(self._heap, (exchange.begin_ns, next(self._count), exchange, "open", b""))
+        return exchange
 
     def run(self, seconds: float, *, until: Callable[[], bool] = lambda: False) -> None:
         """Let the time pass until it is over, nothing is left to happen, or `until` holds."""
@@ -162,37 +162,40 @@ class Path:
 
     def _next_ns(self) -> int | None:
         times = [self._heap[0][0]] if self._heap else []
-        for talk in self.talks:
-            for end, clock in zip((talk.a, talk.b), talk.clocks, strict=True):
+        for exchange in self.exchanges:
+            for end, clock in zip((exchange.a, exchange.b), exchange.clocks, strict=True):
                 if end.next_ns is not None:
                     times.append(clock.back(end.next_ns))
         return min(times, default=None)
 
     def _step(self) -> None:
-        touched = [talk for talk in self.talks if self._is_due(talk)]
+        touched = [exchange for exchange in self.exchanges if self._is_due(exchange)]
         while self._heap and self._heap[0][0] <= self.now_ns:
-            _, _, talk, name, octets = heapq.heappop(self._heap)
-            self._arrive(talk, name, octets)
-            if talk not in touched:
-                touched.append(talk)
-        for talk in touched:
-            self._work(talk)
+            _, _, exchange, name, octets = heapq.heappop(self._heap)
+            self._arrive(exchange, name, octets)
+            if exchange not in touched:
+                touched.append(exchange)
+        for exchange in touched:
+            self._work(exchange)
 
-    def _is_due(self, talk: Talk) -> bool:
-        pairs = zip((talk.a, talk.b), talk.clocks, strict=True)
+    def _is_due(self, exchange: Exchange) -> bool:
+        pairs = zip((exchange.a, exchange.b), exchange.clocks, strict=True)
         return any(e.next_ns is not None and c.back(e.next_ns) <= self.now_ns for e, c in pairs)
 
-    def _arrive(self, talk: Talk, name: str, octets: bytes) -> None:
+    def _arrive(self, exchange: Exchange, name: str, octets: bytes) -> None:
         if name == "open":
-            talk.a.open(talk.clocks[0].of(self.now_ns))
+            exchange.a.open(exchange.clocks[0].of(self.now_ns))
         else:
-            end, clock = (talk.a, talk.clocks[0]) if name == "a" else (talk.b, talk.clocks[1])
+            end, clock = (exchange.a, exchange.clocks[0]) if name == "a" else (exchange.b, exchange.clocks[1])
             end.receive(octets, clock.of(self.now_ns))
-        self._work(talk)
+        self._work(exchange)
 
-    def _work(self, talk: Talk) -> None:
-        for name, end, clock in (("a", talk.a, talk.clocks[0]), ("b", talk.b, talk.clocks[1])):
-            self._feed(talk, name, end)
+    def _work(self, exchange: Exchange) -> None:
+        for name, end, clock in (
+            ("a", exchange.a, exchange.clocks[0]),
+            ("b", exchange.b, exchange.clocks[1]),
+        ):
+            self._feed(exchange, name, end)
             direction = self.forward if name == "a" else self.backward
             for _ in range(_MOST_AT_ONCE):
                 octets = end.outgoing(clock.of(self.now_ns))
@@ -201,35 +204,35 @@ class Path:
                 if self.keep_log:
                     self.log.append((self.now_ns, name, octets))
                 for time_ns in direction.arrivals(len(octets), self.now_ns, self.luck):
-                    entry = (time_ns, next(self._count), talk, "b" if name == "a" else "a", octets)
+                    entry = (time_ns, next(self._count), exchange, "b" if name == "a" else "a", octets)
                     heapq.heappush(self._heap, entry)
             else:
                 raise AssertionError(f"{name} sends without end")
 
-    def _feed(self, talk: Talk, name: str, end: WtcpConnection) -> None:
+    def _feed(self, exchange: Exchange, name: str, end: WtcpConnection) -> None:
         """Write what fits, read what is there, close when all is written."""
-        talk.events += end.take_events()
-        if name == "a" or talk.reads:
+        exchange.events += end.take_events()
+        if name == "a" or exchange.reads:
             got = end.read()
-            if talk.keep:
-                talk.received[name] += got
+            if exchange.keep:
+                exchange.received[name] += got
             if name == "b" and got:
-                talk.delivered_bytes += len(got)
-                talk.marks.append((self.now_ns, talk.delivered_bytes))
+                exchange.delivered_bytes += len(got)
+                exchange.marks.append((self.now_ns, exchange.delivered_bytes))
         if end.is_finished or (name == "a" and end.state == "CLOSED"):
             return
-        if name == "a" and talk.data is None:
+        if name == "a" and exchange.data is None:
             end.write(bytes(min(end.free_bytes, 8192)))
             return
-        left = talk.left[name]
+        left = exchange.left[name]
         if left and end.free_bytes:
-            talk.left[name] = left[end.write(left) :]
-        if not talk.left[name] and not end._sender.is_closed and (name == "a" or end.at_end):
+            exchange.left[name] = left[end.write(left) :]
+        if not exchange.left[name] and not end._sender.is_closed and (name == "a" or end.at_end):
             end.close()
 
 
-def goodput_packets_per_s(talk: Talk, begin_s: float, end_s: float) -> float:
+def goodput_packets_per_s(exchange: Exchange, begin_s: float, end_s: float) -> float:
     """Return the payload delivered between two instants, in packets of 500 bytes each second."""
-    before = max((n for t, n in talk.marks if t <= begin_s * NS_PER_S), default=0)
-    after = max((n for t, n in talk.marks if t <= end_s * NS_PER_S), default=0)
+    before = max((n for t, n in exchange.marks if t <= begin_s * NS_PER_S), default=0)
+    after = max((n for t, n in exchange.marks if t <= end_s * NS_PER_S), default=0)
     return (after - before) / PAYLOAD_BYTES / (end_s - begin_s)

@@ -43,11 +43,11 @@ def test_merged_session_is_the_session(tmp_path: Path, ends: tuple[Path, Path], 
     assert manifest.variables.more == {"mobile_place": "here", "fixed_place": "here"}
     assert list(changed_files(merged, manifest)) == []
     assert len(manifest.files) >= 2
-    together, whole = read(merged), read(sample_session)
+    together, complete = read(merged), read(sample_session)
     assert [capture.point.name for capture in together.captures] == [
-        capture.point.name for capture in whole.captures
+        capture.point.name for capture in complete.captures
     ]
-    assert [log.format for log, _ in together.logs("tcp")] == [log.format for log, _ in whole.logs("tcp")]
+    assert [log.format for log, _ in together.logs("tcp")] == [log.format for log, _ in complete.logs("tcp")]
 
 
 def test_two_recordings_of_one_host_are_refused_and_nothing_is_left(

@@ -116,9 +116,9 @@ def test_a_scan_of_equal_packets_is_not_taken_for_a_translation(tmp_path: Path) 
 
 
 def test_a_capture_that_begins_late_may_call_the_responder_the_initiator(tmp_path: Path) -> None:
-    whole = at_random(4, client="10.0.0.9", sport=700)
-    near = read(write_pcap(tmp_path / "near.pcap", whole.packets)).captures[0].analysis
-    far = read(write_pcap(tmp_path / "far.pcap", whole.packets[4:])).captures[0].analysis
+    complete = at_random(4, client="10.0.0.9", sport=700)
+    near = read(write_pcap(tmp_path / "near.pcap", complete.packets)).captures[0].analysis
+    far = read(write_pcap(tmp_path / "far.pcap", complete.packets[4:])).captures[0].analysis
     assert (near.ends(1).src, far.ends(1).src) == ("10.0.0.9", "10.0.0.2"), "both ports are servers'"
     assert Counterparts(near, far).of(1) == (1, True)
 

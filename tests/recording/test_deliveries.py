@@ -101,9 +101,9 @@ def test_without_the_receivers_capture_its_acks_say_what_was_delivered(
 
 def test_a_window_keeps_the_packets_in_it(contended: tuple[Path, list[dict[str, Any]]]) -> None:
     session = mt.open(contended[0])
-    whole, part = session.wtcp, session.between(100, 200).wtcp
-    assert part["flow"].tolist() == whole["flow"].tolist()
-    assert (part["delivered_bytes"] < 0.6 * whole["delivered_bytes"]).all()
+    complete, part = session.wtcp, session.between(100, 200).wtcp
+    assert part["flow"].tolist() == complete["flow"].tolist()
+    assert (part["delivered_bytes"] < 0.6 * complete["delivered_bytes"]).all()
     assert part["host"].tolist() == ["fixed"] * 3
     curves, _ = flow_curves(session.between(100, 200)._recording)
     for curve in curves:  # nothing relates the clocks here: 0 s is the first packet at the receiver

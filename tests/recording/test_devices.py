@@ -52,18 +52,18 @@ def test_two_phones_of_one_folder_are_two(tmp_path: Path, cell: int, rsrp: int) 
 def test_the_files_of_one_drive_are_one(tmp_path: Path) -> None:
     """A program that begins a new file while it drives: map, series and cells are of all of it."""
     write(tmp_path / "all.csv", range(240))
-    whole = mt.open(tmp_path / "all.csv")
+    complete = mt.open(tmp_path / "all.csv")
     (tmp_path / "drive").mkdir()
     for number in range(3):
         write(tmp_path / "drive" / f"part{number}.csv", range(80 * number, 80 * number + 80))
     drive = mt.open(tmp_path / "drive")
     series = drive.series()
-    for label, expected in whole.series().items():
+    for label, expected in complete.series().items():
         assert series[label]["value"].tolist() == expected["value"].tolist(), label
     assert len(series["Gps_position"]) == 240
     assert "2 more logs" in series["Radio_rsrp"].attrs["source"]
     columns = ["cell_id", "seconds", "distance_m", "throughput_median_bps", "handovers_in"]
-    assert drive.cells[columns].values.tolist() == whole.cells[columns].values.tolist()
+    assert drive.cells[columns].values.tolist() == complete.cells[columns].values.tolist()
 
 
 def test_a_file_for_each_technology_is_one_dual_connection(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_two_exports_of_one_phone_are_one(tmp_path: Path) -> None:
     """The same readings in two files, of which one has more columns, are no second phone."""
     write(tmp_path / "a.csv", range(120))
     write(tmp_path / "b.csv", range(120))
-    assert len(read(tmp_path).surroundings().phones) == 1
+    assert len(read(tmp_path).radio_context().phones) == 1
 
 
 def test_a_drive_of_another_day_is_told_apart(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_any_number_of_pauses_is_bounded(tmp_path: Path) -> None:
         for day in range(9_000)
     ]
     (tmp_path / "days.csv").write_text("\n".join([_HEAD, *rows]) + "\n")
-    phones = read(tmp_path / "days.csv").surroundings().phones
+    phones = read(tmp_path / "days.csv").radio_context().phones
     assert len(phones) == 50
     assert sum(len(phone.radio) for phone in phones) == 9_000
 

@@ -156,12 +156,12 @@ def test_companions_of_a_recording_are_no_logs(folder: Path) -> None:
 def test_a_log_that_changes_while_it_is_read_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorder that still runs: here it writes while the reader is at the file."""
     capture = folder / "mobile" / "tcp-0.pcap"
-    whole, read_capture = capture.read_bytes(), parsers.read_capture
-    capture.write_bytes(whole[:-80])
+    complete, read_capture = capture.read_bytes(), parsers.read_capture
+    capture.write_bytes(complete[:-80])
 
     def read_while_it_grows(*arguments: object, **options: object) -> object:
         found = read_capture(*arguments, **options)  # type: ignore[arg-type]
-        capture.write_bytes(whole)
+        capture.write_bytes(complete)
         return found
 
     monkeypatch.setattr(parsers, "read_capture", read_while_it_grows)

@@ -33,7 +33,7 @@ MS = 1_000_000
 def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a capture of five blocks, 260 ms long, for which indexes are kept."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(index_module, "LEAST_BYTES", 0)
+    monkeypatch.setattr(index_module, "MIN_BYTES", 0)
     path = tmp_path / "large.pcap"
     with path.open("wb") as stream:
         write(stream, SIZE)
@@ -83,10 +83,10 @@ def kept(path: Path) -> Path:
 
 @pytest.mark.parametrize("of", [(100, 110), (None, 60), (200, None), (0, 5), (250, 400), (400, 500)])
 def test_a_window_is_read_in_part_and_says_the_same(capture: Path, of: tuple[int | None, int | None]) -> None:
-    whole = summary(read(find_inputs(capture), window=window(*of)))
+    complete = summary(read(find_inputs(capture), window=window(*of)))
     first, read_first = streamed(capture, window(*of))
     again, read_then = streamed(capture, window(*of))
-    assert first == again == whole
+    assert first == again == complete
     assert read_first == capture.stat().st_size
     assert read_then < read_first
 
@@ -195,9 +195,9 @@ WRONG: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_a_wrong_index_is_not_believed(capture: Path, what: str) -> None:
-    whole, _ = streamed(capture, window(100, 110))
+    complete, _ = streamed(capture, window(100, 110))
     WRONG[what](kept(capture))
-    assert streamed(capture, window(100, 110))[0] == whole
+    assert streamed(capture, window(100, 110))[0] == complete
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
@@ -234,13 +234,13 @@ def test_a_capture_that_changed_has_no_index(capture: Path, change: Callable[[Pa
 
 
 def test_a_pipe_at_the_place_of_a_capture_is_opened_by_its_reader_alone(capture: Path) -> None:
-    whole, _ = streamed(capture, window(100, 110))
+    complete, _ = streamed(capture, window(100, 110))
     content = capture.read_bytes()
     capture.unlink()
     os.mkfifo(capture)
     with ThreadPoolExecutor(1) as writer:
         written = writer.submit(capture.write_bytes, content)
-        assert streamed(capture, window(100, 110))[0] == whole
+        assert streamed(capture, window(100, 110))[0] == complete
         assert written.result() == len(content)
 
 
@@ -275,6 +275,6 @@ def test_only_a_pcapng_of_which_each_part_can_be_read_has_an_index(
     capture: Path, middle: bytes, interface: int, has_index: bool
 ) -> None:
     path = _pcapng(capture.with_suffix(".pcapng"), middle, interface)
-    whole = summary(read(find_inputs(path), window=window(150, 160)))
-    assert streamed(path, window(150, 160))[0] == streamed(path, window(150, 160))[0] == whole
+    complete = summary(read(find_inputs(path), window=window(150, 160)))
+    assert streamed(path, window(150, 160))[0] == streamed(path, window(150, 160))[0] == complete
     assert (index_module.index_of(str(path)) is not None) == has_index

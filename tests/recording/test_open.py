@@ -158,10 +158,10 @@ def test_session_folder_that_died_at_its_start_opens(tmp_path: Path) -> None:
     """A crash leaves half a manifest, an empty log, a header without a packet, a cut record."""
     (tmp_path / "manifest.json").write_text('{"name": "dri')
     (tmp_path / "mobile").mkdir()
-    whole = write_conversations(tmp_path / "mobile" / "tcp-0.pcap", Conversation())
-    (tmp_path / "mobile" / "tcp-1.pcap").write_bytes(whole.read_bytes()[:-7])
+    complete = write_conversations(tmp_path / "mobile" / "tcp-0.pcap", Conversation())
+    (tmp_path / "mobile" / "tcp-1.pcap").write_bytes(complete.read_bytes()[:-7])
     (tmp_path / "mobile" / "tcp-2.pcap").write_bytes(b"")
-    (tmp_path / "mobile" / "tcp-3.pcap").write_bytes(whole.read_bytes()[:10])
+    (tmp_path / "mobile" / "tcp-3.pcap").write_bytes(complete.read_bytes()[:10])
     session = read(tmp_path)
     captures = session.captures
     assert sum(len(each.tables.segments) for each in captures) == 16 + 15
@@ -204,13 +204,13 @@ def test_nothing_to_read_is_one_error(tmp_path: Path) -> None:
 
 
 def test_a_file_that_the_user_named_must_be_readable(tmp_path: Path) -> None:
-    whole = write_conversations(tmp_path / "a.pcap", Conversation())
+    complete = write_conversations(tmp_path / "a.pcap", Conversation())
     (tmp_path / "b.pcap").write_text("no capture")
-    (tmp_path / "c.pcap").write_bytes(whole.read_bytes()[:10])
+    (tmp_path / "c.pcap").write_bytes(complete.read_bytes()[:10])
     with pytest.raises(UnknownFormatError, match=r"b\.pcap"):
-        list(read(whole, tmp_path / "b.pcap").captures)
+        list(read(complete, tmp_path / "b.pcap").captures)
     with pytest.raises(FormatError, match=r"c\.pcap"):
-        list(read(whole, tmp_path / "c.pcap").captures)
+        list(read(complete, tmp_path / "c.pcap").captures)
 
 
 def test_max_packets_bounds_each_point(sample_session: Path) -> None:
@@ -222,7 +222,7 @@ def test_max_packets_bounds_each_point(sample_session: Path) -> None:
 def two_points(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two captures: the kernel, where it is built, reads them beside each other, though they are small."""
     monkeypatch.setenv(VARIABLE, request.param)
-    monkeypatch.setattr(way_in, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(way_in, "_MIN_BYTES", 0)
     monkeypatch.setattr(parallel, "FEWEST_ROWS", 0)
     for host, sport in (("client", 40_000), ("server", 40_001)):
         (tmp_path / host).mkdir()

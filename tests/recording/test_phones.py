@@ -56,7 +56,7 @@ def test_a_report_says_that_there_is_another_card(tmp_path: Path) -> None:
     lines += [f"{START_NS + i * S},scat,serving,LTE,-90,{7 + i % 2},{i % 2}" for i in range(60)]
     (tmp_path / "radio.csv").write_text("\n".join(lines) + "\n")
     recording = read(tmp_path / "radio.csv")
-    phones = recording.surroundings().phones
+    phones = recording.radio_context().phones
     assert [len(each.handovers) for each in phones] == [0, 0]
     write_report(recording, tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()

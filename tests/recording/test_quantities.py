@@ -54,7 +54,7 @@ def test_radio_stands_on_the_clock_of_the_sender_with_its_error(drive: Quantitie
     assert (drive.home, level.host) == ("fixed", "mobile")
     assert 0 < level.bound_ns < 0.1 * NS_PER_S
     assert held(drive, "TcpSnd_cwnd").bound_ns == 0
-    own = drive.surroundings.phones[0].radio["time_ns"]
+    own = drive.radio_context.phones[0].radio["time_ns"]
     assert abs(int(level.known.time_ns[0]) - int(own.min())) < 10 * NS_PER_S
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recording.inputs import find_inputs
+from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.radios import radios_of
 from multitracer.recording.read import read
-from multitracer.recording.surroundings import Surroundings
 from tests.parsers.signalling_messages import START_NS, packet, serving, version_2
 from tests.parsers.test_diag import needs_programs
 
@@ -35,10 +35,10 @@ def two_cards(tmp_path: Path) -> Path:
 @needs_programs
 def test_two_cards_that_stay_change_nothing(two_cards: Path) -> None:
     recording = read(find_inputs(str(two_cards)))
-    surroundings = Surroundings(recording)
-    first, second = surroundings.phones
+    radio_context = RadioContext(recording)
+    first, second = radio_context.phones
     assert len(first.changes) == len(second.changes) == 0
     assert radios_of(first.radio) == [0]
     assert radios_of(second.radio) == [1]
     assert set(first.radio["cell_id"].tolist()) == {7, -1}
-    assert set(surroundings.series["Radio_rsrp"]["value"].tolist()) == {-85.0}
+    assert set(radio_context.series["Radio_rsrp"]["value"].tolist()) == {-85.0}

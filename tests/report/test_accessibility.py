@@ -114,7 +114,7 @@ def test_paper_shows_the_map_in_light_colours(browser: Browser, page: Path) -> N
 
 def test_the_printed_page_holds_the_map_and_its_key_but_no_buttons(browser: Browser, page: Path) -> None:
     mounted(browser, page)
-    whole = len(base64.b64decode(browser.call("Page.printToPDF", printBackground=False)["data"]))
+    complete = len(base64.b64decode(browser.call("Page.printToPDF", printBackground=False)["data"]))
     browser.call("Emulation.setEmulatedMedia", media="print")
     try:
         shown = "(s) => document.querySelector(s).getBoundingClientRect().height > 0"
@@ -125,7 +125,7 @@ def test_the_printed_page_holds_the_map_and_its_key_but_no_buttons(browser: Brow
         browser.call("Emulation.setEmulatedMedia", media="")
     browser.evaluate("document.querySelector('.map canvas').remove()")
     without = len(base64.b64decode(browser.call("Page.printToPDF", printBackground=False)["data"]))
-    assert whole > without
+    assert complete > without
 
 
 def test_without_scripts_the_still_picture_takes_the_place_of_the_map(browser: Browser, page: Path) -> None:

@@ -95,16 +95,16 @@ def test_no_other_script_runs(week: Path, browser: Browser, tmp_path: Path) -> N
 @pytest.mark.browser
 def test_a_server_cannot_change_the_script(week: Path, served: str, browser: Browser) -> None:
     script = max((week / "assets").glob("*.js"), key=lambda each: each.stat().st_size)
-    whole = script.read_text("utf-8")
+    complete = script.read_text("utf-8")
     try:
-        script.write_text(f"window.ran = 1;\n{whole}", "utf-8")
+        script.write_text(f"window.ran = 1;\n{complete}", "utf-8")
         browser.open(f"{served}/download.html?changed")
         assert browser.wait("document.querySelector('.lost')?.textContent").startswith(
             "This page lacks assets/"
         )
         assert browser.evaluate("window.ran ?? 0") == 0
     finally:
-        script.write_text(whole, "utf-8")
+        script.write_text(complete, "utf-8")
 
 
 @pytest.mark.browser

@@ -180,7 +180,7 @@ def test_the_session_has_the_same_option_with_the_same_checks(tmp_path: Path, sa
 def test_the_still_picture_has_the_route_in_the_colours_of_the_first_quantity() -> None:
     route = drawn_route(straight())
     assert route is not None
-    colours = dict(re.findall(r'<path d="(M[^"]*)" stroke="(#\w+)"', route.still))
+    colours = dict(re.findall(r'<path d="(M[^"]*)" stroke="(#\w+)"', route.static))
     falling = ["#91bfdb", "#e0f3f8", "#fee090", "#fc8d59"]
     assert set(colours.values()) >= set(falling)
     ends = {
@@ -188,9 +188,9 @@ def test_the_still_picture_has_the_route_in_the_colours_of_the_first_quantity() 
     }
     heights = [np.mean(ends[colour]) for colour in falling]
     assert heights == sorted(heights, reverse=True)  # north is up, and power falls northwards
-    assert 'stroke="currentColor" stroke-width="6"' in route.still  # pale colours need an outline
-    assert "-100 to -90" in route.still
-    assert "200 m" in route.still or "500 m" in route.still
+    assert 'stroke="currentColor" stroke-width="6"' in route.static  # pale colours need an outline
+    assert "-100 to -90" in route.static
+    assert "200 m" in route.static or "500 m" in route.static
 
 
 def test_a_gap_of_the_route_is_a_gap_of_the_picture() -> None:
@@ -202,7 +202,7 @@ def test_a_gap_of_the_route_is_a_gap_of_the_picture() -> None:
     route = replace(drive.route, table=Table(table.schema, table.columns | {"gap": gap}))
     drawn_apart = drawn_route(replace(drive, route=route, series=radio))
     assert drawn_apart is not None
-    paths = " ".join(re.findall(r'<path d="(M[^"]*)" stroke="#', drawn_apart.still))
+    paths = " ".join(re.findall(r'<path d="(M[^"]*)" stroke="#', drawn_apart.static))
     heights = [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", paths)]
     assert min(heights) == pytest.approx(24)
     assert max(heights) == pytest.approx(456)

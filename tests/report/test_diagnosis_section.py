@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.report.chromium import Browser
 
 SESSION = SAMPLES / "fig8-resets-vj"
-PIECE = re.compile(r'class="(limit|use) [^"]*" style="flex-grow:([0-9.]+)')
+CHUNK = re.compile(r'class="(limit|use) [^"]*" style="flex-grow:([0-9.]+)')
 SHOWN = re.compile(r'data-from="([-0-9.]+)" data-to="([-0-9.]+)"')
 DOWNLOAD = SAMPLES / "download"
 
@@ -64,7 +64,7 @@ def test_a_moment_is_written_once(found: Diagnosis) -> None:
 
 def _sums(section: str) -> dict[str, float]:
     sums: dict[str, float] = {}
-    for bar, share in PIECE.findall(section):
+    for bar, share in CHUNK.findall(section):
         sums[bar] = sums.get(bar, 0.0) + float(share)
     return sums
 
@@ -174,14 +174,14 @@ def _listed(found: Diagnosis) -> list[Incident | Finding]:
 @pytest.mark.browser
 def test_pressing_show_zooms_to_the_incident(browser: Browser, found: Diagnosis, report: Path) -> None:
     browser.open(report)
-    whole = browser.evaluate("window.report.then((shown) => shown.view())")
+    complete = browser.evaluate("window.report.then((shown) => shown.view())")
     for number in (1, 5):
         button = f"document.querySelectorAll('.findings button')[{number}]"
         browser.evaluate(f"{button}.click()")
         first, last = browser.evaluate("window.report.then((shown) => shown.view())")
         each = _listed(found)[number]
         begin_s, end_s = ((at - found.transfer.begin_ns) / NS_PER_S for at in (each.begin_ns, each.end_ns))
-        assert whole[0] < first < begin_s < end_s < last < whole[1]
+        assert complete[0] < first < begin_s < end_s < last < complete[1]
     mark = "document.querySelector('.plot .mark')"
     assert browser.evaluate(f"{mark}.hidden") is False
     browser.evaluate("document.querySelector('.plot').focus()")

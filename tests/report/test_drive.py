@@ -247,13 +247,14 @@ def test_a_radio_of_another_time_adds_no_stretches_to_those_of_the_packets(tmp_p
 def test_a_clock_that_was_set_back_joins_nothing(tmp_path: Path) -> None:
     """Daylight saving in local time: the way between was driven twice, and a change of the cell made up."""
     log = drive(tmp_path / "drive.csv")
-    whole = mt.open(log)
+    complete = mt.open(log)
     rows = log.read_text().splitlines()
     rows[181:] = [row.replace("_10.", "_09.", 1) for row in rows[181:]]
     log.write_text("\n".join(rows) + "\n")
     back = mt.open(log)
     changes = [
-        frame.handovers[["source_cell_id", "target_cell_id"]].to_numpy().tolist() for frame in (back, whole)
+        frame.handovers[["source_cell_id", "target_cell_id"]].to_numpy().tolist()
+        for frame in (back, complete)
     ]
     assert changes == [[[1, 2]], [[1, 2]]]
     assert back.cells[["cell_id", "handovers_in"]].to_numpy().tolist() == [[1, 0], [2, 1]]

@@ -25,13 +25,13 @@ pytestmark = pytest.mark.browser
 
 def test_a_link_leads_to_a_view_and_a_hostile_one_to_the_whole(browser: Browser, short_page: Path) -> None:
     opened(browser, short_page)
-    whole = view(browser)
+    complete = view(browser)
     for fragment, wanted in (
         ("#from=1&to=1.5", [1.0, 1.5]),
-        ("#from=<img src=x onerror=bad()>&to=1e999", whole),
-        ("#from=NaN&to=2", whole),
-        ("#from=3&to=1", whole),
-        ("#%ff", whole),
+        ("#from=<img src=x onerror=bad()>&to=1e999", complete),
+        ("#from=NaN&to=2", complete),
+        ("#from=3&to=1", complete),
+        ("#%ff", complete),
     ):
         browser.open("about:blank")
         browser.call("Page.navigate", url=short_page.as_uri() + fragment)
@@ -101,10 +101,10 @@ def test_a_press_copies_a_filter_and_a_command_that_no_file_name_can_leave(
 
 def test_keys_go_back_and_open_the_help(browser: Browser, short_page: Path) -> None:
     opened(browser, short_page)
-    whole = view(browser)
+    complete = view(browser)
     browser.evaluate("window.report.then((shown) => shown.look(1.0, 1.1))")
     key(browser, "u")
-    assert view(browser) == whole
+    assert view(browser) == complete
     key(browser, "?")
     assert browser.evaluate("document.querySelector('.how').open") is True
 

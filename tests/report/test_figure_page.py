@@ -59,9 +59,9 @@ def test_every_retransmission_is_drawn_from_afar(browser: Browser, long_page: Pa
 
 def test_extremes_are_drawn_from_afar(browser: Browser, long_page: Path) -> None:
     opened(browser, long_page)
-    whole = long_panels()[1].series[0]
+    complete = long_panels()[1].series[0]
     (found,) = extremes(browser, [[0, POINTS]])
-    assert found == pytest.approx([whole.value.min() / 1e9, whole.value.max() / 1e9])
+    assert found == pytest.approx([complete.value.min() / 1e9, complete.value.max() / 1e9])
 
 
 def extremes(browser: Browser, stretches: list[list[int]]) -> list[list[float]]:
@@ -162,22 +162,22 @@ def test_the_legend_hides_and_shows_a_series(browser: Browser, long_page: Path) 
 
 def test_buttons_and_keys_move_the_view(browser: Browser, long_page: Path) -> None:
     opened(browser, long_page)
-    whole = view(browser)
+    complete = view(browser)
     press(browser, "[data-action=in]")
     half = view(browser)
-    assert half[1] - half[0] == pytest.approx((whole[1] - whole[0]) / 2)
+    assert half[1] - half[0] == pytest.approx((complete[1] - complete[0]) / 2)
     browser.evaluate("document.querySelector('.plot').focus()")
     browser.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight")
     assert view(browser)[0] > half[0]
     browser.call("Input.dispatchKeyEvent", type="keyDown", key="0", text="0")
-    assert view(browser) == whole
+    assert view(browser) == complete
     press(browser, "[data-action=out]")
-    assert view(browser) == whole
+    assert view(browser) == complete
 
 
 def test_a_drag_zooms_and_a_double_click_shows_the_whole(browser: Browser, long_page: Path) -> None:
     opened(browser, long_page)
-    whole = view(browser)
+    complete = view(browser)
     browser.evaluate("document.querySelector('.plot').scrollIntoView()")
     box = browser.evaluate("document.querySelector('.plot canvas').getBoundingClientRect().toJSON()")
     y = box["y"] + box["height"] / 2
@@ -187,12 +187,12 @@ def test_a_drag_zooms_and_a_double_click_shows_the_whole(browser: Browser, long_
         mouse(browser, "mouseMoved", x, y)
     mouse(browser, "mouseReleased", places[-1], y)
     browser.wait("window.report.then((s) => s.view()[0] > 10)")
-    assert view(browser)[1] - view(browser)[0] < (whole[1] - whole[0]) / 2
+    assert view(browser)[1] - view(browser)[0] < (complete[1] - complete[0]) / 2
     for _ in range(20):  # on a busy machine two clicks may be too far apart to be one
         for clicks in (1, 2):
             mouse(browser, "mousePressed", places[1], y, clicks)
             mouse(browser, "mouseReleased", places[1], y, clicks)
-        if view(browser) == whole:
+        if view(browser) == complete:
             return
     pytest.fail(f"{view(browser)} is not the whole")
 

@@ -14,9 +14,9 @@ from multitracer.figures.series import Series
 from multitracer.figures.stack import SECONDS, Panel
 from multitracer.recording.read import read
 from multitracer.report.cause import cause, lost_run
-from multitracer.report.culprit import still
 from multitracer.report.first_screen import heights
 from multitracer.report.limit_words import shares_of
+from multitracer.report.primary_cause import static
 from multitracer.report.time_axis import TimeAxis, times
 from multitracer.report.write import Request, write_report
 from multitracer.units import NS_PER_S
@@ -321,7 +321,7 @@ def test_a_single_far_sample_does_not_squash_the_others() -> None:
     rtt = np.full(1_000, NS_PER_S // 20)
     rtt[500] = 60 * NS_PER_S
     samples = Series("TcpSnd_rtt", "rtt", np.arange(1_000) * NS_PER_S, rtt)
-    levels, picture = still(
+    levels, picture = static(
         Panel("rtt", "Round-trip time", SECONDS, 1, [samples]),
         TimeAxis(0, 1_000 * NS_PER_S, 0),
         ("rtt",),

@@ -10,7 +10,7 @@ from multitracer.recording.read import read
 from multitracer.report.write import write_report
 from tests.conftest import SAMPLES
 from tests.report.figure_pages import view
-from tests.report.test_still_figure import NO_CANVAS
+from tests.report.test_static_figure import NO_CANVAS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -33,9 +33,9 @@ def table(schema: Schema, **columns: Array) -> Table:
     """Return a table with these columns, all others missing."""
     rows = len(next(iter(columns.values())))
     missing = {"f": np.nan, "i": NA, "u": 0, "U": "", "b": False}
-    whole = {c.name: np.full(rows, missing[np.dtype(c.dtype).kind], c.dtype) for c in schema}
+    complete = {c.name: np.full(rows, missing[np.dtype(c.dtype).kind], c.dtype) for c in schema}
     times = {c.name: np.full(rows, NOT_A_TIME) for c in schema if c.is_time}
-    return Table(schema, whole | times | columns)
+    return Table(schema, complete | times | columns)
 
 
 def straight(metres: float = 2000.0, seconds: int = 100) -> MappedDrive:

@@ -179,8 +179,8 @@ def test_a_capture_that_talks_much_is_cut_short(number: int) -> None:
 
 
 def test_the_worst_verdict_of_several_captures_counts() -> None:
-    whole = part(capture(transfer(50, 30)))
+    complete = part(capture(transfer(50, 30)))
     one_sided = part(capture([s for s in transfer(50, 30) if s.side == 0]))
     inputs = Inputs("both", [])
-    assert 'class="trust good"' in trust_line(Recording(inputs, [whole]))
-    assert 'class="trust good"' not in trust_line(Recording(inputs, [whole, one_sided]))
+    assert 'class="trust good"' in trust_line(Recording(inputs, [complete]))
+    assert 'class="trust good"' not in trust_line(Recording(inputs, [complete, one_sided]))

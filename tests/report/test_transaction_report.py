@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.analysis.transports import SessionContent, arms_of
-from multitracer.figures.palette import ARMS, LOOKS
+from multitracer.analysis.transports import SessionContent, transports_of
+from multitracer.figures.palette import LOOKS, TRANSPORTS
 from multitracer.figures.rtt_size import rtt_size_sheet
-from multitracer.report.still_sheet import _SHAPES, still_sheet
+from multitracer.report.static_sheet import _SHAPES, static_sheet
 from tests.cli.program import call
 from tests.transactions import cdpd_like, transactions, write_session
 
@@ -75,9 +75,9 @@ def test_hostile_names_stay_text(tmp_path: Path, browser: Browser) -> None:
 
 def test_a_still_picture_shows_what_the_figure_of_a_notebook_draws() -> None:
     tables = (cdpd_like("tcp", 25, connection="per-session", connect_s=2.0), cdpd_like("centauruscomm", 25))
-    arms = arms_of([SessionContent(str(n), table) for n, table in enumerate(tables)])
-    sheet = rtt_size_sheet(arms)
-    drawn = still_sheet(sheet)
+    transports = transports_of([SessionContent(str(n), table) for n, table in enumerate(tables)])
+    sheet = rtt_size_sheet(transports)
+    drawn = static_sheet(sheet)
     lines = [trace for trace in sheet.traces if "lines" in trace["mode"]]
     assert drawn.count("<g><title>") == len(lines)
     for trace in lines:
@@ -90,7 +90,7 @@ def test_a_still_picture_shows_what_the_figure_of_a_notebook_draws() -> None:
 
 
 def test_every_mark_of_a_sheet_has_a_shape() -> None:
-    symbols = {look.symbol for look in ARMS} | {LOOKS[role].symbol for role in ENVIRONMENT}
+    symbols = {look.symbol for look in TRANSPORTS} | {LOOKS[role].symbol for role in ENVIRONMENT}
     assert {symbol.removesuffix("-open") for symbol in symbols} - {"circle"} <= set(_SHAPES)
 
 

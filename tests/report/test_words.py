@@ -53,8 +53,8 @@ def test_durations(ns: float | None, said: str) -> None:
     ("part", "whole", "said"),
     [(18, 1000, "1.8 %"), (0, 10, "0.0 %"), (1, 10**6, "< 0.01 %"), (1, 0, "unknown"), (10, 10, "100 %")],
 )
-def test_shares(part: int, whole: int, said: str) -> None:
-    assert share(part, whole) == said
+def test_shares(part: int, complete: int, said: str) -> None:
+    assert share(part, complete) == said
 
 
 def test_counts_agree_with_their_noun() -> None:

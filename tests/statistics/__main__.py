@@ -13,7 +13,7 @@ from tests.statistics.judge import CORRELATIONS, PLANTED, SLOW, Judged, lags, le
 
 _LEAST_POWER, _MOST_LEVEL = 0.95, 0.07
 """Of 200 seeds each, and of 1,000 pairs in all."""
-_LEAST_COVERED = 0.95
+_MIN_COVERED = 0.95
 """Of the intervals of a planted lag."""
 _LEAST_SHOWN = 0.90
 """Of comparisons with a planted difference of 10 %."""
@@ -37,8 +37,8 @@ def main() -> int:
 def _compare(splits: int, planted: int, draws: int) -> bool:
     print("| sessions | splits | any claim | throughput alone |\n|---|---|---|---|")
     met = True
-    for name, world in sides.WORLDS.items():
-        alarms = sides.false_alarms(world, splits, draws=draws)
+    for name, network in sides.WORLDS.items():
+        alarms = sides.false_alarms(network, splits, draws=draws)
         claimed, alone = (each / alarms.splits for each in alarms[1:])
         met &= max(claimed, alone) <= _MOST_LEVEL
         print(f"| {name} | {alarms.splits} | {claimed:.1%} | {alone:.1%} |", flush=True)
@@ -73,7 +73,7 @@ def _lags(seeds: range, permutations: int) -> bool:
     met = True
     for correlation, bits in SLOW:
         of = lags(correlation, bits, seeds, permutations=permutations)
-        met &= of.covered >= _LEAST_COVERED * of.found
+        met &= of.covered >= _MIN_COVERED * of.found
         print(
             f"lag 3 s in {bits:g} bit, r = {correlation:g}: found in {of.found}, the peak in {of.at_peak}, "
             f"in the interval in {of.covered}, {of.width_s:.1f} s wide",

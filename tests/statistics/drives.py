@@ -21,7 +21,7 @@ _LONGEST_S = 3_600
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Network:
     """How sessions are made: how many, at how many places, and the spread of what they differ by.
 
     A session visits `visited` places one after the other, at one of `hours`; 0 places: none is known.
@@ -45,35 +45,35 @@ def half(sessions: int, chance: np.random.Generator) -> Mask:
     return chance.permutation(np.arange(sessions) < sessions // 2)
 
 
-def drives(world: World, chance: np.random.Generator) -> Sides:
+def drives(network: Network, chance: np.random.Generator) -> Sides:
     """Return sessions that differ by chance alone, half of them on the second side."""
-    level = world.of_places * chance.standard_normal(max(world.places, 1))
-    rows = [row for number in range(world.sessions) for row in _session(world, level, number, chance)]
+    level = network.of_places * chance.standard_normal(max(network.places, 1))
+    rows = [row for number in range(network.sessions) for row in _session(network, level, number, chance)]
     columns = np.array([(number, place, hour, seconds) for number, place, hour, seconds, _ in rows])
     session, place, hour = columns[:, :3].astype(np.int64).T
     names = rows[0][-1]
     sums = {
         name: Sums(*np.array([values[name] for *_, values in rows], dtype=np.float64).T) for name in names
     }
-    return Sides(half(world.sessions, chance), session, place, hour, columns[:, 3], sums)
+    return Sides(half(network.sessions, chance), session, place, hour, columns[:, 3], sums)
 
 
 def _session(
-    world: World, level: Array, number: int, chance: np.random.Generator
+    network: Network, level: Array, number: int, chance: np.random.Generator
 ) -> list[tuple[int, int, int, int, dict[str, tuple[float, float]]]]:
     length = int(np.clip(60 * np.exp(1.2 * chance.standard_normal()), 4, _LONGEST_S))
-    hour = int(chance.integers(world.hours))
-    first = int(chance.integers(max(world.places, 1)))
-    own = world.spread * chance.standard_normal()
-    slow = autoregressive(chance, length, world.correlation)
-    place = (first + np.arange(length) * world.visited // length) % max(world.places, 1)
-    log_rate = level[place] + own + world.tail * slow
+    hour = int(chance.integers(network.hours))
+    first = int(chance.integers(max(network.places, 1)))
+    own = network.spread * chance.standard_normal()
+    slow = autoregressive(chance, length, network.correlation)
+    place = (first + np.arange(length) * network.visited // length) % max(network.places, 1)
+    log_rate = level[place] + own + network.tail * slow
     rate = 1e6 * np.exp(log_rate)
     rtt = 5e7 * np.exp(-0.5 * log_rate + 0.3 * autoregressive(chance, length, 0.8))
     sent = np.maximum(1, rate / 12_000).astype(np.int64)
     lost = chance.binomial(sent, np.clip(0.01 * np.exp(-2 * log_rate), 0, 0.5))
     return [
-        (number, int(each) if world.places else -1, hour, int(here.sum()), {
+        (number, int(each) if network.places else -1, hour, int(here.sum()), {
             "throughput": (here.sum(), rate[here].sum()),
             "RTT": (here.sum(), rtt[here].sum()),
             "loss": (sent[here].sum(), lost[here].sum()),

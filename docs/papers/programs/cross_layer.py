@@ -38,7 +38,7 @@ connection, SYNs included; of several connections those of the fixed host."""
 class Point(NamedTuple):
     """One run: a curve of a sweep at a value, with a seed."""
 
-    arm: str
+    transport: str
     value: float
     seed: int
 
@@ -47,8 +47,8 @@ def points_of(sweep: Sweep) -> Iterator[Point]:
     """Yield all runs of a sweep, seed by seed; the controls of a value come last."""
     for seed in range(1, sweep.seeds + 1):
         for value in sweep.values:
-            for arm in sweep.curves:
-                yield Point(arm, value, seed)
+            for transport in sweep.curves:
+                yield Point(transport, value, seed)
 
 
 def path_of(sweep: str) -> Path:
@@ -106,7 +106,7 @@ class Watched:
         }
 
     def _assigned(self) -> Row:
-        mobiles, until_ns = len(self._run.scenario.hosts) - 1, self._run.world.now_ns
+        mobiles, until_ns = len(self._run.scenario.hosts) - 1, self._run.network.now_ns
         means = (self._rates.mean_bps(mobiles, is_down=way, until_ns=until_ns) for way in (True, False))
         return dict(
             zip(("assigned_kbps", "assigned_up_kbps"), (mean and mean / 1000 for mean in means), strict=True)
@@ -115,12 +115,12 @@ class Watched:
 
 def run_at(sweep: Sweep, point: Point, rows: Mapping[Point, Mapping[str, str]]) -> Row:
     """Make the run of a point; a control has the mean rates that its arm was assigned, in `rows`."""
-    if point.arm in sweep.arms:
-        return Watched(sweep.arms[point.arm](point.value, point.seed), point).row()
-    arm, control = sweep.controls[point.arm]
-    curve = rows[point._replace(arm=arm)]
+    if point.transport in sweep.transports:
+        return Watched(sweep.transports[point.transport](point.value, point.seed), point).row()
+    transport, control = sweep.controls[point.transport]
+    curve = rows[point._replace(transport=transport)]
     down_bps, up_bps = (1000 * float(curve[name]) for name in ("assigned_kbps", "assigned_up_kbps"))
-    scenario = sweep.arms[arm](point.value, point.seed)
+    scenario = sweep.transports[transport](point.value, point.seed)
     return Watched(control(scenario, down_bps, up_bps), point).row()
 
 

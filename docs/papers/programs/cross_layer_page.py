@@ -52,15 +52,17 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 def runs_of(sweep: str) -> dict[str, Runs]:
     """Return the kept runs of a sweep by `ARM VALUE`, in the order of its arms and values."""
     plan = SWEEPS[sweep]
-    points: dict[str, Runs] = {name_of(arm, value): [] for arm in plan.curves for value in plan.values}
+    points: dict[str, Runs] = {
+        name_of(transport, value): [] for transport in plan.curves for value in plan.values
+    }
     for run in kept(sweep):
         points[name_of(run["arm"], float(run["value"]))].append(run)
     return points
 
 
-def name_of(arm: str, value: float) -> str:
+def name_of(transport: str, value: float) -> str:
     """Return what a point is called."""
-    return f"{arm} {value:g}"
+    return f"{transport} {value:g}"
 
 
 def table(name: str) -> str:
@@ -69,13 +71,13 @@ def table(name: str) -> str:
     columns = COLUMNS[name]
     lines = [
         [
-            *([arm] if len(plan.curves) > 1 else []),
+            *([transport] if len(plan.curves) > 1 else []),
             f"{value:g}",
             *(column.cell(rows) for column in columns),
         ]
-        for arm in plan.curves
+        for transport in plan.curves
         for value in plan.values
-        if (rows := runs[name_of(arm, value)])
+        if (rows := runs[name_of(transport, value)])
     ]
     heads = [*(["TCP"] if len(plan.curves) > 1 else []), plan.axis, *(column.head for column in columns)]
     return markdown(heads, lines)
@@ -119,7 +121,7 @@ def write_page() -> None:
 
 def _lines(name: str) -> dict[str, list[str]]:
     plan = SWEEPS[name]
-    return {arm: [name_of(arm, value) for value in plan.values] for arm in plan.curves}
+    return {transport: [name_of(transport, value) for value in plan.values] for transport in plan.curves}
 
 
 def _sheet(sweep: Sweep, panels: Sequence[tuple[str, str]]) -> go.Figure:

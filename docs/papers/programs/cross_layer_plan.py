@@ -60,7 +60,7 @@ class Sweep:
     axis: str
     """What is varied, with its unit: the title of the horizontal axis."""
     values: tuple[float, ...]
-    arms: dict[str, At]
+    transports: dict[str, At]
     """Name of a curve -> the scenario at a value."""
     seeds: int
     controls: dict[str, tuple[str, Control]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Sweep:
     @property
     def curves(self) -> tuple[str, ...]:
         """All names of curves, the controls last."""
-        return (*self.arms, *self.controls)
+        return (*self.transports, *self.controls)
 
 
 @cache

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.lab.channel.shared.packet_link import FIXED
-from multitracer.lab.simulator.world import WorldObserver
+from multitracer.lab.simulator.network import NetworkObserver
 from multitracer.lab.tcp.packet import unwrap
-from multitracer.protocols.link_events import PieceSent, RateAssigned
+from multitracer.protocols.link_events import ChunkSent, RateAssigned
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class RoundTrips:
         return None if sent_ns is None else now_ns - sent_ns
 
 
-class Seconds(WorldObserver):
+class Seconds(NetworkObserver):
     """Collects the series of a download to the only mobile."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Seconds(WorldObserver):
         if isinstance(event, RateAssigned):
             self._hold(event.time_ns)
             self._rate = event.time_ns, event.rate_bps
-        elif isinstance(event, PieceSent):
+        elif isinstance(event, ChunkSent):
             self._sums[RLP][event.time_ns // NS_PER_S] += event.attempts > 1
 
     def _hold(self, now_ns: int) -> None:
@@ -127,9 +127,9 @@ class Seconds(WorldObserver):
     def series(self) -> dict[str, Array]:
         """Return each series by its name: float64, shape (n_seconds,), whole seconds only."""
         self._hold(self._end * NS_PER_S)
-        whole = {
+        complete = {
             name: np.array([sums.get(second, 0.0) for second in range(self._end)])
             for name, sums in self._sums.items()
         }
         samples = (self._samples.get(second) for second in range(self._end))
-        return whole | {RTT: np.array([np.mean(each) if each else np.nan for each in samples])}
+        return complete | {RTT: np.array([np.mean(each) if each else np.nan for each in samples])}

@@ -48,9 +48,9 @@ class Shape:
     """Returns whether it comes back, and what ours shows."""
 
 
-def middles(runs: dict[str, Runs], arm: str, values: Sequence[float], column: str) -> list[float]:
+def middles(runs: dict[str, Runs], transport: str, values: Sequence[float], column: str) -> list[float]:
     """Return the median over the seeds at each value."""
-    points = (runs[f"{arm} {value:g}"] for value in values)
+    points = (runs[f"{transport} {value:g}"] for value in values)
     return [median(float(run[column]) for run in point if run[column]) for point in points]
 
 
@@ -81,8 +81,8 @@ def _rises_over(windows_kb: Sequence[float]) -> Callable[[RunsOf], Judgement]:
 
 def _losses_rise(runs_of: RunsOf) -> Judgement:
     lost = _lost(runs_of, WINDOWS_KB)
-    least, most = min(lost), max(lost)
-    return lost[0] == least < most, f"{_shown(lost)} packets lost"
+    minimum, most = min(lost), max(lost)
+    return lost[0] == minimum < most, f"{_shown(lost)} packets lost"
 
 
 def _lost(runs_of: RunsOf, windows_kb: Sequence[float]) -> list[float]:
@@ -115,13 +115,13 @@ def _control_is_faster(control: str) -> Callable[[RunsOf], Judgement]:
 
 def _pauses_are_learnt(runs_of: RunsOf) -> Judgement:
     """Judge the smallest window, which leaves the channel idle after a timeout."""
-    value, arms = (
+    value, transports = (
         SWEEPS["pauses"].values[:1],
         [f"{tcp}, a pause every {OFTEN_S:g} s" for tcp in (SACK, TIMESTAMPS)],
     )
     runs = runs_of("pauses")
-    without, with_ = (middles(runs, arm, value, "spurious_timeouts")[0] for arm in arms)
-    slow, fast = (middles(runs, arm, value, "kbps")[0] for arm in arms)
+    without, with_ = (middles(runs, transport, value, "spurious_timeouts")[0] for transport in transports)
+    slow, fast = (middles(runs, transport, value, "kbps")[0] for transport in transports)
     shown = f"{without:.0f} without, {with_:.0f} with them; {100 * fast / slow:.0f} % of the rate without"
     return with_ <= without / 2, shown
 
@@ -131,9 +131,9 @@ def _timestamps_help(runs_of: RunsOf) -> Judgement:
     return max(ratios) >= _CLEAR, f"{_percent(ratios)} of the rate without"
 
 
-def _ratios(runs_of: RunsOf, arm: str) -> list[float]:
+def _ratios(runs_of: RunsOf, transport: str) -> list[float]:
     runs = runs_of("window")
-    curves = (middles(runs, each, WINDOWS_KB, "kbps") for each in (arm, SACK))
+    curves = (middles(runs, each, WINDOWS_KB, "kbps") for each in (transport, SACK))
     return [one / other for one, other in zip(*curves, strict=True)]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.lab.channel.cdma2000 import mean_rate_bps
 from multitracer.lab.channel.shared.packet_link import FIXED
-from multitracer.lab.simulator.world import WorldObserver
+from multitracer.lab.simulator.network import NetworkObserver
 from multitracer.protocols.link_events import PacketDropped, RateAssigned
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.link_events import LinkEvent
 
 
-class Losses(WorldObserver):
+class Losses(NetworkObserver):
     """Counts the packets with data from the fixed host to the mobiles."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Losses(WorldObserver):
             self.dropped += sum(isinstance(event, PacketDropped) for event in events)
 
 
-class Rates(WorldObserver):
+class Rates(NetworkObserver):
     """The mean rates over time that mobiles were assigned, as a log of the radio shows them."""
 
     def __init__(self) -> None:

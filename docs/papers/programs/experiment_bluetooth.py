@@ -38,7 +38,7 @@ QUEUES = (8, 12, 13, 14, 15, 16, 50)
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class Transport:
     """One way to do the transactions."""
 
     protocol: str
@@ -72,28 +72,40 @@ class Row(NamedTuple):
     """How many took 9.5 s or more: a watchdog ran out."""
 
 
-ARMS = (
-    *(Arm("tcp", mtu, nagle, 50) for mtu in MTUS for nagle in (False, True)),
-    *(Arm("centauruscomm", 576, False, queue) for queue in QUEUES),
+TRANSPORTS = (
+    *(Transport("tcp", mtu, nagle, 50) for mtu in MTUS for nagle in (False, True)),
+    *(Transport("centauruscomm", 576, False, queue) for queue in QUEUES),
 )
 
 
-def measured(arm: Arm) -> list[Row]:
+def measured(transport: Transport) -> list[Row]:
     """Run an arm; return a row for each size."""
-    protocol: ProtocolName = "tcp" if arm.protocol == "tcp" else "centauruscomm"
+    protocol: ProtocolName = "tcp" if transport.protocol == "tcp" else "centauruscomm"
     plan = MeasurementPlan(protocol, "", (Experiment("reply", SIZES, SESSIONS),), over="bluetooth")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
-        run_virtual(plan, folder, arm.scenario, seed=SEED, nodelay=not arm.nagle, progress=lambda *_: None)
+        run_virtual(
+            plan, folder, transport.scenario, seed=SEED, nodelay=not transport.nagle, progress=lambda *_: None
+        )
         with (folder / "transactions.csv").open(encoding="utf-8", newline="") as stream:
             lines = list(csv.DictReader(stream))
-    return [_row(arm, size, [each for each in lines if each["size_bytes"] == str(size)]) for size in SIZES]
+    return [
+        _row(transport, size, [each for each in lines if each["size_bytes"] == str(size)]) for size in SIZES
+    ]
 
 
-def _row(arm: Arm, size: int, lines: list[dict[str, str]]) -> Row:
+def _row(transport: Transport, size: int, lines: list[dict[str, str]]) -> Row:
     rtts = [float(each["rtt_s"]) for each in lines if each["outcome"] == "ok"]
     waited = sum(each > _WATCHDOG_S for each in rtts)
-    about = (arm.protocol, arm.mtu_bytes, arm.nagle, arm.queue_packets, size, len(lines), len(rtts))
+    about = (
+        transport.protocol,
+        transport.mtu_bytes,
+        transport.nagle,
+        transport.queue_packets,
+        size,
+        len(lines),
+        len(rtts),
+    )
     return Row(*about, round(median(rtts), 4), round(fmean(rtts), 4), waited)
 
 
@@ -102,8 +114,8 @@ def make() -> None:
     with FILE.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(Row._fields)
-        for arm in ARMS:
-            writer.writerows(measured(arm))
+        for transport in TRANSPORTS:
+            writer.writerows(measured(transport))
 
 
 def rows() -> list[Row]:
@@ -113,13 +125,13 @@ def rows() -> list[Row]:
 
 
 def _parsed(line: dict[str, str]) -> Row:
-    whole = ("mtu_bytes", "queue_packets", "size_bytes", "begun", "ended", "waited")
+    complete = ("mtu_bytes", "queue_packets", "size_bytes", "begun", "ended", "waited")
     return Row(
         protocol=line["protocol"],
         nagle=line["nagle"] == "True",
         median_s=float(line["median_s"]),
         mean_s=float(line["mean_s"]),
-        **{name: int(line[name]) for name in whole},
+        **{name: int(line[name]) for name in complete},
     )
 
 

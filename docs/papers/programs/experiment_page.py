@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transports import Arm
+    from multitracer.analysis.transports import Transport
 
     Row = dict[str, Any]
 
@@ -41,7 +41,7 @@ _SMALL = (64, 128, 256, 512)
 
 
 @cache
-def named(link: str, *, real: bool, vary: str = "reply") -> dict[str, Arm]:
+def named(link: str, *, real: bool, vary: str = "reply") -> dict[str, Transport]:
     """Return the arms on one connection, by transport, with the page's names."""
     found = arms(link, real=real, vary=vary)
     return {key: replace(found[key], name=name) for key, name in _NAMES.items() if key in found}

@@ -162,8 +162,8 @@ def _fares(cell: Cell, size: int) -> str:
         return f"0 of {row.begun}"
     theirs = rtt_s(beside(cell), size)
     times = "" if theirs is None else f", {factor(fmean(row.rtts_s) / theirs)}"
-    least = at_least(cell, size)
-    more = "" if len(row.rtts_s) == row.begun or least is None else f", at least {factor(least)}"
+    minimum = at_least(cell, size)
+    more = "" if len(row.rtts_s) == row.begun or minimum is None else f", at least {factor(minimum)}"
     return f"{seconds(fmean(row.rtts_s))}{times}{more}; {len(row.rtts_s)} of {row.begun}"
 
 

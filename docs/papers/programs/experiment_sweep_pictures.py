@@ -120,13 +120,13 @@ def one_transaction() -> go.Figure:
     """Return the segments of a transaction of 4096 bytes in a busy cell, at a small and a large cap."""
     panels, traces = [], []
     for number, cap in enumerate((_SMALL_CAP_S, CAPS_S[-1]), 1):
-        mine = _usual(cap)
+        mine = _typical(cap)
         panels.append(_time_sequence(cap, mine, number))
         traces += [trace | on_cell(number) for trace in _marks(mine, shown=number == 1)]
     return sheet(panels, traces, theme="light")
 
 
-def _usual(cap: int) -> list[Segment]:
+def _typical(cap: int) -> list[Segment]:
     """Return the segments of the transaction that has the (lower) median of the RTTs of those that ended."""
     cell = (cap, _SHOWN_BUSY, 4096)
     found = [s for s in experiment_segments.segments() if s[:3] == cell and s.rtt_s]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import parsers
 from docs.papers.programs import experiment_bluetooth, experiment_segments, experiment_sweep
-from multitracer.analysis.transports import Arm, SessionContent, arms_of
+from multitracer.analysis.transports import SessionContent, Transport, transports_of
 from multitracer.cli._program import run as multitracer
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def transactions(run: Run) -> Table:
 
 
 @cache
-def arms(link: str, *, real: bool, vary: str = "reply") -> dict[str, Arm]:
+def arms(link: str, *, real: bool, vary: str = "reply") -> dict[str, Transport]:
     """Return the arms of a link by transport; those with a connection each as `tcp1999 each`."""
     chosen = [
         run for run in RUNS if (run.link, run.real, run.vary) == (link, real, vary) and run.path.exists()
@@ -114,7 +114,7 @@ def arms(link: str, *, real: bool, vary: str = "reply") -> dict[str, Arm]:
     sources = [
         SessionContent(run.name, transactions(run), {"transport": _WORDS[run.transport]}) for run in chosen
     ]
-    found = {arm.source.name: arm for arm in arms_of(sources)}
+    found = {arm.source.name: arm for arm in transports_of(sources)}
     keys = {run.name: run.transport + (" each" if run.each else "") for run in chosen}
     return {keys[name]: arm for name, arm in found.items()}
 

@@ -42,7 +42,7 @@ COLUMNS = (
     "utilization", "throughput_kbps", "resets", "lost_s", "total_s", "spurious_s", "causes",
 )  # fmt: skip
 HOW_MANY = 60
-_LEAST_BYTES, _MOST_BYTES = 230_000, 1_500_000
+_MIN_BYTES, _MOST_BYTES = 230_000, 1_500_000
 _GOOD = ErrorConfig(kind="gilbert-elliott", good_s=20.0, bad_s=0.06, bad_rate=0.5)
 """The radio of the scenario fig5-typical."""
 _POOR_UP = ErrorConfig(kind="gilbert-elliott", good_s=2.2, bad_s=0.3, bad_rate=0.6)
@@ -60,7 +60,7 @@ def scenario(number: int) -> Scenario:
     """Return run `number`: every third in a poor radio, all else by chance."""
     luck = Random(f"figure 6, run {number}")  # noqa: S311  # chance that can be repeated
     poor = number % 3 == 2
-    size = round(_LEAST_BYTES * (_MOST_BYTES / _LEAST_BYTES) ** luck.random())
+    size = round(_MIN_BYTES * (_MOST_BYTES / _MIN_BYTES) ** luck.random())
     compressed = luck.random() < 0.5
     link = LinkConfig(
         header_compression="vj-slot-id" if compressed else "none",
@@ -154,7 +154,7 @@ def run(folders: list[str]) -> None:
         transfer = Transfer.of(read(folder))
         name = f"recorded {transfer.variables.scenario or Path(folder).name}"
         size = transfer.variables.parameters["traffic"][0]["bytes"]
-        if name not in done and size >= _LEAST_BYTES:
+        if name not in done and size >= _MIN_BYTES:
             _append(row_of(name, "good", transfer))
 
 

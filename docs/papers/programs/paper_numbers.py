@@ -41,7 +41,7 @@ class Points(NamedTuple):
         inside = (self.seconds >= begin) & (self.seconds < end)
         return Points(self.seconds[inside], self.value[inside])
 
-    def pauses(self) -> list[tuple[float, float]]:
+    def idle_gaps(self) -> list[tuple[float, float]]:
         """Return (begin, end) of the times between successive points, the longest first."""
         order = np.argsort(-np.diff(self.seconds), kind="stable")
         return [(float(self.seconds[i]), float(self.seconds[i + 1])) for i in order]
@@ -168,7 +168,7 @@ def slow_start(seen: Trace) -> list[Row]:
     first = float(seen.resent().seconds[0])
     rtt = seen.series("TcpSnd_rtt").between(0, first).value / NS_PER_S
     dropped = seen.drops()[0]
-    before, whole = (seen.new_data().between(dropped, end).pauses()[0] for end in (first, first + 15))
+    before, complete = (seen.new_data().between(dropped, end).idle_gaps()[0] for end in (first, first + 15))
     cwnd = seen.series("TcpSnd_cwnd").between(dropped, first).value
     return [
         (
@@ -180,7 +180,7 @@ def slow_start(seen: Trace) -> list[Row]:
         ("smallest congestion window after it", "one segment", _segments(cwnd.min())),
         ("longest pause before the retransmission", "10 to 15 s", _span(*before)),
         ("fast retransmit", "at 20 s", f"at {first:.1f} s"),
-        ("longest pause of new segments", "", _span(*whole)),
+        ("longest pause of new segments", "", _span(*complete)),
     ]
 
 
@@ -231,7 +231,7 @@ def resets() -> list[Row]:
     seen = trace("fig8-resets-vj")
     acks = seen.advances().between(0, 100)
     at = seen.series("RlpSnd_rst").seconds
-    holes = sorted(acks.pauses()[:2])
+    holes = sorted(acks.idle_gaps()[:2])
     throughput = (acks.value[-1] - acks.value[0]) / (acks.seconds[-1] - acks.seconds[0])
     return [
         ("link resets", "2 within 100 s", f"{len(at)}, at {' and '.join(f'{s:.0f}' for s in at)} s"),
@@ -247,7 +247,7 @@ def resets() -> list[Row]:
 def decompressor() -> list[Row]:
     """Figure 9."""
     seen = trace("fig8-resets-vj")
-    begin, end = sorted(seen.advances().between(0, 100).pauses()[:2])[0]
+    begin, end = sorted(seen.advances().between(0, 100).idle_gaps()[:2])[0]
     flight = seen.series("TcpSnd_flight").between(0, begin).value[-1]
     arrived = len(seen.series("TcpRcv_data").between(begin + 0.01, end - 1.5).seconds)
     outstanding = round(flight / MSS_BYTES)
@@ -262,7 +262,7 @@ def decompressor() -> list[Row]:
 def back_off() -> list[Row]:
     """Figure 10."""
     seen = trace("fig10-exhaustion")
-    begin, end = seen.advances().pauses()[0]
+    begin, end = seen.advances().idle_gaps()[0]
     resent = seen.resent().between(begin, end)
     tries = resent.seconds[resent.value == resent.value[0]]
     timer = seen.series("TcpSnd_rto")
@@ -285,7 +285,7 @@ def burst() -> list[Row]:
     """Figure 11."""
     seen = trace("fig11-opening")
     again = seen.series("RlpSnd_rexmt").between(0, 10).seconds
-    hole = seen.series("TcpRcv_data").between(3, 10).pauses()[0]
+    hole = seen.series("TcpRcv_data").between(3, 10).idle_gaps()[0]
     return [
         ("RLP retransmissions", "a burst of 1325 ms", f"{len(again)} frames in {_ms(again[0], again[-1])}"),
         ("hole at the TCP receiver", "2260 ms", _ms(*hole)),

@@ -21,8 +21,8 @@ from multitracer import __version__
 from multitracer.lab.channel.ray import channel_of, switches
 from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.simulator.network import NetworkObserver
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.world import WorldObserver
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -151,13 +151,13 @@ def transport_rows(variant: Variant, count: int) -> Iterator[Row]:
                     "transport": transport,
                     "ssthresh": segments,
                     "seed": seed,
-                    "kbytes_per_s": round(_whole(delivered, scenario), 1),
+                    "kbytes_per_s": round(_complete(delivered, scenario), 1),
                     "timeouts": timeouts,
                     "version": __version__,
                 }
 
 
-def _whole(delivered: float, scenario: Scenario) -> float:
+def _complete(delivered: float, scenario: Scenario) -> float:
     """Return kB/s of whole IP packets, as the paper counts."""
     mtu_bytes = scenario.fixed.mtu_bytes
     return delivered * mtu_bytes / (mtu_bytes - 40) / scenario.limit_s / 1000
@@ -208,7 +208,7 @@ def _remedied(variant: Variant, run: int, start_s: float, changes: Row) -> float
     return delivered / (scenario.limit_s - start_s) / 1000
 
 
-class Traced(WorldObserver):
+class Traced(NetworkObserver):
     """Collects what the five panels of a run show.
 
     Parameters

@@ -90,8 +90,8 @@ def rates() -> str:
                 _of(lines, scenario=scenario, variant=variant, transport="tahoe")
                 for variant in ("stated", "calibrated")
             )
-            least, most = calibrated["r_16_least"], calibrated["r_16_most"]
-            spread = "" if least == most else f" ({float(least):.0f} to {float(most):.0f} at 16)"
+            minimum, most = calibrated["r_16_least"], calibrated["r_16_most"]
+            spread = "" if minimum == most else f" ({float(minimum):.0f} to {float(most):.0f} at 16)"
             yield (
                 scenario,
                 " · ".join(map(str, numbers[3:])),

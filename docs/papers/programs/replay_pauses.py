@@ -62,7 +62,7 @@ class Drawn:
 
     seed: int
     trace: CapacityTrace
-    pauses_s: tuple[tuple[float, float], ...]
+    idle_gaps_s: tuple[tuple[float, float], ...]
     """Begin and length."""
     queue_packets: int
     size_bytes: int
@@ -79,7 +79,7 @@ class Drawn:
     def ends_clear(self, end_s: float) -> bool:
         """Return whether no pause begins near a transfer's end."""
         round_s = LASTS_MS / 1000
-        gaps_s = [(begin - end_s) % round_s for begin, _ in self.pauses_s]
+        gaps_s = [(begin - end_s) % round_s for begin, _ in self.idle_gaps_s]
         return all(_CLEAR_S < gap_s < round_s - _CLEAR_S for gap_s in gaps_s)
 
 
@@ -88,14 +88,14 @@ def drawn(seed: int) -> Drawn:
     luck = np.random.default_rng(seed)
     bits_per_s, queue = luck.uniform(1.2e6, 3.5e6), int(luck.integers(30, 80))
     stamps = np.sort(luck.integers(0, LASTS_MS, int(bits_per_s * LASTS_MS / 1000 / 12_000)))
-    pauses = []
+    idle_gaps = []
     for _ in range(int(luck.integers(1, 3))):
         length = luck.uniform(0.3, 3.0)
         begin = luck.uniform(1.0, 9.0 - length / 2)
-        pauses.append((round(begin, 3), round(length, 3)))
+        idle_gaps.append((round(begin, 3), round(length, 3)))
         stamps = stamps[(stamps < begin * 1000) | (stamps > (begin + length) * 1000)]
     trace = CapacityTrace(np.append(stamps, LASTS_MS))
-    return Drawn(seed, trace, tuple(pauses), queue, int(bits_per_s / 8 * LASTS_MS / 1000))
+    return Drawn(seed, trace, tuple(idle_gaps), queue, int(bits_per_s / 8 * LASTS_MS / 1000))
 
 
 def chosen() -> Iterator[tuple[Drawn, dict[str, list[object]]]]:
@@ -174,7 +174,7 @@ def table() -> Iterator[str]:
     for seed in seeds():
         case = drawn(seed)
         rate = f"{case.size_bytes * 8 / LASTS_MS / 1000:.1f}"
-        pauses = ", ".join(f"{length:.1f} ({begin:.1f})" for begin, length in case.pauses_s)
+        idle_gaps = ", ".join(f"{length:.1f} ({begin:.1f})" for begin, length in case.idle_gaps_s)
         for control in CONTROLS:
             (ours,), real = (rows(seed, control, time) for time in ("virtual", "kernel"))
             pairs = [
@@ -184,7 +184,7 @@ def table() -> Iterator[str]:
             kernel_kb = median(float(row["goodput_bytes_per_s"]) for row in real) / 1000
             goodput = f"{float(ours['goodput_bytes_per_s']) / 1000:.1f} | {kernel_kb:.1f}"
             yield (
-                f"| {rate} | {pauses} | {control} | {goodput} | {apart(seed, control):+.1%} "
+                f"| {rate} | {idle_gaps} | {control} | {goodput} | {apart(seed, control):+.1%} "
                 f"| {' | '.join(pairs)} |"
             )
 

@@ -39,15 +39,15 @@ def path_of(study: str) -> Path:
     return FOLDER / f"{study}.csv"
 
 
-def made(study: str, arm: str, seed: int) -> Row:
+def made(study: str, transport: str, seed: int) -> Row:
     """Run one arm with one seed; return its line."""
-    scenario = STUDIES[study]()[arm](seed)
+    scenario = STUDIES[study]()[transport](seed)
     watch = Watch()
     run = VirtualRun(scenario, seed=seed, observers=[watch])
     watch.follow(run)
     summary = run.run()
     row = {
-        "arm": arm,
+        "arm": transport,
         "seed": seed,
         "complete": int(_is_complete(run, scenario)),
         "goodput_bytes_per_s": _goodput(summary, 0),
@@ -87,8 +87,8 @@ def _duration_s(run: VirtualRun, number: int) -> float | None:
     meter = run.meters.flows.get(number)
     if meter is None or meter.began_ns is None or meter.latest_ns is None:
         return None
-    is_whole = meter.arrived_bytes == run.scenario.traffic[number].bytes
-    return (meter.latest_ns - meter.began_ns) / NS_PER_S if is_whole else None
+    is_complete = meter.arrived_bytes == run.scenario.traffic[number].bytes
+    return (meter.latest_ns - meter.began_ns) / NS_PER_S if is_complete else None
 
 
 @cache
@@ -104,12 +104,15 @@ def run_missing(studies: Iterable[str]) -> None:
     """Make the runs that the studies lack, seed by seed, and keep each when it is made."""
     done = {(study, row["arm"], int(row["seed"])) for study in studies for row in kept(study)}
     wanted = (
-        (study, arm, seed) for seed in range(1, SEEDS + 1) for study in studies for arm in STUDIES[study]()
+        (study, transport, seed)
+        for seed in range(1, SEEDS + 1)
+        for study in studies
+        for transport in STUDIES[study]()
     )
-    for study, arm, seed in wanted:
-        if (study, arm, seed) not in done:
+    for study, transport, seed in wanted:
+        if (study, transport, seed) not in done:
             is_new = not path_of(study).exists()
-            _write(study, [made(study, arm, seed)], mode="w" if is_new else "a")
+            _write(study, [made(study, transport, seed)], mode="w" if is_new else "a")
     kept.cache_clear()
     for study in studies:
         _write(study, _sorted(study), mode="w")
@@ -118,7 +121,7 @@ def run_missing(studies: Iterable[str]) -> None:
 
 def _sorted(study: str) -> list[dict[str, str]]:
     """Return the kept runs by seed and arm."""
-    order = {arm: place for place, arm in enumerate(STUDIES[study]())}
+    order = {transport: place for place, transport in enumerate(STUDIES[study]())}
     return sorted(kept(study), key=lambda row: (int(row["seed"]), order[row["arm"]]))
 
 

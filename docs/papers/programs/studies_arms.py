@@ -56,12 +56,12 @@ def _same(scenario: Scenario) -> Callable[[int], Scenario]:
 
 def persistence() -> Arms:
     """Return N2 from 1 to 40, with header compression and without."""
-    arms: Arms = {}
+    transports: Arms = {}
     for compression, words in (("vj-slot-id", "VJ"), ("none", "plain")):
         for n2 in N2:
             link = {"n2": n2, "header_compression": compression}
-            arms[f"{words}, N2 {n2}"] = _same(_changed("study-persistence", link=link))
-    return arms
+            transports[f"{words}, N2 {n2}"] = _same(_changed("study-persistence", link=link))
+    return transports
 
 
 def frame_link(code: CodeName, bits: int, radio: str) -> dict[str, Any]:
@@ -143,15 +143,15 @@ def _queued(name: str, queue: str, *, window: int = 65_535) -> Scenario:
 
 def buffers() -> Arms:
     """Return the queues, each at both ends of the link, and the last of them at one end alone."""
-    arms = {queue: _same(_queued("study-buffers", queue)) for queue in QUEUES}
+    transports = {queue: _same(_queued("study-buffers", queue)) for queue in QUEUES}
     managed = _queued("study-buffers", "CoDel, ECN")
     at_mobile, at_fixed = (
         replace(managed, link=replace(managed.gsm, queue_at="mobile")),
         replace(managed, link=replace(managed.gsm, queue_at="fixed")),
     )
-    arms["CoDel, ECN at the mobile alone"] = _same(at_mobile)
-    arms["CoDel, ECN at the fixed end alone"] = _same(at_fixed)
-    return arms
+    transports["CoDel, ECN at the mobile alone"] = _same(at_mobile)
+    transports["CoDel, ECN at the fixed end alone"] = _same(at_fixed)
+    return transports
 
 
 def _aborted(queue: str, window: int, seed: int) -> Scenario:
@@ -175,11 +175,11 @@ ABORTED_QUEUES = ("50 packets", "4 packets", "CoDel, ECN")
 
 def aborted() -> Arms:
     """Return the second download alone, and behind what is left of the first, by window and queue."""
-    arms: Arms = {"alone": _alone}
+    transports: Arms = {"alone": _alone}
     for window, size in (("8 KB", 8192), ("64 KB", 65_535)):
         for queue in ABORTED_QUEUES:
-            arms[f"{window}, {queue}"] = partial(_aborted, queue, size)
-    return arms
+            transports[f"{window}, {queue}"] = partial(_aborted, queue, size)
+    return transports
 
 
 _NO_ERRORS = ErrorConfig()

@@ -52,8 +52,8 @@ def sheet(runs: dict[str, Runs], panels: Sequence[Panel], places: Sequence[str],
     mode = "lines+markers" if axis else "markers"  # between names there is nothing
     figure = make_subplots(rows=1, cols=len(panels), subplot_titles=[panel.title for panel in panels])
     for column, panel in enumerate(panels, 1):
-        for role, (name, arms) in enumerate(panel.lines.items()):
-            trace = _line(runs, panel.column, arms, places, role) | {"mode": mode}
+        for role, (name, transports) in enumerate(panel.lines.items()):
+            trace = _line(runs, panel.column, transports, places, role) | {"mode": mode}
             shown = column == 1 and len(panel.lines) > 1
             figure.add_trace(go.Scatter(**trace, name=name, showlegend=shown), row=1, col=column)
         figure.update_yaxes(type="log" if panel.log else "linear", row=1, col=column)
@@ -69,10 +69,12 @@ def sheet(runs: dict[str, Runs], panels: Sequence[Panel], places: Sequence[str],
 
 
 def _line(
-    runs: dict[str, Runs], column: str, arms: Sequence[str], places: Sequence[str], role: int
+    runs: dict[str, Runs], column: str, transports: Sequence[str], places: Sequence[str], role: int
 ) -> dict[str, Any]:
     """Return a trace of medians, with the range as error bars; a place without a number has none."""
-    values = [[float(run[column]) for run in runs[arm] if run[column] != ""] for arm in arms]
+    values = [
+        [float(run[column]) for run in runs[transport] if run[column] != ""] for transport in transports
+    ]
     points = [
         (place, median(each), min(each), max(each))
         for place, each in zip(places, values, strict=True)

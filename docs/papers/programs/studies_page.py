@@ -86,17 +86,19 @@ TABLES: dict[str, tuple[Column, ...]] = {
 
 def runs_of(study: str) -> dict[str, Runs]:
     """Return the kept runs of a study by arm, in the order of its arms."""
-    arms: dict[str, Runs] = {arm: [] for arm in STUDIES[study]()}
+    transports: dict[str, Runs] = {transport: [] for transport in STUDIES[study]()}
     for run in kept(study):
-        arms[run["arm"]].append(run)
-    return arms
+        transports[run["arm"]].append(run)
+    return transports
 
 
 def table(study: str) -> str:
     """Return the table of a study as Markdown."""
     columns = TABLES[study]
     heads = ["", *(column.head for column in columns)]
-    lines = [[arm, *(column.cell(runs) for column in columns)] for arm, runs in runs_of(study).items()]
+    lines = [
+        [transport, *(column.cell(runs) for column in columns)] for transport, runs in runs_of(study).items()
+    ]
     rule = "|".join("---" for _ in heads)
     body = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
     return f"| {' | '.join(heads)} |\n|{rule}|\n{body}"
@@ -142,7 +144,7 @@ def filled(text: str) -> str:
 
 def draw(*, pictures: bool) -> None:
     """Write the tables, and the pictures if they are asked for."""
-    missing = [arm for study in STUDIES for arm, runs in runs_of(study).items() if not runs]
+    missing = [transport for study in STUDIES for transport, runs in runs_of(study).items() if not runs]
     if missing:
         raise SystemExit(f"not there yet: {', '.join(missing)}; run docs.papers.programs.studies run")
     PAGE.write_text(filled(PAGE.read_text("utf-8")), "utf-8")

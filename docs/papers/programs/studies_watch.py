@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from multitracer.captured import Flag
 from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.scenario.session_folder import FIRST_PORT
-from multitracer.lab.simulator.world import WorldObserver
+from multitracer.lab.simulator.network import NetworkObserver
 from multitracer.lab.tcp.packet import sequence_length
 from multitracer.protocols.ranges import RangeSet
 from multitracer.units import NS_PER_S
@@ -39,7 +39,7 @@ class _Timeout:
     """When the repeated segment reached the receiver."""
 
 
-class Watch(WorldObserver):
+class Watch(NetworkObserver):
     """Follows every segment from one host to the other."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Watch(WorldObserver):
 
     def _timeouts_of(self, host: str) -> int:
         assert self._run is not None
-        sockets = self._run.world.hosts[host].sockets
+        sockets = self._run.network.hosts[host].sockets
         return sum(socket.connection.sender.counters.timeouts for socket in sockets)
 
     def _note_arrived(self, copy: Copy, packet: TcpPacket, now_ns: int) -> None:

@@ -77,16 +77,16 @@ class Traced:
         self._run = VirtualRun(load_scenario(f"wtcp-fig{figure}").with_transport(transport), seed=seed)
         self.series: list[Row] = []
         for time_s in range(_EVERY_S, int(self._run.scenario.limit_s) + 1, _EVERY_S):
-            self._run.world.at(time_s * NS_PER_S, self._sample)
+            self._run.network.at(time_s * NS_PER_S, self._sample)
         self._summary = self._run.run()
-        self._ended_s = self._run.world.now_ns / NS_PER_S
+        self._ended_s = self._run.network.now_ns / NS_PER_S
 
     def _sample(self) -> None:
         for number, meter in sorted(self._run.meters.flows.items()):
             self.series.append({
                 **self._about,
                 "flow": number + 1,
-                "time_s": self._run.world.now_ns // NS_PER_S,
+                "time_s": self._run.network.now_ns // NS_PER_S,
                 "delivered_packets": meter.arrived_packets,
                 "delivered_bytes": meter.arrived_bytes,
             })  # fmt: skip

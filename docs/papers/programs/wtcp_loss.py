@@ -66,5 +66,5 @@ def _cell(packets: list[int]) -> str:
 
 def _cost(without: list[int], lossy: list[int]) -> str:
     """Return what the loss costs, by seed: median and range."""
-    costs = [1 - lost / whole for whole, lost in zip(without, lossy, strict=True)]
+    costs = [1 - lost / complete for complete, lost in zip(without, lossy, strict=True)]
     return f"{median(costs):.0%} ({min(costs):.0%} to {max(costs):.0%})"

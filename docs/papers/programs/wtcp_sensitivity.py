@@ -47,9 +47,9 @@ def goodput(config: WtcpConfig, case: Case) -> float:
     for seed in case.seeds:
         ways = (Direction(bits_per_s=case.bits_per_s, loss=case.loss) for _ in range(2))
         link = Link(*ways, seed=seed)
-        talk = link.add(config, keep=False)
+        exchange = link.add(config, keep=False)
         link.run(_SECONDS)
-        found.append(goodput_packets_per_s(talk, 0, _SECONDS))
+        found.append(goodput_packets_per_s(exchange, 0, _SECONDS))
     return sum(found) / len(found)
 
 

@@ -207,8 +207,8 @@ class Relabelled:
     ) -> None:
         scores = _Scores(entries, base, step)
         rows = max(_FEWEST_ROWS, _CELLS // len(entries.unit))
-        pieces = [scores.of(labels) for labels in _labels(entries, draws, rows, chance)]
-        self._sums = np.concatenate(pieces, axis=1)
+        chunks = [scores.of(labels) for labels in _labels(entries, draws, rows, chance)]
+        self._sums = np.concatenate(chunks, axis=1)
 
     @property
     def estimate(self) -> float:
@@ -310,7 +310,7 @@ def _first(labels: Array, side: Mask) -> Array:
     return np.concatenate([labels[is_true], labels[~is_true]])
 
 
-LEAST_PAIRS = 6
+MIN_PAIRS = 6
 """The minimum number of pairs: five pairs have 32 permutations, so even the most extreme p value is 6 %."""
 
 
@@ -318,7 +318,7 @@ class Spread(NamedTuple):
     """Median, minimum and maximum of some runs; None where no run has a value."""
 
     median: float | None
-    least: float | None
+    minimum: float | None
     most: float | None
 
 
@@ -348,7 +348,7 @@ def share(values: Sequence[float | None], base: Sequence[float | None]) -> Share
         return Share(None, None, None)
     of, against = np.array(pairs, dtype=np.float64).T
     ratio = float(of.mean() / against.mean())
-    if len(pairs) < LEAST_PAIRS:
+    if len(pairs) < MIN_PAIRS:
         return Share(ratio, None, None)
     relative = difference(paired(against, of), relative=True)
     return Share(ratio, relative.low + 1, relative.high + 1)

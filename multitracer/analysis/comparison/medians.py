@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers
 
 _STEPS = (-FIRST, FIRST)
-LEAST_VALUES = 4
+MIN_VALUES = 4
 """The minimum number of values of a side: 3 and 3 values have 20 permutations, so even the most extreme p
 value is 10 %.
 """
@@ -98,7 +98,7 @@ def difference_interval(ours: Array, theirs: Array) -> IntervalBounds:
 
 def _test(ours: Array, theirs: Array, scale: Callable[[Array], Array]) -> _Medians | None:
     """Return the test of two sides; None if a side has fewer than four values or an infinite median."""
-    if min(len(ours), len(theirs)) < LEAST_VALUES or np.inf in (_middle(ours), _middle(theirs)):
+    if min(len(ours), len(theirs)) < MIN_VALUES or np.inf in (_middle(ours), _middle(theirs)):
         return None
     return _Medians(ours, theirs, scale)
 
@@ -168,8 +168,8 @@ def _places(first: int, second: int) -> tuple[Numbers, bool]:
     number = first + second
     draws = int(np.clip(_MOST_WORK // number, _FEWEST, _MOST))
     is_every = number < _FEW and comb(number, first) <= draws
-    pieces = _every(first, number) if is_every else _drawn(first, number, draws)
-    return np.concatenate([_of_labels(piece) for piece in pieces], axis=1), is_every
+    chunks = _every(first, number) if is_every else _drawn(first, number, draws)
+    return np.concatenate([_of_labels(chunk) for chunk in chunks], axis=1), is_every
 
 
 def _of_labels(labels: Mask) -> Numbers:

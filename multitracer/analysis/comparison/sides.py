@@ -143,7 +143,7 @@ def compare(
     presence = np.max([sides.sums[each.name].weight > 0 for each in quantities], axis=0)
     rows = np.flatnonzero(presence)
     matched = _matched(sides, rows)
-    are_places = not matched.by.startswith("place") and matched.places < LEAST_KEPT
+    are_places = not matched.by.startswith("place") and matched.places < MIN_KEPT
     unit = _by_place(sides) if are_places else np.arange(len(sides.side))
     cell = np.zeros(len(sides.session), dtype=np.int64)
     cell[rows] = matched.cell
@@ -190,8 +190,8 @@ def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> CellMean
     """Return the entries of a quantity, each session with total weight 1; None if a side has no value."""
     rows = np.flatnonzero(sums.weight > 0)
     session = sides.session[rows]
-    whole = np.bincount(session, sums.weight[rows], len(sides.side))
-    share = 1 / whole[session]
+    complete = np.bincount(session, sums.weight[rows], len(sides.side))
+    share = 1 / complete[session]
     of_unit = unit[session]
     cells = int(cell.max(initial=0)) + 1
     keys, place = np.unique(of_unit * cells + cell[rows], return_inverse=True)
@@ -228,7 +228,7 @@ def _of(function: Callable[[Array], float], values: Array) -> float:
     return float(function(values)) if len(values) else float("nan")
 
 
-LEAST_KEPT = 0.5
+MIN_KEPT = 0.5
 """Minimum share of the comparison that matching must keep: the interval is then at most 1.41 times as wide as
 without matching, and free of the effects of place and hour.
 """
@@ -272,7 +272,7 @@ def matching(place: Numbers, hour: Numbers, weight: Array, side: Mask) -> Matchi
     are_places = bool(((place != NA) & side).any() and ((place != NA) & ~side).any())
     places = kept["place"] if are_places else float("nan")
     for name, codes in known.items():
-        if kept[name] >= LEAST_KEPT:
+        if kept[name] >= MIN_KEPT:
             return Matching(name, kept[name], codes, places)
     return Matching("", 1.0, np.zeros(len(place), dtype=np.int64), places)
 
@@ -322,22 +322,22 @@ def strata(unit: Numbers, cell: Numbers, weight: Array, side: Mask) -> Numbers:
     mostly[unit[order]] = cell[order]
     for codes in (mostly, _connected(unit, cell, len(side))):
         dense = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-        if kept_share(dense, np.ones(len(side)), side) >= LEAST_KEPT:
+        if kept_share(dense, np.ones(len(side)), side) >= MIN_KEPT:
             return dense
     return np.zeros(len(side), dtype=np.int64)
 
 
 def _connected(unit: Numbers, cell: Numbers, units: int) -> Numbers:
     """Return for each unit the smallest number among the units that it is connected with through cells."""
-    least = np.arange(units)
+    minimum = np.arange(units)
     while True:
         of_cell = np.full(int(cell.max()) + 1, units)
-        np.minimum.at(of_cell, cell, least[unit])
-        spread = least.copy()
+        np.minimum.at(of_cell, cell, minimum[unit])
+        spread = minimum.copy()
         np.minimum.at(spread, unit, of_cell[cell])
-        if (spread == least).all():
-            return least
-        least = spread
+        if (spread == minimum).all():
+            return minimum
+        minimum = spread
 
 
 def stands(p_values: Array, weights: Array, level: float) -> Mask:

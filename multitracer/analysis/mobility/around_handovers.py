@@ -38,11 +38,11 @@ BASELINE_S = 60.0
 """The baseline begins this many seconds earlier: in a town, a car passes one or two cells in this time.
 Not measured.
 """
-_LEAST_NS = NS_PER_S // 2
+_MIN_NS = NS_PER_S // 2
 """Minimum length of the window `during`, ns: a shorter one contains no round trip of a slow link. Not
 measured.
 """
-_LEAST_COVERED = 0.5  # of a window, so that its mean is one of that window; not measured
+_MIN_COVERED = 0.5  # of a window, so that its mean is one of that window; not measured
 WINDOWS = ("baseline", "before", "during", "after")
 
 
@@ -121,7 +121,7 @@ def around(
 
 def _windows(handovers: Table, side_ns: int, baseline_ns: int) -> _Windows:
     low, high = bounds_ns(handovers)
-    grown = np.maximum(_LEAST_NS - (high - low), 0)
+    grown = np.maximum(_MIN_NS - (high - low), 0)
     begin, end = low - grown // 2, high + (grown + 1) // 2
     first, last = begin - side_ns, end + side_ns
     begins = (first - baseline_ns, first, begin, end)
@@ -143,7 +143,7 @@ def _rates(windows: _Windows, throughput: Steps | None, usable: Mask) -> dict[st
         mean = np.full(len(windows.begin), np.nan)
     else:
         mean, covered = throughput.mean(windows.begin, windows.end)
-        mean = np.where(covered >= _LEAST_COVERED, mean, np.nan)
+        mean = np.where(covered >= _MIN_COVERED, mean, np.nan)
     number = len(mean) // 4
     base = np.where(usable & (mean > 0), mean, np.nan)[:number]
     return {"throughput_bps": mean, "throughput_ratio": mean / np.tile(base, 4)}
@@ -182,10 +182,10 @@ def _limits(windows: _Windows, limits: LimitIntervals | None, facts: dict[str, f
     busy = _overlap_s(*_union(limits.begin_ns[order], limits.end_ns[order]), windows)
     total = seconds[:-1].sum(axis=0)
     seconds[:-1] *= np.where(total > 0, busy / np.where(total > 0, total, 1.0), 0.0)
-    whole = (windows.end - windows.begin) / NS_PER_S
-    seconds[-1] = np.maximum(whole - busy, 0.0)
+    complete = (windows.end - windows.begin) / NS_PER_S
+    seconds[-1] = np.maximum(complete - busy, 0.0)
     labels = np.append(names, "idle").astype("U17")
-    share = (seconds / whole).T.reshape(-1)
+    share = (seconds / complete).T.reshape(-1)
     columns = {
         "handover": np.repeat(windows.handover, len(labels)),
         "window": np.repeat(windows.name, len(labels)),
@@ -308,7 +308,7 @@ def _values(series: Steps | Samples, begin: Times, end: Times) -> Array:
     """Return the value of one bin for each handover, or NaN; samples must be sorted by time."""
     if isinstance(series, Steps):
         mean, covered = series.mean(begin, end)
-        return np.asarray(np.where(covered >= _LEAST_COVERED, mean, np.nan))
+        return np.asarray(np.where(covered >= _MIN_COVERED, mean, np.nan))
     return medians(series, begin, end)[0]
 
 

@@ -76,7 +76,7 @@ _OF_LOSSES = ("recovery", "congestion-window", "slow-start", "outage")
 """Limits that follow from losses of any cause: such a second inherits the cause of the seconds before."""
 
 
-LEAST_OLDER_S = 10
+MIN_OLDER_S = 10
 """Minimum time of a technology, in seconds, for a known typical rate; in a shorter time the change to the
 technology may have reduced the rate. Not measured.
 """
@@ -164,7 +164,7 @@ def causes_of(seconds: Seconds, radio: RadioMasks, bad: Mask, poor_bps: float) -
     nagle = seconds.limit == "application nagle"
     own = np.isin(limit, OWN_LIMITS) | nagle
     losses = np.isin(limit, _OF_LOSSES)
-    silent = seconds.limit == "recovery timer"  # all that was in flight was lost, and not by TCP
+    idle = seconds.limit == "recovery timer"  # all that was in flight was lost, and not by TCP
     fine = radio.level_known & ~radio.is_weak & radio.is_good & seconds.is_read
     efficiency, typical = _efficiency(seconds)
     unlimited = (limit == "link") | (limit == "")
@@ -181,9 +181,9 @@ def causes_of(seconds: Seconds, radio: RadioMasks, bad: Mask, poor_bps: float) -
             SecondCause.INTERFERENCE,
         ),
         (by_rate & unlimited & _is_older(seconds, poor_bps), SecondCause.TECHNOLOGY),
-        (seconds.is_change & by_rate & ~_is_usual(seconds) & ~seconds.is_blank, SecondCause.HANDOVER),
+        (seconds.is_change & by_rate & ~_is_typical(seconds) & ~seconds.is_blank, SecondCause.HANDOVER),
         (by_rate & fine & (((limit == "link") & scarce) | busy), SecondCause.LOAD),
-        (by_rate & own & (~losses | (fine & ~silent)), SecondCause.TCP),
+        (by_rate & own & (~losses | (fine & ~idle)), SecondCause.TCP),
     ]
     cause = np.select(
         [where for where, _ in choices], [int(each) for _, each in choices], int(SecondCause.UNKNOWN)
@@ -252,7 +252,7 @@ def inherited(
 
 def missing_of(seconds: Seconds, radio: RadioMasks, rows: Numbers) -> str:
     """Return a description of the recordings that would show the cause of the seconds in `rows`."""
-    if int(seconds.is_blank[rows].sum()) >= _LEAST_BLANK_S:
+    if int(seconds.is_blank[rows].sum()) >= _MIN_BLANK_S:
         return "whether a network served (the registration), as the log tells neither cell nor level"
     lacks = [
         ("a reading of the level (RSRP)", ~radio.level_known),
@@ -265,7 +265,7 @@ def missing_of(seconds: Seconds, radio: RadioMasks, rows: Numbers) -> str:
     return ", ".join(words) or _OF_A_GOOD_RADIO
 
 
-_LEAST_BLANK_S = 2
+_MIN_BLANK_S = 2
 """Minimum number of seconds without cell and level that count; a single one may be part of a cell change.
 Not measured.
 """
@@ -289,12 +289,12 @@ def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:
 def generations_in(numbers: Array) -> Array:
     """Return the generations that served long enough to count, from the generation of each second."""
     there, counts = np.unique(numbers[np.isin(numbers, _GENERATIONS)], return_counts=True)
-    return np.asarray(there[counts >= _LEAST_PART * len(numbers)])
+    return np.asarray(there[counts >= _MIN_PART * len(numbers)])
 
 
 _GENERATIONS = (2.0, 3.0, 4.0, 5.0)
 """Generations 2G to 5G, as numbers in the column of `Seconds`."""
-_LEAST_PART = 0.2
+_MIN_PART = 0.2
 """Minimum share of a segment's seconds for a generation to count: the first second may still be of the
 newer technology. Not measured.
 """
@@ -302,9 +302,9 @@ newer technology. Not measured.
 
 def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
     """Return where an older technology served at its typical rate, if that rate is bad in this drive."""
-    usual = _usual_of(seconds, seconds.rate_bps)
-    newest = max((each for each, rate in usual.items() if rate >= poor_bps), default=0.0)
-    poor = {each: rate for each, rate in usual.items() if rate < poor_bps and each < newest}
+    typical_rates = _typical_of(seconds, seconds.rate_bps)
+    newest = max((each for each, rate in typical_rates.items() if rate >= poor_bps), default=0.0)
+    poor = {each: rate for each, rate in typical_rates.items() if rate < poor_bps and each < newest}
     own = (
         np.select([seconds.generation == each for each in poor], list(poor.values()), np.nan)
         if poor
@@ -314,32 +314,34 @@ def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
         return np.asarray((seconds.rate_bps > 0) & (seconds.rate_bps >= LOADED_SHARE * own))
 
 
-def _is_usual(seconds: Seconds) -> Mask:
+def _is_typical(seconds: Seconds) -> Mask:
     """Return where the rate is as high as the serving technology typically gives without a cell change."""
-    usual = _usual_of(seconds, seconds.rate_bps)
+    typical_rates = _typical_of(seconds, seconds.rate_bps)
     own = (
-        np.select([seconds.generation == each for each in usual], list(usual.values()), np.nan)
-        if usual
+        np.select(
+            [seconds.generation == each for each in typical_rates], list(typical_rates.values()), np.nan
+        )
+        if typical_rates
         else np.nan
     )
     with np.errstate(invalid="ignore"):
-        return np.asarray(seconds.rate_bps >= _AS_USUAL * own)
+        return np.asarray(seconds.rate_bps >= _AS_TYPICAL * own)
 
 
-_AS_USUAL = 0.5
+_AS_TYPICAL = 0.5
 """Minimum share of the upper quartile of the rate that counts as typical; in a drive with one technology,
 a bad second has a fifth. Not measured.
 """
 
 
-def _usual_of(seconds: Seconds, value: Array) -> dict[float, float]:
+def _typical_of(seconds: Seconds, value: Array) -> dict[float, float]:
     """Return the upper quartile of a quantity for each generation that served for long enough."""
     some = np.isfinite(value) & seconds.is_wanted
     each = {number: value[some & (seconds.generation == number)] for number in _GENERATIONS}
     return {
         number: float(np.quantile(values, 0.75))
         for number, values in each.items()
-        if len(values) >= LEAST_OLDER_S
+        if len(values) >= MIN_OLDER_S
     }
 
 
@@ -353,8 +355,8 @@ def _efficiency(seconds: Seconds) -> tuple[Array, Array]:
     efficiency = np.asarray(seconds.rate_bps / capacity)
     some = np.isfinite(efficiency) & seconds.is_wanted
     typical = np.full(len(efficiency), np.quantile(efficiency[some], 0.75) if some.any() else np.nan)
-    for number, usual in _usual_of(seconds, efficiency).items():
-        typical[seconds.generation == number] = usual
+    for number, typical_rates in _typical_of(seconds, efficiency).items():
+        typical[seconds.generation == number] = typical_rates
     return efficiency, typical
 
 

@@ -1,6 +1,6 @@
 """Table of the serving cells: for how long, with what quality and how often each one served.
 
-A visit of a cell (table STAYS) lasts from one change of the serving cell to the next. It consists of
+A visit of a cell (table CELL_VISITS) lasts from one change of the serving cell to the next. It consists of
 intervals between neighbouring readings of the visit that are close enough in time. Of the time between the
 last reading of one cell and the first of the next, each cell gets half. A time without readings counts for no
 cell.
@@ -17,7 +17,7 @@ import numpy as np
 from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.analysis.mobility.series import Samples, Steps, quartiles
 from multitracer.analysis.mobility.serving import FAMILY, Serving
-from multitracer.schemas.mobility import CELLS, STAYS
+from multitracer.schemas.mobility import CELL_VISITS, CELLS
 from multitracer.schemas.radio import RADIO
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
@@ -36,13 +36,13 @@ _GENERATION = {"LTE": "LTE or NR", "NR": "LTE or NR"}
 
 
 @dataclass(frozen=True)
-class Stays:
+class CellVisits:
     """Cell visits: which cell served when.
 
     Attributes
     ----------
     table : Table
-        STAYS, in order of time.
+        CELL_VISITS, in order of time.
     begin_ns, end_ns, stay : ndarray of int64, shape (n_pieces,)
         Intervals covered by readings, sorted and without overlap, and the row of `table` of each interval.
     serving : Serving
@@ -65,9 +65,9 @@ class Stays:
         """Return the row of `table` at each time, with the shape of `time_ns`; NA where no cell is known."""
         if not len(self.begin_ns):
             return np.full(len(time_ns), NA)
-        piece = np.maximum(np.searchsorted(self.begin_ns, time_ns, side="right") - 1, 0)
-        inside = (time_ns >= self.begin_ns[piece]) & (time_ns <= self.end_ns[piece])
-        return np.asarray(np.where(inside, self.stay[piece], NA))
+        chunk = np.maximum(np.searchsorted(self.begin_ns, time_ns, side="right") - 1, 0)
+        inside = (time_ns >= self.begin_ns[chunk]) & (time_ns <= self.end_ns[chunk])
+        return np.asarray(np.where(inside, self.stay[chunk], NA))
 
     @property
     def cells(self) -> int:
@@ -87,7 +87,7 @@ class Stays:
         return ranks
 
 
-def stays_of(radio: Table | None, handovers: Table, *, hold_s: float = HOLD_S) -> Stays:
+def cell_visits_of(radio: Table | None, handovers: Table, *, hold_s: float = HOLD_S) -> CellVisits:
     """Return which cell served a phone at which time.
 
     Parameters
@@ -108,17 +108,17 @@ def stays_of(radio: Table | None, handovers: Table, *, hold_s: float = HOLD_S) -
     between = np.searchsorted(low, time, side="left") > of_reading
     of_reading[between | _is_nameless(serving, changes)] = NA
     hold_ns = round(hold_s * NS_PER_S) if len(serving) else np.iinfo(np.int64).max
-    begin, end, stay = _pieces((time, of_reading), low, high, hold_ns)
+    begin, end, stay = _chunks((time, of_reading), low, high, hold_ns)
     number = len(changes) + 1 if len(serving) or len(changes) else 0
-    columns = _stays_identities(serving, of_reading, changes, number)
+    columns = _cell_visits_identities(serving, of_reading, changes, number)
     columns |= {"cell": _cells(columns), **_times(begin, end, stay, number)}
     entered = np.append(np.zeros(min(number, 1), dtype=bool), changes["evidence"] != _CLOCK)[:number]
-    return Stays(Table(STAYS, columns), begin, end, stay, serving, of_reading, entered)
+    return CellVisits(Table(CELL_VISITS, columns), begin, end, stay, serving, of_reading, entered)
 
 
 def _with_breaks(changes: Table, serving: Serving) -> Table:
     """Return the changes, plus a row at each place where the clock of the log stepped backwards."""
-    rows = np.flatnonzero(np.diff(serving.piece))
+    rows = np.flatnonzero(np.diff(serving.chunk))
     if not len(rows):
         return changes
     missing = {"f": np.nan, "U": "", "i": NA}
@@ -151,7 +151,7 @@ def _is_nameless(serving: Serving, changes: Table) -> Mask:
     return np.asarray((serving.time_ns < named.min() - hold_ns) | (serving.time_ns > named.max() + hold_ns))
 
 
-def _pieces(
+def _chunks(
     readings: tuple[Times, Numbers], low: Times, high: Times, hold_ns: int
 ) -> tuple[Times, Times, Numbers]:
     """Return the intervals between readings of one visit; an interval between two visits is cut in half."""
@@ -181,7 +181,9 @@ def _times(begin: Times, end: Times, stay: Numbers, number: int) -> dict[str, Ar
     return {"begin_ns": first, "end_ns": last, "seconds": seconds}
 
 
-def _stays_identities(serving: Serving, of_reading: Numbers, changes: Table, number: int) -> dict[str, Array]:
+def _cell_visits_identities(
+    serving: Serving, of_reading: Numbers, changes: Table, number: int
+) -> dict[str, Array]:
     """Return the identity of each visit's cell.
 
     It is the most frequent reading, else taken from the handover to or from the cell.
@@ -234,11 +236,11 @@ def _cells(columns: dict[str, Array]) -> Numbers:
 
 _LEVELS = ("rsrp_dbm", "rsrq_db", "sinr_db", "rscp_dbm", "rssi_dbm")
 _PARTS = ("q1", "median", "q3")
-_LEAST_COVERED = 0.5  # of a second, so that its mean is one of that second; not measured
+_MIN_COVERED = 0.5  # of a second, so that its mean is one of that second; not measured
 
 
 def cells_of(
-    stays: Stays,
+    cell_visits: CellVisits,
     *,
     route: Route | None = None,
     throughput: Steps | None = None,
@@ -263,49 +265,49 @@ def cells_of(
     Returns
     -------
     Table
-        CELLS, the one that served longest first. A quantity whose source is not given is NA. `stays.ranks`
-        is the row of each number in the column `cell` of STAYS.
+        CELLS, the one that served longest first. A quantity whose source is not given is NA.
+        `cell_visits.ranks` is the row of each number in the column `cell` of CELL_VISITS.
     """
-    number, of_stay = stays.cells, stays.table["cell"]
-    order = np.argsort(stays.ranks)
+    number, of_stay = cell_visits.cells, cell_visits.table["cell"]
+    order = np.argsort(cell_visits.ranks)
     columns: dict[str, Array] = {
-        "seconds": stays.seconds,
+        "seconds": cell_visits.seconds,
         "visits": np.bincount(of_stay, minlength=number),
-        "handovers_in": np.bincount(of_stay[1:][stays.entered[1:]], minlength=number),
-        "handovers_out": np.bincount(of_stay[:-1][stays.entered[1:]], minlength=number),
-        **_identities(stays, number),
-        **_levels(stays, number),
-        **_traffic(stays, throughput, rtt, number),
-        **_outages(stays, outages, number),
-        "distance_m": _distance(stays, route, number),
+        "handovers_in": np.bincount(of_stay[1:][cell_visits.entered[1:]], minlength=number),
+        "handovers_out": np.bincount(of_stay[:-1][cell_visits.entered[1:]], minlength=number),
+        **_identities(cell_visits, number),
+        **_levels(cell_visits, number),
+        **_traffic(cell_visits, throughput, rtt, number),
+        **_outages(cell_visits, outages, number),
+        "distance_m": _distance(cell_visits, route, number),
     }
     return Table(CELLS, {name: column[order] for name, column in columns.items()})
 
 
-def _identities(stays: Stays, number: int) -> dict[str, Array]:
+def _identities(cell_visits: CellVisits, number: int) -> dict[str, Array]:
     """Return the identity of each cell: from its first visit, completed from its later ones."""
     columns: dict[str, Array] = {}
     for name in ("rat", "plmn", "cell_id", "physical_cell_id", "channel"):
-        values = stays.table[name]
+        values = cell_visits.table[name]
         known = np.flatnonzero(values != "" if values.dtype.kind == "U" else values >= 0)[::-1]
         column = np.full(number, "" if values.dtype.kind == "U" else NA, dtype=values.dtype)
-        column[stays.table["cell"][known]] = values[known]
+        column[cell_visits.table["cell"][known]] = values[known]
         columns[name] = column
     return columns
 
 
-def _cell_of(stays: Stays, stay: Numbers) -> Numbers:
-    """Return the cell of each row of STAYS in `stay`; NA where the row is NA."""
-    return np.asarray(np.append(stays.table["cell"], NA)[stay])
+def _cell_of(cell_visits: CellVisits, stay: Numbers) -> Numbers:
+    """Return the cell of each row of CELL_VISITS in `stay`; NA where the row is NA."""
+    return np.asarray(np.append(cell_visits.table["cell"], NA)[stay])
 
 
-def _levels(stays: Stays, number: int) -> dict[str, Array]:
-    cell = _cell_of(stays, stays.of_reading)
+def _levels(cell_visits: CellVisits, number: int) -> dict[str, Array]:
+    cell = _cell_of(cell_visits, cell_visits.of_reading)
     columns: dict[str, Array] = {}
     some = np.zeros(len(cell), dtype=bool)
     for level in _LEVELS:
         name, unit = level.split("_")
-        value = stays.serving[level]
+        value = cell_visits.serving[level]
         some |= np.isfinite(value)
         parts = quartiles(cell, value, number)
         columns |= {f"{name}_{part}_{unit}": each for part, each in zip(_PARTS, parts, strict=True)}
@@ -313,54 +315,56 @@ def _levels(stays: Stays, number: int) -> dict[str, Array]:
     return columns
 
 
-def _traffic(stays: Stays, throughput: Steps | None, rtt: Samples | None, number: int) -> dict[str, Array]:
+def _traffic(
+    cell_visits: CellVisits, throughput: Steps | None, rtt: Samples | None, number: int
+) -> dict[str, Array]:
     rates, times = np.full((3, number), np.nan), np.full((3, number), np.nan)
     if throughput is not None:
-        begin, end, stay = _seconds(stays)
+        begin, end, stay = _seconds(cell_visits)
         mean, covered = throughput.mean(begin, end)
-        mean[covered < _LEAST_COVERED] = np.nan
-        rates = quartiles(_cell_of(stays, stay), mean, number)
+        mean[covered < _MIN_COVERED] = np.nan
+        rates = quartiles(_cell_of(cell_visits, stay), mean, number)
     if rtt is not None:
         time, value = rtt.known()
-        times = quartiles(_cell_of(stays, stays.at(time)), value, number)
+        times = quartiles(_cell_of(cell_visits, cell_visits.at(time)), value, number)
     known = np.isfinite(times)
-    whole = np.where(known, np.rint(np.where(known, times, 0.0)), NOT_A_TIME).astype(np.int64)
+    complete = np.where(known, np.rint(np.where(known, times, 0.0)), NOT_A_TIME).astype(np.int64)
     columns = {f"throughput_{part}_bps": each for part, each in zip(_PARTS, rates, strict=True)}
-    return columns | {f"rtt_{part}_ns": each for part, each in zip(_PARTS, whole, strict=True)}
+    return columns | {f"rtt_{part}_ns": each for part, each in zip(_PARTS, complete, strict=True)}
 
 
-def _seconds(stays: Stays) -> tuple[Times, Times, Numbers]:
+def _seconds(cell_visits: CellVisits) -> tuple[Times, Times, Numbers]:
     """Return the intervals of the visits, split into lengths of at most one second."""
-    length = stays.end_ns - stays.begin_ns
+    length = cell_visits.end_ns - cell_visits.begin_ns
     count = np.maximum(-(-length // NS_PER_S), 1)
-    piece = np.repeat(np.arange(len(length)), count)
-    place = np.arange(len(piece)) - np.repeat(np.cumsum(count) - count, count)
-    begin = stays.begin_ns[piece] + place * NS_PER_S
-    return begin, np.minimum(begin + NS_PER_S, stays.end_ns[piece]), stays.stay[piece]
+    chunk = np.repeat(np.arange(len(length)), count)
+    place = np.arange(len(chunk)) - np.repeat(np.cumsum(count) - count, count)
+    begin = cell_visits.begin_ns[chunk] + place * NS_PER_S
+    return begin, np.minimum(begin + NS_PER_S, cell_visits.end_ns[chunk]), cell_visits.stay[chunk]
 
 
-def _outages(stays: Stays, outages: tuple[Times, Times] | None, number: int) -> dict[str, Array]:
+def _outages(cell_visits: CellVisits, outages: tuple[Times, Times] | None, number: int) -> dict[str, Array]:
     if outages is None:
         return {"outages": np.full(number, NA), "outage_s": np.full(number, np.nan)}
     begin, end = outages
-    cell = _cell_of(stays, stays.at(begin))
+    cell = _cell_of(cell_visits, cell_visits.at(begin))
     edges, change = np.concatenate([begin, end]), np.repeat([1, -1], len(begin))
     order = np.argsort(edges, kind="stable")
     gone = Steps(edges[order], (np.cumsum(change[order]) > 0).astype(np.float64))
-    mean, covered = gone.mean(stays.begin_ns, stays.end_ns)
-    seconds = np.nan_to_num(mean) * covered * (stays.end_ns - stays.begin_ns) / NS_PER_S
-    of_piece = _cell_of(stays, stays.stay)
+    mean, covered = gone.mean(cell_visits.begin_ns, cell_visits.end_ns)
+    seconds = np.nan_to_num(mean) * covered * (cell_visits.end_ns - cell_visits.begin_ns) / NS_PER_S
+    of_chunk = _cell_of(cell_visits, cell_visits.stay)
     return {
         "outages": np.bincount(cell[cell >= 0], minlength=number),
-        "outage_s": np.bincount(of_piece, weights=seconds, minlength=number),
+        "outage_s": np.bincount(of_chunk, weights=seconds, minlength=number),
     }
 
 
-def _distance(stays: Stays, route: Route | None, number: int) -> Array:
+def _distance(cell_visits: CellVisits, route: Route | None, number: int) -> Array:
     if route is None:
         return np.full(number, np.nan)
-    way = route.at(stays.end_ns).distance_m - route.at(stays.begin_ns).distance_m
-    cell, known = _cell_of(stays, stays.stay), np.isfinite(way)
+    way = route.at(cell_visits.end_ns).distance_m - route.at(cell_visits.begin_ns).distance_m
+    cell, known = _cell_of(cell_visits, cell_visits.stay), np.isfinite(way)
     some = np.bincount(cell[known], minlength=number) > 0
     total = np.bincount(cell[known], weights=way[known], minlength=number)
     return np.asarray(np.where(some, total, np.nan))

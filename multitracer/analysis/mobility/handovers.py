@@ -95,7 +95,7 @@ def handovers_of(
     changes = Table.concatenate(HANDOVERS, parts)
     changes = changes.take(np.argsort(changes["time_ns"], kind="stable"))
     begin_ns = _first_reading(radio)
-    stay = _stays_s(changes, begin_ns)
+    stay = _cell_visits_s(changes, begin_ns)
     verdict, reason = verdicts(changes, round(shortly_s * NS_PER_S))
     more = {
         "ping_pong": _ping_pongs(changes, stay, minimum_stay_s),
@@ -201,15 +201,15 @@ def _first_reading(radio: Table | None) -> int:
     return int(times.min()) if len(times) else NOT_A_TIME
 
 
-def _stays_s(changes: Table, begin_ns: int) -> tuple[Array, Array]:
+def _cell_visits_s(changes: Table, begin_ns: int) -> tuple[Array, Array]:
     """Return the minimum and the maximum time that the phone was in the old cell, s; NaN if unknown."""
     low, high = bounds_ns(changes)
-    least, most = np.full(len(changes), np.nan), np.full(len(changes), np.nan)
+    minimum, most = np.full(len(changes), np.nan), np.full(len(changes), np.nan)
     if len(changes) and begin_ns != NOT_A_TIME:
-        least[0] = max(int(low[0]) - begin_ns, 0) / NS_PER_S
-    least[1:] = np.maximum(low[1:] - high[:-1], 0) / NS_PER_S
+        minimum[0] = max(int(low[0]) - begin_ns, 0) / NS_PER_S
+    minimum[1:] = np.maximum(low[1:] - high[:-1], 0) / NS_PER_S
     most[1:] = (high[1:] - low[:-1]) / NS_PER_S
-    return least, most
+    return minimum, most
 
 
 def _ping_pongs(changes: Table, stay_s: tuple[Array, Array], minimum_s: float) -> Array:
@@ -294,7 +294,7 @@ def _shown(serving: Serving) -> tuple[Changes, dict[str, int]]:
     left_out: dict[str, int] = {}
     for number, sign in enumerate(signs):
         before, after = sign.steps()
-        of_one = serving.piece[before] == serving.piece[after]
+        of_one = serving.chunk[before] == serving.chunk[after]
         before, after = before[of_one], after[of_one]
         changes, alone = _absorbed(changes, before, after)
         before, after = before[alone], after[alone]

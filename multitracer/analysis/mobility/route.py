@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.mobility.series import overtaken, pieces_of
+from multitracer.analysis.mobility.series import chunks_of, overtaken
 from multitracer.schemas.mobility import ROUTE, ROUTE_GAPS
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
@@ -138,8 +138,8 @@ class Route:
     def _share(self, time_ns: Times, before: Numbers, after: Numbers) -> Array:
         """Return the completed share of the step between two positions, by speed or else by time."""
         known = self.table["time_ns"]
-        whole_ns = np.maximum(known[after] - known[before], 1)
-        share = np.asarray((time_ns - known[before]) / whole_ns, dtype=np.float64)
+        complete_ns = np.maximum(known[after] - known[before], 1)
+        share = np.asarray((time_ns - known[before]) / complete_ns, dtype=np.float64)
         if len(self.progress_ns) < 2:
             return np.clip(share, 0.0, 1.0)
         gone = [_progress(self, each) for each in (known[before], time_ns, known[after])]
@@ -171,7 +171,7 @@ def route_of(position: Table, *, gap_s: float = GAP_S, gap_m: float = GAP_M) -> 
     points = vectors(lat, lon)
     step_m = distance_m(points[:-1], points[1:]) if len(rows) else np.empty(0)
     gap = _gaps(len(rows), step_m, np.diff(time_ns) / NS_PER_S, (gap_s, gap_m))
-    gap[1:][np.diff(pieces_of(position)[rows]) != 0] = "clock"
+    gap[1:][np.diff(chunks_of(position)[rows]) != 0] = "clock"
     broken = np.isin(gap, _NO_WAY)
     speed = position["speed_mps"][rows]
     counted = _counted(points, _noise_m(speed, position["error_m"][rows]), broken)
@@ -209,9 +209,9 @@ def _counted(points: Array, noise_m: Array, broken: Mask) -> Mask:
     counted = np.zeros(len(points), dtype=bool)
     x, y, z = (0.0, 0.0, 0.0)
     rows = zip(points.tolist(), chord.tolist(), broken.tolist(), strict=True)
-    for row, ((east, up, north), least, begins) in enumerate(rows):
+    for row, ((east, up, north), minimum, begins) in enumerate(rows):
         apart = (east - x) ** 2 + (up - y) ** 2 + (north - z) ** 2
-        if row == 0 or begins or apart > least:
+        if row == 0 or begins or apart > minimum:
             counted[row] = True
             x, y, z = east, up, north
     return counted
@@ -365,7 +365,7 @@ _HELD_SHARE = 0.1
 """Minimum share of repeated positions, of those read while driving, in a log that repeats old positions. A
 receiver with a new fix almost never repeats seven decimals (a drive of the UCC data set: 96 %).
 """
-_STRAYS = 3
+_OUTLIERS = 3
 """Maximum number of consecutive outliers; more are a real place (the far end of a tunnel). Not measured."""
 
 
@@ -393,7 +393,7 @@ def trusted(position: Table) -> tuple[Numbers, dict[str, int]]:
     time_ns = position["time_ns"][kept]
     skipped["out of order"] = int((np.diff(time_ns) < 0).sum())
     kept = kept[np.argsort(time_ns, kind="stable")]
-    for reason, keep in (("repeated", _read_anew), ("stray", _without_strays), ("repeated", _not_held)):
+    for reason, keep in (("repeated", _read_anew), ("stray", _without_outliers), ("repeated", _not_held)):
         fewer = keep(position, kept)
         skipped[reason] = skipped.get(reason, 0) + len(kept) - len(fewer)
         kept = fewer
@@ -416,7 +416,7 @@ def _faults(position: Table) -> list[tuple[str, Mask]]:
     lat, lon = position["lat_deg"], position["lon_deg"]
     return [
         ("no time", position["time_ns"] == NOT_A_TIME),
-        ("before its clock was set back", overtaken(position["time_ns"], pieces_of(position))),
+        ("before its clock was set back", overtaken(position["time_ns"], chunks_of(position))),
         ("no position", ~(np.isfinite(lat) & np.isfinite(lon))),
         ("no fix", position["fix"] == 0),
         ("0/0", (np.abs(lat) < _ZERO_DEG) & (np.abs(lon) < _ZERO_DEG)),
@@ -456,19 +456,19 @@ def _not_held(position: Table, rows: Numbers) -> Numbers:
     return rows[~gone]
 
 
-def _without_strays(position: Table, rows: Numbers) -> Numbers:
+def _without_outliers(position: Table, rows: Numbers) -> Numbers:
     if len(rows) < 3:
         return rows
     points = vectors(position["lat_deg"][rows], position["lon_deg"][rows])
     time_s = (position["time_ns"][rows] - position["time_ns"][rows[0]]) / NS_PER_S
     leaps = np.flatnonzero(is_leap(distance_m(points[:-1], points[1:]), np.diff(time_s)))
-    stray = np.zeros(len(rows), dtype=bool)
+    outlier = np.zeros(len(rows), dtype=bool)
     before = -1  # last row that is known to be good
     for first, last in zip((leaps[:-1] + 1).tolist(), leaps[1:].tolist(), strict=True):
-        before = first - 1 if not stray[first - 1] else before
+        before = first - 1 if not outlier[first - 1] else before
         ends = np.array([before, last + 1])
         a, b = points[ends[:1]], points[ends[1:]]
         agree = not is_leap(distance_m(a, b), np.diff(time_s[ends]))[0]
-        if last - first < _STRAYS and before >= 0 and agree:
-            stray[first : last + 1] = True
-    return rows[~stray]
+        if last - first < _OUTLIERS and before >= 0 and agree:
+            outlier[first : last + 1] = True
+    return rows[~outlier]

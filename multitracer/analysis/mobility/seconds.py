@@ -18,7 +18,7 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.mobility.cells import Stays
+    from multitracer.analysis.mobility.cells import CellVisits
     from multitracer.analysis.mobility.route import Route
     from multitracer.analysis.mobility.series import Steps
     from multitracer.analysis.mobility.serving import Serving
@@ -34,7 +34,7 @@ LONGEST_S = 1_000_000
 """Maximum time span of a recording, s (eleven days): if the times span more, two clocks differ, and the
 seconds would fill the memory.
 """
-_LEAST_COVERED = 0.5  # of a second, so that its mean is one of that second; not measured
+_MIN_COVERED = 0.5  # of a second, so that its mean is one of that second; not measured
 BEFORE_NS, AFTER_NS = NS_PER_S, 3 * NS_PER_S
 """Time before and after a cell change that belongs to it, ns: before, the link is failing; after, a
 retransmission timer (1 s, RFC 6298) that was doubled once.
@@ -82,7 +82,7 @@ class DriveSeries:
         Above 0 while the user waited for data; used for recordings without limits (state of a test program).
     """
 
-    stays: Stays
+    cell_visits: CellVisits
     handovers: Table
     route: Route | None = None
     throughput: Steps | None = None
@@ -137,7 +137,7 @@ def seconds_of(drive: DriveSeries) -> Seconds:
     if drive.limits is None and drive.wanted is not None:
         with np.errstate(invalid="ignore"):
             wanted = _mean(drive.wanted, begin) > 0
-    serving = drive.stays.serving
+    serving = drive.cell_visits.serving
     generation = _held(serving.time_ns, serving.generation, begin)
     blank = _blank(serving)
     level = {name: _of_this(serving, name, blank, (begin, generation)) for name in _LEVELS}
@@ -179,7 +179,7 @@ _LEVELS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm", "sinr_db", "rsrq_db", "ecio_db", 
 
 def _grid(drive: DriveSeries) -> Times:
     """Return the begin of each second, from the first to the last one with any data."""
-    sources = [drive.stays.serving.time_ns]
+    sources = [drive.cell_visits.serving.time_ns]
     sources += [each.time_ns for each in (drive.throughput, drive.wanted) if each is not None]
     sources += [drive.limits.begin_ns, drive.limits.end_ns] if drive.limits is not None else []
     times = np.concatenate(sources)
@@ -195,7 +195,7 @@ def _grid(drive: DriveSeries) -> Times:
 
 def _mean(series: Steps, begin: Times) -> Array:
     mean, covered = series.mean(begin, begin + NS_PER_S)
-    return np.asarray(np.where(covered >= _LEAST_COVERED, mean, np.nan))
+    return np.asarray(np.where(covered >= _MIN_COVERED, mean, np.nan))
 
 
 def _held(time: Times, value: Array, begin: Times) -> Array:
@@ -261,8 +261,8 @@ def _holds_ns(time: Times) -> Array:
     """Return the time for which each reading is valid, ns."""
     longest, apart = round(HOLD_S * NS_PER_S), round(_APART_S * NS_PER_S)
     gap = np.diff(time)
-    usual = np.where(gap <= apart, np.maximum(gap, NS_PER_S), 0)  # of a round of commands one is the next
-    lone = np.minimum(np.append(0, usual), longest)
+    typical = np.where(gap <= apart, np.maximum(gap, NS_PER_S), 0)  # of a round of commands one is the next
+    lone = np.minimum(np.append(0, typical), longest)
     return np.asarray(np.where(np.append(gap, apart + 1) <= apart, longest, lone))
 
 

@@ -182,7 +182,7 @@ Not measured.
 """
 
 
-def pieces_of(table: Table) -> Numbers:
+def chunks_of(table: Table) -> Numbers:
     """Return the number of the block of each row: it increases where the time steps back between lines.
 
     Parameters
@@ -195,15 +195,15 @@ def pieces_of(table: Table) -> Numbers:
     -------
     ndarray of int64, shape (n_rows,)
     """
-    piece = np.zeros(len(table), dtype=np.int64)
+    chunk = np.zeros(len(table), dtype=np.int64)
     timed = np.flatnonzero(table["time_ns"] != NOT_A_TIME)
     timed = timed[np.argsort(table["line"][timed], kind="stable")]
     back = np.diff(table["time_ns"][timed]) < -BACK_NS
     if is_newest_first(table["time_ns"][timed]):
-        return piece
+        return chunk
     if "path" in table.provenance and 0 < int(back.sum()) <= _MOST:
-        piece[timed[1:]] = np.cumsum(back)
-    return piece
+        chunk[timed[1:]] = np.cumsum(back)
+    return chunk
 
 
 def is_newest_first(time_ns: Times) -> bool:
@@ -218,7 +218,7 @@ def is_newest_first(time_ns: Times) -> bool:
     return int((steps < 0).sum()) > int((steps > 0).sum())
 
 
-def overtaken(time_ns: Times, piece: Numbers) -> Mask:
+def overtaken(time_ns: Times, chunk: Numbers) -> Mask:
     """Return which rows lie in the time range of a later block.
 
     Of two rows of equal time the later one counts.
@@ -230,7 +230,7 @@ def overtaken(time_ns: Times, piece: Numbers) -> Mask:
     piece : ndarray of int64, shape (n_rows,)
     """
     result = np.zeros(len(time_ns), dtype=bool)
-    for later in range(1, int(piece.max(initial=0)) + 1):
-        times = time_ns[(piece == later) & (time_ns != NOT_A_TIME)]
-        result |= (piece < later) & (time_ns >= times.min()) & (time_ns <= times.max())
+    for later in range(1, int(chunk.max(initial=0)) + 1):
+        times = time_ns[(chunk == later) & (time_ns != NOT_A_TIME)]
+        result |= (chunk < later) & (time_ns >= times.min()) & (time_ns <= times.max())
     return result

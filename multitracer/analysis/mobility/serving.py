@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.mobility.series import overtaken, pieces_of
+from multitracer.analysis.mobility.series import chunks_of, overtaken
 from multitracer.tables import NA, NOT_A_TIME
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Serving:
         readings with equal times the announcement is the later one. Of two announcements the later one is
         that of the new cell, because the answer to AT+CREG? has the same form.
         """
-        known = (radio["time_ns"] != NOT_A_TIME) & ~overtaken(radio["time_ns"], pieces_of(radio))
+        known = (radio["time_ns"] != NOT_A_TIME) & ~overtaken(radio["time_ns"], chunks_of(radio))
         rows = np.flatnonzero(is_serving(radio) & known)
         announced = np.isin(radio["source"][rows], _ANNOUNCEMENTS)
         return cls(radio, _old_cell_first(radio, rows[np.lexsort([announced, radio["time_ns"][rows]])]))
@@ -77,9 +77,9 @@ class Serving:
         return np.asarray(self["time_ns"])
 
     @cached_property
-    def piece(self) -> Numbers:
+    def chunk(self) -> Numbers:
         """Number of the block of each reading in its log; within a block the clock never steps backwards."""
-        return np.asarray(pieces_of(self.radio)[self.rows])
+        return np.asarray(chunks_of(self.radio)[self.rows])
 
     @cached_property
     def is_named(self) -> Mask:
@@ -155,12 +155,12 @@ def is_serving(radio: Table) -> Mask:
     statement = np.column_stack([line, radio["time_ns"][open_rows], rat.reshape(-1)])
     _, number = np.unique(statement, axis=0, return_inverse=True)
     number = number.reshape(-1)
-    least = np.full(len(open_rows), np.iinfo(np.int64).max)
+    minimum = np.full(len(open_rows), np.iinfo(np.int64).max)
     most = np.full(len(open_rows), NA)
-    np.minimum.at(least, number, physical[open_rows])
+    np.minimum.at(minimum, number, physical[open_rows])
     np.maximum.at(most, number, physical[open_rows])
     serving = (role == "serving") | (role == "")
-    serving[open_rows[(least != most)[number]]] = False
+    serving[open_rows[(minimum != most)[number]]] = False
     return np.asarray(serving)
 
 
@@ -173,9 +173,9 @@ def _old_cell_first(radio: Table, rows: Numbers) -> Numbers:
     last = np.append(first[1:], len(time))
     if not len(first):
         return rows
-    least, most = (extreme.reduceat(cell[known], first) for extreme in (np.minimum, np.maximum))
+    minimum, most = (extreme.reduceat(cell[known], first) for extreme in (np.minimum, np.maximum))
     ordered = rows.copy()
-    for group in np.flatnonzero((least != most) & (first > 0)).tolist():
+    for group in np.flatnonzero((minimum != most) & (first > 0)).tolist():
         places = known[first[group] : last[group]]
         before = cell[known[first[group] - 1]]
         ordered[places] = rows[places[np.argsort(cell[places] != before, kind="stable")]]

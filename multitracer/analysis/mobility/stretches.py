@@ -69,18 +69,18 @@ GOOD_BPS = 1e6
 """Rate that a phone's logger sees in a good second, bit/s: more than a phone transfers in the background.
 Not measured.
 """
-LEAST_S = 2
+MIN_S = 2
 """Minimum length of a bad segment, s: a single second may be the edge of a reading or of a burst. Not
 measured.
 """
-_LEAST_SLOW_S = 10
+_MIN_SLOW_S = 10
 """Minimum length of a period of low rate, s: a shorter one may be an idle gap between two requests. Not
 measured.
 """
 _BRIDGE_S = 2
 """Maximum number of good seconds within a bad route segment. Not measured."""
 _PLACES = ("lat_deg", "lon_deg", "begin_m", "end_m", "cause_begin_m", "cause_end_m")
-_LEAST_CAUSE_S = 3
+_MIN_CAUSE_S = 3
 """Minimum duration of a cause, s: a shorter one is merged with its neighbour, because levels vary around a
 threshold. Not measured.
 """
@@ -100,7 +100,7 @@ class _Part(NamedTuple):
     """Whether it is the first part of its route segment."""
     closes: bool
     """Whether it is the last part of its route segment."""
-    is_whole: bool = True
+    is_complete: bool = True
     """Whether no second of it is outside the shown range."""
 
     @property
@@ -112,8 +112,8 @@ class _Part(NamedTuple):
         """Return the part within a range of seconds; None if no second is in it."""
         first, last = max(self.first, rows.start), min(self.last, rows.stop - 1)
         opens, closes = self.opens and first == self.first, self.closes and last == self.last
-        is_whole = (first, last) == (self.first, self.last)
-        return _Part(first, last, self.cause, opens, closes, is_whole) if first <= last else None
+        is_complete = (first, last) == (self.first, self.last)
+        return _Part(first, last, self.cause, opens, closes, is_complete) if first <= last else None
 
 
 class _Judged(NamedTuple):
@@ -221,16 +221,16 @@ def _bad(seconds: Seconds, radio: RadioMasks, poor_bps: float | None) -> _Bad:
     out = (np.char.partition(seconds.limit, " ")[:, 0] == "outage") if len(judged) else judged
     out = out | (seconds.limit == "recovery timer")
     bound = np.where(out, max(OUTAGE_SHARE * typical, poor), poor)
-    good, usual = _good_bps(rate[~judged]), _usual_bps(rate[~judged])
+    good, typical_bps = _good_bps(rate[~judged]), _typical_bps(rate[~judged])
     with np.errstate(invalid="ignore"):
         alone = ~judged & known & (radio.is_weak | radio.is_poor)
         bad = np.where(judged, rate < bound, alone & ~(rate >= good))
     for first, last in zip(*_runs(bad), strict=True):
         inside = slice(first, last + 1)
         seen = rate[inside][np.isfinite(rate[inside])]
-        if not judged[inside].any() and len(seen) and seen.mean() >= usual:
+        if not judged[inside].any() and len(seen) and seen.mean() >= typical_bps:
             bad[inside] = False
-    return _Bad(judged, bad, alone & ~bad & np.isfinite(rate), typical, poor, good, usual)
+    return _Bad(judged, bad, alone & ~bad & np.isfinite(rate), typical, poor, good, typical_bps)
 
 
 def _slow(begin_ns: Array, slow: Mask, usual_bps: float) -> Document:
@@ -240,7 +240,7 @@ def _slow(begin_ns: Array, slow: Mask, usual_bps: float) -> Document:
     """
     edges = np.flatnonzero(np.diff(np.append(np.append(0, slow.astype(np.int8)), 0)))
     lengths = edges[1::2] - edges[::2]
-    if not len(lengths) or lengths.max() < _LEAST_SLOW_S or not usual_bps > GOOD_BPS:
+    if not len(lengths) or lengths.max() < _MIN_SLOW_S or not usual_bps > GOOD_BPS:
         return {}
     longest = int(lengths.argmax())
     return {
@@ -267,7 +267,7 @@ def _within(seconds: Seconds, shown_ns: Bounds) -> slice:
     return slice(int(first), int(last))
 
 
-def _usual_bps(rate_bps: Array) -> float:
+def _typical_bps(rate_bps: Array) -> float:
     """Return the median of the logged rates, at least GOOD_BPS; inf without a rate."""
     known = rate_bps[np.isfinite(rate_bps)]
     return max(float(np.median(known)), GOOD_BPS) if len(known) else float("inf")
@@ -279,8 +279,8 @@ def _good_bps(rate_bps: Array) -> float:
     It is used where it is unknown whether data were wanted.
     """
     known = rate_bps[np.isfinite(rate_bps)]
-    usual = float(np.quantile(known, 0.75)) if len(known) else float("inf")
-    return max(OUTAGE_SHARE * usual, GOOD_BPS)
+    typical_bps = float(np.quantile(known, 0.75)) if len(known) else float("inf")
+    return max(OUTAGE_SHARE * typical_bps, GOOD_BPS)
 
 
 def _runs(bad: Mask) -> tuple[list[int], list[int]]:
@@ -291,7 +291,7 @@ def _runs(bad: Mask) -> tuple[list[int], list[int]]:
     ends = np.flatnonzero(np.diff(rows) > _BRIDGE_S + 1)
     first, last = rows[np.append(0, ends + 1)], rows[np.append(ends, len(rows) - 1)]
     long = (
-        np.add.reduceat(bad.astype(np.int64), first) >= LEAST_S
+        np.add.reduceat(bad.astype(np.int64), first) >= MIN_S
     )  # a run reaches to the next one, which is not bad between
     return first[long].tolist(), last[long].tolist()
 
@@ -299,8 +299,8 @@ def _runs(bad: Mask) -> tuple[list[int], list[int]]:
 def _parts(first: int, cause: Numbers) -> list[_Part]:
     """Return the parts of a route segment, which is split where its cause changes."""
     cause = _filled(cause)
-    for least in range(2, _LEAST_CAUSE_S + 1):  # the shortest first
-        while _give_away(cause, least):
+    for minimum in range(2, _MIN_CAUSE_S + 1):  # the shortest first
+        while _give_away(cause, minimum):
             pass
     begins, ends = _edges(cause)
     return [
@@ -315,14 +315,14 @@ def _edges(cause: Numbers) -> tuple[Numbers, Numbers]:
     return np.append(0, edges), np.append(edges, len(cause))
 
 
-def _give_away(cause: Numbers, least: int) -> bool:
-    """Give runs shorter than `least` the cause of a longer neighbour, in place; return whether any were.
+def _give_away(cause: Numbers, minimum: int) -> bool:
+    """Give runs shorter than `minimum` the cause of a longer neighbour, in place; return whether any were.
 
     Of consecutive short runs only every second one is changed, so each pass at least halves their number.
     """
     begins, ends = _edges(cause)
     length, number = ends - begins, np.arange(len(begins))
-    short = length < least
+    short = length < minimum
     if len(begins) == 1 or not short.any():
         return False
     group = np.maximum.accumulate(np.where(short, 0, number + 1))
@@ -360,7 +360,7 @@ def _row(judged: _Judged, part: _Part) -> Row:
     from_ns, to_ns = judged.shown_ns
     begin_ns = begin_ns if from_ns is None else max(begin_ns, from_ns)
     end_ns = end_ns if to_ns is None else min(end_ns, to_ns)
-    span = span if part.is_whole else None
+    span = span if part.is_complete else None
     words = evidence_of(part.cause, seconds, judged.radio, rows, judged.drive.handovers)
     return {
         "begin_ns": begin_ns,
@@ -412,9 +412,9 @@ def _lost_s(judged: _Judged, rows: Numbers) -> float:
 
 
 def _cell(drive: DriveSeries, time_ns: Array) -> int:
-    stay = drive.stays.at(time_ns + NS_PER_S // 2)
-    cell = drive.stays.table["cell"][stay[stay >= 0]]
-    return int(drive.stays.ranks[np.bincount(cell).argmax()]) if len(cell) else NA
+    stay = drive.cell_visits.at(time_ns + NS_PER_S // 2)
+    cell = drive.cell_visits.table["cell"][stay[stay >= 0]]
+    return int(drive.cell_visits.ranks[np.bincount(cell).argmax()]) if len(cell) else NA
 
 
 def _places(drive: DriveSeries, columns: dict[str, Array]) -> dict[str, Array]:
@@ -524,7 +524,7 @@ def cause_span(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: in
 
 def _states(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: int) -> tuple[Times, Mask]:
     """Return the times of the readings that show the cause, and whether each one does."""
-    serving = drive.stays.serving
+    serving = drive.cell_visits.serving
     time_ns = serving.time_ns
     near = (time_ns >= begin_ns - 2 * _HELD_NS) & (time_ns <= end_ns + 2 * _HELD_NS)
     if cause is SecondCause.LOAD:
@@ -535,13 +535,13 @@ def _states(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: int) 
         known = np.isfinite(serving.generation)
         return time_ns[known], np.isin(serving.generation[known], generations_in(served))
     columns = _LEVELS if cause is SecondCause.COVERAGE else _QUALITIES
-    name, least = next((each for each in columns if np.isfinite(serving[each[0]][near]).any()), columns[0])
+    name, minimum = next((each for each in columns if np.isfinite(serving[each[0]][near]).any()), columns[0])
     value = serving[name]
-    if name == "sinr_db" and not (value[near] < least).any():
-        least = FAIR_SINR_DB
+    if name == "sinr_db" and not (value[near] < minimum).any():
+        minimum = FAIR_SINR_DB
     known = np.isfinite(value)
     with np.errstate(invalid="ignore"):
-        state = value < least
+        state = value < minimum
     if cause is SecondCause.COVERAGE:
         state |= (out := searches(serving))
         known |= out
@@ -586,9 +586,9 @@ def _changes(handovers: Table, begin_ns: int, end_ns: int) -> CauseSpan | None:
     if not near.any():
         return None
     first, last = int(low[near].min()), int(high[near].max())
-    is_silence = begin_ns < first  # the old link already carried nothing
+    is_idle_gap = begin_ns < first  # the old link already carried nothing
     within = float((high - low)[near].max()) / NS_PER_S
-    return CauseSpan(begin_ns if is_silence else first, last, within)
+    return CauseSpan(begin_ns if is_idle_gap else first, last, within)
 
 
 def _held(limits: DriveLimits, cause: SecondCause, begin_ns: int, end_ns: int) -> CauseSpan | None:

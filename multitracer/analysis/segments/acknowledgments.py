@@ -75,12 +75,12 @@ def _outstanding(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage, po
     """
     direction = group.direction_of(position) ^ 1
     rows = group.rows[position]
-    piece = axis.pieces.timeline.last_before(direction, rows)
+    chunk = axis.chunks.timeline.last_before(direction, rows)
     event = axis.acks.timeline.last_before(direction, rows)
-    is_known = (piece >= 0) & (event >= 0)
+    is_known = (chunk >= 0) & (event >= 0)
     where = np.flatnonzero(is_known)
     value = axis.acks.value[event[where]]
-    is_known[where] = (value == axis.acks.highest[event[where]]) & (value < coverage.reach[piece[where]])
+    is_known[where] = (value == axis.acks.highest[event[where]]) & (value < coverage.reach[chunk[where]])
     return np.where(is_known, event, -1)
 
 
@@ -97,8 +97,8 @@ class AckProgress:
 
     direction: Array
     """The direction that it acknowledges."""
-    piece: Array
-    """Index of that direction's last data segment (`Pieces`) before it, -1 without one."""
+    chunk: Array
+    """Index of that direction's last data segment (`Chunks`) before it, -1 without one."""
     flight: Array
     """Sequence numbers outstanding just before it."""
     early: Array
@@ -109,14 +109,14 @@ class AckProgress:
 
 def progress(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> AckProgress:
     """Return what each advancing ACK acknowledged, and what was outstanding."""
-    acks, pieces = axis.acks, axis.pieces
+    acks, chunks = axis.acks, axis.chunks
     direction = acks.direction[acks.advancing]
     value = acks.value[acks.advancing]
-    piece = pieces.timeline.last_before(direction, group.rows[acks.position[acks.advancing]])
+    chunk = chunks.timeline.last_before(direction, group.rows[acks.position[acks.advancing]])
     first_unit = first_units(axis)
-    known = piece >= 0
+    known = chunk >= 0
     out = first_unit[direction]
-    out[known] = coverage.reach[piece[known]]
+    out[known] = coverage.reach[chunk[known]]
     acknowledged = np.empty_like(value)
     acknowledged[1:] = value[:-1]
     first = np.flatnonzero(np.diff(direction, prepend=-1))
@@ -124,8 +124,8 @@ def progress(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> Ack
     flight = np.where(known, np.maximum(out - acknowledged, 0), 0)
     held = _held(group, axis, coverage)[direction]
     unseen = (value > held) | _over_holes(direction, value, coverage, group, axis)
-    early = (value > out) & (np.diff(pieces.bounds)[direction] > 0) & ~unseen
-    return AckProgress(direction, piece, flight, early, unseen)
+    early = (value > out) & (np.diff(chunks.bounds)[direction] > 0) & ~unseen
+    return AckProgress(direction, chunk, flight, early, unseen)
 
 
 def first_units(axis: SequenceAxis) -> Array:
@@ -138,8 +138,8 @@ def first_units(axis: SequenceAxis) -> Array:
     ndarray of int64, shape (n_directions,)
     """
     first = axis.reference.copy()
-    sends = np.flatnonzero(np.diff(axis.pieces.bounds))
-    first[sends] = axis.pieces.start[axis.pieces.bounds[:-1][sends]]
+    sends = np.flatnonzero(np.diff(axis.chunks.bounds))
+    first[sends] = axis.chunks.start[axis.chunks.bounds[:-1][sends]]
     return first
 
 
@@ -150,8 +150,8 @@ def _held(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> Array:
     """
     held = axis.reference.copy()
     held[np.diff(group.bounds) == 0] = np.iinfo(np.int64).max
-    sends = np.flatnonzero(np.diff(axis.pieces.bounds))
-    held[sends] = coverage.reach[axis.pieces.bounds[1:][sends] - 1]
+    sends = np.flatnonzero(np.diff(axis.chunks.bounds))
+    held[sends] = coverage.reach[axis.chunks.bounds[1:][sends] - 1]
     return held
 
 
@@ -162,7 +162,7 @@ def _over_holes(
     holes = coverage.holes
     if not len(holes.start):
         return np.zeros(len(value), dtype=bool)
-    owner = group.direction_of(axis.pieces.position[holes.after])
+    owner = group.direction_of(axis.chunks.position[holes.after])
     ends = np.searchsorted(direction, owner, side="right")
     first = np.searchsorted(value, holes.start, side="right")
     behind = np.minimum(np.searchsorted(value, holes.end, side="left") + 1, ends)
@@ -184,10 +184,10 @@ def max_flight(axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress
     """
     most = np.zeros(len(axis.reference), dtype=np.int64)
     np.maximum.at(most, ack_progress.direction, ack_progress.flight)
-    sends = np.flatnonzero(np.diff(axis.pieces.bounds))
+    sends = np.flatnonzero(np.diff(axis.chunks.bounds))
     acknowledged = first_units(axis)
     answered = np.flatnonzero(np.diff(axis.acks.bounds))
     acknowledged[answered] = axis.acks.highest[axis.acks.bounds[1:][answered] - 1]
-    left = coverage.reach[axis.pieces.bounds[1:][sends] - 1] - acknowledged[sends]
+    left = coverage.reach[axis.chunks.bounds[1:][sends] - 1] - acknowledged[sends]
     most[sends] = np.maximum(most[sends], left)
     return most

@@ -28,7 +28,7 @@ so ranges never touch.
 
 
 @dataclass(slots=True)
-class Pieces:
+class Chunks:
     """The segments of a group that occupy sequence numbers, direction after direction, in capture order."""
 
     position: Array
@@ -41,7 +41,7 @@ class Pieces:
     """The number after the last one, on the axis."""
     timeline: Timeline
 
-    def chosen(self, keep: Array, group: SegmentGroup) -> Pieces:
+    def chosen(self, keep: Array, group: SegmentGroup) -> Chunks:
         """Return the segments that the mask selects.
 
         Parameters
@@ -53,7 +53,7 @@ class Pieces:
         position = self.position[keep]
         bounds = np.searchsorted(position, group.bounds)
         timeline = Timeline.of(group.rows[position], bounds)
-        return Pieces(position, bounds, self.start[keep], self.end[keep], timeline)
+        return Chunks(position, bounds, self.start[keep], self.end[keep], timeline)
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Acks:
 class SequenceAxis:
     """The axis of sequence numbers of a group."""
 
-    pieces: Pieces
+    chunks: Chunks
     acks: Acks
     reference: Array
     """For each direction the position of its reference number on the axis."""
@@ -105,13 +105,13 @@ def lay_out(group: SegmentGroup) -> SequenceAxis:
     start = unwrapped(group.seq[position], bounds)
     end = start + group.units[position]
     timeline = Timeline.of(group.rows[position], bounds)
-    pieces = Pieces(position, bounds, start, end, timeline)
+    chunks = Chunks(position, bounds, start, end, timeline)
     ack_position, ack_bounds = _changes_of_ack(group)
     value = unwrapped(group.ack[ack_position], ack_bounds)
-    reference_seq = _anchor(value, group, pieces, ack_position, ack_bounds)
-    reference, lowest = _spread(pieces, value, ack_bounds)
+    reference_seq = _anchor(value, group, chunks, ack_position, ack_bounds)
+    reference, lowest = _spread(chunks, value, ack_bounds)
     acks = _acks(value, group, ack_position, ack_bounds)
-    return SequenceAxis(pieces, acks, reference, reference_seq, _origin(lowest, group, pieces), lowest)
+    return SequenceAxis(chunks, acks, reference, reference_seq, _origin(lowest, group, chunks), lowest)
 
 
 def _acks(value: Array, group: SegmentGroup, position: Array, bounds: Array) -> Acks:
@@ -151,7 +151,7 @@ def partners(items: Array, bounds: Array) -> tuple[Array, Array]:
     return items[np.arange(len(items)) + np.repeat(source - swapped[:-1], counts)], swapped
 
 
-def _anchor(value: Array, group: SegmentGroup, pieces: Pieces, position: Array, bounds: Array) -> Array:
+def _anchor(value: Array, group: SegmentGroup, chunks: Chunks, position: Array, bounds: Array) -> Array:
     """Convert ACK numbers, in place, to the axis of the direction they acknowledge; return its reference.
 
     The first ACK lies within 2 GiB of the piece before it, else of the first piece, else of the first
@@ -160,44 +160,44 @@ def _anchor(value: Array, group: SegmentGroup, pieces: Pieces, position: Array, 
     reference = np.zeros(group.directions, dtype=np.uint32)
     sends = np.flatnonzero(np.diff(group.bounds))
     reference[sends] = group.seq[group.bounds[:-1][sends]]
-    occupies = np.flatnonzero(np.diff(pieces.bounds))
-    reference[occupies] = group.seq[pieces.position[pieces.bounds[:-1][occupies]]]
+    occupies = np.flatnonzero(np.diff(chunks.bounds))
+    reference[occupies] = group.seq[chunks.position[chunks.bounds[:-1][occupies]]]
     nonempty = np.flatnonzero(np.diff(bounds))
     first = position[bounds[:-1][nonempty]]
-    silent = np.diff(group.bounds)[nonempty] == 0
-    reference[nonempty[silent]] = group.ack[first[silent]]
-    near = pieces.timeline.last_before(nonempty, group.rows[first])
+    idle = np.diff(group.bounds)[nonempty] == 0
+    reference[nonempty[idle]] = group.ack[first[idle]]
+    near = chunks.timeline.last_before(nonempty, group.rows[first])
     seq = reference[nonempty]
     shift = np.zeros(len(nonempty), dtype=np.int64)
     has_near = near >= 0
-    seq[has_near] = group.seq[pieces.position[near[has_near]]]
-    shift[has_near] = pieces.start[near[has_near]]
+    seq[has_near] = group.seq[chunks.position[near[has_near]]]
+    shift[has_near] = chunks.start[near[has_near]]
     shift += (group.ack[first] - seq).view(np.int32)
     value += np.repeat(shift, np.diff(bounds)[nonempty])
     return reference
 
 
-def _spread(pieces: Pieces, value: Array, ack_bounds: Array) -> tuple[Array, Array]:
+def _spread(chunks: Chunks, value: Array, ack_bounds: Array) -> tuple[Array, Array]:
     """Move each direction, in place, to its own range; return where reference and lowest number are."""
     zero = np.zeros(len(ack_bounds) - 1, dtype=np.int64)
     big = np.iinfo(np.int64).max
-    lows = [zero, reduce_groups(np.minimum, pieces.start, pieces.bounds, empty=big)]
-    highs = [zero, reduce_groups(np.maximum, pieces.end, pieces.bounds, empty=-big)]
+    lows = [zero, reduce_groups(np.minimum, chunks.start, chunks.bounds, empty=big)]
+    highs = [zero, reduce_groups(np.maximum, chunks.end, chunks.bounds, empty=-big)]
     lows.append(reduce_groups(np.minimum, value, ack_bounds, empty=big))
     highs.append(reduce_groups(np.maximum, value, ack_bounds, empty=-big))
     lowest, highest = np.minimum.reduce(lows), np.maximum.reduce(highs)
     width = highest - lowest + _CLEARANCE
     reference = np.cumsum(width) - width - lowest
-    add_to_groups(pieces.start, reference, pieces.bounds)
-    add_to_groups(pieces.end, reference, pieces.bounds)
+    add_to_groups(chunks.start, reference, chunks.bounds)
+    add_to_groups(chunks.end, reference, chunks.bounds)
     add_to_groups(value, reference, ack_bounds)
     return reference, lowest + reference
 
 
-def _origin(lowest: Array, group: SegmentGroup, pieces: Pieces) -> Array:
+def _origin(lowest: Array, group: SegmentGroup, chunks: Chunks) -> Array:
     """Return the axis position of each direction's relative number 0: its first SYN, else `lowest`."""
     syn = group.special[has(group.flags[group.special], Flag.SYN)][::-1]
     syn = syn[group.units[syn] > 0]  # not with RST too
     origin = lowest.copy()
-    origin[group.direction_of(syn)] = pieces.start[np.searchsorted(pieces.position, syn)]
+    origin[group.direction_of(syn)] = chunks.start[np.searchsorted(chunks.position, syn)]
     return origin

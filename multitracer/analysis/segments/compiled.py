@@ -29,7 +29,7 @@ from multitracer.analysis.segments.directions import (
     without_vantage,
 )
 from multitracer.analysis.segments.stamp_spread import stamps_of, vantage_by_stamps
-from multitracer.analysis.segments.window_scale import least_shift, put_announced_shift
+from multitracer.analysis.segments.window_scale import min_shift, put_announced_shift
 from multitracer.native import kernel, reading
 from multitracer.schemas.tcp import GoodputBy, Vantage, WindowScaleBy
 from multitracer.tables import NA
@@ -82,7 +82,7 @@ class Rare(NamedTuple):
 
     stamped: Callable[[int], Stamped]
     """Return the times and timestamps of the direction's segments."""
-    least_shift: Callable[[int], int]
+    min_shift: Callable[[int], int]
     """Return the minimum window shift at which everything that the other side sent fits the windows."""
 
 
@@ -154,7 +154,7 @@ def rare_of(capture: CaptureTables, parts: Partition, first: int) -> Rare:
     def shift(direction: int) -> int:
         begin = 2 * first + (direction & ~1)
         group = SegmentGroup.of(capture, parts, begin, begin + 2)
-        return least_shift(group, np.flatnonzero(group.units), capture, direction & 1)
+        return min_shift(group, np.flatnonzero(group.units), capture, direction & 1)
 
     return Rare(stamped, shift)
 
@@ -188,7 +188,7 @@ def put_counted(rows: Columns, counted: Columns, sides: Columns, rare: Rare, res
         put(rows[name], counted[name])
     _put_times(rows, counted)
     for direction in put_announced_shift(rows, counted["whole_syn"] > 0).tolist():
-        rows["window_shift"][direction] = rare.least_shift(direction)
+        rows["window_shift"][direction] = rare.min_shift(direction)
         rows["window_shift_by"][direction] = WindowScaleBy.SENT
     put_windows(rows, counted["max_window"], counted["max_window_syn"])
     if len(measured := np.flatnonzero(counted["rtt_count"])):

@@ -20,7 +20,7 @@ from multitracer.captured import Flag
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import SegmentGroup
-    from multitracer.analysis.segments.axis import Pieces
+    from multitracer.analysis.segments.axis import Chunks
     from multitracer.tables import Array
 
 _BELOW = -(1 << 62)
@@ -62,9 +62,9 @@ class Coverage:
     """The holes that were never filled, above the first segment of each direction."""
 
 
-def cover(pieces: Pieces, group: SegmentGroup) -> Coverage:
+def cover(chunks: Chunks, group: SegmentGroup) -> Coverage:
     """Return which sequence numbers of the segments were new when they were captured."""
-    start, end = pieces.start, pieces.end
+    start, end = chunks.start, chunks.end
     reach = np.maximum.accumulate(end)
     moved = np.flatnonzero(start[1:] != reach[:-1]) + 1
     above = start[moved] > reach[moved - 1]
@@ -76,10 +76,10 @@ def cover(pieces: Pieces, group: SegmentGroup) -> Coverage:
     syn_or_fin = np.zeros(len(late), dtype=np.int64)
     if len(late):
         fills = _fill(start[late], np.minimum(end[late], before), holes, new)
-        syn_or_fin = _old_syn_and_fin(late, before, pieces, group, fills)
+        syn_or_fin = _old_syn_and_fin(late, before, chunks, group, fills)
         holes = fills.left_of(holes)
     old_payload = end[late] - start[late] - new - syn_or_fin
-    firsts = np.isin(holes.after, pieces.bounds[:-1])  # what lies before a direction's first piece is no hole
+    firsts = np.isin(holes.after, chunks.bounds[:-1])  # what lies before a direction's first piece is no hole
     return Coverage(reach, late, new, old_payload, holes.chosen(~firsts))
 
 
@@ -109,11 +109,11 @@ class _Fills:
             return holes
         cells = np.flatnonzero(self.inside & (self.owner < 0))
         hole = self.touched[np.searchsorted(holes.start[self.touched], self.edges[cells], side="right") - 1]
-        whole = np.ones(len(holes.start), dtype=bool)
-        whole[self.touched] = False
-        start = np.concatenate([holes.start[whole], self.edges[cells]])
-        end = np.concatenate([holes.end[whole], self.edges[cells + 1]])
-        after = np.concatenate([holes.after[whole], holes.after[hole]])
+        complete = np.ones(len(holes.start), dtype=bool)
+        complete[self.touched] = False
+        start = np.concatenate([holes.start[complete], self.edges[cells]])
+        end = np.concatenate([holes.end[complete], self.edges[cells + 1]])
+        after = np.concatenate([holes.after[complete], holes.after[hole]])
         return CoverageHoles(start, end, after).chosen(np.argsort(start, kind="stable"))
 
 
@@ -150,14 +150,14 @@ def _inside(edges: Array, start: Array, end: Array) -> Array:
     return np.cumsum(depth)[:-1] > 0
 
 
-def _old_syn_and_fin(late: Array, before: Array, pieces: Pieces, group: SegmentGroup, fills: _Fills) -> Array:
+def _old_syn_and_fin(late: Array, before: Array, chunks: Chunks, group: SegmentGroup, fills: _Fills) -> Array:
     """Return the number of repeated SYNs and FINs in each late segment."""
-    flags = group.flags[pieces.position[late]]
+    flags = group.flags[chunks.position[late]]
     old = np.zeros(len(late), dtype=np.int64)
     syn, fin = np.flatnonzero(has(flags, Flag.SYN)), np.flatnonzero(has(flags, Flag.FIN))
     if len(syn):
-        old[syn] += fills.owner_at(pieces.start[late[syn]]) != syn
+        old[syn] += fills.owner_at(chunks.start[late[syn]]) != syn
     if len(fin):
-        last = pieces.end[late[fin]] - 1
+        last = chunks.end[late[fin]] - 1
         old[fin] += (last < before[fin]) & (fills.owner_at(last) != fin)
     return old

@@ -174,15 +174,15 @@ def _first_and_last(
 
 def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
     """Write the counts of retransmissions, and the remaining unique bytes."""
-    group, coverage, pieces = examination.group, examination.coverage, examination.axis.pieces
-    refused = np.setdiff1d(examination.probes, pieces.position, assume_unique=True)
+    group, coverage, chunks = examination.group, examination.coverage, examination.axis.chunks
+    refused = np.setdiff1d(examination.probes, chunks.position, assume_unique=True)
     put(rows["unique_bytes"], rows["payload_bytes"] - group.count(refused))
     put(rows["zero_window_probes"], group.count(examination.probes))
-    position = pieces.position[coverage.late]
+    position = chunks.position[coverage.late]
     owner = group.direction_of(position)
     repeats, old = examination.repeats_late, coverage.old_payload
     np.subtract.at(rows["unique_bytes"], owner, old)
-    units = pieces.end[coverage.late] - pieces.start[coverage.late]
+    units = chunks.end[coverage.late] - chunks.start[coverage.late]
     np.add.at(rows["retransmitted_bytes"], owner[repeats], (units - coverage.new)[repeats])
     for name, chosen in (
         ("retransmitted_segments", repeats),
@@ -241,7 +241,7 @@ def put_windows(rows: dict[str, Array], largest: Array, of_syn: Array) -> None:
 def _unfilled(examination: Examination, rows: dict[str, Array]) -> None:
     """Write the sum of the holes that were never filled."""
     holes = examination.coverage.holes
-    owner = examination.group.direction_of(examination.axis.pieces.position[holes.after])
+    owner = examination.group.direction_of(examination.axis.chunks.position[holes.after])
     np.add.at(rows["missing_bytes"], owner, holes.end - holes.start)
 
 
@@ -249,7 +249,7 @@ def _round_trips(examination: Examination, rows: dict[str, Array], capture: Capt
     """Write the statistics of the RTT samples; most are rounded to the resolution of the clock."""
     time_ns = capture.segments["time_ns"]
     group, axis, samples = examination.group, examination.axis, examination.samples
-    sent = time_ns[group.rows[axis.pieces.position[samples.piece]]]
+    sent = time_ns[group.rows[axis.chunks.position[samples.chunk]]]
     rtt = between_ns(sent, time_ns[group.rows[axis.acks.position[samples.ack]]])
     negative = (rtt < 0) & (rtt != NOT_A_TIME)
     put(rows["negative_rtts"], np.bincount(samples.direction[negative], minlength=group.directions))

@@ -16,12 +16,12 @@ from multitracer.analysis.intervals import reduce_groups
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import SegmentGroup
-    from multitracer.analysis.segments.axis import Pieces
+    from multitracer.analysis.segments.axis import Chunks
     from multitracer.analysis.segments.coverage import Coverage
     from multitracer.tables import Array
 
 
-def captured_twice(pieces: Pieces, coverage: Coverage, group: SegmentGroup, ip_id: Array) -> Array:
+def captured_twice(chunks: Chunks, coverage: Coverage, group: SegmentGroup, ip_id: Array) -> Array:
     """Return which late segments are the same packet as the last one with the same first sequence number.
 
     Parameters
@@ -40,11 +40,11 @@ def captured_twice(pieces: Pieces, coverage: Coverage, group: SegmentGroup, ip_i
     late = coverage.late
     if not len(late):
         return np.zeros(0, dtype=bool)
-    earlier = _copy_before(pieces, coverage)
-    identity, other = (ip_id[group.rows[pieces.position[p]]] for p in (late, earlier))
-    same = (pieces.start[late] == pieces.start[earlier]) & (pieces.end[late] == pieces.end[earlier])
+    earlier = _copy_before(chunks, coverage)
+    identity, other = (ip_id[group.rows[chunks.position[p]]] for p in (late, earlier))
+    same = (chunks.start[late] == chunks.start[earlier]) & (chunks.end[late] == chunks.end[earlier])
     twice: Array = same & (identity == other) & (identity != 0) & (earlier < late)
-    return twice & telling(group, ip_id, pieces.position[late]) if twice.any() else twice
+    return twice & telling(group, ip_id, chunks.position[late]) if twice.any() else twice
 
 
 def telling(group: SegmentGroup, ip_id: Array, position: Array) -> Array:
@@ -69,9 +69,9 @@ def telling(group: SegmentGroup, ip_id: Array, position: Array) -> Array:
     return varies
 
 
-def _copy_before(pieces: Pieces, coverage: Coverage) -> Array:
+def _copy_before(chunks: Chunks, coverage: Coverage) -> Array:
     """Return for each late segment the previous segment with the same start, a late one if there is one."""
-    late, start = coverage.late, pieces.start[coverage.late]
+    late, start = coverage.late, chunks.start[coverage.late]
     on_time = np.searchsorted(coverage.reach, start, side="right")
     earlier = np.minimum(on_time, len(coverage.reach) - 1)
     order = np.argsort(start, kind="stable")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class ExactAcks:
     """Pairs of a segment and the ACK (index in `axis.acks`) that ends at its end, sorted by ACK."""
 
-    piece: Array
+    chunk: Array
     ack: Array
     direction: Array
 
@@ -58,11 +58,11 @@ def exact_acks(
     value = axis.acks.value[axis.acks.advancing]
     on_time, ack = _new_at_the_top(axis, coverage, ack_progress, value)
     filling, its_ack = _new_in_holes(axis, coverage, ack_progress, value, unsuitable)
-    piece, ack = np.concatenate([on_time, filling]), np.concatenate([ack, its_ack])
-    kept = _undisturbed(piece, ack_progress.piece[ack], axis, coverage, unsuitable)
+    chunk, ack = np.concatenate([on_time, filling]), np.concatenate([ack, its_ack])
+    kept = _undisturbed(chunk, ack_progress.chunk[ack], axis, coverage, unsuitable)
     kept = kept[np.argsort(ack[kept], kind="stable")]
-    piece, ack = piece[kept], ack[kept]
-    return ExactAcks(piece, axis.acks.advancing[ack], ack_progress.direction[ack])
+    chunk, ack = chunk[kept], ack[kept]
+    return ExactAcks(chunk, axis.acks.advancing[ack], ack_progress.direction[ack])
 
 
 def _new_at_the_top(
@@ -71,40 +71,40 @@ def _new_at_the_top(
     reach = coverage.reach
     if not len(reach):
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    piece = places(reach, value)
-    met_piece = np.minimum(piece, len(reach) - 1)
-    exact = (reach[met_piece] == value) & (piece <= ack_progress.piece)
+    chunk = places(reach, value)
+    met_chunk = np.minimum(chunk, len(reach) - 1)
+    exact = (reach[met_chunk] == value) & (chunk <= ack_progress.chunk)
     ack = np.flatnonzero(exact)
-    piece = piece[ack]
-    whole = (piece == 0) | (axis.pieces.start[piece] >= reach[piece - 1])
-    return piece[whole], ack[whole]
+    chunk = chunk[ack]
+    complete = (chunk == 0) | (axis.chunks.start[chunk] >= reach[chunk - 1])
+    return chunk[complete], ack[complete]
 
 
 def _new_in_holes(
     axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress, value: Array, unsuitable: Array
 ) -> tuple[Array, Array]:
     late = coverage.late
-    units = axis.pieces.end[late] - axis.pieces.start[late]
-    piece = late[(coverage.new == units) & ~unsuitable]
-    end = axis.pieces.end[piece]
+    units = axis.chunks.end[late] - axis.chunks.start[late]
+    chunk = late[(coverage.new == units) & ~unsuitable]
+    end = axis.chunks.end[chunk]
     ack = places(value, end)
     inside = np.flatnonzero(ack < len(value))
     exact = inside[value[ack[inside]] == end[inside]]
-    exact = exact[ack_progress.piece[ack[exact]] >= piece[exact]]
-    return piece[exact], ack[exact]
+    exact = exact[ack_progress.chunk[ack[exact]] >= chunk[exact]]
+    return chunk[exact], ack[exact]
 
 
 def _undisturbed(
-    piece: Array, last: Array, axis: SequenceAxis, coverage: Coverage, unsuitable: Array
+    chunk: Array, last: Array, axis: SequenceAxis, coverage: Coverage, unsuitable: Array
 ) -> Array:
     """Return the samples without segments between segment and ACK that begin below the segment's end."""
     late = coverage.late[~unsuitable]
-    first, behind = (places(late, each, "right") for each in (piece, last))
-    kept = np.ones(len(piece), dtype=bool)
+    first, behind = (places(late, each, "right") for each in (chunk, last))
+    kept = np.ones(len(chunk), dtype=bool)
     crossed = np.flatnonzero(first < behind)
     if len(crossed):
-        lowest = span_minimum(axis.pieces.start[late], first[crossed], behind[crossed])
-        kept[crossed] = lowest >= axis.pieces.end[piece[crossed]]
+        lowest = span_minimum(axis.chunks.start[late], first[crossed], behind[crossed])
+        kept[crossed] = lowest >= axis.chunks.end[chunk[crossed]]
     return np.flatnonzero(kept)
 
 
@@ -146,8 +146,8 @@ class Examination:
         segments, acks : ndarray of int64, shape (n_pairs,)
             Positions in the group; never NA.
         """
-        pieces, acks = self.axis.pieces, self.axis.acks
-        return pieces.position[self.samples.piece], acks.position[self.samples.ack]
+        chunks, acks = self.axis.chunks, self.axis.acks
+        return chunks.position[self.samples.chunk], acks.position[self.samples.ack]
 
 
 def examine(group: SegmentGroup, capture: CaptureTables) -> Examination:
@@ -157,12 +157,12 @@ def examine(group: SegmentGroup, capture: CaptureTables) -> Examination:
     closed = zero_windows(group)
     probes = window_probes(group, closed)
     if len(probes):
-        axis.pieces = without_refused(axis.pieces, probes, group)
-    coverage = cover(axis.pieces, group)
-    twice = captured_twice(axis.pieces, coverage, group, ip_id)
+        axis.chunks = without_refused(axis.chunks, probes, group)
+    coverage = cover(axis.chunks, group)
+    twice = captured_twice(axis.chunks, coverage, group, ip_id)
     alive = keep_alives_with_byte(axis, coverage, group) & ~twice
-    probing = np.isin(axis.pieces.position[coverage.late], probes)
-    units = axis.pieces.end[coverage.late] - axis.pieces.start[coverage.late]
+    probing = np.isin(axis.chunks.position[coverage.late], probes)
+    units = axis.chunks.end[coverage.late] - axis.chunks.start[coverage.late]
     ack_progress = progress(group, axis, coverage)
     return Examination(
         group,
@@ -184,8 +184,8 @@ def examine(group: SegmentGroup, capture: CaptureTables) -> Examination:
 def _answered_once(samples: ExactAcks, axis: SequenceAxis, probes: Array) -> ExactAcks:
     """Return the samples without those of window probes, which a receiver may answer much later."""
     if len(probes):
-        keep = ~np.isin(axis.pieces.position[samples.piece], probes)
-        samples.piece, samples.ack, samples.direction = (
-            column[keep] for column in (samples.piece, samples.ack, samples.direction)
+        keep = ~np.isin(axis.chunks.position[samples.chunk], probes)
+        samples.chunk, samples.ack, samples.direction = (
+            column[keep] for column in (samples.chunk, samples.ack, samples.direction)
         )
     return samples

@@ -90,10 +90,10 @@ def new_bytes(examination: Examination) -> Array:
     ndarray of int32, bytes, shape (n_segments,)
         At least 0, in the order of the group.
     """
-    coverage, pieces = examination.coverage, examination.axis.pieces
+    coverage, chunks = examination.coverage, examination.axis.chunks
     new = examination.group.payload.copy()
-    new[pieces.position[coverage.late]] -= coverage.old_payload.astype(np.int32)
-    new[np.setdiff1d(examination.probes, pieces.position, assume_unique=True)] = 0
+    new[chunks.position[coverage.late]] -= coverage.old_payload.astype(np.int32)
+    new[np.setdiff1d(examination.probes, chunks.position, assume_unique=True)] = 0
     return new
 
 
@@ -112,13 +112,13 @@ def _acknowledged(examination: Examination) -> Moments:
 
 def _payload_range(examination: Examination) -> tuple[Array, Array]:
     """Return begin and end of each direction's payload on the axis; an empty range without payload."""
-    group, pieces = examination.group, examination.axis.pieces
-    carries = np.flatnonzero(group.payload[pieces.position] > 0)
-    position, owner = pieces.position[carries], group.direction_of(pieces.position[carries])
+    group, chunks = examination.group, examination.axis.chunks
+    carries = np.flatnonzero(group.payload[chunks.position] > 0)
+    position, owner = chunks.position[carries], group.direction_of(chunks.position[carries])
     begin, end = np.full(group.directions, np.iinfo(np.int64).max), np.zeros(group.directions, dtype=np.int64)
     flags = group.flags[position]
-    np.minimum.at(begin, owner, pieces.start[carries] + has(flags, Flag.SYN))
-    np.maximum.at(end, owner, pieces.end[carries] - has(flags, Flag.FIN))
+    np.minimum.at(begin, owner, chunks.start[carries] + has(flags, Flag.SYN))
+    np.maximum.at(end, owner, chunks.end[carries] - has(flags, Flag.FIN))
     return np.minimum(begin, end), end
 
 

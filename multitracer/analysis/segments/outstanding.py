@@ -124,9 +124,9 @@ def _highest_sent(examination: Examination, moment_of: Array) -> Array:
     It is computed for all directions with one side at once: each has a range of the axis above those before
     it.
     """
-    pieces, firsts = examination.axis.pieces, first_units(examination.axis)
-    side = np.repeat(np.arange(len(firsts)) & 1, np.diff(pieces.bounds))
-    return _rising(examination, side, moment_of[pieces.position], examination.coverage.reach, firsts)
+    chunks, firsts = examination.axis.chunks, first_units(examination.axis)
+    side = np.repeat(np.arange(len(firsts)) & 1, np.diff(chunks.bounds))
+    return _rising(examination, side, moment_of[chunks.position], examination.coverage.reach, firsts)
 
 
 def _highest_acknowledged(examination: Examination, moment_of: Array) -> Array:
@@ -136,12 +136,12 @@ def _highest_acknowledged(examination: Examination, moment_of: Array) -> Array:
     return _rising(examination, acks.direction & 1, moment_of[acks.position], acks.highest, never)
 
 
-def _rising(examination: Examination, side: Array, moment: Array, value: Array, least: Array) -> Array:
-    """Return the running maximum of both sides at every segment, each at least `least` of its direction."""
+def _rising(examination: Examination, side: Array, moment: Array, value: Array, minimum: Array) -> Array:
+    """Return the running maximum of both sides at every segment, each at least `minimum` of its direction."""
     highest = np.full((2, len(examination.group)), _NEVER)
     highest[side, moment] = value
     begins = examination.group.bounds[:-1:2]
-    highest[:, begins] = np.maximum(highest[:, begins], least.reshape(-1, 2).T)
+    highest[:, begins] = np.maximum(highest[:, begins], minimum.reshape(-1, 2).T)
     return np.maximum.accumulate(highest, axis=1, out=highest)
 
 

@@ -21,7 +21,7 @@ from multitracer.analysis.group import BEGIN_OR_END, Timeline
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import SegmentGroup
-    from multitracer.analysis.segments.axis import Acks, Pieces, SequenceAxis
+    from multitracer.analysis.segments.axis import Acks, Chunks, SequenceAxis
     from multitracer.analysis.segments.coverage import Coverage
     from multitracer.tables import Array
 
@@ -81,7 +81,7 @@ def window_is_closed(group: SegmentGroup, position: Array) -> Array:
     return closed
 
 
-def without_refused(pieces: Pieces, probes: Array, group: SegmentGroup) -> Pieces:
+def without_refused(chunks: Chunks, probes: Array, group: SegmentGroup) -> Chunks:
     """Return the segments without repeated probes, and without probes whose byte was not accepted.
 
     Parameters
@@ -91,10 +91,10 @@ def without_refused(pieces: Pieces, probes: Array, group: SegmentGroup) -> Piece
         Positions in the group, ascending, as returned by `window_probes`.
     group : SegmentGroup
     """
-    keep = np.ones(len(pieces.position), dtype=bool)
-    keep[np.searchsorted(pieces.position, probes)] = False
-    start = pieces.start[~keep]
-    data = pieces.chosen(keep, group)
+    keep = np.ones(len(chunks.position), dtype=bool)
+    keep[np.searchsorted(chunks.position, probes)] = False
+    start = chunks.start[~keep]
+    data = chunks.chosen(keep, group)
     reach = np.maximum.accumulate(data.end)
     above = np.searchsorted(reach, start, side="right")
     next_start = np.append(data.start, np.iinfo(np.int64).max)[above]
@@ -102,7 +102,7 @@ def without_refused(pieces: Pieces, probes: Array, group: SegmentGroup) -> Piece
     taken = np.zeros(len(start), dtype=bool)
     taken[firsts] = True
     keep[np.flatnonzero(~keep)] = taken & (next_start > start)
-    return pieces.chosen(keep, group)
+    return chunks.chosen(keep, group)
 
 
 def keep_alives_with_byte(axis: SequenceAxis, coverage: Coverage, group: SegmentGroup) -> Array:
@@ -113,9 +113,9 @@ def keep_alives_with_byte(axis: SequenceAxis, coverage: Coverage, group: Segment
     ndarray of bool, shape (n_late,)
         One value for each item of `coverage.late`.
     """
-    late, position = coverage.late, axis.pieces.position[coverage.late]
+    late, position = coverage.late, axis.chunks.position[coverage.late]
     before = coverage.reach[late - 1]
-    alive: Array = group.plain(position) & (axis.pieces.start[late] == before - 1)
+    alive: Array = group.plain(position) & (axis.chunks.start[late] == before - 1)
     alive &= group.payload[position] == 1
     chosen = np.flatnonzero(alive)
     alive[chosen] = _all_acknowledged(axis.acks, group, position[chosen], before[chosen])
@@ -138,10 +138,10 @@ def empty_keep_alives(axis: SequenceAxis, coverage: Coverage, group: SegmentGrou
     ndarray of int64, shape (n_keep_alives,), ascending
     """
     empty = np.flatnonzero(group.units == 0)
-    pieces = axis.pieces
-    last = np.searchsorted(pieces.position, empty) - 1
+    chunks = axis.chunks
+    last = np.searchsorted(chunks.position, empty) - 1
     direction = group.direction_of(empty)
-    known = last >= pieces.bounds[direction]
+    known = last >= chunks.bounds[direction]
     empty, last, direction = empty[known], last[known], direction[known]
     offset = (axis.reference_seq.astype(np.int64) - axis.reference)[direction]
     expected = (coverage.reach[last] + offset - 1).astype(np.uint32)

@@ -67,10 +67,10 @@ def placed(
     if native is None:
         return None
     group, axis = examination.group, examination.axis
-    pieces, acks, reach = axis.pieces, axis.acks, examination.coverage.reach
+    chunks, acks, reach = axis.chunks, axis.acks, examination.coverage.reach
     return native.place_segments(
         _contiguous(group.bounds, group.seq, group.flags, group.window, group.units),
-        _contiguous(pieces.position, pieces.bounds, pieces.start, reach),
+        _contiguous(chunks.position, chunks.bounds, chunks.start, reach),
         _contiguous(acks.position, acks.bounds, acks.value, acks.highest),
         _contiguous(axis.reference, axis.reference_seq, axis.origin, axis.lowest, first_units(axis), shift),
         np.ascontiguousarray(order),
@@ -94,20 +94,20 @@ def echoes(examination: Examination, capture: CaptureTables) -> tuple[Array, Arr
     segment, ack : ndarray of int64, shape (n_samples,)
     """
     group, axis, segments = examination.group, examination.axis, capture.segments
-    pieces, acks = axis.pieces, axis.acks
+    chunks, acks = axis.chunks, axis.acks
     stamped = has(segments["marks"][group.rows], CaptureMark.HAS_TIMESTAMPS)
-    piece = np.flatnonzero(stamped[pieces.position])
+    chunk = np.flatnonzero(stamped[chunks.position])
     advancing = acks.advancing[stamped[acks.position[acks.advancing]]]
-    if not len(piece):
-        return piece, piece
-    sent, answer = group.rows[pieces.position[piece]], group.rows[acks.position[advancing]]
-    value, first = _firsts(segments["tsval"][sent], group.direction_of(pieces.position[piece]))
+    if not len(chunk):
+        return chunk, chunk
+    sent, answer = group.rows[chunks.position[chunk]], group.rows[acks.position[advancing]]
+    value, first = _firsts(segments["tsval"][sent], group.direction_of(chunks.position[chunk]))
     echoed, earliest = _firsts(segments["tsecr"][answer], acks.direction[advancing])
     slot = np.minimum(np.searchsorted(value, echoed), len(value) - 1)
     known = value[slot] == echoed
     first, earliest = first[slot[known]], earliest[known]
-    covered = (sent[first] < answer[earliest]) & (acks.value[advancing[earliest]] >= pieces.end[piece[first]])
-    return pieces.position[piece[first[covered]]], acks.position[advancing[earliest[covered]]]
+    covered = (sent[first] < answer[earliest]) & (acks.value[advancing[earliest]] >= chunks.end[chunk[first]])
+    return chunks.position[chunk[first[covered]]], acks.position[advancing[earliest[covered]]]
 
 
 def _firsts(stamp: Array, direction: Array) -> tuple[Array, Array]:
@@ -173,7 +173,7 @@ class Connections:
                 del self.examination
         return columns | by_row
 
-    def pieces(self, rows: int) -> Iterator[Table]:
+    def chunks(self, rows: int) -> Iterator[Table]:
         """Yield `segments()` in blocks of `rows` rows, which takes less memory than the complete table."""
         by_position, by_row = self._derived_columns()
         for begin in range(0, len(self.rows), rows):
@@ -341,9 +341,9 @@ def outline(capture: CaptureTables, partition: Partition) -> dict[str, Array]:
 
 def _starts_on_axis(examination: Examination) -> Array:
     """Return where each segment begins, relative to the segment at or before it, else to the reference."""
-    group, pieces, axis = examination.group, examination.axis.pieces, examination.axis
-    near = carried_on(pieces.start, pieces.position, group.bounds, axis.reference)
-    seq = carried_on(group.seq[pieces.position], pieces.position, group.bounds, axis.reference_seq)
+    group, chunks, axis = examination.group, examination.axis.chunks, examination.axis
+    near = carried_on(chunks.start, chunks.position, group.bounds, axis.reference)
+    seq = carried_on(group.seq[chunks.position], chunks.position, group.bounds, axis.reference_seq)
     near += np.subtract(group.seq, seq, out=seq).view(np.int32)
     return near
 
@@ -388,7 +388,7 @@ def _acks_on_axis(examination: Examination) -> Array:
 def _kinds(examination: Examination, sacks: Array, dsacks: Array) -> Array:
     """Return the bits of SegmentKind; `sacks` and `dsacks` are the positions of segments with such blocks."""
     group, coverage, repeats = examination.group, examination.coverage, examination.repeats
-    late = examination.axis.pieces.position[coverage.late]
+    late = examination.axis.chunks.position[coverage.late]
     closed = window_is_closed(group, examination.empty_alive)
     again = examination.repeats_late & ~examination.twice_late
     unseen = examination.axis.acks.position[examination.axis.acks.advancing[examination.ack_progress.unseen]]

@@ -65,10 +65,10 @@ def put_window_shift(examination: Examination, rows: dict[str, Array], capture: 
     """
     group = examination.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
-    whole = syn[~has(capture.segments["marks"][group.rows[syn]], CaptureMark.HEADER_CUT)]
-    for direction in put_announced_shift(rows, group.count(whole) > 0).tolist():
-        pieces = examination.axis.pieces.position
-        rows["window_shift"][direction] = least_shift(group, pieces, capture, direction)
+    complete = syn[~has(capture.segments["marks"][group.rows[syn]], CaptureMark.HEADER_CUT)]
+    for direction in put_announced_shift(rows, group.count(complete) > 0).tolist():
+        chunks = examination.axis.chunks.position
+        rows["window_shift"][direction] = min_shift(group, chunks, capture, direction)
         rows["window_shift_by"][direction] = WindowScaleBy.SENT
 
 
@@ -97,7 +97,7 @@ def put_announced_shift(rows: dict[str, Array], has_options: Array) -> Array:
     return untold
 
 
-def least_shift(group: SegmentGroup, pieces: Array, capture: CaptureTables, direction: int) -> int:
+def min_shift(group: SegmentGroup, chunks: Array, capture: CaptureTables, direction: int) -> int:
     """Return the minimum window shift of a direction at which the other side's data fit the windows.
 
     Parameters
@@ -111,13 +111,13 @@ def least_shift(group: SegmentGroup, pieces: Array, capture: CaptureTables, dire
     """
     offers = np.arange(group.bounds[direction], group.bounds[direction + 1], dtype=np.int32)
     offers = offers[has(group.flags[offers], Flag.ACK) & ~has(group.flags[offers], Flag.SYN)]
-    begin, end = np.searchsorted(pieces, group.bounds[direction ^ 1 : (direction ^ 1) + 2]).tolist()
+    begin, end = np.searchsorted(chunks, group.bounds[direction ^ 1 : (direction ^ 1) + 2]).tolist()
     if not len(offers):
         return 0
     seen = _Seen(offers, group.rows, capture)
     times = 1.0
     for first in range(begin, end, _AT_ONCE):
-        sent = pieces[first : min(first + _AT_ONCE, end)]
+        sent = chunks[first : min(first + _AT_ONCE, end)]
         times = max(times, _most_times(sent, seen.last_known(sent), group))
     return min(int(np.ceil(np.log2(times))), LARGEST_SHIFT)
 

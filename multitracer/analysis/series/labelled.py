@@ -372,7 +372,7 @@ def _named(prefix: str, series: _Series) -> dict[str, Table]:
     return {table.provenance["label"]: table for table in tables if len(table)}
 
 
-_LEAST_GAP_NS = 5 * NS_PER_S  # the reason is that of `_MISSED`
+_MIN_GAP_NS = 5 * NS_PER_S  # the reason is that of `_MISSED`
 _MISSED = 5
 """Number of missing readings after which a line is broken; a minimum time without readings must pass too.
 
@@ -486,5 +486,5 @@ def longest_joined_ns(time_ns: Times) -> int:
     """
     apart = np.diff(time_ns)
     apart = apart[apart > 0]
-    usual = int(np.median(apart)) if len(apart) else 0
-    return max(_LEAST_GAP_NS, _MISSED * usual)
+    typical = int(np.median(apart)) if len(apart) else 0
+    return max(_MIN_GAP_NS, _MISSED * typical)

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.intervals import first_painters, group_starts, places
-from multitracer.analysis.segments.in_pieces import NEVER
+from multitracer.analysis.segments.in_chunks import NEVER
 from multitracer.schemas.tcp import RTO_STATES, RTT_SAMPLES
 from multitracer.tables import NOT_A_TIME, Table, between_ns
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.segments.in_pieces import WalkedConnection
+    from multitracer.analysis.segments.in_chunks import WalkedConnection
     from multitracer.analysis.segments.outstanding import SackBlocks
     from multitracer.analysis.segments.segment_rows import Connections
     from multitracer.tables import Array
@@ -102,7 +102,7 @@ def _answered(walked: WalkedConnection, answer: Array) -> tuple[Array, Array]:
 def _sacked_once(connection: Connections) -> tuple[Array, Array]:
     """Return the positions of segments, and of the SACKs that name them."""
     blocks = connection.blocks
-    if not len(blocks.left) or not len(connection.examination.axis.pieces.position):
+    if not len(blocks.left) or not len(connection.examination.axis.chunks.position):
         none = np.empty(0, dtype=np.int64)  # a capture may begin behind all that is SACKed
         return none, none
     sane = (blocks.left < blocks.right) & ~blocks.dsack
@@ -114,19 +114,19 @@ def _sacked_once(connection: Connections) -> tuple[Array, Array]:
 def _named(connection: Connections, blocks: SackBlocks, first: Array, direction: int) -> tuple[Array, Array]:
     """Return the pairs of segment and SACK of one direction."""
     examination = connection.examination
-    pieces, reach = examination.axis.pieces, examination.coverage.reach
+    chunks, reach = examination.axis.chunks, examination.coverage.reach
     first = first[blocks.direction[first] == direction]
     first = first[_covers_first(blocks, first, direction)]
     right = blocks.right[first]
-    piece = np.minimum(np.searchsorted(reach, right), max(len(reach) - 1, 0))
-    exact = np.flatnonzero(reach[piece] == right)
-    piece, answer = piece[exact], connection.order[blocks.moment[first[exact]]]
+    chunk = np.minimum(np.searchsorted(reach, right), max(len(reach) - 1, 0))
+    exact = np.flatnonzero(reach[chunk] == right)
+    chunk, answer = chunk[exact], connection.order[blocks.moment[first[exact]]]
     rows = examination.group.rows
-    latest = pieces.timeline.last_before(np.full(len(piece), direction), rows[answer])
-    once = (piece <= latest) & (_first_copy(connection)[piece] > latest)
-    once &= (piece == 0) | (pieces.start[piece] >= reach[piece - 1])
-    once &= ~_acknowledged_before(connection, direction, answer, reach[piece])
-    return pieces.position[piece[once]], answer[once]
+    latest = chunks.timeline.last_before(np.full(len(chunk), direction), rows[answer])
+    once = (chunk <= latest) & (_first_copy(connection)[chunk] > latest)
+    once &= (chunk == 0) | (chunks.start[chunk] >= reach[chunk - 1])
+    once &= ~_acknowledged_before(connection, direction, answer, reach[chunk])
+    return chunks.position[chunk[once]], answer[once]
 
 
 def _covers_first(blocks: SackBlocks, first: Array, direction: int) -> Array:
@@ -145,10 +145,10 @@ def _covers_first(blocks: SackBlocks, first: Array, direction: int) -> Array:
 def _first_copy(connection: Connections) -> Array:
     """Return for each segment the first later segment that repeats any of its sequence numbers."""
     examination = connection.examination
-    pieces, reach = examination.axis.pieces, examination.coverage.reach
+    chunks, reach = examination.axis.chunks, examination.coverage.reach
     late = examination.coverage.late[~examination.twice_late]
-    left = np.searchsorted(reach, pieces.start[late], side="right")
-    right = np.minimum(np.searchsorted(reach, pieces.end[late]) + 1, len(reach))
+    left = np.searchsorted(reach, chunks.start[late], side="right")
+    right = np.minimum(np.searchsorted(reach, chunks.end[late]) + 1, len(reach))
     touched = np.flatnonzero(left < right)
     painter = first_painters(left[touched], right[touched], len(reach))
     return np.append(late[touched], len(reach))[painter]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WINDOW_SEGMENTS = 16
 """Number of data segments in a window of default length: enough to smooth single segments. Not measured."""
-LEAST_HEADERS_BYTES = 40
+MIN_HEADERS_BYTES = 40
 """Minimum length of the IPv4 and TCP headers (without options), bytes."""
 
 
@@ -108,7 +108,7 @@ def throughput(segments: Table, *, reverse: bool, window_ns: int | None = None) 
 
 
 def wire_rate(
-    segments: Table, *, reverse: bool, window_ns: int | None = None, headers_bytes: int = LEAST_HEADERS_BYTES
+    segments: Table, *, reverse: bool, window_ns: int | None = None, headers_bytes: int = MIN_HEADERS_BYTES
 ) -> Table:
     """Return RATES of all bytes of the direction: all segments with their headers.
 

@@ -44,11 +44,11 @@ def by_bins(bins: int, bins_y: int, normaliser: Normaliser, *, corrected: bool) 
 
     def measure(partners: list[Numbers], orders: Numbers) -> Array:
         together = max(1, _CELLS // (len(orders) * bins * bins_y))
-        pieces = []
+        chunks = []
         for begin in range(0, len(partners), together):
             counts = np.array(list(joint_counts(partners[begin : begin + together], orders, bins, bins_y)))
-            pieces.append(normalised(entropies(counts, corrected=corrected), normaliser))
-        return np.concatenate(pieces)
+            chunks.append(normalised(entropies(counts, corrected=corrected), normaliser))
+        return np.concatenate(chunks)
 
     return measure
 
@@ -98,13 +98,13 @@ class Curve:
     Attributes
     ----------
     values, usual, p95, p_value, p_corrected : ndarray of float64, shape (n_lags,)
-        `usual` is the mean of the surrogates.
+        `typical` is the mean of the surrogates.
     peak : int
     permutations : int
     """
 
     values: Array
-    usual: Array
+    typical: Array
     p95: Array
     p_value: Array
     p_corrected: Array
@@ -130,13 +130,13 @@ def curve(measure: Measure, partners: list[Array], y: Array, orders: Iterator[Nu
     values = measure(partners, y[None])[:, 0]
     permuted = np.concatenate([measure(partners, y[rows]) for rows in orders], axis=1)
     count = permuted.shape[1]
-    usual = permuted.mean(axis=1)
-    above, most = values - usual, (permuted - usual[:, None]).max(axis=0)
+    typical = permuted.mean(axis=1)
+    above, most = values - typical, (permuted - typical[:, None]).max(axis=0)
     reached = (permuted >= values[:, None] - _TIE).sum(axis=1)
     exceeded = (most >= above[:, None] - _TIE).sum(axis=1)
     return Curve(
         values,
-        usual,
+        typical,
         np.quantile(permuted, 0.95, axis=1),
         (reached + 1) / (count + 1),
         (exceeded + 1) / (count + 1),
@@ -204,7 +204,7 @@ class Stratified:
     partners : list of ndarray of int64, each of shape (n_held,)
         Codes of the pairs of the third series and x.
     measure : Measure
-        NaN where fewer than `least` points have all three values.
+        NaN where fewer than `minimum` points have all three values.
     """
 
     y: Numbers
@@ -213,7 +213,7 @@ class Stratified:
 
 
 def stratified(
-    grid: SampleGrid, given: Array, lags: list[int], choices: Choices, *, least: int
+    grid: SampleGrid, given: Array, lags: list[int], choices: Choices, *, minimum: int
 ) -> Stratified:
     """Return the series in bins of equal counts; there are fewer bins than without a third series."""
     three = grid.x, grid.y, given
@@ -227,7 +227,7 @@ def stratified(
 
     def value(counts: Numbers) -> Array:
         strata = counts.reshape(-1, bins, bins, bins)
-        if strata[0].sum() < least:
+        if strata[0].sum() < minimum:
             return np.full(len(strata), np.nan)
         return normalised(conditional(strata), choices.normaliser)
 
@@ -237,7 +237,7 @@ def stratified(
 
 MISSING = -1
 """The code of a point without a value."""
-_LEAST_BINS = 2
+_MIN_BINS = 2
 """Minimum number of bins: a series in one bin carries no information."""
 _MOST_WIDTHS = 64
 """Maximum number of bins of equal width: outliers would need millions, and 64 by 64 counts stay small (not
@@ -251,7 +251,7 @@ def bin_count(points: int, series: int = 2) -> int:
     The rule is that of Palus (1995), Testing for nonlinearity using redundancies, Physica D 80, section 3:
     with more bins, empty cells dominate the estimate of the information.
     """
-    return max(_LEAST_BINS, int(points ** (1 / (series + 1)) + 1e-9))
+    return max(_MIN_BINS, int(points ** (1 / (series + 1)) + 1e-9))
 
 
 def equal_count_codes(values: Array, bins: int) -> Numbers:
@@ -309,7 +309,7 @@ _ENDS = (0.025, 0.975)
 
 
 def lags_of_peak(
-    bins: Binned, usual: Array | float, session: Numbers, *, block: int, seed: int
+    bins: Binned, typical: Array | float, session: Numbers, *, block: int, seed: int
 ) -> tuple[int, int]:
     """Return the first and the last lag of the 95 % interval of the peak, from resampled pairs.
 
@@ -334,7 +334,7 @@ def lags_of_peak(
         Indices of lags.
     """
     peaks = [
-        np.argmax(bins.measure([x[rows] for x in bins.partners], bins.y[rows]).T - usual, axis=1)
+        np.argmax(bins.measure([x[rows] for x in bins.partners], bins.y[rows]).T - typical, axis=1)
         for rows in _resampled(session, block, np.random.default_rng(seed))
     ]
     low, high = np.quantile(np.concatenate(peaks), _ENDS, method="inverted_cdf")

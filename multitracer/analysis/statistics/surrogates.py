@@ -146,7 +146,7 @@ _QUANTILE = 1.96
 """Quantile of the test: 2.5 % of random walks pass; if both series are tested, less than one pair in a
 thousand does.
 """
-_LEAST_POINTS = 30
+_MIN_POINTS = 30
 """Minimum number of points of a session that is tested: with fewer, the regression has almost as many
 unknowns as points (our choice).
 """
@@ -172,14 +172,14 @@ def is_random_walk(values: Array, session: Numbers) -> bool:
     tested = [value for value in each if not np.isnan(value)]
     if not tested:
         return True
-    least = _MEAN - _QUANTILE * _DEVIATION / math.sqrt(len(tested))
-    return float(np.mean(tested)) > least
+    minimum = _MEAN - _QUANTILE * _DEVIATION / math.sqrt(len(tested))
+    return float(np.mean(tested)) > minimum
 
 
 def _statistic(values: Array) -> float:
     """Return the Dickey-Fuller t of one session, NaN if it is too short; gaps are closed."""
     held = values[np.isfinite(values)]
-    if len(held) < _LEAST_POINTS:
+    if len(held) < _MIN_POINTS:
         return float("nan")
     order = int(4 * (len(held) / 100) ** 0.25)  # Schwert (1989), l4
     slope_t = _slope_t(held, order)

@@ -24,8 +24,8 @@ from multitracer.analysis.connections import Partition, bounds_of, opens
 from multitracer.analysis.group import groups, has
 from multitracer.analysis.segments.directions import blank
 from multitracer.analysis.segments.examination import examine
-from multitracer.analysis.streaming.folded import Count, count
-from multitracer.analysis.trust import LEAST_SEGMENTS, steps_of
+from multitracer.analysis.streaming.aggregated import Count, count
+from multitracer.analysis.trust import MIN_SEGMENTS, steps_of
 from multitracer.capture import CaptureTables
 from multitracer.captured import CaptureMark, Flag, SourceFile
 from multitracer.schemas.tcp import DIRECTIONS
@@ -102,12 +102,12 @@ class _Side:
         self._begin, self._end = group.bounds[side : side + 2].tolist()
         self._rows = group.rows[self._begin : self._end]
         self._flow = int(capture.segments["flow"][self._rows[0]])
-        first, behind = axis.pieces.bounds[side : side + 2].tolist()
-        self._pieces = first, behind
+        first, behind = axis.chunks.bounds[side : side + 2].tolist()
+        self._chunks = first, behind
         self.low = self.reach = 0
         if first < behind:
             self.reach = int(coverage.reach[behind - 1])
-            self.low = max(int(axis.pieces.start[first:behind].min()), self.reach - SPAN)
+            self.low = max(int(axis.chunks.start[first:behind].min()), self.reach - SPAN)
         identities = capture.segments["ip_id"][self._rows]
         self._identities = int(identities.min()), int(identities.max())
         self._ack = self._highest_ack()
@@ -134,7 +134,7 @@ class _Side:
     @property
     def first_sequence(self) -> int | None:
         """Return the sequence number for its SYN, as in the header; None if it sent no data, SYN or FIN."""
-        return self._sequence(self.low, self._side) if self._pieces[0] < self._pieces[1] else None
+        return self._sequence(self.low, self._side) if self._chunks[0] < self._chunks[1] else None
 
     def beginning(self, other: _Side | None) -> list[tuple[Row, int | None]]:
         """Return the SYNs and the highest ACK, each with the row that it represents; `other` is the peer."""
@@ -161,7 +161,7 @@ class _Side:
     def covered(self) -> list[Row]:
         """Return a segment for each covered range of sequence numbers."""
         begin = self.low + self._begins_with_syn
-        holes, (first, behind) = self._past.coverage.holes, self._pieces
+        holes, (first, behind) = self._past.coverage.holes, self._chunks
         own = np.flatnonzero((holes.after >= first) & (holes.after < behind) & (holes.start >= begin))
         own = own[-MOST_HOLES:]
         starts = [begin, *holes.end[own].tolist()]
@@ -251,9 +251,9 @@ class Folding:
             The connections that leave; none of their segments are kept.
         """
         past = np.zeros(len(self.capture.segments), dtype=bool)
-        stays = np.ones(self.parts.connections, dtype=bool)
-        stays[leaving] = False
-        for connection in np.flatnonzero(stays).tolist():
+        cell_visits = np.ones(self.parts.connections, dtype=bool)
+        cell_visits[leaving] = False
+        for connection in np.flatnonzero(cell_visits).tolist():
             rows = self.parts.rows_of(connection)
             begin = np.searchsorted(rows, self._first_needed(connection, rows))
             past[rows[:begin]] = True
@@ -292,10 +292,10 @@ class Folding:
         parts = Partition(
             self.parts.direction, alone, bounds, *(getattr(self.parts, n) for n in _OF_CONNECTION)
         )
-        directions, least = Table(DIRECTIONS, columns), max(from_rows, LEAST_SEGMENTS)
+        directions, minimum = Table(DIRECTIONS, columns), max(from_rows, MIN_SEGMENTS)
         return [
             steps_of(self.capture, parts, directions, 2 * c).tolist()
-            if bounds[2 * c + 2] - bounds[2 * c] > least
+            if bounds[2 * c + 2] - bounds[2 * c] > minimum
             else []
             for c in range(parts.connections)
         ]

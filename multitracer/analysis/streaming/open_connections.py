@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.connections import Partition, answering, assumed, bounds_of, partition, servers
-from multitracer.analysis.streaming.folded import Folded, finish, fold
+from multitracer.analysis.streaming.aggregated import Aggregated, finish, fold
 from multitracer.analysis.streaming.folding import Folding
 from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.analysis.tcp import finished_tables, tables_of
-from multitracer.analysis.trust import SegmentFacts, busiest_sender, giants, steps_of
+from multitracer.analysis.trust import SegmentFacts, busiest_sender, oversized, steps_of
 from multitracer.capture import CaptureTables, joined
 from multitracer.captured import Flag
 from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, Initiator
@@ -66,7 +66,7 @@ class OpenConnections:
     _number: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     _fresh: Array = field(default_factory=lambda: np.empty(0, dtype=bool))
     """Which segments are not counted yet; bool, shape (n_segments,)."""
-    _folded: dict[int, Folded] = field(default_factory=dict)
+    _aggregated: dict[int, Aggregated] = field(default_factory=dict)
     _servers: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     _now_ns: int = NOT_A_TIME
     _busiest: int = 0
@@ -87,19 +87,19 @@ class OpenConnections:
             self._capture.segments.columns["flow"] = (pair << 1 | flow & 1).astype(np.int32)
             self._capture.flows = flows
 
-    def take_in(self, piece: CaptureTables) -> Ended:
+    def take_in(self, chunk: CaptureTables) -> Ended:
         """Add the next block; return the connections that leave now."""
-        self.facts.add(piece.segments["marks"])
-        known = piece.segments["time_ns"][-_LATEST:]
+        self.facts.add(chunk.segments["marks"])
+        known = chunk.segments["time_ns"][-_LATEST:]
         known = known[known != NOT_A_TIME]
         if len(known):
             self._now_ns = max(self._now_ns, int(np.median(known)))
-        new = len(piece.segments)
+        new = len(chunk.segments)
         if self._capture is not None:
-            piece = joined([self._capture, piece])
+            chunk = joined([self._capture, chunk])
         self._number = np.append(self._number, np.zeros(new, dtype=np.int64))
         self._fresh = np.append(self._fresh, np.ones(new, dtype=bool))
-        self._capture = piece
+        self._capture = chunk
         return self._sweep(new, last=False)
 
     def end(self) -> Ended:
@@ -116,15 +116,15 @@ class OpenConnections:
         numbers = self._numbers(parts)
         self._number = numbers[connection]
         goes, closed = self._leaving(capture, parts, numbers, new, last=last)
-        folded = np.array([n in self._folded for n in numbers.tolist()], dtype=bool)
+        aggregated = np.array([n in self._aggregated for n in numbers.tolist()], dtype=bool)
         rows = np.bincount(connection, minlength=parts.connections)
-        fold_now = goes & folded
+        fold_now = goes & aggregated
         if rows[~goes].sum() > self.limits.rows:
             many = (rows > self.limits.own_rows) | (closed & (rows > self.limits.closed_rows))
             fold_now |= ~goes & many
-        ended = [self._ended(capture, parts, numbers, np.flatnonzero(goes & ~folded))]
-        stays = ~goes & ~fold_now
-        held, kept = [], stays[connection]
+        ended = [self._ended(capture, parts, numbers, np.flatnonzero(goes & ~aggregated))]
+        cell_visits = ~goes & ~fold_now
+        held, kept = [], cell_visits[connection]
         if fold_now.any():
             folding = self._fold(capture, parts, numbers, np.flatnonzero(fold_now), closed)
             ended.append(self._finish(folding, goes))
@@ -168,19 +168,19 @@ class OpenConnections:
         for i, flag in enumerate((Flag.FIN, Flag.RST)):
             ends[parts.direction[np.flatnonzero(flags & np.uint16(flag))], i] = True
         for c, number in enumerate(numbers.tolist()):
-            if folded := self._folded.get(number):
+            if aggregated := self._aggregated.get(number):
                 turn = int(parts.forward_flow[c]) & 1
                 for i, name in enumerate(("fin", "rst")):
-                    ends[2 * c : 2 * c + 2, i] |= (folded.columns[name] > 0)[[turn, turn ^ 1]]
+                    ends[2 * c : 2 * c + 2, i] |= (aggregated.columns[name] > 0)[[turn, turn ^ 1]]
         fin, rst = (ends[:, i].reshape(-1, 2) for i in (0, 1))
         closed = fin.all(axis=1) | rst.any(axis=1) | _attempts(flags, parts)
         if last:
             return np.ones(parts.connections, dtype=bool), closed
         timed = latest != NOT_A_TIME
-        quiet_ns = np.where(timed, self._now_ns - np.where(timed, latest, 0), 0)
+        idle_ns = np.where(timed, self._now_ns - np.where(timed, latest, 0), 0)
         seen_now = np.zeros(parts.connections, dtype=bool)
         seen_now[connection[len(time_ns) - new :]] = True
-        over = (quiet_ns > self.limits.idle_ns) | (closed & (quiet_ns > self.limits.closed_ns))
+        over = (idle_ns > self.limits.idle_ns) | (closed & (idle_ns > self.limits.closed_ns))
         return _followed(parts) | (~seen_now & (over | ~timed)), closed
 
     def _ended(self, capture: CaptureTables, parts: Partition, numbers: Array, chosen: Array) -> Ended:
@@ -189,7 +189,9 @@ class OpenConnections:
             return _nothing()
         part, own, _ = part_of(capture, parts, chosen)
         connections, directions = tables_of(part, own)
-        self.facts.giants += giants(part.segments["payload_bytes"], own.direction, directions["mss_bytes"])
+        self.facts.oversized += oversized(
+            part.segments["payload_bytes"], own.direction, directions["mss_bytes"]
+        )
         busiest, packets = busiest_sender(directions)
         if packets > self._busiest:
             self._busiest = packets
@@ -205,12 +207,12 @@ class OpenConnections:
             part, own, mask, self._fresh[mask], chosen, numbers[chosen], closed[chosen], self.limits
         )
         now = folding.now
-        folded = [self._folded.setdefault(n, Folded.empty()) for n in folding.numbers.tolist()]
-        fold(folded, now, folding.before, folding.capture, own, folding.fresh)
+        aggregated = [self._aggregated.setdefault(n, Aggregated.empty()) for n in folding.numbers.tolist()]
+        fold(aggregated, now, folding.before, folding.capture, own, folding.fresh)
         fresh = np.flatnonzero(folding.fresh)
         payload = part.segments["payload_bytes"][fresh]
-        self.facts.giants += giants(payload, own.direction[fresh], now.columns["mss_bytes"])
-        for each, steps in zip(folded, folding.steps(self.limits.own_rows), strict=True):
+        self.facts.oversized += oversized(payload, own.direction[fresh], now.columns["mss_bytes"])
+        for each, steps in zip(aggregated, folding.steps(self.limits.own_rows), strict=True):
             each.steps_ns += steps
         return folding
 
@@ -220,20 +222,20 @@ class OpenConnections:
         if not len(chosen):
             return _nothing()
         part, own, _ = part_of(folding.capture, folding.parts, chosen)
-        folded = [self._folded.pop(n) for n in folding.numbers[chosen].tolist()]
-        self._assume(part, own, folded)
-        each = [finish(f, int(own.forward_flow[c]) & 1, part) for c, f in enumerate(folded)]
+        aggregated = [self._aggregated.pop(n) for n in folding.numbers[chosen].tolist()]
+        self._assume(part, own, aggregated)
+        each = [finish(f, int(own.forward_flow[c]) & 1, part) for c, f in enumerate(aggregated)]
         columns = {name: np.concatenate([c[name] for c, _ in each]) for name in DIRECTIONS.names}
         acknowledged = np.concatenate([a for _, a in each])
         connections, directions = finished_tables(part, own, columns, acknowledged)
-        self.rounded += sum(any(way.round_trips.is_rounded for way in f.ways) for f in folded)
-        for c, f in enumerate(folded):
+        self.rounded += sum(any(way.round_trips.is_rounded for way in f.ways) for f in aggregated)
+        for c, f in enumerate(aggregated):
             packets = busiest_sender(directions.take(slice(2 * c, 2 * c + 2)))[1]
             if packets > self._busiest:
                 self._busiest, self.facts.steps = packets, np.array(f.steps_ns, dtype=np.int64)
         return _of(connections, directions, part, folding.numbers[chosen])
 
-    def _assume(self, capture: CaptureTables, own: Partition, folded: list[Folded]) -> None:
+    def _assume(self, capture: CaptureTables, own: Partition, aggregated: list[Aggregated]) -> None:
         """Determine again who began connections without SYN.
 
         It uses the counts, since the histories do not show which data were sent.
@@ -241,7 +243,7 @@ class OpenConnections:
         late = np.flatnonzero(own.initiator_by != Initiator.HANDSHAKE)
         if len(late):
             first = capture.segments["flow"][own.first_row[late]]
-            sent = np.array([folded[c].columns["payload_bytes"] for c in late.tolist()], dtype=np.float64)
+            sent = np.array([aggregated[c].columns["payload_bytes"] for c in late.tolist()], dtype=np.float64)
             own.forward_flow[late], own.initiator_by[late] = assumed(capture, first, sent, self._servers)
 
 

@@ -46,7 +46,7 @@ from multitracer.analysis.verdicts.answers import (
     sooner_than_answers_ns,
     undisputed,
 )
-from multitracer.analysis.verdicts.copies import Retransmissions, Talks
+from multitracer.analysis.verdicts.copies import Exchanges, Retransmissions
 from multitracer.analysis.verdicts.trigger import (
     by_events,
     by_readings,
@@ -146,8 +146,8 @@ def judge(segments: Table, sacks: Table, *, reverse: bool, vantage: int, logs: O
     logs : OtherLogs
         Data from other logs.
     """
-    talk = Talks.one(segments, sacks, reverse=reverse)
-    return _judged(talk, logs, at_sender=vantage in _AT_SENDER)
+    exchange = Exchanges.one(segments, sacks, reverse=reverse)
+    return _judged(exchange, logs, at_sender=vantage in _AT_SENDER)
 
 
 def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage: Array) -> Table:
@@ -167,17 +167,17 @@ def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage
     tables = []
     near = np.isin(vantage, _AT_SENDER)
     for chosen, at_sender in ((side[near], True), (side[~near], False)):
-        for rows, talks in Talks.side_by_side(segments, sacks, bounds, chosen):
-            judged = _judged(talks, _NOTHING, at_sender=at_sender)
+        for rows, exchanges in Exchanges.side_by_side(segments, sacks, bounds, chosen):
+            judged = _judged(exchanges, _NOTHING, at_sender=at_sender)
             for name in ("row", "earlier_row", "answer_row"):
                 judged.columns[name] = np.append(rows, NA)[judged[name]]
             tables.append(judged)
     return Table.concatenate(VERDICTS, tables)
 
 
-def _judged(talks: Talks, logs: OtherLogs, *, at_sender: bool) -> Table:
+def _judged(exchanges: Exchanges, logs: OtherLogs, *, at_sender: bool) -> Table:
     """Return VERDICTS of the judged directions; for several of them, only one capture may be used."""
-    copies = Retransmissions.of(talks, at_sender=at_sender)
+    copies = Retransmissions.of(exchanges, at_sender=at_sender)
     cause, why = _cause(copies, logs) if at_sender else causes(copies, trigger_away(copies))
     necessity, proof = _necessity(copies, at_sender=at_sender)
     if logs.arrived is not None and at_sender:
@@ -242,14 +242,14 @@ def _signs(copies: Retransmissions, *, at_sender: bool) -> _Signs:
     echoed, itself = eifel(copies)
     reported = dsacked(copies)
     duplicate = reported < copies.nowhere
-    quiet = undisputed(copies, reported)
+    idle = undisputed(copies, reported)
     # a receiver that takes filler and copy together (GRO) acknowledges both at once and disputes neither
-    proofs = {VerdictEvidence.HELD: held(copies) & ~quiet, VerdictEvidence.SACKED: sacked_before(copies)}
+    proofs = {VerdictEvidence.HELD: held(copies) & ~idle, VerdictEvidence.SACKED: sacked_before(copies)}
     arrived = {VerdictEvidence.EIFEL: echoed, VerdictEvidence.D_SACK: duplicate}
     needed = {
         VerdictEvidence.ECHOED: itself,
         VerdictEvidence.HOLE: hole(copies),
-        VerdictEvidence.NO_D_SACK: quiet,
+        VerdictEvidence.NO_D_SACK: idle,
         VerdictEvidence.RENEGED: copies.reneged,
     }
     if at_sender:
@@ -306,7 +306,7 @@ def _by_receiver(
 ) -> None:
     """Correct `necessity` and `evidence`, in place, by the receiver's trace."""
     segments = copies.segments
-    reverse = bool(segments["reverse"][copies.talks.own].any())
+    reverse = bool(segments["reverse"][copies.exchanges.own].any())
     row = logs.came()
     row = came_at(segments, receiver, reverse=reverse) if row is None else row
     arrived = arrived_at(segments, row, reverse=reverse)

@@ -27,7 +27,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from typing import Self
 
-    from multitracer.analysis.verdicts.copies import Retransmissions, Talks
+    from multitracer.analysis.verdicts.copies import Exchanges, Retransmissions
     from multitracer.tables import Array, Table
 
 _JITTER_NS = NS_PER_MS // 5
@@ -160,7 +160,7 @@ def f_rto(
     soon_ns = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again)
     first = (again > came) | (soon_ns < within_ns)
     lacked = there & (sent < copies.row) & (came < copies.nowhere)
-    depends = lacked & (again < copies.nowhere) & ~copies.in_talk(copies.reneged)
+    depends = lacked & (again < copies.nowhere) & ~copies.in_exchange(copies.reneged)
     which = np.minimum(np.searchsorted(copies.row, again), max(len(copies) - 1, 0))
     begin, end = (each[which] for each in in_vain)
     depends &= (begin <= lacking) & (lacking < end)
@@ -286,9 +286,9 @@ def lost_behind(copies: Retransmissions) -> Array:
     once = np.bincount(which[at_edge], minlength=len(answers))[which] == 1
     again = copies.first_again[copies.grid.cell(lacking)]
     came = np.searchsorted(copies.reached, lacking, side="right")
-    least_ns = SURELY_EARLY * copies.min_rtt_ns
-    late = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again) >= least_ns
-    late &= copies.after_ns(copies.answer) >= least_ns
+    min_ns = SURELY_EARLY * copies.min_rtt_ns
+    late = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again) >= min_ns
+    late &= copies.after_ns(copies.answer) >= min_ns
     behind: Array = answered & at_edge & once & outstanding & late & (again < came) & (came < copies.nowhere)
     return behind
 
@@ -343,7 +343,7 @@ _APART = 0.1
 """Maximum relative distance of a measured rate from a typical one, caused by delays of the first and the
 last packet.
 """
-_LEAST_NS = NS_PER_S
+_MIN_NS = NS_PER_S
 """Minimum time for the measurement of a rate, ns."""
 _DRIFT = 2e-4
 """Maximum drift between a host's clock and that of the capture: 100 ppm each."""
@@ -372,13 +372,13 @@ def since(stamps: Array, origin: Array) -> Array:
 class Stamped:
     """The segments with timestamps that one side sent in each judged direction."""
 
-    talks: Talks
+    exchanges: Exchanges
     rows: Array
     bounds: Array
     """Judged direction t has rows[bounds[t]:bounds[t + 1]]."""
 
     @classmethod
-    def of(cls, talks: Talks, side: Array) -> Self:
+    def of(cls, exchanges: Exchanges, side: Array) -> Self:
         """Return the segments with timestamps among the rows of a mask.
 
         Parameters
@@ -387,13 +387,13 @@ class Stamped:
         side : ndarray of bool, shape (n_segments,)
             Segments that one side of each judged direction sent.
         """
-        rows = np.flatnonzero(side & has(talks.segments["marks"], CaptureMark.HAS_TIMESTAMPS))
-        return cls(talks, rows, np.searchsorted(rows, talks.bounds))
+        rows = np.flatnonzero(side & has(exchanges.segments["marks"], CaptureMark.HAS_TIMESTAMPS))
+        return cls(exchanges, rows, np.searchsorted(rows, exchanges.bounds))
 
     @property
-    def talk(self) -> Array:
+    def exchange(self) -> Array:
         """The judged direction of each of `rows`: int64, shape (n_rows,)."""
-        return np.repeat(np.arange(len(self.talks)), np.diff(self.bounds))
+        return np.repeat(np.arange(len(self.exchanges)), np.diff(self.bounds))
 
     @property
     def first(self) -> Array:
@@ -407,7 +407,7 @@ class Stamped:
         last: Array = np.append(self.rows, 0)[self.bounds[1:] - 1]
         return last
 
-    def since_first(self, stamps: Array, talk: Array) -> Array:
+    def since_first(self, stamps: Array, exchange: Array) -> Array:
         """Return how many ticks timestamps follow the first one of their judged direction.
 
         Parameters
@@ -422,8 +422,8 @@ class Stamped:
         ndarray of int64, ticks, shape (n,)
             Values of judged direction t lie around t * 2^33, so directions never mix.
         """
-        origin = self.talks.segments["tsval"][self.first]
-        apart: Array = since(stamps, origin[talk]) + talk * _TICKS_APART
+        origin = self.exchanges.segments["tsval"][self.first]
+        apart: Array = since(stamps, origin[exchange]) + exchange * _TICKS_APART
         return apart
 
 
@@ -434,17 +434,17 @@ def tick_ns(stamped: Stamped) -> Array:
     -------
     ndarray of int64, ns, shape (n_talks,)
     """
-    segments, first, last = stamped.talks.segments, stamped.first, stamped.last
+    segments, first, last = stamped.exchanges.segments, stamped.first, stamped.last
     ticks = since(segments["tsval"][last], segments["tsval"][first])
     span_ns = segments["time_ns"][last] - segments["time_ns"][first]
-    measurable = (np.diff(stamped.bounds) > 1) & (ticks > 0) & (span_ns >= _LEAST_NS)
+    measurable = (np.diff(stamped.bounds) > 1) & (ticks > 0) & (span_ns >= _MIN_NS)
     rate = np.where(measurable, ticks, 1) * NS_PER_S / np.where(measurable, span_ns, 1)
     nearest = _RATES_HZ[np.argmin(np.abs(np.log(_RATES_HZ[:, None] / rate)), axis=0)]
     measurable &= np.abs(rate / nearest - 1) < _APART
     return np.where(measurable, NS_PER_S // nearest, NA)
 
 
-def left_before(copies: Retransmissions, least_ns: Array | int) -> Array:
+def left_before(copies: Retransmissions, min_ns: Array | int) -> Array:
     """Return the retransmissions whose ACK left the receiver before they could have arrived.
 
     The ACK's own timestamp shows this. The fastest ACK gives the relation between the receiver's clock and
@@ -452,28 +452,28 @@ def left_before(copies: Retransmissions, least_ns: Array | int) -> Array:
 
     Parameters
     ----------
-    least_ns : int, or ndarray of float64 of shape (n_copies,)
+    min_ns : int, or ndarray of float64 of shape (n_copies,)
         Minimum time from a retransmission to the capture of its ACK.
 
     Returns
     -------
     ndarray of bool, shape (n_copies,)
     """
-    segments, back = copies.segments, Stamped.of(copies.talks, copies.back)
-    tick, talk = tick_ns(back), back.talk
+    segments, back = copies.segments, Stamped.of(copies.exchanges, copies.back)
+    tick, exchange = tick_ns(back), back.exchange
     if not (tick != NA).any():
         return np.zeros(len(copies), dtype=bool)
     time_ns = segments["time_ns"][back.rows]
-    left_ns = since(segments["tsval"][back.rows], segments["tsval"][back.first][talk]) * tick[talk]
-    fastest_ns = left_ns + reduce_groups(np.minimum, time_ns - left_ns, back.bounds, empty=0)[talk]
+    left_ns = since(segments["tsval"][back.rows], segments["tsval"][back.first][exchange]) * tick[exchange]
+    fastest_ns = left_ns + reduce_groups(np.minimum, time_ns - left_ns, back.bounds, empty=0)[exchange]
     error_ns = tick + _DRIFT * (segments["time_ns"][back.last] - segments["time_ns"][back.first])
     place = np.minimum(np.searchsorted(back.rows, copies.report), len(back.rows) - 1)
     there = (
         (back.rows[place] == copies.report) & (copies.report > copies.row) & (copies.report < copies.nowhere)
     )
     sent_ns = segments["time_ns"][copies.row]
-    early: Array = there & (fastest_ns[place] + error_ns[copies.talk] < sent_ns + least_ns)
-    early &= tick[copies.talk] != NA
+    early: Array = there & (fastest_ns[place] + error_ns[copies.exchange] < sent_ns + min_ns)
+    early &= tick[copies.exchange] != NA
     return early
 
 
@@ -491,14 +491,14 @@ def dsacked(copies: Retransmissions) -> Array:
     -------
     ndarray of int64, shape (n_copies,)
     """
-    reported, sacks = copies.nowhere.copy(), copies.talks.sacks
+    reported, sacks = copies.nowhere.copy(), copies.exchanges.sacks
     mine = np.flatnonzero(sacks["dsack"] & copies.back[sacks["row"]])
     if not len(mine) or not len(copies):
         return reported
     order = np.lexsort((copies.row, copies.begin))
     starts, ends, rows = copies.begin[order], copies.end[order], copies.row[order]
-    time_ns, least_ns = copies.segments["time_ns"], SURELY_EARLY * np.maximum(copies.min_rtt_ns, 0)
-    ripe_ns = time_ns[rows] + least_ns[order]
+    time_ns, min_ns = copies.segments["time_ns"], SURELY_EARLY * np.maximum(copies.min_rtt_ns, 0)
+    ripe_ns = time_ns[rows] + min_ns[order]
     left, ack_rows = sacks["left_bytes"][mine], sacks["row"][mine]
     firsts, lasts = (np.searchsorted(starts, left, side=side) for side in ("left", "right"))
     partly = (firsts == lasts) & (firsts > 0)  # the receiver had only a part of it: it begins before
@@ -532,7 +532,7 @@ def reported_ranges(copies: Retransmissions, reported: Array) -> tuple[Array, Ar
     -------
     ndarrays of int64, shape (n_copies,)
     """
-    sacks = copies.talks.sacks
+    sacks = copies.exchanges.sacks
     mine = sacks["dsack"] & copies.back[sacks["row"]]
     rows, left, right = (sacks[name][mine] for name in ("row", "left_bytes", "right_bytes"))
     if not len(rows):
@@ -549,8 +549,8 @@ def peers_send_sack(copies: Retransmissions) -> Array:
     -------
     ndarray of bool, shape (n_talks,)
     """
-    rows = copies.talks.sacks["row"]
-    return copies.talks.have(rows[copies.back[rows]])
+    rows = copies.exchanges.sacks["row"]
+    return copies.exchanges.have(rows[copies.back[rows]])
 
 
 def undisputed(copies: Retransmissions, reported: Array) -> Array:
@@ -569,7 +569,7 @@ def undisputed(copies: Retransmissions, reported: Array) -> Array:
     -------
     ndarray of bool, shape (n_copies,)
     """
-    answered = peers_send_sack(copies)[copies.talk] & (copies.min_rtt_ns != NA)
+    answered = peers_send_sack(copies)[copies.exchange] & (copies.min_rtt_ns != NA)
     answered &= (copies.answer < copies.nowhere) & (copies.answer > copies.row)
     answered &= copies.of_rows("payload_bytes", copies.row) > 0
     late = copies.after_ns(copies.answer) >= copies.min_rtt_ns

@@ -105,7 +105,7 @@ _UNITS = ("seq_bytes", "end_bytes", "ack_bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class Talks:
+class Exchanges:
     """Judged directions: connections, each with one direction whose data are judged."""
 
     segments: Table
@@ -120,7 +120,7 @@ class Talks:
     """For each judged direction the axis position of its relative sequence number 0."""
 
     @classmethod
-    def one(cls, segments: Table, sacks: Table, *, reverse: bool) -> Talks:
+    def one(cls, segments: Table, sacks: Table, *, reverse: bool) -> Exchanges:
         """Return one direction of one connection; sequence numbers and times are not changed."""
         bounds = np.array([0, len(segments)])
         return cls(segments, sacks, segments["reverse"] == reverse, bounds, np.zeros(1, dtype=np.int64))
@@ -128,7 +128,7 @@ class Talks:
     @classmethod
     def side_by_side(
         cls, segments: Table, sacks: Table, bounds: Array, side: Array
-    ) -> Iterator[tuple[Array, Talks]]:
+    ) -> Iterator[tuple[Array, Exchanges]]:
         """Yield directions of connections, as many together as the axes and the memory allow.
 
         Parameters
@@ -182,8 +182,8 @@ class Talks:
         -------
         ndarray of int64, shape of `row`
         """
-        talk: Array = np.searchsorted(self.bounds, row, side="right") - 1
-        return talk
+        exchange: Array = np.searchsorted(self.bounds, row, side="right") - 1
+        return exchange
 
     def per_row(self, values: Array) -> Array:
         """Return for each row the value of its judged direction.
@@ -318,11 +318,11 @@ class SackReports:
     right: Array
 
     @classmethod
-    def of(cls, talks: Talks) -> Self:
+    def of(cls, exchanges: Exchanges) -> Self:
         """Return the SACK blocks of the judged directions."""
-        sacks = talks.sacks
+        sacks = exchanges.sacks
         real = ~sacks["dsack"] & (sacks["left_bytes"] < sacks["right_bytes"])
-        real &= ~talks.own[sacks["row"]]
+        real &= ~exchanges.own[sacks["row"]]
         return cls(sacks["row"][real], sacks["left_bytes"][real], sacks["right_bytes"][real])
 
     def chosen(self, mask: Array) -> SackReports:
@@ -444,11 +444,11 @@ class Retransmissions:
     behind `nowhere`. A *unit* is a sequence number on the common axis, int64. Neither is ever NA.
     """
 
-    talks: Talks
+    exchanges: Exchanges
     sent: Array
     """Rows of all segments of the judged directions that occupy sequence numbers, with retransmissions."""
     row: Array
-    talk: Array
+    exchange: Array
     first: Array
     """The first row of its judged direction."""
     nowhere: Array
@@ -484,7 +484,7 @@ class Retransmissions:
     """The minimum RTT measured in its judged direction, by any method, ns; NA without a sample."""
 
     @classmethod
-    def of(cls, talks: Talks, *, at_sender: bool = True) -> Self:
+    def of(cls, exchanges: Exchanges, *, at_sender: bool = True) -> Self:
         """Return the retransmissions of the judged directions.
 
         Parameters
@@ -494,7 +494,7 @@ class Retransmissions:
             Whether they were captured at the data's sender; elsewhere it is unknown which ACKs arrived
             damaged.
         """
-        segments, own = talks.segments, talks.own
+        segments, own = exchanges.segments, exchanges.own
         kind = segments["kind"]
         occupies = own & (segments["end_bytes"] > segments["seq_bytes"])
         occupies &= (kind & np.uint32(_NO_COPY)) == 0
@@ -507,18 +507,19 @@ class Retransmissions:
         firsts = grid.first_over(sent, over, nobody=len(segments))
         agains = grid.first_over(row, again, nobody=len(segments))
         back = ~own & (segments["ack_bytes"] != NA)
-        zero = talks.per_row(talks.zero)
+        zero = exchanges.per_row(exchanges.zero)
         reached = np.where(back, segments["ack_bytes"], zero)
         np.maximum.accumulate(reached, out=reached)
         highest = np.where(occupies, end, zero)
-        talk = talks.of(row)
-        reports = SackReports.of(talks)
+        exchange = exchanges.of(row)
+        reports = SackReports.of(exchanges)
         damaged = at_sender & _damaged(segments, back, row)[reports.row]
-        nowhere = talks.bounds[1:][talk]
+        nowhere = exchanges.bounds[1:][exchange]
         sack = reported(reports.chosen(~damaged), row, begin[row], end[row], reached, nowhere=nowhere)
         unread = reports.chosen(damaged).covering(begin[row], end[row], nowhere=len(segments))
         return cls(
-            talks, sent, row, talk, talks.bounds[:-1][talk], nowhere, talks.zero[talk],
+            exchanges, sent, row, exchange, exchanges.bounds[:-1][exchange], nowhere,
+            exchanges.zero[exchange],
             _earlier(sent, row, edges[0], firsts[grid.cell(begin[row])], nowhere=len(segments)),
             np.searchsorted(reached, end[row]),
             sack.row,
@@ -531,7 +532,7 @@ class Retransmissions:
             firsts,
             agains,
             _near(over, again, len(grid.edges)),
-            talks.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), own)[talk],
+            exchanges.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), own)[exchange],
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -557,12 +558,12 @@ class Retransmissions:
     @property
     def segments(self) -> Table:
         """TCP_SEGMENTS of the judged directions."""
-        return self.talks.segments
+        return self.exchanges.segments
 
     @property
     def back(self) -> Array:
         """Whether the receiver of the judged data sent each row of `segments`: bool, shape (n_segments,)."""
-        return ~self.talks.own
+        return ~self.exchanges.own
 
     @property
     def report(self) -> Array:
@@ -626,7 +627,7 @@ class Retransmissions:
         """
         return np.where(row > self.first, self.reached[self.before(row)], self.zero)
 
-    def in_talk(self, mask: Array) -> Array:
+    def in_exchange(self, mask: Array) -> Array:
         """Return which retransmissions have one of the same judged direction in `mask`.
 
         Parameters
@@ -637,7 +638,7 @@ class Retransmissions:
         -------
         ndarray of bool, shape (n_copies,)
         """
-        marked: Array = np.bincount(self.talk[mask], minlength=len(self.talks))[self.talk] > 0
+        marked: Array = np.bincount(self.exchange[mask], minlength=len(self.exchanges))[self.exchange] > 0
         return marked
 
     def covered_before(self, chosen: Array) -> Array:

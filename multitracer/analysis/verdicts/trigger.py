@@ -52,7 +52,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.verdicts.copies import Retransmissions, Talks
+    from multitracer.analysis.verdicts.copies import Exchanges, Retransmissions
     from multitracer.tables import Array, Table
 
 _DUP_THRESH = 3  # RFC 5681, section 3.2: the third duplicate ACK triggers a fast retransmit
@@ -76,7 +76,7 @@ _TIMEOUTS = 3
 class Trigger:
     """What the sender knew when it sent each retransmission."""
 
-    silent: Array
+    idle: Array
     """Whether nothing had arrived or was resent shortly before."""
     duplicates: Array
     """Number of duplicate ACKs since the last ACK of new data."""
@@ -120,7 +120,7 @@ def trigger_of(copies: Retransmissions) -> Trigger:
     once_more = _is_once_more(copies, una)
     due = waited_ns > _DUE * rto_ns
     return Trigger(
-        _silent(copies, waited_ns, due, once_more),
+        _idle(copies, waited_ns, due, once_more),
         duplicates,
         segments["flight_bytes"][row] > segments["flight_sack_bytes"][row],
         newest,
@@ -130,7 +130,7 @@ def trigger_of(copies: Retransmissions) -> Trigger:
         rto_ns,
         copies.sent[np.maximum(np.searchsorted(copies.sent, row) - 1, 0)] == copies.earlier,
         copied & (copies.min_rtt_ns != NA) & (time_ns[row] - earlier_ns < copies.min_rtt_ns),
-        once_more & due & ~peers_send_sack(copies)[copies.talk],
+        once_more & due & ~peers_send_sack(copies)[copies.exchange],
     )
 
 
@@ -141,7 +141,7 @@ def _is_once_more(copies: Retransmissions, una: Array) -> Array:
     return once_more
 
 
-def _silent(copies: Retransmissions, waited_ns: Array, due: Array, once_more: Array) -> Array:
+def _idle(copies: Retransmissions, waited_ns: Array, due: Array, once_more: Array) -> Array:
     """Return which retransmissions no arrival can have caused.
 
     If the oldest segment is resent again, only an ACK of the same moment can be the cause. Otherwise the
@@ -153,12 +153,12 @@ def _silent(copies: Retransmissions, waited_ns: Array, due: Array, once_more: Ar
     arrived = np.append(-1, others)[np.searchsorted(others, row)]
     arrived_ns = time_ns[row] - time_ns[arrived]
     resent_ns = np.diff(time_ns[row], prepend=0)
-    begins = np.diff(copies.talk, prepend=-1) != 0
+    begins = np.diff(copies.exchange, prepend=-1) != 0
     lateness_ns = np.where(due, _LATE_NS, _LATE_NS + round_trip_ns // _ROUND_TRIP_PART)
     lateness_ns[once_more & (waited_ns > round_trip_ns)] = _AT_ONCE_NS
-    silent: Array = (arrived < copies.first) | (arrived_ns > lateness_ns)
-    silent &= begins | (resent_ns > lateness_ns)
-    return silent
+    idle: Array = (arrived < copies.first) | (arrived_ns > lateness_ns)
+    idle &= begins | (resent_ns > lateness_ns)
+    return idle
 
 
 def duplicates_until(copies: Retransmissions, before: Array, una: Array) -> Array:
@@ -198,19 +198,19 @@ def timeout_ns(copies: Retransmissions, *, beyond_ns: Array | int = 0) -> Array:
     ndarray of int64, ns, shape (n_copies,)
         Above 0.
     """
-    talks, segments = copies.talks, copies.segments
-    stamped = talks.have(np.flatnonzero(talks.own & (segments["rtt_timestamp_ns"] > 0)))
+    exchanges, segments = copies.exchanges, copies.segments
+    stamped = exchanges.have(np.flatnonzero(exchanges.own & (segments["rtt_timestamp_ns"] > 0)))
     rtt_ns = segments["rtt_ns"]
     if stamped.any():
-        rtt_ns = np.where(talks.per_row(stamped), segments["rtt_timestamp_ns"], rtt_ns)
-    rows = np.flatnonzero(talks.own & (rtt_ns > 0))
-    rtt_ns = rtt_ns[rows] + np.broadcast_to(beyond_ns, len(talks))[talks.of(rows)]
+        rtt_ns = np.where(exchanges.per_row(stamped), segments["rtt_timestamp_ns"], rtt_ns)
+    rows = np.flatnonzero(exchanges.own & (rtt_ns > 0))
+    rtt_ns = rtt_ns[rows] + np.broadcast_to(beyond_ns, len(exchanges))[exchanges.of(rows)]
     answered_ns = segments["time_ns"][rows] + rtt_ns
     order = np.argsort(answered_ns, kind="stable")
-    bounds = np.searchsorted(rows, talks.bounds)
+    bounds = np.searchsorted(rows, exchanges.bounds)
     *_, rto_ns = timeouts_ns(rtt_ns[order], bounds, LINUX)
     last = np.searchsorted(answered_ns[order], segments["time_ns"][copies.row], side="right") - 1
-    return np.where(last >= bounds[copies.talk], np.append(rto_ns, 0)[last], NS_PER_S)
+    return np.where(last >= bounds[copies.exchange], np.append(rto_ns, 0)[last], NS_PER_S)
 
 
 def causes(copies: Retransmissions, trigger: Trigger) -> tuple[Array, Array]:
@@ -225,13 +225,13 @@ def causes(copies: Retransmissions, trigger: Trigger) -> tuple[Array, Array]:
     cause = np.zeros(len(copies), dtype=np.uint8)
     sender = _Sender(copies, trigger)
     probes = _probes(copies, trigger)
-    begins = np.append(np.flatnonzero(np.diff(copies.talk, prepend=-1)), len(copies)).tolist()
+    begins = np.append(np.flatnonzero(np.diff(copies.exchange, prepend=-1)), len(copies)).tolist()
     for begin, end in itertools.pairwise(begins):
-        sender.begin(begin, probes=probes[copies.talk[begin]])
+        sender.begin(begin, probes=probes[copies.exchange[begin]])
         cause[begin:end] = [sender.cause_of(i) for i in range(begin, end)]
     seen = (trigger.duplicates >= _DUP_THRESH) | trigger.sacked
     evidence = np.zeros(len(copies), dtype=np.uint32)
-    for shown, bit in ((trigger.silent, VerdictEvidence.SILENCE), (seen, VerdictEvidence.DUPLICATE_ACKS)):
+    for shown, bit in ((trigger.idle, VerdictEvidence.SILENCE), (seen, VerdictEvidence.DUPLICATE_ACKS)):
         evidence[shown] |= np.uint32(bit)
     evidence[cause == RetransmissionCause.LOCAL_DROP] |= np.uint32(VerdictEvidence.UNASKED)
     return cause, evidence
@@ -240,14 +240,14 @@ def causes(copies: Retransmissions, trigger: Trigger) -> tuple[Array, Array]:
 def _probes(copies: Retransmissions, trigger: Trigger) -> list[bool | None]:
     """Return for each judged direction whether its sender sends tail loss probes; None if unknown."""
     oldest = copies.begin <= trigger.una
-    probe = trigger.silent & trigger.newest & ~oldest & (trigger.una > copies.zero)
-    timeout = trigger.silent & oldest & ~trigger.newest & (trigger.waited_ns < _TIMEOUTS * trigger.rto_ns)
-    is_probing: list[bool | None] = [None] * len(copies.talks)
-    for shown, meaning in ((copies.talk[timeout], False), (copies.talk[probe], True)):
-        for talk in shown.tolist():
-            is_probing[talk] = meaning
-    for talk in np.flatnonzero(~peers_send_sack(copies)).tolist():
-        is_probing[talk] = False
+    probe = trigger.idle & trigger.newest & ~oldest & (trigger.una > copies.zero)
+    timeout = trigger.idle & oldest & ~trigger.newest & (trigger.waited_ns < _TIMEOUTS * trigger.rto_ns)
+    is_probing: list[bool | None] = [None] * len(copies.exchanges)
+    for shown, meaning in ((copies.exchange[timeout], False), (copies.exchange[probe], True)):
+        for exchange in shown.tolist():
+            is_probing[exchange] = meaning
+    for exchange in np.flatnonzero(~peers_send_sack(copies)).tolist():
+        is_probing[exchange] = False
     return is_probing
 
 
@@ -257,7 +257,7 @@ class _Sender:
     def __init__(self, copies: Retransmissions, trigger: Trigger) -> None:
         self._begin, self._una = copies.begin.tolist(), trigger.una.tolist()
         self._highest, self._waited = trigger.highest.tolist(), trigger.waited_ns.tolist()
-        self._rto, self._silent = trigger.rto_ns.tolist(), trigger.silent.tolist()
+        self._rto, self._idle = trigger.rto_ns.tolist(), trigger.idle.tolist()
         self._newest, self._too_soon = trigger.newest.tolist(), trigger.too_soon.tolist()
         self._directly, self._zero = trigger.directly.tolist(), copies.zero.tolist()
         self._seen = ((trigger.duplicates >= _DUP_THRESH) | trigger.sacked).tolist()
@@ -279,10 +279,10 @@ class _Sender:
         if una >= self._recover:
             self._state = RetransmissionCause.UNKNOWN
         if una == self._zero[i]:
-            return RetransmissionCause.TIMEOUT if self._silent[i] else RetransmissionCause.UNKNOWN
+            return RetransmissionCause.TIMEOUT if self._idle[i] else RetransmissionCause.UNKNOWN
         if self._is_refused(i):
             return RetransmissionCause.LOCAL_DROP
-        if self._silent[i] or (self._state is RetransmissionCause.FAST and self._overdue[i]):
+        if self._idle[i] or (self._state is RetransmissionCause.FAST and self._overdue[i]):
             return self._by_timer(i, una)
         if self._state is RetransmissionCause.UNKNOWN and self._seen[i] and una >= self._unclear:
             self._enter(RetransmissionCause.FAST, i)
@@ -295,7 +295,7 @@ class _Sender:
         has_reason = self._seen[i] or self._state is not RetransmissionCause.UNKNOWN
         if has_reason or not (self._newest[i] and self._directly[i]):
             return False
-        return bool(self._too_soon[i] or not self._silent[i])
+        return bool(self._too_soon[i] or not self._idle[i])
 
     def _by_timer(self, i: int, una: int) -> RetransmissionCause:
         if self._state is RetransmissionCause.UNKNOWN and self._is_probe(i, una):
@@ -329,8 +329,8 @@ _LONGER = 1.5
 def trigger_away(copies: Retransmissions) -> Trigger:
     """Return what the sender can have known before each retransmission, and where it must have waited."""
     segments, row = copies.segments, copies.row
-    time_ns, far_ns = segments["time_ns"], _far_round_trip_ns(copies.talks)
-    beyond_ns = far_ns[copies.talk]
+    time_ns, far_ns = segments["time_ns"], _far_round_trip_ns(copies.exchanges)
+    beyond_ns = far_ns[copies.exchange]
     known = _known_at_far_end(copies, row, beyond_ns)
     before, una = copies.before(known), copies.reached_before(known)
     advance_ns = time_ns[np.minimum(np.searchsorted(copies.reached, una), row)] + beyond_ns
@@ -341,7 +341,7 @@ def trigger_away(copies: Retransmissions) -> Trigger:
     # what it sends although it is acknowledged it sends because it has heard less than it could have
     unacknowledged = (known > copies.first) & (copies.begin >= una)
     return Trigger(
-        _away_silent(copies, una, beyond_ns),
+        _away_idle(copies, una, beyond_ns),
         np.where(unacknowledged, duplicates_until(copies, before, una), 0),
         unacknowledged & (copies.sacked_up_to[before] > una),
         copies.end >= highest,
@@ -367,20 +367,20 @@ def _known_at_far_end(copies: Retransmissions, row: Array, far_ns: Array) -> Arr
     arrived = np.minimum(np.searchsorted(forward_ns, forward_ns[row] - far_ns, side="right"), row)
     acks = has(segments["flags"], Flag.ACK)
     stamped = has(segments["marks"], CaptureMark.HAS_TIMESTAMPS) & acks
-    back = Stamped.of(copies.talks, copies.back)
-    stamps = np.maximum.accumulate(back.since_first(segments["tsval"][back.rows], back.talk))
-    newer = np.searchsorted(stamps, back.since_first(segments["tsecr"][row], copies.talk), side="right")
+    back = Stamped.of(copies.exchanges, copies.back)
+    stamps = np.maximum.accumulate(back.since_first(segments["tsval"][back.rows], back.exchange))
+    newer = np.searchsorted(stamps, back.since_first(segments["tsecr"][row], copies.exchange), side="right")
     by_stamp = np.append(back.rows, len(segments))[newer]
     arrived = np.where(stamped[row], np.minimum(arrived, by_stamp), arrived)
     return np.where(acks[row], np.maximum(arrived, copies.first), copies.first)
 
 
-def _far_round_trip_ns(talks: Talks) -> Array:
+def _far_round_trip_ns(exchanges: Exchanges) -> Array:
     """Return for each judged direction the minimum RTT from the capture point to the sender; 0 if unknown."""
-    return np.maximum(talks.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), ~talks.own), 0)
+    return np.maximum(exchanges.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), ~exchanges.own), 0)
 
 
-def _away_silent(copies: Retransmissions, una: Array, far_ns: Array) -> Array:
+def _away_idle(copies: Retransmissions, una: Array, far_ns: Array) -> Array:
     """Return the retransmissions after an idle gap in both directions longer than the path's RTT.
 
     The sender's timestamps can show the same: it sent nothing for this time, and echoes nothing newer. If it
@@ -388,28 +388,28 @@ def _away_silent(copies: Retransmissions, una: Array, far_ns: Array) -> Array:
     """
     time_ns, row = copies.segments["time_ns"], copies.row
     path_ns = _LONGER * (far_ns + np.maximum(copies.min_rtt_ns, 0)) + _AWAY_LATE_NS
-    quiet_ns = time_ns[row] - time_ns[copies.before(row)]
-    before, pause_ns, is_answered = _pause(copies)
+    idle_ns = time_ns[row] - time_ns[copies.before(row)]
+    before, idle_gap_ns, is_answered = _idle_gap(copies)
     late = is_answered & (una > copies.reached_before(_known_at_far_end(copies, before, far_ns)))
-    silent: Array = ((row > copies.first) & (quiet_ns > path_ns) & ~late) | (
-        ~is_answered & (pause_ns > path_ns)
+    idle: Array = ((row > copies.first) & (idle_ns > path_ns) & ~late) | (
+        ~is_answered & (idle_gap_ns > path_ns)
     )
-    return silent
+    return idle
 
 
-def _pause(copies: Retransmissions) -> tuple[Array, Array, Array]:
+def _idle_gap(copies: Retransmissions) -> tuple[Array, Array, Array]:
     """Return the sender's previous row, the time since then by its timestamps in ns, and a mask.
 
     The time is 0 if the timestamps do not show it. The mask is True where the retransmission echoes a newer
     segment than the previous row did.
     """
-    segments, row, own = copies.segments, copies.row, Stamped.of(copies.talks, copies.talks.own)
+    segments, row, own = copies.segments, copies.row, Stamped.of(copies.exchanges, copies.exchanges.own)
     place = np.searchsorted(own.rows, row)
-    has_previous = (np.append(own.rows, len(segments))[place] == row) & (place > own.bounds[copies.talk])
+    has_previous = (np.append(own.rows, len(segments))[place] == row) & (place > own.bounds[copies.exchange])
     before = np.where(has_previous, np.append(own.rows, 0)[place - 1], row)
     newer = has_previous & (segments["tsecr"][row] != segments["tsecr"][before])
     ticks = since(segments["tsval"][row], segments["tsval"][before]) - 1
-    return before, np.where(has_previous, ticks, 0) * np.maximum(tick_ns(own), 0)[copies.talk], newer
+    return before, np.where(has_previous, ticks, 0) * np.maximum(tick_ns(own), 0)[copies.exchange], newer
 
 
 def passed_before(copies: Retransmissions) -> Array:
@@ -435,7 +435,7 @@ def unacknowledged_at_sender(copies: Retransmissions) -> tuple[Array, Array]:
     -------
     lost, open : ndarray of bool, shape (n_copies,)
     """
-    row, far_ns = copies.row, _far_round_trip_ns(copies.talks)[copies.talk]
+    row, far_ns = copies.row, _far_round_trip_ns(copies.exchanges)[copies.exchange]
     path_ns = far_ns + np.maximum(copies.min_rtt_ns, 0)
     candidate = passed_before(copies) & ~(copies.sacked < np.minimum(row, copies.answer))
     crossed = -copies.after_ns(copies.report) <= _LONGER * far_ns + _AWAY_LATE_NS
@@ -464,19 +464,19 @@ def _echoes(copies: Retransmissions) -> tuple[Array, Array]:
 
     The first ACK that covers the retransmission must have a new timestamp: a coarse clock shows nothing.
     """
-    segments, row, talks, talk = copies.segments, copies.row, copies.talks, copies.talk
+    segments, row, exchanges, exchange = copies.segments, copies.row, copies.exchanges, copies.exchange
     acks = has(segments["flags"], Flag.ACK)
-    own, back = (Stamped.of(talks, side & acks) for side in (talks.own, copies.back))
+    own, back = (Stamped.of(exchanges, side & acks) for side in (exchanges.own, copies.back))
     if not len(own.rows) or not len(back.rows):
         none = np.zeros(len(copies), dtype=bool)
         return none, none
-    echoed = np.maximum.accumulate(back.since_first(segments["tsecr"][own.rows], own.talk))
-    stamps = back.since_first(segments["tsval"][back.rows], back.talk)
+    echoed = np.maximum.accumulate(back.since_first(segments["tsecr"][own.rows], own.exchange))
+    stamps = back.since_first(segments["tsval"][back.rows], back.exchange)
     report, later = (np.searchsorted(back.rows, rows) for rows in (copies.report, row))
     first, bound = (np.append(stamps, np.iinfo(np.int64).max)[index] for index in (report, later))
     usable = (copies.report < row) & (first > np.append(-1, stamps)[report]) & (first < bound)
     at = np.searchsorted(echoed, first)
-    usable &= at < own.bounds[1:][talk]
+    usable &= at < own.bounds[1:][exchange]
     echo = echoed[np.minimum(at, len(echoed) - 1)]
     return usable & (echo < bound), usable & (echo >= bound)
 
@@ -628,10 +628,10 @@ def by_readings(
     open_to_it = there & (cause != RetransmissionCause.LOCAL_DROP)
     for ca_state, meaning in _OF_STATE.items():
         rows = open_to_it & (polled["ca_state"][at] == ca_state)
-        cause[rows] = np.where(trigger.silent[rows], RetransmissionCause.TIMEOUT, meaning)
+        cause[rows] = np.where(trigger.idle[rows], RetransmissionCause.TIMEOUT, meaning)
         evidence[rows] |= np.uint32(VerdictEvidence.CA_STATE)
     fell = open_to_it & (polled["ca_state"][at] == NA) & _fell(polled, at)
-    collapsed = fell & (polled["cwnd_segments"][at] == 1) & trigger.silent
+    collapsed = fell & (polled["cwnd_segments"][at] == 1) & trigger.idle
     cause[collapsed] = RetransmissionCause.TIMEOUT
     cause[fell & (cause == RetransmissionCause.UNKNOWN)] = RetransmissionCause.FAST
     evidence[fell] |= np.uint32(VerdictEvidence.CWND_DROP)

@@ -24,7 +24,7 @@ _WIDTH, _HEIGHT = 420, 240
 """Size of a picture in SVG units: one pixel each on a phone, so that the text is readable there."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 14, 12, 26
 _MOST_TICKS = 5
-_LEAST_SPAN = 1e-300  # below it a step between ticks would leave the range of floats
+_MIN_SPAN = 1e-300  # below it a step between ticks would leave the range of floats
 _LOG_FROM = 20.0
 """Ratio of the highest to the lowest value above which an axis is logarithmic. Not measured."""
 _DECADES = 5.0
@@ -52,7 +52,7 @@ class PictureAxis(NamedTuple):
 
 def linear(low: float, high: float, words: Callable[[float], str]) -> PictureAxis:
     """Return a linear axis with a few round ticks."""
-    high = high if high - low > _LEAST_SPAN else low + 1
+    high = high if high - low > _MIN_SPAN else low + 1
     raw = (high - low) / (_MOST_TICKS - 1)
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(n * power for n in (1, 2, 5, 10) if n * power >= raw * (1 - 1e-9))
@@ -221,15 +221,15 @@ def seconds(value: float | None) -> Markup:
     return number(value, lambda each: duration(each * NS_PER_S))
 
 
-def bar(part: float, whole: float) -> Markup:
+def bar(part: float, complete: float) -> Markup:
     """Return a table cell with a percentage and a bar; empty if `whole` is 0."""
-    if not whole:
+    if not complete:
         return number(None, str)
     drawn = (
-        element("span", class_="share", style=f"width:{part / whole * _WIDEST_EM:.2f}em") if part else None
+        element("span", class_="share", style=f"width:{part / complete * _WIDEST_EM:.2f}em") if part else None
     )
-    words = element("span", share(part, whole), class_="percent")
-    return element("td", drawn, words, class_="number", data_value=part / whole)
+    words = element("span", share(part, complete), class_="percent")
+    return element("td", drawn, words, class_="number", data_value=part / complete)
 
 
 def group_cells(row: Row) -> list[Markup]:

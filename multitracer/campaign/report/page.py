@@ -48,7 +48,7 @@ def meaning(limit: Limit) -> str:
     return says(LimitShare(limit, LimitSubtype.NONE, 0, 0, 0, 0, Confidence.MEASURED))
 
 
-def lead(numbers: Quality, reasons: Sequence[BadSecondReason], hexagon: Row | None) -> str:
+def headline_text(numbers: Quality, reasons: Sequence[BadSecondReason], hexagon: Row | None) -> str:
     """Return the headline: the quality, the main cause of bad seconds, and the worst place."""
     if not numbers.sessions:
         return f"The campaign has no session: {_failed(numbers) or '`campaign run` has found none'}."

@@ -135,7 +135,7 @@ def axial(east: Array, north: Array, width_m: float) -> tuple[Array, Array]:
     q, r = east / width_m - north / (width_m * math.sqrt(3)), north * 2 / (width_m * math.sqrt(3))
     s = -q - r
     rounded = [np.rint(each) for each in (q, r, s)]
-    off = [abs(whole - each) for whole, each in zip(rounded, (q, r, s), strict=True)]
+    off = [abs(complete - each) for complete, each in zip(rounded, (q, r, s), strict=True)]
     q_is_worst = (off[0] > off[1]) & (off[0] > off[2])
     r_is_worst = ~q_is_worst & (off[1] > off[2])
     return (

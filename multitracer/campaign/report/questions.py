@@ -26,7 +26,7 @@ from multitracer.analysis.mobility.causes import (
     WEAK_RSRP_DBM,
     WEAK_RSSI_DBM,
 )
-from multitracer.analysis.mobility.stretches import GOOD_BPS, LEAST_S, OUTAGE_SHARE, POOR_SHARE
+from multitracer.analysis.mobility.stretches import GOOD_BPS, MIN_S, OUTAGE_SHARE, POOR_SHARE
 from multitracer.campaign.query import answer, connection, literal
 from multitracer.campaign.schemas import LIMIT_COLUMNS
 from multitracer.diagnosis.limits.names import Limit
@@ -434,7 +434,7 @@ def stretches(engine: Engine) -> list[Row]:
             judged=engine.judged,
             apart_ns=(BRIDGE_S + 1) * NS_PER_S,
             second_ns=NS_PER_S,
-            least=LEAST_S,
+            minimum=MIN_S,
             most=MOST_STRETCHES,
         )
     )

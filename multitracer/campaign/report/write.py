@@ -18,7 +18,7 @@ from multitracer.errors import InputError, MultiTracerError
 from multitracer.recording.read import read
 from multitracer.report.index import INDEX, file_name
 from multitracer.report.markup import Markup, element, json_text
-from multitracer.report.page import FOLDER, Assets, attached, own_file, whole_page, write
+from multitracer.report.page import FOLDER, Assets, attached, complete_page, own_file, write
 from multitracer.report.write import Request, write_report
 from multitracer.words import printable
 
@@ -180,7 +180,9 @@ def _page(
     document = None if drawn is None else map_document(drawn)
     hexagons = [] if drawn is None else worst(drawn, 1)
     sections = [
-        page.answer_section(numbers, page.lead(numbers, reasons(engine), hexagons[0] if hexagons else None)),
+        page.answer_section(
+            numbers, page.headline_text(numbers, reasons(engine), hexagons[0] if hexagons else None)
+        ),
         page.quality_section(numbers),
         map_section(drawn, document),
         page.groups_section(questions.cells(engine), questions.hours(engine), questions.devices(engine)),
@@ -202,7 +204,7 @@ def _document(
         own_file("page.css") + _own_file("campaign.css"), "\n".join([own_file("page.js"), *map_code]), assets
     )
     data = element("script", json_text(places_), type="application/json", id="places") if places_ else None
-    return whole_page(title, sections, code=code, data=data, kicker="MultiTracer campaign")
+    return complete_page(title, sections, code=code, data=data, kicker="MultiTracer campaign")
 
 
 def _own_file(name: str) -> str:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 _GROUPS = 24  # a median over 24 groups, so that up to half of them may lie in disturbed times
-_LEAST_PAIRS = 12  # three groups of four: with fewer nothing tells how far groups differ
-_LEAST_ERROR = 0.003  # relative, for bytes that are not seen: 4 in 1,400. Not measured
+_MIN_PAIRS = 12  # three groups of four: with fewer nothing tells how far groups differ
+_MIN_ERROR = 0.003  # relative, for bytes that are not seen: 4 in 1,400. Not measured
 _LARGEST_DIFFERENCE = 0.02
 """Maximum relative difference of the rate between groups of pairs: jitter or pacing causes more, a busy
 link less.
@@ -43,11 +43,11 @@ _DEEP = 0.4
 """Share of the typical maximum wait: a packet with a shorter wait may have been late only because of
 jitter.
 """
-_USUAL_LARGEST = 0.9  # quantile of the waits: the largest of all may be an outage. Not measured
+_TYPICAL_LARGEST = 0.9  # quantile of the waits: the largest of all may be an outage. Not measured
 _SIGMAS = 3  # standard errors by which the rate may be too slow
 _BORROWED_PACKETS = 4
 """Maximum number of full-sized packets that a link may deliver late together. Not measured."""
-_PAIRS_A_GROUP = 4  # so that a group has an average, and `_LEAST_PAIRS` make three groups
+_PAIRS_A_GROUP = 4  # so that a group has an average, and `_MIN_PAIRS` make three groups
 _MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a mean
 
@@ -69,10 +69,10 @@ def spacing(way: MatchedDirection) -> Spacing | None:
     carried = _carried_bytes(way, order)
     apart = np.diff(arrived)
     excess = arrived - sent - float(way.delay_ns.min())
-    deep = _DEEP * float(np.quantile(excess, _USUAL_LARGEST))
+    deep = _DEEP * float(np.quantile(excess, _TYPICAL_LARGEST))
     busy = (carried > 0) & (apart > 0) & (sent[1:] < arrived[:-1] - excess.min() - way.delay_ns.min())
     busy &= (excess[:-1] > deep) & (excess[1:] > deep)
-    if int(busy.sum()) < _LEAST_PAIRS:
+    if int(busy.sum()) < _MIN_PAIRS:
         return None
     pooled = _pooled(apart, carried, busy)
     return pooled if pooled is not None and _bears(pooled, arrived, way.size_bytes[order]) else None
@@ -100,7 +100,7 @@ def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:
     differ = _MAD_SIGMA * float(np.median(np.abs(rates - rate))) / rate
     if differ > _LARGEST_DIFFERENCE:
         return None
-    return Spacing(rate, float(max(_LEAST_ERROR, _MEDIAN_ERROR * differ / np.sqrt(len(rates)))), len(chosen))
+    return Spacing(rate, float(max(_MIN_ERROR, _MEDIAN_ERROR * differ / np.sqrt(len(rates)))), len(chosen))
 
 
 def _carried_bytes(way: MatchedDirection, order: Array) -> Array:
@@ -126,7 +126,7 @@ def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
     order = np.argsort(arrived_ns, kind="stable")
     arrived, total = arrived_ns[order], np.cumsum(size_bytes[order])
     slowest, count = np.inf, len(arrived) - 1
-    while count >= _LEAST_PAIRS:
+    while count >= _MIN_PAIRS:
         took = arrived[count:] - arrived[:-count] + _JITTER_NS / 2
         slowest = min(slowest, float((took / (total[count:] - total[:-count])).min()))
         count //= 2
@@ -154,7 +154,7 @@ _CAUTION = 0.002
 """
 _FEW = 6
 """Number of packets that must agree on a minimum delay: one or two may be wrong matches."""
-_STRAY = 0.01  # share of mistaken matches that is tolerated. Not measured
+_OUTLIER = 0.01  # share of mistaken matches that is tolerated. Not measured
 _TILT = 0.02
 """Tolerance as a share of the longest wait: an error of the rate changes the delays of long waits. Not
 measured."""
@@ -270,13 +270,13 @@ def is_consistent(flat_ns: Array, waited_ns: Array) -> bool:
     long, short = rest[waited_ns > longest / 2], rest[waited_ns <= longest / 2]
     if longest <= 0 or len(long) < _FEW or len(short) < _FEW:
         return True
-    rank = int(max(2, len(long) * _STRAY))
+    rank = int(max(2, len(long) * _OUTLIER))
     low = np.partition(long, rank)[rank]
-    least = np.sort(np.partition(short, _FEW - 1)[:_FEW])
-    return bool(low > least[0] - 2 * (least[-1] - least[0]) - _TILT * longest)
+    minimum = np.sort(np.partition(short, _FEW - 1)[:_FEW])
+    return bool(low > minimum[0] - 2 * (minimum[-1] - minimum[0]) - _TILT * longest)
 
 
-def doubt_ns(flat_ns: Array, waited_ns: Array, usual_ns: float) -> float:
+def uncertainty_ns(flat_ns: Array, waited_ns: Array, typical_ns: float) -> float:
     """Return by how much the true minimum delay may be higher if the packets that give it are wrong.
 
     If a packet was lost but is counted, the packets behind it seem faster by its transmission time. Such
@@ -287,15 +287,15 @@ def doubt_ns(flat_ns: Array, waited_ns: Array, usual_ns: float) -> float:
     ----------
     flat_ns, waited_ns : ndarray, shape (n_packets,)
         As in `is_consistent`, sorted by send time.
-    usual_ns : float
+    typical_ns : float
         Transmission time of a typical packet; no error is much smaller.
     """
     stretches = np.array_split(flat_ns - waited_ns, max(1, len(flat_ns) // _STRETCH))
-    least = np.sort([float(part.min()) for part in stretches])
-    if len(least) < _WITNESSES:
+    minimum = np.sort([float(part.min()) for part in stretches])
+    if len(minimum) < _WITNESSES:
         return 0.0
-    apart = min(float(least[_WITNESSES - 1]), float(flat_ns.min())) - float(least[0])
-    return apart if apart > usual_ns / 2 else 0.0
+    apart = min(float(minimum[_WITNESSES - 1]), float(flat_ns.min())) - float(minimum[0])
+    return apart if apart > typical_ns / 2 else 0.0
 
 
 def without_mistakes(flat_ns: Array, waited_ns: Array) -> Array:
@@ -312,7 +312,7 @@ def without_mistakes(flat_ns: Array, waited_ns: Array) -> Array:
         At least 0.
     """
     rest = np.sort(flat_ns - waited_ns)
-    few = min(max(_FEW, int(_STRAY * len(rest))), len(rest) - _FEW - 1)
+    few = min(max(_FEW, int(_OUTLIER * len(rest))), len(rest) - _FEW - 1)
     for k in range(few, 0, -1):
         if rest[k] - rest[k - 1] > _ISOLATED * (rest[k + _FEW] - rest[k]) + _APART_NS:
             possible = flat_ns - waited_ns >= rest[k]
@@ -333,7 +333,7 @@ _SHORTEST_NS, _LONGEST_NS = 4 * NS_PER_MS, 125 * NS_PER_MS
 """
 _FARTHEST_NS = 3 * NS_PER_S
 """Maximum time between two compared arrivals, ns: with a drift of 0.1 %, they still fit the slots."""
-_LEAST_ARRIVALS = 12  # with fewer, some raster fits any arrivals
+_MIN_ARRIVALS = 12  # with fewer, some raster fits any arrivals
 _MOST = 2_000  # enough for a raster of any rate; later arrivals only refine it. Bounds the time
 _ALIKE_NS = NS_PER_MS / 4
 """Maximum difference of equal distances, ns: a sixteenth of the shortest slot; times of hosts vary less.
@@ -357,7 +357,7 @@ def raster_ns(arrived_ns: Array, *, spaced_ns: Array) -> float:
     """
     apart = np.diff(np.sort(arrived_ns))
     apart = apart[(apart > _SHORTEST_NS / 2) & (apart < _FARTHEST_NS)][:_MOST]
-    if len(apart) < _LEAST_ARRIVALS:
+    if len(apart) < _MIN_ARRIVALS:
         return 0.0
     unlike = np.unique(np.rint(apart / _ALIKE_NS)) * _ALIKE_NS
     for rough in _candidates(apart):
@@ -374,17 +374,17 @@ def _refined(slot: float, apart: Array) -> float:
     """Return the best-fitting slot near a rough one, first from short distances, then from longer ones."""
     for reach in (4, 16, 64):
         near = apart[apart < reach * slot]
-        whole = np.rint(near / slot)
-        if whole.sum() > 0:
-            slot = float(near[whole > 0].sum() / whole.sum())
+        complete = np.rint(near / slot)
+        if complete.sum() > 0:
+            slot = float(near[complete > 0].sum() / complete.sum())
     return slot
 
 
 def _candidates(apart: Array) -> list[float]:
     """Return the differences of typical distances, in descending order."""
     rounded, count = np.unique(np.rint(apart / _ALIKE_NS), return_counts=True)
-    usual = rounded[np.argsort(-count)[:24]] * _ALIKE_NS
-    differences = np.abs(usual[:, None] - usual[None, :]).ravel()
+    typical = rounded[np.argsort(-count)[:24]] * _ALIKE_NS
+    differences = np.abs(typical[:, None] - typical[None, :]).ravel()
     kept = differences[(differences >= _SHORTEST_NS) & (differences <= _LONGEST_NS)]
     return sorted(set(kept.tolist()), reverse=True)
 
@@ -392,8 +392,10 @@ def _candidates(apart: Array) -> list[float]:
 def _serialization(slot: float, spaced_ns: Array) -> bool:
     """Return whether a slot equals a typical packet's transmission time, or a half or a third of it."""
     parts = spaced_ns / slot
-    whole = np.rint(parts)
-    return bool(((whole >= 1) & (whole <= 3) & (np.abs(parts - whole) < _TOLERANCE / 2 * whole)).any())
+    complete = np.rint(parts)
+    return bool(
+        ((complete >= 1) & (complete <= 3) & (np.abs(parts - complete) < _TOLERANCE / 2 * complete)).any()
+    )
 
 
 _LONG_REACH = 64
@@ -413,7 +415,7 @@ class Side:
     """Maximum time per byte of the link, ns: at a slower one, the data of the busiest time would not have
     arrived.
     """
-    doubt_ns: float = 0.0
+    uncertainty_ns: float = 0.0
     """By how much the minimum delay may be higher if the host's own queue was computed wrongly, ns
     (`own_queue_ns`).
     """
@@ -429,11 +431,11 @@ def sides_of(near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[St
     both = (ways.out, ways.back)
     measured = [spacing(way) for way in both]
     guesses = [_guess(measured[0], measured[1]), _guess(measured[1], measured[0])]
-    usual = np.array([g * float(np.median(way.size_bytes)) for g, way in zip(guesses, both, strict=True)])
+    typical = np.array([g * float(np.median(way.size_bytes)) for g, way in zip(guesses, both, strict=True)])
     sides = []
     for way, spaced, guess in zip(both, measured, guesses, strict=True):
         arrived = way.sent_ns + way.delay_ns
-        slot = raster_ns(arrived, spaced_ns=usual)
+        slot = raster_ns(arrived, spaced_ns=typical)
         slowest = slowest_ns_per_byte(arrived, way.size_bytes)
         delay = way.delay_ns
         if spaced is not None:
@@ -443,10 +445,10 @@ def sides_of(near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[St
             if is_consistent(flat, waited):
                 waited = without_mistakes(flat, waited)
                 order = np.argsort(way.row if way.sign > 0 else way.other_row)
-                usual_ns = spaced.ns_per_byte * float(np.median(way.size_bytes))
-                doubt = doubt_ns(flat[order], waited[order], usual_ns)
+                typical_ns = spaced.ns_per_byte * float(np.median(way.size_bytes))
+                caveat = uncertainty_ns(flat[order], waited[order], typical_ns)
                 shorter = way.shifted(delay - waited)
-                sides.append(Side(shorter, spaced, guess, slot, arrived, slowest, doubt))
+                sides.append(Side(shorter, spaced, guess, slot, arrived, slowest, caveat))
                 continue
         sides.append(Side(way, None, guess, slot, arrived, slowest))
     return sides

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multitracer.clock.model.estimate import Estimate
     from multitracer.tables import Array
 
-LEAST_PACKETS = 3
+MIN_PACKETS = 3
 """Minimum number of packets in each direction; with fewer, no relation of the clocks is stated."""
 _MOST_PAIRS_OF_HOSTS = 512
 """Maximum number of pairs of hosts, to bound the time for a port scan; pairs with most packets come first."""
@@ -96,7 +96,7 @@ class Ways:
     """B - A of the first matched packet."""
 
 
-def both_ways(a: CaptureTables, b: CaptureTables, *, whole: bool = False) -> Ways:
+def both_ways(a: CaptureTables, b: CaptureTables, *, complete: bool = False) -> Ways:
     """Return the packets in both captures, by direction: runs of packets, or with `whole` all of them.
 
     Raises
@@ -104,8 +104,8 @@ def both_ways(a: CaptureTables, b: CaptureTables, *, whole: bool = False) -> Way
     ClockError
         If they share too few packets, or only packets of one direction.
     """
-    rows_a, rows_b = match(a, b, whole=whole)
-    if len(rows_a) < 2 * LEAST_PACKETS:
+    rows_a, rows_b = match(a, b, complete=complete)
+    if len(rows_a) < 2 * MIN_PACKETS:
         raise ClockError(
             f"two captures: not determinable, because they share {len(rows_a)} packets; "
             "what would help: captures of the same connections at the same time"
@@ -130,7 +130,7 @@ def both_ways(a: CaptureTables, b: CaptureTables, *, whole: bool = False) -> Way
         for s in (1, -1)
         for m in [sign == s]
     )
-    if min(len(out), len(back)) < LEAST_PACKETS:
+    if min(len(out), len(back)) < MIN_PACKETS:
         raise ClockError(
             "two captures: not determinable, because they share packets of one direction only, whose delay "
             "cannot be separated from the clock offset; what would help: captures of both directions"

@@ -51,7 +51,7 @@ _ALIKE = 0.1
 """Maximum relative difference between the steps that the minimum delays of the two directions show at such
 a place.
 """
-_LEAST_ERROR_NS = NS_PER_MS
+_MIN_ERROR_NS = NS_PER_MS
 
 
 def missing_ns(ways: Ways) -> float:
@@ -111,7 +111,7 @@ def hidden_step(flat: Ways, free: Ways, skew: float, *, slot_ns: float) -> Step 
 
 def _step(place: tuple[float, ClockLabel, int, float, float], slot_ns: float) -> Step:
     _, clock, row, shift, error = place
-    return Step(clock, row, shift, max(error, _LEAST_ERROR_NS, slot_ns))
+    return Step(clock, row, shift, max(error, _MIN_ERROR_NS, slot_ns))
 
 
 def _places(
@@ -127,7 +127,7 @@ def _places(
     levels, jumps = [], []
     for course in courses:
         at = np.searchsorted(course.row, rows).clip(_BESIDE, len(course.row) - _BESIDE)
-        levels.append(course.least_moves(at))
+        levels.append(course.min_moves(at))
         jumps.append(course.jumps(at))
     shift = (levels[0] + levels[1]) / 2
     cost = np.abs(jumps[0] - shift) + np.abs(jumps[1] - shift)
@@ -146,7 +146,7 @@ class _Course:
         self.sign = way.sign
         self.delay = (way.delay_ns - way.sign * skew * way.time_ns)[order]
 
-    def least_moves(self, at: Array) -> Array:
+    def min_moves(self, at: Array) -> Array:
         """Return the step of B - A at places, from the minimum delays of all packets before and after.
 
         `at` is int64, shape (n,), in the order of the capture; the result is float64, ns, shape (n,).
@@ -159,7 +159,7 @@ class _Course:
     def jumps(self, at: Array) -> Array:
         """Return the step of the clock at places, from the medians of the packets next to each.
 
-        Types are those of `least_moves`; places must be at least `_BESIDE` packets away from both ends.
+        Types are those of `min_moves`; places must be at least `_BESIDE` packets away from both ends.
         """
         window = np.lib.stride_tricks.sliding_window_view(self.delay, _BESIDE)
         middle = np.median(window, axis=1)

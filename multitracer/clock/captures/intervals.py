@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.clock.captures.directions import MatchedDirection, Ways
-from multitracer.clock.captures.steps import CLOCKS, ClockLabel, Step, after, certainly, least, stretches
+from multitracer.clock.captures.steps import CLOCKS, ClockLabel, Step, after, certainly, minimum, stretches
 from multitracer.clock.model.estimate import PPM
 from multitracer.clock.model.skew_posterior import LARGEST_SKEW, certain, lower_hull
 from multitracer.errors import ClockError
@@ -54,7 +54,7 @@ def refined(ways: Ways, steps: list[Step], *, slot_ns: float) -> list[Step]:
             parts = [_between(way, ordered, n + k).delay_ns for k in (0, 1)]
             if min(map(len, parts)) < _FEWEST:
                 break
-            (low, width), (high, height) = (least(part) for part in parts)
+            (low, width), (high, height) = (minimum(part) for part in parts)
             moves.append((way.sign * (high - low), _WIDTHS * (width + height) + _JITTER_NS + slot_ns))
         corrected.append(_corrected(step, moves) if len(moves) == 2 else step)
     return corrected
@@ -179,9 +179,9 @@ def _margins(
     for part, both in zip(parts, clouds, strict=True):
         times = np.concatenate([part.out.time_ns, part.back.time_ns])
         for at in (float(times.min()), float(times.max())):
-            least, most = certain(*both, at)
+            minimum, most = certain(*both, at)
             here = offset_ns + skew * at
-            below, above = max(below, here - least), max(above, most - here)
+            below, above = max(below, here - minimum), max(above, most - here)
     return below, above
 
 
@@ -254,7 +254,7 @@ def gross_rates(ways: Ways) -> list[float]:
     sides = [_Direction(way) for way in (ways.out, ways.back)]
     guesses = (
         _lowest(lambda skew: sum(side.above_ns(skew) for side in sides)),
-        _lowest(lambda skew: -sum(side.least_ns(skew) for side in sides)),
+        _lowest(lambda skew: -sum(side.min_ns(skew) for side in sides)),
     )
     return [rate for rate in guesses if _EDGE * LARGEST_SKEW < abs(rate) < LARGEST_RATE / _EDGE]
 
@@ -279,13 +279,13 @@ class _Direction:
         self._time, self._delay, self._sign = way.time_ns[hull], way.delay_ns[hull], way.sign
         self._mean = float(way.time_ns.mean()), float(way.delay_ns.mean())
 
-    def least_ns(self, skew: float) -> float:
+    def min_ns(self, skew: float) -> float:
         """Return the minimum delay after a skew is removed: a concave function of the skew."""
         return float((self._delay - self._sign * skew * self._time).min())
 
     def above_ns(self, skew: float) -> float:
         """Return the mean delay minus the minimum delay: a convex function of the skew."""
-        return self._mean[1] - self._sign * skew * self._mean[0] - self.least_ns(skew)
+        return self._mean[1] - self._sign * skew * self._mean[0] - self.min_ns(skew)
 
 
 def slowed(capture: CaptureTables, begin_ns: int, rate: float) -> CaptureTables:

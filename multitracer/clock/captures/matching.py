@@ -38,9 +38,11 @@ RENUMBERED = ("seq", "ack", "payload_bytes", "flags", "tsval")
 RENUMBERED all except the IP identification.
 """
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
+_UNEXPECTED = np.uint64(
+    0x9E3779B97F4A7C15
+)  # 2^64 / golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64 (Steele, Lea, Flood 2014)
-_LEAST_PAIRS = 20
+_MIN_PAIRS = 20
 """Minimum number of exact matches that define an order."""
 _ASTRAY_ROWS = 2_000
 """Maximum distance from the neighbours' rows: IP identifications wrap at 65,536, which is far more than
@@ -74,7 +76,7 @@ def identities(segments: Table, rows: Array | None, fields: tuple[str, ...] = EX
     key = np.zeros(len(segments if rows is None else rows), dtype=np.uint64)
     for name in fields:
         key ^= segments[name][slice(None) if rows is None else rows].astype(np.uint32)
-        key *= _ODD
+        key *= _UNEXPECTED
         key ^= key >> np.uint64(31)
         key *= _MIX
     return key ^ (key >> np.uint64(29))
@@ -188,7 +190,7 @@ def is_long(near: CaptureTables) -> bool:
     return len(near.segments) > _MOST_ROWS
 
 
-def match(near: CaptureTables, far: CaptureTables, *, whole: bool = False) -> tuple[Array, Array]:
+def match(near: CaptureTables, far: CaptureTables, *, complete: bool = False) -> tuple[Array, Array]:
     """Return the rows of the packets that are in both captures, in order of the near capture.
 
     In captures of more than some hundred thousand packets, only regularly spaced runs of a thousand packets
@@ -206,16 +208,16 @@ def match(near: CaptureTables, far: CaptureTables, *, whole: bool = False) -> tu
     near_rows, far_rows : ndarray of int64, shape (n_matched,)
         Row of each packet in either capture's segments.
     """
-    runs = None if whole else _runs(len(near.segments))
+    runs = None if complete else _runs(len(near.segments))
     near_rows, far_rows = _match_by(near.segments, None, far.segments, None, EXACT, only=runs)
     if runs is not None:
         if len(near_rows) >= _ENOUGH * len(runs):
             return near_rows, far_rows
         near_rows, far_rows = _match_by(near.segments, None, far.segments, None, EXACT)
     enough = _ENOUGH * min(len(near.segments), len(far.segments))
-    ordered = len(near_rows) >= _LEAST_PAIRS
+    ordered = len(near_rows) >= _MIN_PAIRS
     for fields in (REWRITTEN, RENUMBERED) if ordered else (RENUMBERED, REWRITTEN):
-        if len(near_rows) >= (enough if ordered else min(enough, _LEAST_PAIRS)):
+        if len(near_rows) >= (enough if ordered else min(enough, _MIN_PAIRS)):
             break
         near_left = np.delete(np.arange(len(near.segments)), near_rows)
         far_left = np.delete(np.arange(len(far.segments)), far_rows)
@@ -240,7 +242,7 @@ def _runs(rows: int) -> Array | None:
 
 def _in_order(near_rows: Array, far_rows: Array, near_more: Array, far_more: Array) -> Array:
     """Return which additional pairs are near their neighbours at the far point."""
-    if len(near_rows) < _LEAST_PAIRS:
+    if len(near_rows) < _MIN_PAIRS:
         return np.ones(len(near_more), dtype=bool)
     expected = np.interp(near_more, near_rows, far_rows)
     kept: Array = np.abs(expected - far_more) <= _ASTRAY_ROWS
@@ -358,8 +360,8 @@ def unseen_bytes(flow: Array, seq: Array, payload_bytes: Array, size_bytes: Arra
     payload = payload_bytes.astype(np.int64)
     gap = _ahead(flow, seq, payload)
     known = (payload > 0) & (gap > 0) & (gap < _FARTHEST_BYTES)
-    usual = float(np.median(payload[payload > 0])) if known.any() else 1.0
-    headers = (size_bytes - payload) * np.maximum(1.0, np.rint(gap / usual))
+    typical = float(np.median(payload[payload > 0])) if known.any() else 1.0
+    headers = (size_bytes - payload) * np.maximum(1.0, np.rint(gap / typical))
     return np.where(known, gap + headers, 0.0)
 
 

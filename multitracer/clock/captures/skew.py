@@ -45,10 +45,10 @@ something else.
 """
 _CORRELATED = 6.0
 """Factor on the error: a delayed host is late for several packets in a row."""
-_LEAST_ARRIVALS = 30  # with fewer a line through slots tells next to nothing. Not measured
+_MIN_ARRIVALS = 30  # with fewer a line through slots tells next to nothing. Not measured
 _MOST_IN_PERIODOGRAM = 1024
 """Maximum number of arrivals in the periodogram, taken from the full time; all arrivals refine the result."""
-_LEAST_STRENGTH = 0.5
+_MIN_STRENGTH = 0.5
 """Minimum strength of the periodogram; 1 means perfect slots. Random times give sqrt(ln(`_GRID`) / n):
 0.09 for n = 1,024.
 """
@@ -66,7 +66,7 @@ def raster_skew(a_ns: Array, b_ns: Array, *, slot_a: float, slot_b: float) -> tu
         The slots found in these arrivals; 0 for none.
     """
     slots = [slot for slot in (slot_a, slot_b) if slot > 0]
-    if min(len(a_ns), len(b_ns)) < _LEAST_ARRIVALS or not slots or max(slots) > (1 + _UNLIKE) * min(slots):
+    if min(len(a_ns), len(b_ns)) < _MIN_ARRIVALS or not slots or max(slots) > (1 + _UNLIKE) * min(slots):
         return None
     nominal = float(np.rint(np.mean(slots) / _ROUND_NS) * _ROUND_NS)
     a, b = (_slot(np.sort(times), nominal) for times in (a_ns, b_ns))
@@ -81,7 +81,7 @@ def _slot(times: Array, nominal: float) -> tuple[float, float] | None:
     rates = (1 + np.linspace(-_LARGEST, _LARGEST, _GRID)) / nominal
     strength = _periodogram(times[:: -(-len(times) // _MOST_IN_PERIODOGRAM)], rates)
     rate = float(rates[int(np.argmax(strength))])
-    if strength.max() < _LEAST_STRENGTH:
+    if strength.max() < _MIN_STRENGTH:
         return None
     length, start = 1 / rate, _phase(times, rate) / rate
     for _ in range(_REFINEMENTS):

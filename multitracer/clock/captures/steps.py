@@ -60,7 +60,7 @@ a long queue.
 """
 _CLEAR = 3  # standard deviations: what exceeds them is noise in 3 of 1,000 cases
 _WIDTHS = 3  # mean distances: the least of n exponential delays lies within three in 95 % of cases
-_STAMP_NS, _LEAST_STAMP_NS = 5e3, 2e4
+_STAMP_NS, _MIN_STAMP_NS = 5e3, 2e4
 """Uncertainty of a single time, and of a minimum delay, ns. Not measured."""
 _LOWEST = 5  # values that show how dense the least delays lie. Not measured
 _REST_PART = 20  # 1 ms: a direction without any noise may still move so much. Not measured
@@ -260,7 +260,7 @@ class _Course:
         apart = [np.abs(part[_BESIDE:] - part[:-_BESIDE]).mean() for part in parts]
         return float(max(apart, default=np.inf)) + SMALLEST_STEP_NS / _REST_PART
 
-    def least_moves(self, row: int) -> float:
+    def min_moves(self, row: int) -> float:
         """Return the step of B - A at a row, from the minimum delays of a minute before and after."""
         i = int(np.searchsorted(self.row, row))
         at = self.time_ns[min(i, len(self.row) - 1)]
@@ -312,16 +312,16 @@ def _score(courses: list[_Course], row: int) -> float:
     sigmas = [abs(jump) / course.restlessness(row) for jump, course in zip(jumps, courses, strict=True)]
     first = int(np.argmax(sigmas))
     clear, other, jump = courses[first], courses[1 - first], jumps[first]
-    own, least = clear.least_moves(row), other.least_moves(row)
+    own, minimum = clear.min_moves(row), other.min_moves(row)
     if abs(jump) < SMALLEST_STEP_NS or not _PART < own / jump < 2 - _PART:
         return 0.0
     at_once = [course.jump(row, 1) for course in courses]
-    if abs(own - least) < _ALIKE * abs(own) and min(abs(j - own) for j in at_once) < _PART / 2 * abs(own):
+    if abs(own - minimum) < _ALIKE * abs(own) and min(abs(j - own) for j in at_once) < _PART / 2 * abs(own):
         return sigmas[first] + _SIGMAS
     there = min(at_once[first], clear.jump(row, _LASTING), key=lambda part: part / jump) / jump
     if sigmas[first] < _SIGMAS or there < _PART:
         return 0.0
-    if least / jump >= _PART or (sigmas[first] > _SURE and _agrees(clear, other, row, jump)):
+    if minimum / jump >= _PART or (sigmas[first] > _SURE and _agrees(clear, other, row, jump)):
         return sigmas[first]
     return 0.0
 
@@ -365,12 +365,12 @@ def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
         if min(len(before), len(later)) == count:
             measures.append((course.jump(row, count), 2 * noise * np.sqrt(3 / count)))
         if min(len(before), len(later)) == count > _FEWEST:
-            (low, width), (high, height) = least(before), least(later)
-            measures.append((course.sign * (high - low), _WIDTHS * (width + height) + _LEAST_STAMP_NS))
+            (low, width), (high, height) = minimum(before), minimum(later)
+            measures.append((course.sign * (high - low), _WIDTHS * (width + height) + _MIN_STAMP_NS))
     return measures
 
 
-def least(delays: Array) -> tuple[float, float]:
+def minimum(delays: Array) -> tuple[float, float]:
     """Return the minimum of some delays and the mean distance of the lowest ones, ns.
 
     Parameters

@@ -6,7 +6,7 @@ because the offset has the opposite sign in the other direction (Paxson 1998). T
 1. `matching`, `directions`: the same packets, by direction.
 2. `steps`, `hidden_steps`: the places of clock steps; the following steps apply to each interval between
 them. 3. `bottleneck`: the time per byte of the slowest link in each direction. 4. `skew`: the skew, by three
-methods. 5. `least_delay`: the minimum delay of a packet of zero length in each direction, with its
+methods. 5. `minimum_delay`: the minimum delay of a packet of zero length in each direction, with its
 uncertainty. 6. This file: half the difference of the two minimum delays is the offset, if both directions
 have the same minimum delay.
 
@@ -34,14 +34,14 @@ from multitracer.clock.captures.intervals import (
     refined,
     slowed,
 )
-from multitracer.clock.captures.least_delay import (
+from multitracer.clock.captures.matching import is_long
+from multitracer.clock.captures.minimum_delay import (
     Level,
     alike_in_size,
     classes,
     level_at_known_rate,
     level_posterior,
 )
-from multitracer.clock.captures.matching import is_long
 from multitracer.clock.captures.skew import skew_of
 from multitracer.clock.captures.steps import SMALLEST_STEP_NS, Step, find_steps, without
 from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM, Estimate
@@ -75,7 +75,7 @@ class Attempt:
     """A candidate solution for some clock steps, with the minimum delays of both directions."""
 
     estimates: list[Estimate]
-    least_ns: tuple[float, float]
+    min_ns: tuple[float, float]
     loose_ns: float
     """Mean distance of packets from the minimum delay, summed over both directions, ns."""
 
@@ -101,7 +101,7 @@ class Attempt:
 
     def _outside_ns(self, e: Estimate) -> float:
         lower, upper = _causality(e)
-        out, back = self.least_ns
+        out, back = self.min_ns
         return float(max(lower + back - e.offset_ns, e.offset_ns - (upper - out), 0))
 
     def believable(self) -> list[Estimate]:
@@ -255,7 +255,7 @@ class _Offset:
 
 def _related(near: CaptureTables, far: CaptureTables) -> list[Estimate]:
     try:
-        attempt = _usual(near, far)
+        attempt = _typical(near, far)
     except ClockError:
         if estimates := _by_gross_rate(near, far, None):
             return [_assuming(estimate) for estimate in estimates]
@@ -265,14 +265,14 @@ def _related(near: CaptureTables, far: CaptureTables) -> list[Estimate]:
     return [_assuming(widened(estimate, coarse_ns)) for estimate in estimates]
 
 
-def _usual(near: CaptureTables, far: CaptureTables) -> Attempt:
+def _typical(near: CaptureTables, far: CaptureTables) -> Attempt:
     attempt = _attempt(near, far, both_ways(near, far))
     if is_long(near) and (len(attempt.estimates) > 1 or attempt.absurd_ns > 0):
-        attempt = _attempt(near, far, both_ways(near, far, whole=True))  # where exactly was the jump?
+        attempt = _attempt(near, far, both_ways(near, far, complete=True))  # where exactly was the jump?
     return attempt
 
 
-def _by_gross_rate(near: CaptureTables, far: CaptureTables, usual: Attempt | None) -> list[Estimate]:
+def _by_gross_rate(near: CaptureTables, far: CaptureTables, typical: Attempt | None) -> list[Estimate]:
     """Return the solution with a rate error larger than a quartz's; empty if it explains no more.
 
     Parameters
@@ -281,7 +281,7 @@ def _by_gross_rate(near: CaptureTables, far: CaptureTables, usual: Attempt | Non
     usual : Attempt, optional
         The solution with a normal rate; None without one.
     """
-    if usual is not None and usual.is_sharp:
+    if typical is not None and typical.is_sharp:
         return []
     ways = both_ways(near, far)
     begin = ways.first_ns + ways.base_ns
@@ -291,7 +291,7 @@ def _by_gross_rate(near: CaptureTables, far: CaptureTables, usual: Attempt | Non
             attempt = _attempt(near, slow, both_ways(near, slow))
         except ClockError:  # at a wrong rate, there are jumps between which nothing was seen
             continue
-        if attempt.is_sharp and (usual is None or attempt.explains_more(usual)):
+        if attempt.is_sharp and (typical is None or attempt.explains_more(typical)):
             return [quickened(estimate, begin, rate) for estimate in attempt.estimates]
     return []
 
@@ -394,8 +394,8 @@ def _estimate(ways: Ways, line: _Line, interval: JumpInterval, missing: float) -
     """Return the estimate for the interval between two steps, for the original clocks."""
     first, last = interval.first_ns, interval.last_ns
     shift = interval.b_shift_ns - interval.a_shift_ns
-    least, most = interval.bounds_ns(first)
-    lower, upper = ways.base_ns + math.floor(least), ways.base_ns + math.ceil(most)
+    minimum, most = interval.bounds_ns(first)
+    lower, upper = ways.base_ns + math.floor(minimum), ways.base_ns + math.ceil(most)
     crossed = max(lower - upper, round(missing) if missing >= SMALLEST_STEP_NS else 0, 0)
     stamp = ways.first_ns + round(interval.a_shift_ns)
     there = ways.first_ns + ways.base_ns + round(interval.b_shift_ns)
@@ -435,8 +435,8 @@ def _offset(sides: list[Side], by_size: list[list[Array]], skew: float) -> _Offs
         weight = weight * np.exp(-0.5 * (np.log(out_rate / back_rate) / _UNLIKE) ** 2)
     margin = _MARGIN if min(side.slot_ns for side in sides) <= 0 else _MARGIN_SLOTTED
     offset = _interval((out - back) / 2 + stamping, weight, margin)
-    doubt = [side.doubt_ns / 2 for side in sides]
-    offset = _Offset(offset.centre_ns + (doubt[0] - doubt[1]) / 2, offset.half_ns + _DOUBTED * sum(doubt))
+    caveat = [side.uncertainty_ns / 2 for side in sides]
+    offset = _Offset(offset.centre_ns + (caveat[0] - caveat[1]) / 2, offset.half_ns + _DOUBTED * sum(caveat))
     alike = _like_with_like(sides, skew)
     if alike is None:
         return offset
@@ -454,13 +454,13 @@ def _like_with_like(sides: list[Side], skew: float) -> float | None:
         return None
     flat = [side.way.delay_ns - side.way.sign * skew * side.way.time_ns for side in sides]
     sizes = [side.way.size_bytes for side in sides]
-    halves, least = [], []
+    halves, minimum = [], []
     for size in np.intersect1d(sizes[0], sizes[1]):
         one, other = (np.sort(f[s == size]) for f, s in zip(flat, sizes, strict=True))
         if min(len(one), len(other)) >= _FEW_ALIKE:
             halves.append((one[0] - other[0]) / 2)
-            least.append((one[0] + other[0]) / 2 - size * sum(side.guess_ns_per_byte for side in sides) / 2)
-    near = [f for f, at in zip(halves, least, strict=True) if at <= min(least) + sides[0].slot_ns]
+            minimum.append((one[0] + other[0]) / 2 - size * sum(side.guess_ns_per_byte for side in sides) / 2)
+    near = [f for f, at in zip(halves, minimum, strict=True) if at <= min(minimum) + sides[0].slot_ns]
     return float(np.mean(near)) if near else None
 
 

@@ -57,7 +57,7 @@ _FEWEST_RESETS = 4
 """Minimum number of steps in one direction that are attributed to a program; three may have been made by
 hand.
 """
-_LEAST_APART_S = 60.0
+_MIN_APART_S = 60.0
 """Minimum difference between the begins or ends of two logs that counts, s: logs of one session usually
 begin and end within a minute. Not measured.
 """
@@ -125,8 +125,8 @@ def _of_intervals(relation: Relation, source: str, reference: str) -> list[Compl
             numbers.append(number)
     complaints = []
     for difference, fault, numbers in by_fault.values():
-        whole = _complaint(fault, difference, source, reference)
-        complaints.append(_limited(whole, relation, numbers, is_source=whole.source == source))
+        complete = _complaint(fault, difference, source, reference)
+        complaints.append(_limited(complete, relation, numbers, is_source=complete.source == source))
     return complaints
 
 
@@ -206,7 +206,7 @@ def compare_spans(stamps: Stamps, reference: Stamps) -> list[Complaint]:
     begins, ends = int(own.min()) - int(other.min()), int(own.max()) - int(other.max())
     if int(own.min()) <= int(other.max()) and int(other.min()) <= int(own.max()):
         return []
-    error_s = max(abs(begins - ends) / NS_PER_S, _LEAST_APART_S)
+    error_s = max(abs(begins - ends) / NS_PER_S, _MIN_APART_S)
     difference = ClockDifference((begins + ends) / 2 / NS_PER_S, error_s, int(other.min()))
     fault = _explained(difference)
     return [] if fault is None else [_complaint(fault, difference, stamps.name, reference.name)]
@@ -504,10 +504,10 @@ def examine_recording(
     for _, _, log in others:
         yield from examine(log, OF_LOGS)
     yield from _of_others(others, captured, own, graph)
-    yield from _of_silences(source, captured)
+    yield from _of_idle_gaps(source, captured)
 
 
-def _of_silences(source: LogSource, captured: dict[str, list[Stamps]]) -> Iterator[Complaint]:
+def _of_idle_gaps(source: LogSource, captured: dict[str, list[Stamps]]) -> Iterator[Complaint]:
     """Yield complaints about radio logs of hosts whose captures contradict them."""
     for log, tables in source.logs("radio"):
         radio = tables.get(RADIO.name)

@@ -115,7 +115,7 @@ _COARSEST_NS = 10 * NS_PER_S
 """Maximum resolution of coarse times, ns: a log may itself write every few seconds."""
 _BOUNDED = 0.9  # of the lag that one side shows, the other has to confirm so much. Not measured
 _OFTEN = 20  # one ACK in 20 before its data: fewer may be mistaken pairs. Not measured
-_USUAL_TOP = 95  # percentile of the heights: the highest may be a step of another kind. Not measured
+_TYPICAL_TOP = 95  # percentile of the heights: the highest may be a step of another kind. Not measured
 _DENSE = 0.02  # of the records: a fraction in the wrong unit falls back once a second or more. Not measured
 _UNLIKE = 4  # a tooth so many times the median one is none of a saw. Not measured
 _FIFTHS, _MOST_FIFTHS = 5, 4  # a log in equal parts; falls in four of them are no single event
@@ -123,7 +123,7 @@ _EVEN = 0.3  # standard deviation over mean, of distances and heights of teeth. 
 _AFTER = 5  # records after a fall: a straggler or two are overtaken, a clock that was set stays behind
 
 
-def whole_seconds(stamps: Stamps) -> Complaint | None:
+def complete_seconds(stamps: Stamps) -> Complaint | None:
     """Find times with whole seconds only, if several records share each second."""
     known = stamps.known_ns
     if len(known) < _FEW or np.any(known % NS_PER_S):
@@ -189,11 +189,11 @@ def direction_clocks(stamps: Stamps) -> Complaint | None:
         stamps.name,
         f"the two directions were stamped by two clocks, about {apart} apart: {how}",
         f"take {apart} off the stamps of the packets from the side of {which}",
-        proposed_ns=_without_lead(stamps.time_ns, reverse, ahead_ns),
+        proposed_ns=_without_headline(stamps.time_ns, reverse, ahead_ns),
     )
 
 
-def _without_lead(time_ns: Array, reverse: Array, ahead_ns: int) -> Array:
+def _without_headline(time_ns: Array, reverse: Array, ahead_ns: int) -> Array:
     early = (reverse if ahead_ns > 0 else ~reverse) & (time_ns != NOT_A_TIME)
     return np.where(early, time_ns - abs(ahead_ns), time_ns)
 
@@ -286,7 +286,7 @@ def saw_tooth(stamps: Stamps) -> Complaint | None:
     if len(known) < _FEW or len(falls) < _TEETH or not _all_along(falls, len(known)):
         return None
     height = -np.diff(known)[falls]
-    tall = int(np.percentile(height, _USUAL_TOP))
+    tall = int(np.percentile(height, _TYPICAL_TOP))
     dense = len(falls) >= _DENSE * len(known)
     if tall > _UNLIKE * np.median(height) or not (dense or _regular(known[falls], height)):
         return None
@@ -315,8 +315,8 @@ def _regular(at_ns: Array, height: Array) -> bool:
 def _lower_envelope(time_ns: Array) -> Array:
     """Return for each record the minimum time from it on: never later than its own time, never decreasing."""
     far = np.where(time_ns == NOT_A_TIME, np.iinfo(np.int64).max, time_ns)
-    least = np.minimum.accumulate(far[::-1])[::-1]
-    return np.where(time_ns == NOT_A_TIME, time_ns, least)
+    minimum = np.minimum.accumulate(far[::-1])[::-1]
+    return np.where(time_ns == NOT_A_TIME, time_ns, minimum)
 
 
 def steps_back(stamps: Stamps) -> Complaint | None:
@@ -348,9 +348,9 @@ def _lasts(known: Array, at: int) -> bool:
 
 
 def _raised(time_ns: Array, rows: Array, known: Array, falls: Array) -> Array:
-    usual = int(np.median(np.abs(np.diff(known))))
+    typical = int(np.median(np.abs(np.diff(known))))
     steps = np.zeros(len(time_ns), dtype=np.int64)
-    steps[rows] = usual - np.diff(known)[falls]
+    steps[rows] = typical - np.diff(known)[falls]
     return np.where(time_ns == NOT_A_TIME, time_ns, time_ns + np.cumsum(steps))
 
 
@@ -358,7 +358,7 @@ OF_LOGS = (coarse_stamps, steps_back)
 """Rules for logs that are not captures: with one reading a second, whole seconds are normal, and there are
 no directions.
 """
-RULES_ALONE = (whole_seconds, coarse_stamps, direction_clocks, saw_tooth, steps_back)
+RULES_ALONE = (complete_seconds, coarse_stamps, direction_clocks, saw_tooth, steps_back)
 """Rules for one log, in this order; the first rule that explains a log is used, except for whole seconds."""
 
 

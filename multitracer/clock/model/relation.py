@@ -202,9 +202,9 @@ class Relation:
         index = np.zeros(len(stamps), dtype=np.int64)
         doubtful = []
         for earlier, later in zip(self.estimates, self.estimates[1:], strict=False):
-            after, doubt = _after_step(stamps, earlier.last_ns, later.first_ns)
+            after, caveat = _after_step(stamps, earlier.last_ns, later.first_ns)
             index += after
-            doubtful.append(doubt)
+            doubtful.append(caveat)
         return index, doubtful
 
 

@@ -290,8 +290,8 @@ def _below_chords(x: Array, y: Array) -> Array:
     block = np.arange(len(x)) // _BLOCK
     blocks = np.full((len(starts), _BLOCK), np.inf)
     blocks.flat[: len(y)] = y
-    least = starts + blocks.argmin(axis=1)
-    left, right = least[np.maximum(block - 1, 0)], least[np.minimum(block + 1, len(starts) - 1)]
+    minimum = starts + blocks.argmin(axis=1)
+    left, right = minimum[np.maximum(block - 1, 0)], minimum[np.minimum(block + 1, len(starts) - 1)]
     span = x[right] - x[left]
     inside = (block > 0) & (block < len(starts) - 1) & (span > 0)
     chord = y[left] + (y[right] - y[left]) * (x - x[left]) / np.where(span > 0, span, 1.0)
@@ -331,9 +331,9 @@ def envelope(time_ns: Array, delay_ns: Array) -> tuple[float, float]:
 
 _HALVINGS = 60  # halves any range of float64 down to its last digit
 _FEWEST = 2  # two bounds on a side: one alone may be a mistaken pair
-_MOST_STRAY = 3
-"""Number of outliers (wrongly paired events) in addition to the share `_STRAY_PART`."""
-_STRAY_PART = 100  # one event in a hundred. Not measured
+_MOST_OUTLIERS = 3
+"""Number of outliers (wrongly paired events) in addition to the share `_OUTLIER_PART`."""
+_OUTLIER_PART = 100  # one event in a hundred. Not measured
 _STAMPING_NS = 20_000.0  # hosts stamp packets some ten microseconds late; the same in `one_way`
 
 
@@ -366,21 +366,21 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
     first, base = int(from_ns.min()), int(to_ns[0] - from_ns[0])
     x, y = (from_ns - first).astype(np.float64), (to_ns - from_ns - base).astype(np.float64)
     above, below = (x[ahead], y[ahead]), (x[behind], -y[behind])
-    for _ in range(_MOST_STRAY + len(x) // _STRAY_PART):
+    for _ in range(_MOST_OUTLIERS + len(x) // _OUTLIER_PART):
         upper, lower = _vertices(*above), _vertices(*below)
         slope = _widest(upper, lower)
         width = _width(upper, lower, slope)
         if width >= -slack_ns or min(len(above[0]), len(below[0])) <= _FEWEST:
             break
-        above, below = _without_stray(above, below, slope)
+        above, below = _without_outlier(above, below, slope)
     if width < -slack_ns:
         raise ClockError(
             f"{method}: not determinable, because the logs contradict each other by {-width / 1e6:.1f} ms "
             "at any offset: a clock stepped, or they are from different connections; what would help: a "
             "part without the step"
         )
-    least, most = (_edge(upper, lower, slope, sign) for sign in (-1, 1))
-    top, bottom = _least(upper, slope), -_least(lower, -slope)
+    minimum, most = (_edge(upper, lower, slope, sign) for sign in (-1, 1))
+    top, bottom = _min(upper, slope), -_min(lower, -slope)
     pivot = float((x.min() + x.max()) / 2)
     half = (max(top - bottom, 0.0) + _STAMPING_NS) / 2
     return Estimate.around(
@@ -390,7 +390,7 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
         last_ns=int(from_ns.max()),
         offset_ns=base + round((top + bottom) / 2),
         skew_ppm=slope / PPM,
-        skew_uncertainty_ppm=max(most - slope, slope - least) / PPM,
+        skew_uncertainty_ppm=max(most - slope, slope - minimum) / PPM,
         method=method,
         evidence=len(x),
         lower_ns=base + round(min(bottom, top)),
@@ -420,12 +420,12 @@ def certain(above: Cloud, below: Cloud, at: float) -> tuple[float, float]:
     upper, lower = _vertices(above[0] - at, above[1]), _vertices(below[0] - at, below[1])
     slope = _widest(upper, lower)
     edges = (_edge(upper, lower, slope, -1), _edge(upper, lower, slope, 1))
-    most = _largest(lambda each: _least(upper, each), *edges)
-    least = -_largest(lambda each: _least(lower, -each), *edges)
-    return least, most
+    most = _largest(lambda each: _min(upper, each), *edges)
+    minimum = -_largest(lambda each: _min(lower, -each), *edges)
+    return minimum, most
 
 
-def _without_stray(above: Cloud, below: Cloud, slope: float) -> tuple[Cloud, Cloud]:
+def _without_outlier(above: Cloud, below: Cloud, slope: float) -> tuple[Cloud, Cloud]:
     """Return the events without the single one that is the worst outlier."""
     flat = [cloud[1] - sign * slope * cloud[0] for cloud, sign in ((above, 1), (below, -1))]
     low = [np.partition(values, 1)[:2] for values in flat]
@@ -443,13 +443,13 @@ def _vertices(x: Array, y: Array) -> Cloud:
     return x[hull], y[hull]
 
 
-def _least(cloud: Cloud, slope: float) -> float:
+def _min(cloud: Cloud, slope: float) -> float:
     return float((cloud[1] - slope * cloud[0]).min())
 
 
 def _width(upper: Cloud, lower: Cloud, slope: float) -> float:
     """Return the width of the corridor for lines of a slope: a concave function of the slope."""
-    return _least(upper, slope) + _least(lower, -slope)
+    return _min(upper, slope) + _min(lower, -slope)
 
 
 def _widest(upper: Cloud, lower: Cloud) -> float:

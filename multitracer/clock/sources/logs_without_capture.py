@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 LINK_PACKETS = "link log: packets handed over"
 _SLACK_NS = 2e6  # two processes of one host stamp a packet a little apart. Not measured
-_LEAST = 5  # with fewer packets one that is mistaken decides
+_MIN = 5  # with fewer packets one that is mistaken decides
 _SENT = ("packet_queued", "ppp_sent")
 _RECEIVED = ("ppp_received",)
 
@@ -64,7 +64,7 @@ def relate_link(capture: CaptureTables, events: Table) -> list[Estimate]:
     parts = [_shared(capture, events, kind, EventDirection.FORWARD) for kind in _SENT]
     parts += [_shared(capture, events, kind, EventDirection.BACKWARD) for kind in _RECEIVED]
     start, end, direction = (np.concatenate(column) for column in zip(*parts, strict=True))
-    if len(start) < _LEAST:
+    if len(start) < _MIN:
         raise ClockError(
             f"{LINK_PACKETS}: not determinable, because capture and log have {len(start)} packets in common; "
             "what would help: a capture at the interface above the link, of the same time"

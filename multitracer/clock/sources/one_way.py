@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from multitracer.logs import LogSource
     from multitracer.tables import Array, Table
 
-LEAST_STAMPS = 20  # with fewer the promptest stamp is chance
+MIN_STAMPS = 20  # with fewer the promptest stamp is chance
 _CAUTION = 2.0
 """Factor on the error, since delays of neighbours are not independent. Not measured; compare 1.6 in
 `captures/skew.py`.
@@ -61,7 +61,7 @@ def one_way_estimate(
     ClockError
         If there are too few times, or they are all equal.
     """
-    if len(from_ns) < LEAST_STAMPS or int(np.ptp(from_ns)) <= 0:
+    if len(from_ns) < MIN_STAMPS or int(np.ptp(from_ns)) <= 0:
         raise ClockError(
             f"{method}: not determinable, because {len(from_ns)} times are too few; "
             "what would help: a longer log"
@@ -138,7 +138,7 @@ def relate_gps(position: Table) -> list[Estimate]:
 
 
 TCP_TIMESTAMPS = "TCP timestamps"
-USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
+TYPICAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
 """Typical rates of timestamp clocks, Hz: RFC 7323, 5.4 allows 1 to 1000; most are the HZ of a kernel."""
 _NEAR = 0.02
 """Maximum relative distance of a measured rate from its nominal one."""
@@ -164,7 +164,7 @@ def relate_timestamps(capture: CaptureTables, flow: int, *, delay_ns: float = 0.
     segments = capture.segments
     mine = (segments["flow"] == flow) & (segments["marks"] & CaptureMark.HAS_TIMESTAMPS > 0)
     rows = np.flatnonzero(mine & (segments["flags"] & (Flag.SYN | Flag.RST) == 0))
-    if len(rows) < LEAST_STAMPS:
+    if len(rows) < MIN_STAMPS:
         raise ClockError(
             f"{TCP_TIMESTAMPS}: not determinable, because {len(rows)} segments with timestamps are too few; "
             "what would help: a longer connection, or the timestamps option enabled"
@@ -189,7 +189,7 @@ def _rate(time_ns: Array, ticks: Array) -> int:
     """Return the typical rate nearest to the measured tick rate of the complete connection, Hz."""
     span = int(time_ns[-1] - time_ns[0])
     measured = int(ticks[-1] - ticks[0]) * NS_PER_S / span if span > 0 else 0.0
-    nearest = min(USUAL_RATES_HZ, key=lambda usual: abs(measured / usual - 1))
+    nearest = min(TYPICAL_RATES_HZ, key=lambda typical: abs(measured / typical - 1))
     if abs(measured / nearest - 1) > _NEAR + 2 / max(1, int(ticks[-1])):
         raise ClockError(
             f"{TCP_TIMESTAMPS}: not determinable, because they tick at {measured:.4g} Hz, which is not a "
@@ -250,7 +250,7 @@ def _own_flow(capture: CaptureTables, *, is_sender: bool) -> int | None:
     bulk = int(np.argmax(np.bincount(segments["flow"], weights=segments["payload_bytes"])))
     flow = bulk if is_sender else bulk ^ 1
     stamped = (segments["flow"] == flow) & (segments["marks"] & CaptureMark.HAS_TIMESTAMPS > 0)
-    return flow if np.count_nonzero(stamped) > LEAST_STAMPS else None
+    return flow if np.count_nonzero(stamped) > MIN_STAMPS else None
 
 
 def _of_modem(radio: Table) -> list[Estimate]:

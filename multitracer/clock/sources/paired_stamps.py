@@ -63,18 +63,18 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
     _check_steps(len(ends), method)
     for end in [*ends, len(offset)]:
         rows = slice(begin, end)
-        least, most = int(low[rows].max()), int(high[rows].min())
+        minimum, most = int(low[rows].max()), int(high[rows].min())
         parts.append(
             Estimate(
                 first_ns=int(from_ns[rows].min()),
                 last_ns=int(from_ns[rows].max()),
-                offset_ns=(least + most) // 2,
+                offset_ns=(minimum + most) // 2,
                 skew_ppm=0.0,
-                uncertainty_ns=(most - least) / 2,
+                uncertainty_ns=(most - minimum) / 2,
                 skew_uncertainty_ppm=0.0,
                 method=method,
                 evidence=end - begin,
-                lower_ns=least,
+                lower_ns=minimum,
                 upper_ns=most,
                 points=_evidence(from_ns[rows], to_ns[rows]),
             )
@@ -86,13 +86,13 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
 def _agreement(low: list[int], high: list[int]) -> list[int]:
     """Return the indexes at which the intervals [low, high] stop overlapping with all earlier ones."""
     ends = []
-    least, most = low[0], high[0]
+    minimum, most = low[0], high[0]
     for i, (a, b) in enumerate(zip(low, high, strict=True)):
-        if max(least, a) <= min(most, b):
-            least, most = max(least, a), min(most, b)
+        if max(minimum, a) <= min(most, b):
+            minimum, most = max(minimum, a), min(most, b)
         else:
             ends.append(i)
-            least, most = a, b
+            minimum, most = a, b
     return ends
 
 
@@ -476,13 +476,13 @@ def _certain(estimate: Estimate, start: Array, offset: Array, bound: Array) -> E
     time = (start[here] - estimate.first_ns).astype(np.float64)
     away = (offset[here] - estimate.offset_ns).astype(np.float64)
     half = bound[here].astype(np.float64)
-    least, most = certain((time, away + half), (time, half - away), 0.0)
-    least, most = min(least, most), max(least, most)
+    minimum, most = certain((time, away + half), (time, half - away), 0.0)
+    minimum, most = min(minimum, most), max(minimum, most)
     return replace(
         estimate,
-        offset_ns=estimate.offset_ns + round(min(max(least, 0.0), most)),
+        offset_ns=estimate.offset_ns + round(min(max(minimum, 0.0), most)),
         uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, half.min())),
-        lower_ns=estimate.offset_ns + round(least),
+        lower_ns=estimate.offset_ns + round(minimum),
         upper_ns=estimate.offset_ns + round(most),
         notes=(_NOTE,),
     )

@@ -40,7 +40,7 @@ _FEWEST_STALLS = 5  # fewer than five meet by chance at some shift
 _SHUFFLES = 100  # a peak above the best of 100 shuffled logs is chance in about 1 of 101 recordings
 _BESIDE_NS = NS_PER_S
 """Shifts nearer than this to the peak (ns) count as the same shift."""
-_LEAST_RATIO, _LEAST_EXCESS, _LEAST_SHARE = 1.5, 1.1, 0.4
+_MIN_RATIO, _MIN_EXCESS, _MIN_SHARE = 1.5, 1.1, 0.4
 """Minimum ratio of the peak to the next best shift, to the best one by chance, and minimum share of stalls
 that must coincide.
 """
@@ -48,20 +48,20 @@ _WIDTH_95 = 1.96  # 95 % of a normal distribution
 _MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
 _DRIFT_PPM = 100.0
 """Maximum difference of the rates of two quartzes, ppm: stalls do not determine it."""
-_LONG, _USUAL_GAP, _SHORTEST_STALL_NS = 5, 0.9, 100 * NS_PER_MS
+_LONG, _TYPICAL_GAP, _SHORTEST_STALL_NS = 5, 0.9, 100 * NS_PER_MS
 """A stall is this many times this quantile of the gaps, and at least 100 ms. Not measured."""
 _PEAK_WIDTHS = 1.5  # stalls of both logs together: so far from the peak they no longer overlap. Not measured
 _MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a mean
 
 
-def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> Array:
+def stalls_of_arrivals(arrival_ns: Array, *, min_ns: float | None = None) -> Array:
     """Return the gaps between arrivals that are stalls.
 
     Parameters
     ----------
     arrival_ns : ndarray of int64, shape (n_arrivals,)
         Capture times of ACKs (or any packets from the far side).
-    least_ns : float, optional
+    min_ns : float, optional
         Shortest stall; by default five times the 90th percentile of the gaps, and at least 100 ms.
 
     Returns
@@ -73,15 +73,15 @@ def stalls_of_arrivals(arrival_ns: Array, *, least_ns: float | None = None) -> A
     gap = np.diff(time)
     if not len(gap):
         return np.empty((0, 2), dtype=np.int64)
-    least = _shortest(gap) if least_ns is None else least_ns
-    at = np.flatnonzero(gap >= least)
+    minimum = _shortest(gap) if min_ns is None else min_ns
+    at = np.flatnonzero(gap >= minimum)
     stalls: Array = np.stack([time[at], time[at + 1]], axis=1)
     return stalls
 
 
 def _shortest(gap: Array) -> float:
     """Return the shortest gap that is a stall, ns."""
-    return max(_LONG * float(np.quantile(gap, _USUAL_GAP)), _SHORTEST_STALL_NS)
+    return max(_LONG * float(np.quantile(gap, _TYPICAL_GAP)), _SHORTEST_STALL_NS)
 
 
 def stalls_of_readings(time_ns: Array, bad: Array) -> Array:
@@ -148,7 +148,7 @@ def relate_stalls(
     shift, ratio = _peak(ours, theirs, largest_shift_ns)
     chance = _by_chance(ours, theirs, largest_shift_ns)
     peak = _height(ours, theirs, largest_shift_ns)
-    if peak <= _LEAST_EXCESS * chance or ratio < _LEAST_RATIO:
+    if peak <= _MIN_EXCESS * chance or ratio < _MIN_RATIO:
         raise ClockError(
             f"{STALLS}: not determinable, because the best shift is {ratio:.2f} times as good as the next "
             f"one, and {peak / chance:.2f} times as good as the best of {_SHUFFLES} shuffled logs; "
@@ -224,8 +224,8 @@ def _meeting(ours: Array, theirs: Array, shift: float) -> tuple[Array, Array]:
     meets = np.abs(apart).max(axis=1) < _BESIDE_NS / 2
     meets &= np.minimum(moved[:, 1], theirs[nearest, 1]) > np.maximum(moved[:, 0], theirs[nearest, 0])
     within = (moved[:, 1] > theirs[0, 0]) & (moved[:, 0] < theirs[-1, 1])
-    least = max(_FEWEST_STALLS, _LEAST_SHARE * min(int(within.sum()), len(theirs)))
-    if int(meets.sum()) < least:
+    minimum = max(_FEWEST_STALLS, _MIN_SHARE * min(int(within.sum()), len(theirs)))
+    if int(meets.sum()) < minimum:
         raise ClockError(
             f"{STALLS}: not determinable, because only {int(meets.sum())} of {int(within.sum())} stalls "
             "coincide at the best shift; what would help: more stalls, or a log and a capture of the same "
@@ -311,7 +311,7 @@ def acks_of_largest_flow(capture: CaptureTables) -> tuple[Array, float]:
     Returns
     -------
     time_ns : ndarray of int64, ns, shape (n_acks,)
-    least_ns : float
+    min_ns : float
         0 without a sample.
 
     Raises

@@ -101,7 +101,7 @@ class _BurstLog:
         time = events["time_ns"] - transfer.begin_ns
         lasted = np.maximum(events["air_us"], 0) * NS_PER_US / transfer.speed
         self._sent = near.rows("burst_sent")
-        self._piece = near.rows("piece_sent")
+        self._chunk = near.rows("piece_sent")
         self._began = np.rint(time - lasted).astype(np.int64)
         self._time, self._near = time, near
         bursts = _disjoint(self._began[self._sent], time[self._sent], self._sent)
@@ -115,12 +115,12 @@ class _BurstLog:
         Pieces that are sent again count: until then the data link was still at it.
         """
         events, queued = self._near.events, self._near.rows("packet_queued")
-        keys, pieces = _key(events, queued), _key(events, self._piece)
-        order = np.argsort(pieces, kind="stable")
-        last = np.searchsorted(pieces[order], keys, side="right") - 1
-        has_piece = (last >= 0) & (np.append(pieces[order], NA)[last] == keys)
+        keys, chunks = _key(events, queued), _key(events, self._chunk)
+        order = np.argsort(chunks, kind="stable")
+        last = np.searchsorted(chunks[order], keys, side="right") - 1
+        has_chunk = (last >= 0) & (np.append(chunks[order], NA)[last] == keys)
         begin = self._time[queued]
-        end = np.where(has_piece, np.append(self._time[self._piece[order]], NA)[last], begin)
+        end = np.where(has_chunk, np.append(self._time[self._chunk[order]], NA)[last], begin)
         return _disjoint(begin, np.maximum(end, begin), queued)
 
     def carried(self, begin: Array, end: Array, burst: Array, per_ns: float) -> Uses:
@@ -129,8 +129,8 @@ class _BurstLog:
         Begin and end (ns since the transfer began) and `burst` are int64, shape (n,); `per_ns` is link time
         in seconds of a recorded ns.
         """
-        events, piece = self._near.events, self._piece
-        from_ns, until_ns = self._began[piece], self._time[piece]
+        events, chunk = self._near.events, self._chunk
+        from_ns, until_ns = self._began[chunk], self._time[chunk]
         first = np.searchsorted(np.maximum.accumulate(until_ns), begin, side="right")
         behind = np.searchsorted(np.minimum.accumulate(from_ns[::-1])[::-1], end, side="left")
         stretch, which = spread(first, np.maximum(behind, first))
@@ -145,9 +145,9 @@ class _BurstLog:
             source="near.events", row=burst[empty],
         )  # fmt: skip
         again = self._repeated_share(burst[stretch])
-        again[events["attempts"][piece[which]] > 1] = 1.0
+        again[events["attempts"][chunk[which]] > 1] = 1.0
         spans = begin[stretch], end[stretch]
-        return Uses.together([own, *self._of_pieces(spans, which, seconds, again)])
+        return Uses.together([own, *self._of_chunks(spans, which, seconds, again)])
 
     def gaps(self, begin: Array, end: Array, per_ns: float) -> Uses:
         """Return the uses of stretches in which nothing was sent and nothing waited.
@@ -180,12 +180,12 @@ class _BurstLog:
         part = np.where(failed, 1 / np.maximum(blocks, 1), 0.0)
         return np.asarray(part[np.searchsorted(self._sent, burst)])
 
-    def _of_pieces(
+    def _of_chunks(
         self, spans: tuple[Array, Array], which: Array, seconds: Array, again: Array
     ) -> list[Uses]:
         """Return what stretches of pieces are for, by their packets."""
         transfer = self._transfer
-        row = self._segments(self._piece)[which]
+        row = self._segments(self._chunk)[which]
         mine = row != NA
         rows = transfer.sent
         fresh, rest = _fresh(transfer, rows)
@@ -197,7 +197,7 @@ class _BurstLog:
         brought = np.where(mine, fresh[at] * seconds / np.maximum(of_packet[at], 1e-12), 0.0)
         facts: Document = {
             "source": np.where(mine, "sender", "near.events"),
-            "row": np.where(mine, row, self._piece[which]),
+            "row": np.where(mine, row, self._chunk[which]),
         }
         useful = Uses.of(*spans, Use.USEFUL, seconds * new * (1 - again), payload=brought, **facts)
         repeated = Uses.of(*spans, Use.ARQ, seconds * new * again, **facts)

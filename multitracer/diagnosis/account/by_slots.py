@@ -46,21 +46,21 @@ def measured(transfer: Transfer, joined: Join) -> Table:
     time = LinkTime(transfer)
     begin, end = time.ticks(np.array([transfer.begin_ns, transfer.end_ns])).tolist()
     out = outages(transfer, joined.delivery)
-    silence = Silence(joined, time, begin, end, out)
-    is_out = silence.outage >= 0
-    which = silence.outage[is_out]
+    idle_gap = IdleGap(joined, time, begin, end, out)
+    is_out = idle_gap.outage >= 0
+    which = idle_gap.outage[is_out]
     facts = {"cause": out.cause[which], "source": out.source[which], "row": out.row[which]}
-    dead = silence.uses(np.flatnonzero(is_out), Use.OUTAGE, **facts)
-    waiting = np.flatnonzero(silence.queued & ~is_out & silence.is_logged)
-    is_stopped = silence.stop[waiting] != NA
-    queued = silence.uses(
+    dead = idle_gap.uses(np.flatnonzero(is_out), Use.OUTAGE, **facts)
+    waiting = np.flatnonzero(idle_gap.queued & ~is_out & idle_gap.is_logged)
+    is_stopped = idle_gap.stop[waiting] != NA
+    queued = idle_gap.uses(
         waiting,
         np.where(is_stopped, Use.XOFF, Use.ARQ),
         source=np.where(is_stopped, "near.events", "near.frames"),
-        row=np.where(is_stopped, silence.stop[waiting], silence.frame[waiting]),
+        row=np.where(is_stopped, idle_gap.stop[waiting], idle_gap.frame[waiting]),
     )
-    unlogged = silence.uses(np.flatnonzero(~silence.is_logged & ~is_out), Use.UNKNOWN)
-    rules = (dead, carried(joined, time, begin, end, out), queued, gaps(transfer, silence), unlogged)
+    unlogged = idle_gap.uses(np.flatnonzero(~idle_gap.is_logged & ~is_out), Use.UNKNOWN)
+    rules = (dead, carried(joined, time, begin, end, out), queued, gaps(transfer, idle_gap), unlogged)
     return Uses.together([part.runs() for part in rules]).table(time.stamps)
 
 
@@ -232,12 +232,12 @@ _REST = {
 def carried(joined: Join, time: LinkTime, begin: float, end: float, out: SlotOutages) -> Uses:
     """Return the uses of the slots between two places among them that carry data frames."""
     assert joined.transfer.near is not None
-    frames, pieces, carriages = joined.transfer.near.frames, joined.pieces, joined.carriages
-    tick = frames["tick"][pieces["frame_row"]]
+    frames, chunks, carriages = joined.transfer.near.frames, joined.chunks, joined.carriages
+    tick = frames["tick"][chunks["frame_row"]]
     part = np.clip(np.minimum(tick + 1, end) - np.maximum(tick, begin), 0, 1)
     kept = np.flatnonzero((part > 0) & (within(tick, out.begin, out.end) < 0))
-    carriage, frame, tick = pieces["carriage"][kept], pieces["frame_row"][kept], tick[kept]
-    seconds = pieces["share"][kept] * part[kept] * time.slot_s
+    carriage, frame, tick = chunks["carriage"][kept], chunks["frame_row"][kept], tick[kept]
+    seconds = chunks["share"][kept] * part[kept] * time.slot_s
     spans = tick.astype(np.float64), tick + 1.0
 
     # what tells of each: the segment that it carries, or of another flow the packet
@@ -248,7 +248,7 @@ def carried(joined: Join, time: LinkTime, begin: float, end: float, out: SlotOut
 
     # new payload, by the first transmission of each frame
     fresh = (carriages["new_bytes"] / np.maximum(carriages["payload_bytes"], 1))[carriage]
-    delivered = carriages["new_bytes"][carriage] * pieces["bytes"][kept] / carriages["wire_bytes"][carriage]
+    delivered = carriages["new_bytes"][carriage] * chunks["bytes"][kept] / carriages["wire_bytes"][carriage]
     first = np.isin(frame, frame[np.unique(frames["offset_bytes"][frame], return_index=True)[1]])
     new = Uses.of(
         *spans,
@@ -299,7 +299,7 @@ _UNLOGGED_SLOTS = 5
 """A segment that TCP sent so long before or after a log was not missed by chance: the log was cut."""
 
 
-class Silence:
+class IdleGap:
     """The stretches between two places among the slots in which no data frame was sent, or an unneeded one.
 
     Attributes
@@ -394,16 +394,16 @@ def backlog(joined: Join) -> tuple[Array, Array]:
     left = np.full(len(queued), log_end, dtype=np.int64)  # before it each had left the queue for good
     left[np.isin(queued, joined.dropped_from)] = 0
     mine = np.flatnonzero(carriages["queued_row"] != NA)
-    first = near.frames["attempt"][joined.pieces["frame_row"]] == 1
+    first = near.frames["attempt"][joined.chunks["frame_row"]] == 1
     octets = np.bincount(
-        joined.pieces["carriage"][first], joined.pieces["bytes"][first], minlength=len(carriages)
+        joined.chunks["carriage"][first], joined.chunks["bytes"][first], minlength=len(carriages)
     )
     flushes = near.rows(*_FLUSHES)
     flush_tick = np.append(tick[flushes] + 1, log_end)
     flushed = flush_tick[np.searchsorted(flushes, carriages["event_row"][mine])]
-    whole = octets[mine] >= carriages["wire_bytes"][mine]
+    complete = octets[mine] >= carriages["wire_bytes"][mine]
     place = np.searchsorted(queued, carriages["queued_row"][mine])
-    left[place] = np.where(whole, carriages["sent_tick"][mine] + 1, flushed)
+    left[place] = np.where(complete, carriages["sent_tick"][mine] + 1, flushed)
     begin = tick[queued] + 1
     return merged(begin, np.maximum(left, begin))
 
@@ -451,7 +451,7 @@ def reading(joined: Join) -> tuple[Array, Array]:
     return np.maximum.accumulate(sent), np.maximum.accumulate(read)
 
 
-def gaps(transfer: Transfer, silence: Silence) -> Uses:
+def gaps(transfer: Transfer, idle_gap: IdleGap) -> Uses:
     """Return the uses of the idle stretches of a transfer.
 
     A wait for a retransmission began with what lost the copy before, if the link tells; others began with the
@@ -459,35 +459,35 @@ def gaps(transfer: Transfer, silence: Silence) -> Uses:
     what it had got, the transfer waited for the far end; where a repeated frame ends the stretch, it waited
     for the link's recovery.
     """
-    chosen = np.flatnonzero(~silence.queued & (silence.outage < 0) & silence.is_logged)
-    begin, end = silence.begin[chosen], silence.end[chosen]
+    chosen = np.flatnonzero(~idle_gap.queued & (idle_gap.outage < 0) & idle_gap.is_logged)
+    begin, end = idle_gap.begin[chosen], idle_gap.end[chosen]
 
     # a gap goes on until a frame is sent, a packet waits, or a segment is dropped at the queue's door
     opens = np.ones(len(begin), dtype=bool)
-    opens[1:] = (begin[1:] > end[:-1]) | np.isin(begin[1:], silence.refused)
+    opens[1:] = (begin[1:] > end[:-1]) | np.isin(begin[1:], idle_gap.refused)
     began = begin[np.maximum.accumulate(np.where(opens, np.arange(len(begin)), 0))]
-    following = np.searchsorted(silence.entry_tick, np.floor(began), side="left")
-    ender = np.append(silence.entry_row, NA)[following]
+    following = np.searchsorted(idle_gap.entry_tick, np.floor(began), side="left")
+    ender = np.append(idle_gap.entry_row, NA)[following]
 
-    why = idle(SenderView(transfer), silence.time.stamps(began), ender)
+    why = idle(SenderView(transfer), idle_gap.time.stamps(began), ender)
     use, cause = why.use.copy(), why.cause.copy()
     waits = (use != Use.HANDSHAKE) & (use != Use.IDLE_APP)
-    stopped = waits & (silence.stop[chosen] != NA)
+    stopped = waits & (idle_gap.stop[chosen] != NA)
     for where, instead, its_cause in (
-        (waits & silence.read[chosen], Use.XOFF, UseCause.FAR_BUFFER),
+        (waits & idle_gap.read[chosen], Use.XOFF, UseCause.FAR_BUFFER),
         (stopped, Use.XOFF, UseCause.NONE),
-        (waits & silence.repeats[chosen], Use.ARQ, UseCause.NONE),
+        (waits & idle_gap.repeats[chosen], Use.ARQ, UseCause.NONE),
     ):
         use[where], cause[where] = instead, its_cause
-    lost = np.where(use == Use.XOFF, NA, lost_by(silence.joined, transfer.verdicts, ender))
-    event = np.where(stopped, silence.stop[chosen], lost)
-    return silence.uses(
+    lost = np.where(use == Use.XOFF, NA, lost_by(idle_gap.joined, transfer.verdicts, ender))
+    event = np.where(stopped, idle_gap.stop[chosen], lost)
+    return idle_gap.uses(
         chosen,
         use,
         cause=cause,
         back_off=np.where(use == Use.IDLE_RTO, why.back_off, NA),
         source=np.where(event == NA, "near.frames", "near.events"),
-        row=np.where(event == NA, silence.frame[chosen], event),
+        row=np.where(event == NA, idle_gap.frame[chosen], event),
         ended_row=ender,
     )
 

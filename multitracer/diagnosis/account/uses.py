@@ -174,8 +174,8 @@ class Uses(NamedTuple):
         """Return rows; a column that is left out, or given as one value, is the same for all."""
         shape = np.shape(begin)
         rest = {
-            name: np.broadcast_to(np.asarray(more.get(name, usual), dtype=dtype), shape)
-            for name, (dtype, usual) in _KINDS.items()
+            name: np.broadcast_to(np.asarray(more.get(name, typical), dtype=dtype), shape)
+            for name, (dtype, typical) in _KINDS.items()
         }
         return cls(
             np.asarray(begin, dtype=np.float64),

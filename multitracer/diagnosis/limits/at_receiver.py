@@ -180,7 +180,7 @@ def _placed(
         again = _fills(arrived.begin, arrived.end)
         needed = again & (transfer.sender["new_bytes"][arrived.row] > 0)
         still = replace(arrived, time_ns=arrived.time_ns - half_ns, again=again, needed=needed)
-        by_timer = _after_silence(still, trip_ns)
+        by_timer = _after_idle_gap(still, trip_ns)
         needed |= by_timer & again & _unanswered(transfer, still.row)
         still = replace(still, by_timer=by_timer, needed=needed)
         return still, np.zeros(len(arrived), dtype=np.int64), None
@@ -204,7 +204,7 @@ def _placed(
         pushed=arrived.pushed[order],
         missing=arrived.missing[order],
     )
-    by_timer = _after_silence(placed, trip_ns)
+    by_timer = _after_idle_gap(placed, trip_ns)
     needed = placed.needed | (by_timer & again & _unanswered(transfer, row))
     return replace(placed, by_timer=by_timer, needed=needed), (way - shortest)[order], tick
 
@@ -237,11 +237,11 @@ def _fills(begin: Array, end: Array) -> Array:
     return np.asarray(begin < np.concatenate([[0], np.maximum.accumulate(end)[:-1]])[: len(begin)])
 
 
-def _after_silence(sends: Sends, trip_ns: int) -> Array:
+def _after_idle_gap(sends: Sends, trip_ns: int) -> Array:
     """Return which segments ended a silence that only a timer ends: the oldest that is missing, after long.
 
     Either it lies below what had come already; or packets before it are missing, though it is the next.
     """
-    silence = np.diff(sends.time_ns, prepend=sends.time_ns[:1])
-    mask: Array = (sends.again | (sends.missing > 0)) & (silence > max(_TIMER_NS, trip_ns))
+    idle_gap = np.diff(sends.time_ns, prepend=sends.time_ns[:1])
+    mask: Array = (sends.again | (sends.missing > 0)) & (idle_gap > max(_TIMER_NS, trip_ns))
     return mask

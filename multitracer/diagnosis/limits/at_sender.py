@@ -27,7 +27,7 @@ from multitracer.diagnosis.limits.observed import (
 from multitracer.diagnosis.packets.dead_times import dead_times
 from multitracer.diagnosis.packets.losses import carried
 from multitracer.diagnosis.packets.packet_delays import WireSegments, wire_segments
-from multitracer.diagnosis.packets.policing import LEAST_LOSSES
+from multitracer.diagnosis.packets.policing import MIN_LOSSES
 from multitracer.diagnosis.packets.requests import requests_at_sender
 from multitracer.schemas.tcp import WindowScaleBy
 from multitracer.tables import NA
@@ -70,7 +70,7 @@ def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
     on_path = wire_segments(transfer, full, offered_bytes(transfer))
     segments = on_path if view is Viewpoint.BOTH_ENDS else None
     with meanwhile(len(table), lambda: _delays(transfer, sends, segments, floor, full)) as delays_of:
-        dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= LEAST_LOSSES else None
+        dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= MIN_LOSSES else None
         known = None if dead is None else carried(transfer, on_path, dead)
     delays, shortest = delays_of()
     both = [each for each in (floor, shortest) if each is not None]
@@ -118,7 +118,7 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
     lost, pairs = np.full(len(table), NA, dtype=np.int8), transfer.data_pairs
     if pairs is not None:  # as the other capture shows
         known = pairs.sent != NA
-        came = (pairs.arrived != NA) | (pairs.table["outcome"] == PacketOutcome.RECUT)
+        came = (pairs.arrived != NA) | (pairs.table["outcome"] == PacketOutcome.RESEGMENTED)
         lost[pairs.sent[known & pairs.lost]] = 1
         lost[pairs.sent[known & came]] = 0
     flags = table["flags"][rows]
@@ -156,8 +156,8 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
     by = window_scale_by(transfer)
     is_scaled = np.full(len(window), by is not WindowScaleBy.UNKNOWN)
     if by is WindowScaleBy.SENT and len(payload) and (payload > 0).mean() >= _ASKING:
-        least = _LEAST_GUESSED * (offered_bytes(transfer) or _DEFAULT_MSS_BYTES)
-        is_scaled = (window == 0) | (window >= least)
+        minimum = _MIN_GUESSED * (offered_bytes(transfer) or _DEFAULT_MSS_BYTES)
+        is_scaled = (window == 0) | (window >= minimum)
     return Answers(
         time_ns=time[rows],
         ack=ack,
@@ -203,7 +203,7 @@ def opening(transfer: Transfer) -> tuple[int, int, int | None]:
 
 _DEFAULT_MSS_BYTES = 536
 """Every path carries such segments (RFC 9293, section 3.7.1): smaller ones may be all that was written."""
-_LEAST_GUESSED, _ASKING = 10, 0.05
+_MIN_GUESSED, _ASKING = 10, 0.05
 """Segments that a window offers at least if only what was sent tells its scale, where so large a part of the
 peer's segments ask for more: an initial window (RFC 6928), for less is seldom offered. Not measured"""
 _ETHERNET_BYTES = 1460  # the most that a frame of 1500 bytes holds: what is larger was joined, or is a jumbo

@@ -1,6 +1,6 @@
 """Idle gaps: the sending TCP had nothing to send, a receiver does not show why nothing came, or an outage.
 
-`pauses`: the application; where its peer asks, a pause is cut into what each of the two did. `quiet`:
+`idle_gaps`: the application; where its peer asks, a pause is cut into what each of the two did. `quiet`:
 silences at a receiver that had acknowledged all there was; what comes next tells why, by its timestamps
 (RFC 7323) and its IP identification: whether the sender had heard the last ACK, and whether it had sent
 something before that did not arrive. `outages`: nothing arrives while data are outstanding, and at least
@@ -78,7 +78,7 @@ def gaps(seen: Observed) -> IdleGaps:
     )
 
 
-def pauses(seen: Observed, still: Quiet) -> SenderIdleGaps:
+def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
     """Return when the sending TCP had nothing to send."""
     each = gaps(seen)
     if not len(each.end):
@@ -109,10 +109,10 @@ def pauses(seen: Observed, still: Quiet) -> SenderIdleGaps:
         is_unsent = (many[behind] > many[first]) & (unqueued | empty_pipe)
         shown = np.where(behind > first, is_unsent, shown)
     shown = shown | answering | nagle
-    in_silence = np.isin(each.ended_by, still.idle)
+    in_idle_gap = np.isin(each.ended_by, still.idle)
     last = seen.sends.time_ns[np.maximum(each.ended_by - 1, 0)]  # sent again, where a gap holds more
-    each = each._replace(begin=np.where(in_silence & ~shown, np.maximum(each.begin, last), each.begin))
-    chosen = np.flatnonzero(shown | in_silence)
+    each = each._replace(begin=np.where(in_idle_gap & ~shown, np.maximum(each.begin, last), each.begin))
+    chosen = np.flatnonzero(shown | in_idle_gap)
     part = np.where(nagle, int(LimitSubtype.NAGLE), int(LimitSubtype.WRITES))
     return _cut(seen, each, chosen, part, request)
 
@@ -208,7 +208,7 @@ _UNTIMED_NS = 1_000_000_000
 """The same where no round trip was measured: the timeout of RFC 6298, section 2.1, before any was."""
 
 
-class Quiet(NamedTuple):
+class IdleSpans(NamedTuple):
     """What ended each silence without anything outstanding that lasted longer than a timer's."""
 
     idle: Array
@@ -221,11 +221,11 @@ class Quiet(NamedTuple):
     """Neither is shown."""
 
 
-def quiet(seen: Observed) -> Quiet:
+def idle_spans(seen: Observed) -> IdleSpans:
     """Return the silences of a receiver's capture after all was acknowledged; none of any other view."""
     sends = seen.sends
     if seen.view is not Viewpoint.RECEIVER or len(sends) < 2 or not len(seen.answers):
-        return Quiet(np.empty(0, dtype=np.int64), Spans.none(), Spans.none(), Spans.none())
+        return IdleSpans(np.empty(0, dtype=np.int64), Spans.none(), Spans.none(), Spans.none())
     came_ns = seen.soonest_answer_ns
     over = places(seen.answers.ack, seen.highest[:-1])  # the first answer that covers all sent before
     covered_ns = np.append(seen.answers.time_ns, np.iinfo(np.int64).max)[over]
@@ -239,7 +239,7 @@ def quiet(seen: Observed) -> Quiet:
     long = ~sends.again[1:] & (end - heard_ns > timeout_ns + seen.floor_ns)
     idle = long & _nothing_lost(seen)[1:]
     untold = long & ~idle & ~(sends.missing[1:] > 0)  # what is missing was lost: its repair ended it
-    return Quiet(
+    return IdleSpans(
         np.flatnonzero(idle) + 1,
         Spans.of(heard_ns[idle], end[idle]),
         Spans.of(covered_ns[in_vain], came_ns[1:][in_vain]),
@@ -340,13 +340,13 @@ def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
     """
     sends = seen.sends
     ends = np.flatnonzero(sends.by_timer)
-    least = _TRIES_AT_RECEIVER * max(_SHORTEST_TIMEOUT_NS, seen.floor_ns, seen.trip_ns)
+    minimum = _TRIES_AT_RECEIVER * max(_SHORTEST_TIMEOUT_NS, seen.floor_ns, seen.trip_ns)
     begin = sends.time_ns[np.maximum(ends - 1, 0)]
     length = sends.time_ns[ends] - begin
     oldest = sends.begin[ends] <= seen.acknowledged(sends.time_ns[ends])
     untold = sends.missing[ends] == NA
     enough = untold | (sends.missing[ends] >= _FEWEST_MISSING)
-    long = np.flatnonzero((length > least) & oldest & enough & (ends > 0))
+    long = np.flatnonzero((length > minimum) & oldest & enough & (ends > 0))
     answered_ns = np.maximum.accumulate(seen.soonest_answer_ns)[np.maximum(ends - 1, 0)]
     lost = [
         (int(answered_ns[i]), int(begin[i] + length[i]), int(answered_ns[i]), int(LimitSubtype.NONE))

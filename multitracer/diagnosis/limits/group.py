@@ -152,7 +152,7 @@ class ConnectionGroup:
         While all together filled the link it is the limit of their work, whatever held back each of them.
         """
         sure, parts = len(Confidence), len(LimitSubtype)
-        pieces = []  # of each connection: limit and part as one code, confidence, and time that is counted
+        chunks = []  # of each connection: limit and part as one code, confidence, and time that is counted
         for member in self.members:
             limited, begin = member.limited, member.begin
             edges = np.concatenate([*self.together, begin, member.end[-1:]])
@@ -163,8 +163,8 @@ class ConnectionGroup:
             part = np.where(shared, LimitSubtype.NONE, limited.cells.part[cell])
             confidence = np.where(shared, Confidence.WEAK, limited.confidence[cell])
             passed = np.diff(self.counted(edges)) * (limited.transfer.speed / NS_PER_S)
-            pieces.append((limit * parts + part, confidence, passed))
-        name, confidence, passed = (np.concatenate(column) for column in zip(*pieces, strict=True))
+            chunks.append((limit * parts + part, confidence, passed))
+        name, confidence, passed = (np.concatenate(column) for column in zip(*chunks, strict=True))
         key = name * sure + confidence
         bins = np.bincount(key, passed, minlength=len(Limit) * parts * sure).reshape(-1, sure)
         of, first = np.unique(name, return_index=True)
@@ -274,7 +274,7 @@ _BEHIND, _HELD_NS = 2.5, 2 * NS_PER_MS
 """A packet follows if it came within so many times of the link for it, or this: as stretches of a queue."""
 _FULL = 0.85
 """Part of a stretch that the link needs for what arrived in it: else senders, not the link, made the gaps."""
-_LEAST = 16  # packets, as in a piece of `service_times`: of fewer the quantile is no rate. Not measured
+_MIN = 16  # packets, as in a piece of `service_times`: of fewer the quantile is no rate. Not measured
 _OTHERS = 0.1
 """Part of the bytes of a stretch that another connection than the largest has: else one explains it alone."""
 
@@ -319,14 +319,14 @@ def _by_answers(seen: Observed | None, later_ns: int) -> _Arrivals | None:
 def _stretches(time: Array, size: Array, owner: Array, floor_ns: int) -> Spans:
     """Return the stretches in which packets of several owners follow each other for a round trip and more."""
     gap, size = np.diff(time), size[1:]
-    if len(gap) < _LEAST:
+    if len(gap) < _MIN:
         return Spans.none()
     own = float(np.quantile(gap / size, _OWN))
     apart = np.flatnonzero(gap > np.maximum(_BEHIND * own * size, _HELD_NS))
     first, last = np.append(0, apart + 1), np.append(apart, len(gap))
     work = np.append(0, np.cumsum(size)) * own
     took_ns = time[last] - time[first]
-    full = (last - first >= _LEAST) & (took_ns >= floor_ns) & (work[last] - work[first] >= _FULL * took_ns)
+    full = (last - first >= _MIN) & (took_ns >= floor_ns) & (work[last] - work[first] >= _FULL * took_ns)
     shared = []
     for a, b in zip(first[full].tolist(), last[full].tolist(), strict=True):
         of_each = np.bincount(owner[a + 1 : b + 1], size[a:b])  # bytes of each owner

@@ -243,7 +243,7 @@ def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) 
     begin, end = begin[opens], end[closes]
     if limit is not Limit.APPLICATION or limited.shown is None or not len(begin):
         return begin, end
-    sent = limited.shown.pause.end
+    sent = limited.shown.idle_gap.end
     sent = sent[Spans(begin, end).holds(sent) & ~np.isin(sent, begin)]
     return distinct(np.concatenate([begin, sent])), distinct(np.concatenate([end, sent]))
 

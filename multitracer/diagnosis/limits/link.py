@@ -148,18 +148,18 @@ def _busy(seen: Observed) -> Busy:
     if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
         return Busy(queued, queued, Spans.none(), shown)
     throughout = proven & (queued.which(delivery.since_ns - floor_ns) == last)
-    usual = _usual(times, rate, throughout) if throughout.sum() >= _ENOUGH else None
-    usual = _usual(times, rate, proven) if usual is None else usual
-    if usual is None:
+    typical = _typical(times, rate, throughout) if throughout.sum() >= _ENOUGH else None
+    typical = _typical(times, rate, proven) if typical is None else typical
+    if typical is None:
         return Busy(queued, queued, Spans.none(), shown)
-    kept_up = _kept_up(seen, paths, delivery, usual).without(steady.room)
+    kept_up = _kept_up(seen, paths, delivery, typical).without(steady.room)
     spans = _clipped(queued.union(kept_up), seen)
     return Busy(spans, queued, Spans.none(), shown)
 
 
-def _kept_up(seen: Observed, paths: Paths, delivery: AnswerDelivery, usual: Array) -> Spans:
+def _kept_up(seen: Observed, paths: Paths, delivery: AnswerDelivery, typical: Array) -> Spans:
     """Return the stretches in which data were delivered about as fast as the link's usual rate."""
-    fast = delivery.time_ns[delivery.rate >= _NEAR_RATE * usual]
+    fast = delivery.time_ns[delivery.rate >= _NEAR_RATE * typical]
     floor = seen.floor_ns + paths.above_first(fast)
     end = fast - floor // 2
     return _clipped(Spans.of(end - np.maximum(floor, _RATE_WINDOW_NS), end), seen)
@@ -181,7 +181,7 @@ def _beside_answers(seen: Observed, service_ns: float) -> Busy | None:
     return Busy(spans, Spans.none(), Spans.none(), _rates(seen, spans, seen.floor_ns, 0))
 
 
-def _usual(times: Array, rate: Array, proven: Array) -> Array | None:
+def _typical(times: Array, rate: Array, proven: Array) -> Array | None:
     """Return the link's rate at each time, from the times when a queue proved it; None if it cannot be.
 
     No link delivers more than its rate. If data say so of a rate that changes, one for all times is tried:
@@ -189,14 +189,16 @@ def _usual(times: Array, rate: Array, proven: Array) -> Array | None:
     """
     known = rate[proven]
     width = min(max(len(known) // _STRETCHES, _RATE_SEGMENTS), len(known))
-    whole = len(known) // width * width
-    middle = np.median(known[:whole].reshape(-1, width), axis=1)
-    changing = np.asarray(np.interp(times, times[proven][width // 2 : whole : width][: len(middle)], middle))
+    complete = len(known) // width * width
+    middle = np.median(known[:complete].reshape(-1, width), axis=1)
+    changing = np.asarray(
+        np.interp(times, times[proven][width // 2 : complete : width][: len(middle)], middle)
+    )
     candidates = (*np.quantile(known, [0.5, _FULL_RATE]), changing.max())
     steady = (np.full(len(times), each) for each in candidates)
-    for usual in (changing, *steady):
-        if (rate > _MOST_ABOVE * usual).mean() <= _RARELY:
-            return usual
+    for typical in (changing, *steady):
+        if (rate > _MOST_ABOVE * typical).mean() <= _RARELY:
+            return typical
     return None
 
 
@@ -283,8 +285,8 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     # most delays differ from the one before by what a segment takes, and next to nothing
     is_calm = len(way) > 1 and float(np.median(np.abs(np.diff(way)))) <= service_ns + _CALM_NS
     noise = np.maximum(_QUEUE_NS, part * floor) * (_CALM if is_calm else 1.0)
-    least = np.maximum(_QUEUE_SERVICES * service_ns, noise)
-    above = np.flatnonzero(queue > least)
+    minimum = np.maximum(_QUEUE_SERVICES * service_ns, noise)
+    above = np.flatnonzero(queue > minimum)
     queued = Spans.of(sent[above], sent[above] + queue[above])
     queued = queued.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns))
     inside = queued.which(sent[above])
@@ -297,7 +299,7 @@ _LARGER, _SMALLER = 1.4, 0.6
 """Answers that cover so many times the usual bytes are compared with the usual ones: with delayed ACKs 1, 2
 and 3 segments part here."""
 _FEWEST = 10  # of larger, or of smaller ones: fewer may be chance. Not measured
-_PIECE = 64  # answers: enough for a median. Not measured
+_CHUNK = 64  # answers: enough for a median. Not measured
 _SAME = 0.1
 """The times before them may differ from the usual by this part. In 250 recordings of known cause they differ
 by less than 0.04 where answers queue, by 0.4 and more where data do."""
@@ -311,19 +313,21 @@ def answers_queue(seen: Observed, queued: Spans) -> bool:
     wait_ns, covered = _steps(seen, queued)
     if len(wait_ns) < 2 * _FEWEST:
         return False
-    pieces = len(wait_ns) // _PIECE
-    return all(_is_even(_of_usual(wait_ns, many), _of_usual(covered, many)) for many in {1, max(1, pieces)})
+    chunks = len(wait_ns) // _CHUNK
+    return all(
+        _is_even(_of_typical(wait_ns, many), _of_typical(covered, many)) for many in {1, max(1, chunks)}
+    )
 
 
 def _is_even(wait: Array, covered: Array) -> bool:
     """Return whether answers come after the usual time (1) whatever part of the usual bytes they cover."""
-    odd = [each for each in (covered >= _LARGER, covered <= _SMALLER) if each.sum() >= _FEWEST]
-    return bool(odd) and all(abs(float(np.median(wait[each])) - 1) <= _SAME for each in odd)
+    unexpected = [each for each in (covered >= _LARGER, covered <= _SMALLER) if each.sum() >= _FEWEST]
+    return bool(unexpected) and all(abs(float(np.median(wait[each])) - 1) <= _SAME for each in unexpected)
 
 
-def _of_usual(values: Array, pieces: int) -> Array:
+def _of_typical(values: Array, chunks: int) -> Array:
     """Return values as parts of the median of their piece: a link may become slower meanwhile."""
-    return np.concatenate([piece / max(np.median(piece), 1) for piece in np.array_split(values, pieces)])
+    return np.concatenate([chunk / max(np.median(chunk), 1) for chunk in np.array_split(values, chunks)])
 
 
 def _steps(seen: Observed, queued: Spans) -> tuple[Array, Array]:
@@ -381,8 +385,8 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
         first = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
     else:  # the same, but faster
         begins = np.flatnonzero(np.diff(number, prepend=-1))
-        least = np.repeat(np.minimum.reduceat(took, begins), np.diff(begins, append=len(number)))
-        soonest = np.flatnonzero(took == least)
+        minimum = np.repeat(np.minimum.reduceat(took, begins), np.diff(begins, append=len(number)))
+        soonest = np.flatnonzero(took == minimum)
         first = soonest[np.searchsorted(soonest, begins)]
     time, took = time[first], took[first]
     done = np.append(seen.answers.delivered, 1)[seen.last_answer(time)]
@@ -446,9 +450,9 @@ _BUNCHED = 2.5
 _CLOSE, _IN_A_ROW = 0.87, 0.01
 """A host that holds a segment until another comes (GRO) shortens one gap, never two in a row: 0.002 at most
 of the short gaps follow a short one; with a link that pauses 0.02 to 0.9 do (17 recordings)."""
-_PIECE_NS = 2 * NS_PER_S
+_CHUNK_NS = 2 * NS_PER_S
 """The link's rate is found anew so often, or every twenty round trips."""
-_PIECE_ROUNDS = 20  # enough rates for a quantile. Not measured
+_CHUNK_ROUNDS = 20  # enough rates for a quantile. Not measured
 _WAIT_NS, _WAIT_SPACINGS, _WAITED = 20 * NS_PER_MS, 5.0, 0.3
 """No radio that sends in bunches waits so long; nor is a link busy if waits make so much of the time."""
 _FULL = 0.8
@@ -464,14 +468,16 @@ def steady_arrivals(seen: Observed) -> Spans:
     time, size = sends.time_ns[order], (sends.end - sends.begin)[order]
     short = _rates_before(time, size, max(int(_SHORT * seen.floor_ns), _SHORT_NS))
     width = max(seen.floor_ns, _LONG_NS)
-    whole = _rates_before(time, size, width)
+    complete = _rates_before(time, size, width)
     full = np.concatenate([[0], np.cumsum(size >= seen.mss_bytes)])
     first = np.searchsorted(time, time - width)
     many = np.arange(1, len(time) + 1) - first
     is_bulk = full[np.arange(1, len(time) + 1)] - full[first] >= _FULL * many
     best = _best(time, size, short, seen.floor_ns)
-    near = (whole >= _NEAR * best) & (whole > 0)
-    fast = np.flatnonzero(near & is_bulk & ~_grows(time, whole, width) & ~_waits(time, width, seen.floor_ns))
+    near = (complete >= _NEAR * best) & (complete > 0)
+    fast = np.flatnonzero(
+        near & is_bulk & ~_grows(time, complete, width) & ~_waits(time, width, seen.floor_ns)
+    )
     return Spans.of(time[fast] - width, time[fast])
 
 
@@ -483,8 +489,8 @@ def _best(time: Array, size: Array, short: Array, floor_ns: int) -> Array:
     """
     single = size / np.maximum(np.diff(time, prepend=time[:1]), 1)
     single[:1] = 0.0
-    of_windows = _of_pieces(time, short, floor_ns, _BEST)
-    of_neighbours = _of_pieces(time, single, floor_ns, _BEST)
+    of_windows = _of_chunks(time, short, floor_ns, _BEST)
+    of_neighbours = _of_chunks(time, single, floor_ns, _BEST)
     close = single >= _CLOSE * of_neighbours
     if (close[1:] & close[:-1]).sum() < _IN_A_ROW * close.sum():
         return of_windows
@@ -492,17 +498,17 @@ def _best(time: Array, size: Array, short: Array, floor_ns: int) -> Array:
     return np.where(bunched, of_windows, np.maximum(of_windows, of_neighbours))
 
 
-def _grows(time: Array, whole: Array, width: int) -> Array:
+def _grows(time: Array, complete: Array, width: int) -> Array:
     """Return at which arrivals the rate is well above that of a round trip before: a window still opens."""
     before = np.searchsorted(time, time - width, side="right") - 1
-    return np.asarray((before < 0) | (whole > GROWS * whole[np.maximum(before, 0)]))
+    return np.asarray((before < 0) | (complete > GROWS * complete[np.maximum(before, 0)]))
 
 
 def _waits(time: Array, width: int, floor_ns: int) -> Array:
     """Return at which arrivals much of the round trip before was without any: bursts, and waits."""
     gap = np.diff(time, prepend=time[:1])
-    usual = _of_pieces(time, gap, floor_ns, 0.5)
-    long = np.where(gap > np.maximum(_WAIT_NS, _WAIT_SPACINGS * usual), gap, 0)
+    typical = _of_chunks(time, gap, floor_ns, 0.5)
+    long = np.where(gap > np.maximum(_WAIT_NS, _WAIT_SPACINGS * typical), gap, 0)
     waited = np.cumsum(long)
     first = np.searchsorted(time, time - width)
     before = np.minimum(long[first], time[first] - (time - width))
@@ -522,10 +528,10 @@ def _rates_before(time: Array, size: Array, width: int) -> Array:
     return rate
 
 
-def _of_pieces(time: Array, values: Array, floor_ns: int, quantile: float) -> Array:
+def _of_chunks(time: Array, values: Array, floor_ns: int, quantile: float) -> Array:
     """Return a quantile of the values above 0 in the piece of time around each; infinite if none is."""
-    piece = (time - time[0]) // max(_PIECE_NS, _PIECE_ROUNDS * floor_ns)
-    bounds = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(time)]
+    chunk = (time - time[0]) // max(_CHUNK_NS, _CHUNK_ROUNDS * floor_ns)
+    bounds = [0, *(np.flatnonzero(np.diff(chunk)) + 1).tolist(), len(time)]
     quantiles = np.full(len(time), np.inf)
     for begin, end in itertools.pairwise(bounds):
         known = values[begin:end][values[begin:end] > 0]
@@ -548,7 +554,7 @@ _LASTS_PART = 0.7
 _GROWS_PART = 2.0
 """If the best way grew by more than so many steps, a queue grew. Found on rates that step: overlap with the
 truth from 0.63 to 0.99 and from 0.79 to 1.00 on two, from 0.86 to 0.81 on one of 54."""
-_STAYS_PART = 0.6
+_CELL_VISITS_PART = 0.6
 """A longer path is so for a time as long as the step, too. Where a host was busy, what had come meanwhile
 comes at once, and the way soon is the old one: of five such steps of 18 to 68 ms, in a queue of 0.34 s, 0 to
 0.55 was left."""
@@ -619,9 +625,9 @@ def _path_steps(delays: DelaySamples, service_ns: float) -> list[int]:
     if len(way) < 2:
         return []
     jump, apart = np.diff(way), np.diff(sent)
-    least = max(_STEP_NS, _STEP_OF_FLOOR * float(max(way.min(), 0)), _STEP_SERVICES * service_ns)
+    minimum = max(_STEP_NS, _STEP_OF_FLOOR * float(max(way.min(), 0)), _STEP_SERVICES * service_ns)
     own = np.diff(place) * service_ns
-    sudden = (jump > least + own + _FASTER_THAN_QUEUES * apart) | (-jump > least + apart)
+    sudden = (jump > minimum + own + _FASTER_THAN_QUEUES * apart) | (-jump > minimum + apart)
     at = np.flatnonzero(sudden) + 1
     if not len(at):
         return []
@@ -632,7 +638,7 @@ def _path_steps(delays: DelaySamples, service_ns: float) -> list[int]:
     )
     size = jump[at - 1]
     soon = np.searchsorted(sent, sent[at] + np.maximum(size, 0), side="right")
-    stays = span_minimum(way, at, np.maximum(soon, at + 1)) - way[at - 1] >= _STAYS_PART * size
-    longer = stays & (moved >= _LASTS_PART * size) & (moved <= _GROWS_PART * size)
+    cell_visits = span_minimum(way, at, np.maximum(soon, at + 1)) - way[at - 1] >= _CELL_VISITS_PART * size
+    longer = cell_visits & (moved >= _LASTS_PART * size) & (moved <= _GROWS_PART * size)
     lasts = np.where(size > 0, longer, -moved >= _LASTS_PART * -size)
     return [int(each) for each in at[lasts]]

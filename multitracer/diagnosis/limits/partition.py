@@ -16,9 +16,9 @@ from multitracer.diagnosis.limits.gaps import (
     ROUND,
     FailedRetransmissionGaps,
     SenderIdleGaps,
+    idle_gaps,
+    idle_spans,
     outages,
-    pauses,
-    quiet,
 )
 from multitracer.diagnosis.limits.link import Busy, busy
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
@@ -36,7 +36,7 @@ from multitracer.diagnosis.limits.windows import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from multitracer.diagnosis.limits.gaps import Quiet
+    from multitracer.diagnosis.limits.gaps import IdleSpans
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array
 
@@ -75,7 +75,7 @@ class RuleEvidence:
     buffer: Spans
     cwnd: Spans
     steady: Spans
-    pause: SenderIdleGaps
+    idle_gap: SenderIdleGaps
     slow: Spans
     missing: Spans
     untold: Spans
@@ -84,23 +84,23 @@ class RuleEvidence:
     def of(cls, seen: Observed) -> RuleEvidence:
         """Return what the rules show."""
         with meanwhile(len(seen.sends), lambda: busy(seen)) as link_of:
-            still, missing = quiet(seen), not_captured(seen)
-            pause = pauses(seen, still)
+            still, missing = idle_spans(seen), not_captured(seen)
+            idle_gap = idle_gaps(seen, still)
             is_known = seen.state is not None or seen.view is Viewpoint.BOTH_ENDS
             steady = Spans.none() if is_known else steady_flight(seen, missing)
             out, hole, window = outages(seen), holes(seen, still), full_window(seen)
             buffer, cwnd = full_buffer(seen), full_congestion_window(seen)
         link = link_of()
-        slow = slow_start(seen, link.spans, pause.spans)
-        return cls(out, link, hole, window, buffer, cwnd, steady, pause, slow, missing, still.untold)
+        slow = slow_start(seen, link.spans, idle_gap.spans)
+        return cls(out, link, hole, window, buffer, cwnd, steady, idle_gap, slow, missing, still.untold)
 
 
 def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     """Return what limited each instant of T."""
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
-        shown.buffer, shown.steady, shown.slow, Spans(shown.pause.begin, shown.pause.end), shown.missing,
-        shown.untold,
+        shown.buffer, shown.steady, shown.slow, Spans(shown.idle_gap.begin, shown.idle_gap.end),
+        shown.missing, shown.untold,
     )  # fmt: skip
     last = seen.sends.time_ns[seen.fresh[-1:]]
     places: list[ArrayLike] = [*(edge for each in spans for edge in each), shown.out.certain_end, last]
@@ -110,14 +110,14 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     begin, end = edges[:-1], edges[1:]
 
     # what holds at the begin of each piece, its part, and whether that is certain; the last in order wins
-    pause = Spans(shown.pause.begin, shown.pause.end).which(begin)
+    idle_gap = Spans(shown.idle_gap.begin, shown.idle_gap.end).which(begin)
     hole, out = shown.hole.spans.which(begin), shown.out.spans.which(begin)
     is_certain, none = begin < np.append(shown.out.certain_end, 0)[out], LimitSubtype.NONE
     rules: tuple[tuple[Array, Limit, ArrayLike, ArrayLike], ...] = (
         (shown.slow.holds(begin), Limit.SLOW_START, none, True),
         (shown.steady.holds(begin), Limit.SENDER_BUFFER, none, False),
         (shown.untold.holds(begin), Limit.UNKNOWN, none, True),
-        (pause >= 0, Limit.APPLICATION, np.append(shown.pause.part, 0)[pause], True),
+        (idle_gap >= 0, Limit.APPLICATION, np.append(shown.idle_gap.part, 0)[idle_gap], True),
         (shown.buffer.holds(begin), Limit.SENDER_BUFFER, none, True),
         (shown.window.spans.holds(begin), Limit.RECEIVER_WINDOW, none, True),
         (shown.window.zero.holds(begin), Limit.RECEIVER_WINDOW, LimitSubtype.ZERO, True),
@@ -135,10 +135,10 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
         part[where] = np.broadcast_to(its_part, len(begin))[where]
         possible[where] = ~np.broadcast_to(certain, len(begin))[where]
     cells = Cells(begin, end, limit, part, possible).joined()
-    return _whole_rounds(cells, seen, shown.cwnd).joined()
+    return _complete_rounds(cells, seen, shown.cwnd).joined()
 
 
-def _whole_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
+def _complete_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
     """Return the cells with the limits that go on in those that no rule claims.
 
     A limit reached within a round trip, with no other reached, holds for all of it. What is left to the
@@ -183,7 +183,7 @@ class LossHoles(NamedTuple):
     part: Array
 
 
-def holes(seen: Observed, still: Quiet) -> LossHoles:
+def holes(seen: Observed, still: IdleSpans) -> LossHoles:
     """Return from when the oldest byte's acknowledgment was due until that of its repair came."""
     sends = seen.sends
     repairs = np.flatnonzero(sends.needed)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.packets.packet_delays import (
-    LEAST_HELD,
+    MIN_HELD,
     data_delays,
     most_ahead,
     packets_ahead,
@@ -40,11 +40,11 @@ _CHANCE_NS = 1.7 * NS_PER_MS  # less is noise of clocks and hosts
 _CHANCE_SHARE = 0.5
 """Part of the longest delay below which a queue was far from full (a slow link has steps of its own)."""
 _QUARTILE = 0.25  # of the delays before losses: a quarter may be of another cause
-_LEAST_FULL = 3  # losses; fewer may be chance
-_LEAST_OFTEN_FULL = 8  # losses where the lower rank suffices
-_LEAST_CHANCE = 5
+_MIN_FULL = 3  # losses; fewer may be chance
+_MIN_OFTEN_FULL = 8  # losses where the lower rank suffices
+_MIN_CHANCE = 5
 """Losses apart from each other: with fewer, a quartile says nothing ..."""
-_LEAST_CLEAR_CHANCE = 3
+_MIN_CLEAR_CHANCE = 3
 """... unless none of the packets before them had waited."""
 _LONGEST = 0.99  # quantile of the delays that is the longest: single ones are noise
 _NEXT_TO_ALL, _AHEAD_RANK = 0.9, 0.89
@@ -100,7 +100,7 @@ class Carried:
             ahead = float(np.quantile(packets_ahead(delays, first, self.sent_ns[first]), _QUARTILE))
             fewer, no_more = (np.searchsorted(everywhere, ahead, side=side) for side in ("left", "right"))
             among = (fewer + no_more) / (2 * len(everywhere))
-            held = bool(ahead >= max(LEAST_HELD, _NEXT_TO_ALL * most_ahead(delays)) and among >= _AHEAD_RANK)
+            held = bool(ahead >= max(MIN_HELD, _NEXT_TO_ALL * most_ahead(delays)) and among >= _AHEAD_RANK)
         longest_ns = float(np.quantile(delays.queue_ns[_in_order(delays)], _LONGEST))
         return Losses(lost, queue_ns, rank, longest_ns, held)
 
@@ -145,7 +145,7 @@ class Losses(NamedTuple):
     @property
     def is_congestion(self) -> bool:
         """Whether a full queue lost them."""
-        if len(self.rank) < _LEAST_FULL or np.quantile(self.queue_ns, _QUARTILE) < _FULL_NS:
+        if len(self.rank) < _MIN_FULL or np.quantile(self.queue_ns, _QUARTILE) < _FULL_NS:
             return False
         return self.waited_longest or self.is_held_full
 
@@ -153,14 +153,14 @@ class Losses(NamedTuple):
     def waited_longest(self) -> bool:
         """Whether the packets before most of them waited as long as next to no others."""
         rank, queue_ns = (np.quantile(each, _QUARTILE) for each in (self.rank, self.queue_ns))
-        often = len(self.rank) >= _LEAST_OFTEN_FULL and rank >= _OFTEN_FULL_RANK
+        often = len(self.rank) >= _MIN_OFTEN_FULL and rank >= _OFTEN_FULL_RANK
         return bool(rank >= _FULL_RANK or (often and queue_ns >= _FULLEST * self.longest_ns))
 
     @property
     def is_chance(self) -> bool:
         """Whether chance lost them: nothing waited before most of them."""
-        if len(self.rank) < _LEAST_CHANCE:
-            clear = len(self.rank) >= _LEAST_CLEAR_CHANCE and self.queue_ns.max() <= _CHANCE_NS
+        if len(self.rank) < _MIN_CHANCE:
+            clear = len(self.rank) >= _MIN_CLEAR_CHANCE and self.queue_ns.max() <= _CHANCE_NS
             return bool(clear and np.quantile(self.rank, _QUARTILE) <= _CHANCE_RANK)
         low_ns, waited_ns = np.quantile(self.queue_ns, (_QUARTILE, 0.5))
         far = low_ns <= _CHANCE_NS and waited_ns <= _CHANCE_SHARE * self.longest_ns

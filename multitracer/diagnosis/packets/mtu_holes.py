@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _SMALL_BYTES = 536
 """What every path carries (RFC 9293, section 3.7.1): if this vanishes, it is not for its size."""
-_LEAST_TRIES = 3
+_MIN_TRIES = 3
 """Full segments that vanished in tries: chance seldom takes three in a row. One is enough where both captures
 show that larger ones were lost later, too. Not measured"""
-_LEAST_FROM_THE_FIRST = 4  # one more where no full segment ever passed: nothing shows a path. Not measured
-_LEAST_LOST = 5  # full segments, none through, where both captures show each. Not measured
-_LEAST_LATER = 2
+_MIN_FROM_THE_FIRST = 4  # one more where no full segment ever passed: nothing shows a path. Not measured
+_MIN_LOST = 5  # full segments, none through, where both captures show each. Not measured
+_MIN_LATER = 2
 """Of them, lost when smaller ones came through again: then it was no outage that had ended. Not measured"""
-LEAST_SMALLER = 20
+MIN_SMALLER = 20
 """Smaller segments after it that were answered, without one of full size."""
 _BY_CHANCE = 0.02
 """Part of arrivals whose smaller segments, joined, happen to be as long as those that vanished."""
@@ -63,13 +63,11 @@ def _is_hole(transfer: Transfer, segments: WireSegments, dead: DeadTime, full: i
         return False
     if vanished.all() and _larger_lost_after(transfer, dead, full):
         return True
-    if np.count_nonzero(vanished) < _LEAST_TRIES - (dead.answer != NA):
+    if np.count_nonzero(vanished) < _MIN_TRIES - (dead.answer != NA):
         return False
     if vanished.all() and (_none_ever(transfer, dead, full) or _smaller_passed(transfer, dead, full)):
         return True
-    return (
-        dead.answer != NA and dead.failed >= _LEAST_TRIES and _smaller_after(transfer, segments, dead, full)
-    )
+    return dead.answer != NA and dead.failed >= _MIN_TRIES and _smaller_after(transfer, segments, dead, full)
 
 
 def _smaller_after(transfer: Transfer, segments: WireSegments, dead: DeadTime, full: int) -> bool:
@@ -77,10 +75,10 @@ def _smaller_after(transfer: Transfer, segments: WireSegments, dead: DeadTime, f
     if transfer.receiver is not None and segments.closes.any():
         came = segments.closes & (table["time_ns"][segments.row] >= dead.end_ns)
         payload = transfer.receiver["payload_bytes"][segments.arrived[came]]
-        return len(payload) >= LEAST_SMALLER and float((payload % full == 0).mean()) <= _BY_CHANCE
+        return len(payload) >= MIN_SMALLER and float((payload % full == 0).mean()) <= _BY_CHANCE
     after = data[table["time_ns"][data] >= dead.end_ns]
     after = after[table["end_bytes"][after] <= int(table["ack_bytes"][transfer.acks].max())]
-    return len(after) >= LEAST_SMALLER and bool((table["payload_bytes"][after] < full).all())
+    return len(after) >= MIN_SMALLER and bool((table["payload_bytes"][after] < full).all())
 
 
 def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
@@ -94,7 +92,7 @@ def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
         since & (pairs.table["outcome"] == which) for which in (PacketOutcome.MATCHED, PacketOutcome.LOST)
     )
     smaller = np.any(passed & ~is_full) and not np.any(lost & ~is_full)
-    return bool(smaller and not np.any(passed & is_full) and np.count_nonzero(lost & is_full) >= _LEAST_LOST)
+    return bool(smaller and not np.any(passed & is_full) and np.count_nonzero(lost & is_full) >= _MIN_LOST)
 
 
 def _larger_lost_after(transfer: Transfer, dead: DeadTime, full: int) -> bool:
@@ -112,12 +110,12 @@ def _larger_lost_after(transfer: Transfer, dead: DeadTime, full: int) -> bool:
     outcome, payload = pairs.table["outcome"], table["payload_bytes"][sent]
     passed = outcome == PacketOutcome.MATCHED
     most = int(payload[since & passed].max(initial=0))
-    if most >= full or np.any(since & (outcome == PacketOutcome.RECUT)):
+    if most >= full or np.any(since & (outcome == PacketOutcome.RESEGMENTED)):
         return False
     larger = (outcome == PacketOutcome.LOST) & (payload > most)
-    is_later = np.count_nonzero(later & larger) >= _LEAST_LATER
-    is_passed = np.count_nonzero(later & passed & (payload > 0)) >= LEAST_SMALLER
-    return bool(is_later and is_passed and np.count_nonzero(since & larger) >= _LEAST_LOST)
+    is_later = np.count_nonzero(later & larger) >= _MIN_LATER
+    is_passed = np.count_nonzero(later & passed & (payload > 0)) >= MIN_SMALLER
+    return bool(is_later and is_passed and np.count_nonzero(since & larger) >= _MIN_LOST)
 
 
 def _none_ever(transfer: Transfer, dead: DeadTime, full: int) -> bool:
@@ -128,4 +126,4 @@ def _none_ever(transfer: Transfer, dead: DeadTime, full: int) -> bool:
     earlier = acks[acks < large[0]]
     soon_s = (first_ns - int(table["time_ns"][earlier[-1]])) / NS_PER_S if len(earlier) else _AT_ONCE_S
     never = acked < table["seq_bytes"][large].min() + full and not table["sack_blocks"][acks].any()
-    return bool(never and dead.failed >= _LEAST_FROM_THE_FIRST and soon_s < _AT_ONCE_S)
+    return bool(never and dead.failed >= _MIN_FROM_THE_FIRST and soon_s < _AT_ONCE_S)

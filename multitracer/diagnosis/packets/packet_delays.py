@@ -63,7 +63,7 @@ class WireSegments(NamedTuple):
         return len(self.row)
 
 
-class _Pieces(NamedTuple):
+class _Chunks(NamedTuple):
     row: Array
     begin: Array
     end: Array
@@ -97,21 +97,21 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
     arrived = np.full(len(table), NA, dtype=np.int64)
     outcome[pairs.sent[sent]] = pairs.table["outcome"][sent]
     arrived[pairs.sent[sent]] = pairs.arrived[sent]
-    joined = outcome[rows] == PacketOutcome.RECUT
+    joined = outcome[rows] == PacketOutcome.RESEGMENTED
     if offered_bytes is not None:
         joined |= transfer.payload_bytes > offered_bytes
     if not joined.any():
         came = np.where(outcome[rows] == PacketOutcome.MATCHED, arrived[rows], NA)
         return WireSegments(rows, payload, came, came != NA, outcome[rows] == PacketOutcome.LOST)
-    pieces = _cut(table, rows, np.where(joined, full_bytes, np.iinfo(np.int32).max))
-    exact = outcome[pieces.row] == PacketOutcome.MATCHED
-    came = np.where(exact, arrived[pieces.row], _by_bytes(transfer, pieces, pairs))
-    lost = (came == NA) & (outcome[pieces.row] != PacketOutcome.NOT_COVERED)
+    chunks = _cut(table, rows, np.where(joined, full_bytes, np.iinfo(np.int32).max))
+    exact = outcome[chunks.row] == PacketOutcome.MATCHED
+    came = np.where(exact, arrived[chunks.row], _by_bytes(transfer, chunks, pairs))
+    lost = (came == NA) & (outcome[chunks.row] != PacketOutcome.NOT_COVERED)
     closes = (came != NA) & np.append(came[1:] != came[:-1], True)[: len(came)]
-    return WireSegments(pieces.row, pieces.end - pieces.begin, came, closes, lost)
+    return WireSegments(chunks.row, chunks.end - chunks.begin, came, closes, lost)
 
 
-def _cut(table: Table, rows: Array, full_bytes: Array) -> _Pieces:
+def _cut(table: Table, rows: Array, full_bytes: Array) -> _Chunks:
     """Return the rows, each cut into segments of so many bytes and what is left of it."""
     payload = table["payload_bytes"][rows].astype(np.int64)
     many = np.maximum(-(-payload // full_bytes), 1)
@@ -119,10 +119,10 @@ def _cut(table: Table, rows: Array, full_bytes: Array) -> _Pieces:
     number = np.arange(len(of)) - np.repeat(np.cumsum(many) - many, many)
     first = table["seq_bytes"][rows][of]
     begin = first + number * full_bytes[of]
-    return _Pieces(rows[of], begin, np.minimum(begin + full_bytes[of], first + payload[of]))
+    return _Chunks(rows[of], begin, np.minimum(begin + full_bytes[of], first + payload[of]))
 
 
-def _by_bytes(transfer: Transfer, pieces: _Pieces, pairs: Pairs) -> Array:
+def _by_bytes(transfer: Transfer, chunks: _Chunks, pairs: Pairs) -> Array:
     """Return the row in which the last byte of each piece arrived; NA where it did not."""
     table, other = transfer.sender, transfer.receiver
     assert other is not None
@@ -136,12 +136,12 @@ def _by_bytes(transfer: Transfer, pieces: _Pieces, pairs: Pairs) -> Array:
     end = begin + other["payload_bytes"][rows]
 
     # each end of a piece that it holds the byte before of
-    ends = distinct(pieces.end)
+    ends = distinct(chunks.end)
     first, last = (np.searchsorted(ends, each, side="right") for each in (begin, end))
     of, held = spread(first, last)
-    sent = PointPackets(pieces.end, table["time_ns"][pieces.row])
+    sent = PointPackets(chunks.end, table["time_ns"][chunks.row])
     left, arrived = arrivals(sent, PointPackets(ends[held], transfer.came_ns[rows[of]]))
-    arrival_rows = np.full(len(pieces.row), NA, dtype=np.int64)
+    arrival_rows = np.full(len(chunks.row), NA, dtype=np.int64)
     arrival_rows[left] = rows[of[arrived]]
     return arrival_rows
 
@@ -149,7 +149,7 @@ def _by_bytes(transfer: Transfer, pieces: _Pieces, pairs: Pairs) -> Array:
 _MOST = 0.995  # quantile of what was ahead that is the most: single ones are noise. Not measured
 _AS_MANY = 0.8
 """Part of the most that were ever ahead from which on the queue may have been full."""
-LEAST_HELD = 4
+MIN_HELD = 4
 """Packets that a queue holds at the least, where fewer ahead of a lost one may be chance. Not measured"""
 
 
@@ -177,7 +177,7 @@ def packets_ahead(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
 def may_be_full(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
     """Return whether about as many were ahead of each segment as ever: bool, shape (n,)."""
     ahead = packets_ahead(delays, place, sent_ns)
-    return np.asarray((ahead >= _AS_MANY * most_ahead(delays)) & (ahead >= LEAST_HELD))
+    return np.asarray((ahead >= _AS_MANY * most_ahead(delays)) & (ahead >= MIN_HELD))
 
 
 def most_ahead(delays: PacketDelays) -> float:
@@ -214,7 +214,7 @@ class PacketDelays:
     """When each left, by that end's clock."""
     queue_ns: Array
     """Delay beyond the least of its path."""
-    least_ns: int
+    min_ns: int
     """The least of all: a round trip, or one way up to the error of the clocks."""
     changes: Array
     """Places in `row` where another path begins ..."""
@@ -242,8 +242,8 @@ def data_delays(
     look as if it had waited for up to the time of one segment.
     """
     if transfer.data_pairs is not None and transfer.receiver is not None:
-        least = 1 if of_any_size else _FULL * segments.payload_bytes.max(initial=0)
-        place = np.flatnonzero(segments.closes & (segments.payload_bytes >= least))
+        minimum = 1 if of_any_size else _FULL * segments.payload_bytes.max(initial=0)
+        place = np.flatnonzero(segments.closes & (segments.payload_bytes >= minimum))
         rows, left_ns = segments.row[place], transfer.sender["time_ns"][segments.row[place]]
         came_ns = transfer.came_ns[segments.arrived[place]]
         return _delays(rows, place, left_ns, came_ns - left_ns, is_one_way=True)
@@ -276,11 +276,11 @@ def _delays(
         return None
     changes = path_changes(time_ns, delay_ns)
     starts = np.concatenate([[0], changes])
-    least = np.minimum.reduceat(delay_ns, starts)
-    floor = np.repeat(least, np.diff(np.append(starts, len(rows))))
-    steps_ns = np.diff(least)
+    minimum = np.minimum.reduceat(delay_ns, starts)
+    floor = np.repeat(minimum, np.diff(np.append(starts, len(rows))))
+    steps_ns = np.diff(minimum)
     return PacketDelays(
-        rows, place, time_ns, delay_ns - floor, int(least.min()), changes, steps_ns, is_one_way
+        rows, place, time_ns, delay_ns - floor, int(minimum.min()), changes, steps_ns, is_one_way
     )
 
 
@@ -303,8 +303,8 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
     came_ns = np.diff(time_ns + delay_ns)
     one_ns = _ONE_MORE * np.quantile(came_ns[came_ns > 0], _NEAREST) if (came_ns > 0).any() else 0.0
     apart_ns = np.diff(time_ns)
-    least_ns = np.maximum(np.maximum(apart_ns, one_ns - apart_ns), _JUMP_NS)
-    jumps = np.flatnonzero((size > least_ns) & lasts & empty) + 1
+    min_ns = np.maximum(np.maximum(apart_ns, one_ns - apart_ns), _JUMP_NS)
+    jumps = np.flatnonzero((size > min_ns) & lasts & empty) + 1
     changes = []
     for at in jumps.tolist():  # the samples on both sides of it must differ little from each other
         sides = delay_ns[max(at - _AROUND, 0) : at], delay_ns[at : at + _AROUND]

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.packets.losses import Carried, Losses
     from multitracer.tables import Array
 
-LEAST_LOSSES = 15
+MIN_LOSSES = 15
 """Of a policer that is told, as of one that is there by the truth of the corpus."""
-_LEAST_SUSPECTED = 5  # losses: of fewer no quartile can be taken. Not measured
-_LEAST_STRETCHES = 5
+_MIN_SUSPECTED = 5  # losses: of fewer no quartile can be taken. Not measured
+_MIN_STRETCHES = 5
 """Between losses: one bucket explains up to four of them at many full queues, and by chance."""
 _EXPLAINED = 0.85
 """Part of the stretches: 0.88 to 1 at 29 policers, 0.67 at most where chance lost the packets."""
@@ -60,7 +60,7 @@ _FULLEST, _FULL_NS = 0.9, 5 * NS_PER_MS
 """Part of the longest wait at which a queue is full, and the least of it, as in `losses`."""
 _MOST_AT_QUEUE = 0.3
 """Part of the rows of losses: of more the link's own queue is the bottleneck. Not measured"""
-_LEAST_ROUNDS = 20
+_MIN_ROUNDS = 20
 """From the first loss to the last: 54 and more at 28 of 29 policers, 8 where slow start overshot a queue."""
 _FASTER = 1.5
 """Times the rate that passes: where the link is no faster, its own queue would tell, not a policer ..."""
@@ -90,7 +90,7 @@ class Policing:
     @cached_property
     def _mine(self) -> Carried | None:
         """The data with what was lost without delay; None if a queue lost them."""
-        causes = self._carried.losses if len(self._carried.lost) >= _LEAST_SUSPECTED else None
+        causes = self._carried.losses if len(self._carried.lost) >= _MIN_SUSPECTED else None
         if causes is None or causes.is_congestion or not _is_without_delay(self._carried, causes):
             return None
         return replace(self._carried, lost=self._carried.lost[~_at_full_queue(self._carried)])
@@ -107,13 +107,13 @@ class Policing:
     def policer(self) -> Policer | None:
         """The policer; None if nothing shows one."""
         mine = self._mine
-        if mine is None or len(mine.lost) < LEAST_LOSSES:
+        if mine is None or len(mine.lost) < MIN_LOSSES:
             return None
         stream, of = self._stream, self._bucket
         if stream is None or of is None or of.explained < _EXPLAINED:
             return None
-        fits = of.stretches >= _LEAST_STRETCHES and of.too_many <= _TOO_MANY
-        fits &= rounds(mine, mine.lost) >= _LEAST_ROUNDS
+        fits = of.stretches >= _MIN_STRETCHES and of.too_many <= _TOO_MANY
+        fits &= rounds(mine, mine.lost) >= _MIN_ROUNDS
         link = _link_rate(mine)
         faster = _FASTER if mine.transfer.data_pairs is not None else _FASTER_BY_ACKS
         if not (fits or is_even(stream)) or link <= faster * of.rate:
@@ -126,12 +126,12 @@ class Policing:
     def is_suspected(self) -> bool:
         """Whether a policer may have lost the packets: fewer losses, and the tokens left are uncertain."""
         mine = self._mine
-        if mine is None or len(mine.lost) < _LEAST_SUSPECTED:
+        if mine is None or len(mine.lost) < _MIN_SUSPECTED:
             return False
         stream, of = self._stream, self._bucket
         if stream is None:
             return False
-        is_likely = of is not None and of.stretches >= _LEAST_STRETCHES and of.explained >= _LIKELY
+        is_likely = of is not None and of.stretches >= _MIN_STRETCHES and of.explained >= _LIKELY
         if is_likely or is_even(stream):
             return True
         rate = _slope(stream.time_s[stream.is_lost], stream.passed[stream.is_lost])
@@ -214,7 +214,7 @@ def _spread_and_below(stream: ArrivedStream, rate: float) -> tuple[float, float]
     return float((high - low) / stream.full), float(np.mean(tokens[~is_lost] < middle - stream.full / 2))
 
 
-_LEAST_PASSED = 8
+_MIN_PASSED = 8
 """Least packets of a stretch between two losses: within a run of losses few pass."""
 _BELOW, _ABOVE, _STEP = 0.95, 1.3, 0.01
 """Rates that are tried, as parts of what passed between losses, the median: it is less than the policer's
@@ -223,7 +223,7 @@ _MOST_WORK = 4_000_000
 """Packets times rates; of more packets fewer rates are tried. Not measured."""
 _PACKETS_OFF = 1.5
 """A bucket holds 0 to 1 packets at a loss, so two losses differ by 1 at most; the rest is for clocks."""
-_LEAST_SIZE = 5
+_MIN_SIZE = 5
 """Packets. A smaller bucket explains any losses of a sender of even pace: it is full all the time."""
 _EMPTY_PACKETS = 2.0
 """With fewer tokens the next pair of segments, which is how a TCP sends, loses one."""
@@ -288,14 +288,14 @@ class TokenBucket(NamedTuple):
 def bucket(stream: ArrivedStream) -> TokenBucket | None:
     """Return the bucket that explains most stretches between losses; None without any."""
     lost, passed = stream.lost, stream.passed
-    some = np.diff(passed[lost]) >= _LEAST_PASSED * stream.full
+    some = np.diff(passed[lost]) >= _MIN_PASSED * stream.full
     gone_s = np.diff(stream.time_s[lost])
     some &= gone_s > 0
     if not some.any():
         return None
-    usual = float(np.median(np.diff(passed[lost])[some] / gone_s[some]))
+    typical = float(np.median(np.diff(passed[lost])[some] / gone_s[some]))
     step = max(_STEP, (_ABOVE - _BELOW) * len(passed) / _MOST_WORK)
-    tried = [_at_rate(stream, usual * part, some) for part in np.arange(_BELOW, _ABOVE, step)]
+    tried = [_at_rate(stream, typical * part, some) for part in np.arange(_BELOW, _ABOVE, step)]
     return max(tried, key=lambda each: (each.explained, -each.too_many))
 
 
@@ -306,7 +306,7 @@ def _at_rate(stream: ArrivedStream, rate: float, some: Array) -> TokenBucket:
     left = (rate * np.diff(stream.time_s[lost]) - np.diff(stream.passed[lost]))[some]
     off = _PACKETS_OFF * stream.full
     fallen = np.sort((most - left)[left > off])
-    fallen = fallen[fallen >= _LEAST_SIZE * stream.full]
+    fallen = fallen[fallen >= _MIN_SIZE * stream.full]
     size = np.inf
     if len(fallen):
         near = np.searchsorted(fallen, fallen + 2 * off, side="right") - np.arange(len(fallen))
@@ -319,9 +319,9 @@ def _at_rate(stream: ArrivedStream, rate: float, some: Array) -> TokenBucket:
 
 def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
     """Return the most tokens from each loss on, and how many packets passed with none left for them."""
-    least = -stream.full / 2
+    minimum = -stream.full / 2
     tokens = _since_loss(stream, rate)
-    short = (tokens < least) & ~stream.is_lost
+    short = (tokens < minimum) & ~stream.is_lost
     return np.maximum.reduceat(tokens + stream.passing, stream.lost), int(np.count_nonzero(short))
 
 

@@ -31,12 +31,12 @@ from multitracer.lab.ppp import PppDamage, PppDeframer, PppFramer
 from multitracer.protocols.error_trace import ErrorTrace, LostRuns
 from multitracer.protocols.l2r import PppProtocol
 from multitracer.protocols.link_events import (
+    ChunkLost,
+    ChunkReceived,
+    ChunkSent,
     Flushed,
     OutageEnded,
     OutageStarted,
-    PieceLost,
-    PieceReceived,
-    PieceSent,
     PppDamaged,
     PppReceived,
     PppSent,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 _KINDS = {"fade", "drop", "blackout"}
-_PIECE_OCTETS = 4
+_CHUNK_OCTETS = 4
 """Octets of the payload header and CRC of a baseband packet."""
 
 
@@ -119,7 +119,7 @@ class BluetoothLink:
 
     def _connect(self) -> Piconet:
         ends = {side: end.rfcomm for side, end in self._ends.items()}
-        return Piconet(self.config, ends, self._air, agenda=self._agenda, arrived=self._piece)
+        return Piconet(self.config, ends, self._air, agenda=self._agenda, arrived=self._chunk)
 
     # --- packets ---
 
@@ -144,9 +144,9 @@ class BluetoothLink:
         return False
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no packet is waiting or in transit."""
-        return self._in_host == 0 and all(end.is_quiet for end in self._ends.values())
+        return self._in_host == 0 and all(end.is_drained for end in self._ends.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
         """Return False: the link sets up a lost connection again."""
@@ -170,21 +170,21 @@ class BluetoothLink:
             self._ends[side].fill(now_ns)
             self._piconet.kick(side, now_ns)
 
-    def _piece(self, packet: BasebandPacket, now_ns: int, fate: str) -> None:
+    def _chunk(self, packet: BasebandPacket, now_ns: int, fate: str) -> None:
         """Process the end of a baseband packet with data."""
         fragment = packet.fragment
         assert fragment is not None
         side, far = self._ends[packet.side], self._ends[FAR[packet.side]]
         names = side.names_at(fragment.frame.octets.offset)
-        about = fragment.octets + _PIECE_OCTETS, fragment.frame.octets.offset
+        about = fragment.octets + _CHUNK_OCTETS, fragment.frame.octets.offset
         cause = "arq" if packet.attempt > 1 else ""
         air_us = (now_ns - packet.began_ns) // NS_PER_US
-        side.journal.add(PieceSent, now_ns, air_us, *about, packet.attempt, *names, cause)
+        side.journal.add(ChunkSent, now_ns, air_us, *about, packet.attempt, *names, cause)
         if fate == "lost":
             self._lost[packet.side].add(packet.began_ns // SLOT_NS, packet.kind.slots)
-            far.journal.add(PieceLost, now_ns, *about, *names, "block")
+            far.journal.add(ChunkLost, now_ns, *about, *names, "block")
             return
-        far.journal.add(PieceReceived, now_ns, *about, *names, fate if fate == "duplicate" else "")
+        far.journal.add(ChunkReceived, now_ns, *about, *names, fate if fate == "duplicate" else "")
         if fate == "new" and fragment.is_last:
             for out in far.take(far.rfcomm.receive(fragment.frame), now_ns):
                 self._hand_up(FAR[packet.side], out, now_ns)
@@ -345,6 +345,6 @@ class _End:
         self._begin()
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether this side has nothing to send."""
         return not (len(self.interface.queue) or self.rfcomm.unsent_bytes or self.rfcomm.is_sending_data)

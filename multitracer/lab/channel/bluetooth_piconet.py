@@ -513,21 +513,21 @@ class Piconet:
     def _master_ended(self, turn: int, packet: BasebandPacket, now_ns: int) -> None:
         if turn != self._turns:
             return
-        is_understood, is_whole = self._fate(packet, now_ns)
+        is_understood, is_complete = self._fate(packet, now_ns)
         if not is_understood:
             self._agenda.at(now_ns + SLOT_NS, lambda then_ns: self._over(turn, True, then_ns))
             return
         answer = self._packet("mobile", now_ns)
         end_ns = now_ns + answer.kind.slots * SLOT_NS
-        self._agenda.at(end_ns, lambda then_ns: self._slave_ended(turn, answer, is_whole, then_ns))
+        self._agenda.at(end_ns, lambda then_ns: self._slave_ended(turn, answer, is_complete, then_ns))
 
-    def _slave_ended(self, turn: int, answer: BasebandPacket, is_masters_whole: bool, now_ns: int) -> None:
+    def _slave_ended(self, turn: int, answer: BasebandPacket, is_masters_complete: bool, now_ns: int) -> None:
         if turn != self._turns:
             return
-        is_understood, is_whole = self._fate(answer, now_ns)
-        if is_understood and is_masters_whole:
+        is_understood, is_complete = self._fate(answer, now_ns)
+        if is_understood and is_masters_complete:
             self._ends["fixed"].acknowledged()
-        if is_understood and is_whole:
+        if is_understood and is_complete:
             # ARQN of the master's next packet tells the slave; that it may be missed is left out
             self._ends["mobile"].acknowledged()
         self._over(turn, answer.fragment is not None, now_ns)
@@ -553,14 +553,14 @@ class Piconet:
         if packet.fragment is None:
             return is_understood, True
         error = payload_error(ber, packet.kind, packet.fragment.octets)
-        is_whole = (
+        is_complete = (
             self._air.luck.random() >= error and is_understood and not self._failed_then(packet, now_ns)
         )
         if packet.side == "fixed":
-            self.receptions.append((now_ns, not is_whole))
-        is_new = is_whole and self._ends[FAR[packet.side]].is_new(packet.fragment)
-        self._arrived(packet, now_ns, "new" if is_new else "duplicate" if is_whole else "lost")
-        return is_understood, is_whole
+            self.receptions.append((now_ns, not is_complete))
+        is_new = is_complete and self._ends[FAR[packet.side]].is_new(packet.fragment)
+        self._arrived(packet, now_ns, "new" if is_new else "duplicate" if is_complete else "lost")
+        return is_understood, is_complete
 
     def _failed_then(self, packet: BasebandPacket, now_ns: int) -> bool:
         """Return whether one of the packet's slots failed in the replayed recording."""

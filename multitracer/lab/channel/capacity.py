@@ -22,7 +22,7 @@ from multitracer.lab.channel.shared.packet_link import FAR, SIDES, LinkDelivery,
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES
-from multitracer.protocols.link_events import PieceReceived, PieceSent
+from multitracer.protocols.link_events import ChunkReceived, ChunkSent
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
@@ -203,9 +203,9 @@ class CapacityLink:
         return not self.is_dropped
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no packet waits or is in transit."""
-        return self._under_way == 0 and all(way.is_quiet for way in self._ways.values())
+        return self._under_way == 0 and all(way.is_drained for way in self._ways.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
         """Offer an IP packet of a host; return False if the queue refuses it (an event reports this)."""
@@ -230,7 +230,7 @@ class CapacityLink:
         def arrive(then_ns: int) -> None:
             facts = ip_facts(packet)
             about = len(packet) + self.config.overhead_bytes, offset_bytes, facts.ip_id, facts.seq
-            self._journals[far].add(PieceReceived, then_ns, *about)
+            self._journals[far].add(ChunkReceived, then_ns, *about)
             self._under_way -= 1
             self._out.append(LinkDelivery(far, packet))
 
@@ -292,7 +292,7 @@ class _Way:
         self._is_armed = self._is_closed = False
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no packet waits in this direction."""
         return not (len(self.interface.queue) or self._octets_left)
 
@@ -305,7 +305,7 @@ class _Way:
         if self._opportunities is None:
             while not self._is_closed and self._take(now_ns):
                 self._finish(now_ns)
-        elif not self._is_armed and not self.is_quiet:
+        elif not self._is_armed and not self.is_drained:
             moment = self._opportunities.after(now_ns)
             if moment is not None:
                 self._is_armed = True
@@ -345,5 +345,5 @@ class _Way:
         air_us = (now_ns - self._began_ns) // NS_PER_US
         self._octets_left = 0
         self._sent_bytes += wire_bytes
-        self._journal.add(PieceSent, now_ns, air_us, wire_bytes, offset, 1, facts.ip_id, facts.seq)
+        self._journal.add(ChunkSent, now_ns, air_us, wire_bytes, offset, 1, facts.ip_id, facts.seq)
         self._left(packet, offset, now_ns)

@@ -44,11 +44,11 @@ from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.protocols.link_events import (
     STREAM_BITS,
     BurstSent,
+    ChunkLost,
+    ChunkSent,
     OutageEnded,
     OutageStarted,
     PacketDropped,
-    PieceLost,
-    PieceSent,
     RateAssigned,
 )
 from multitracer.units import BITS_PER_BYTE, NS_PER_S, NS_PER_US
@@ -76,7 +76,7 @@ class _OnAir(NamedTuple):
     """The content of a frame that a side sends."""
 
     rate: Rate
-    pieces: list[FrameOctets]
+    chunks: list[FrameOctets]
     nak: Nak | None
     sent_up_to: int | None
     """Stream position that an idle frame states; None if the frame carries data."""
@@ -237,7 +237,7 @@ class SectorMobile:
         return self.ways[side].interface.offer(packet, now_ns=now_ns)
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no packet from or to it is waiting or in transit."""
         return all(way.path.is_settled and not len(way.interface.queue) for way in self.ways.values())
 
@@ -261,26 +261,26 @@ class SectorMobile:
     ) -> None:
         is_away = not self._has_channel()
         is_lost = way.errors.is_lost(frame, sent.rate, ecio_db) or is_away
-        for piece in sent.pieces:
-            cause = "nak" if piece.attempt > 1 else ""
-            about = piece.octets, piece.begin, piece.attempt, piece.ip_id, piece.seq, cause
-            self._journals[side].add(PieceSent, now_ns, _AIR_US, *about)
-        if sent.pieces and side == "fixed":
+        for chunk in sent.chunks:
+            cause = "nak" if chunk.attempt > 1 else ""
+            about = chunk.octets, chunk.begin, chunk.attempt, chunk.ip_id, chunk.seq, cause
+            self._journals[side].add(ChunkSent, now_ns, _AIR_US, *about)
+        if sent.chunks and side == "fixed":
             self._down_frames.append((now_ns, is_lost))
-        if sent.pieces and is_lost:
-            for piece in sent.pieces:
-                lost = piece.octets, piece.begin, piece.ip_id, piece.seq, "outage" if is_away else "block"
-                self._journals[FAR[side]].add(PieceLost, now_ns, *lost)
+        if sent.chunks and is_lost:
+            for chunk in sent.chunks:
+                lost = chunk.octets, chunk.begin, chunk.ip_id, chunk.seq, "outage" if is_away else "block"
+                self._journals[FAR[side]].add(ChunkLost, now_ns, *lost)
         is_control_lost = is_away or way.errors.is_lost(frame, FUNDAMENTAL, ecio_db)
-        pieces = [] if is_lost else sent.pieces
+        chunks = [] if is_lost else sent.chunks
         nak, idle = (None, None) if is_control_lost else (sent.nak, sent.sent_up_to)
-        if pieces or nak is not None or idle is not None:
+        if chunks or nak is not None or idle is not None:
             self.under_way += 1
             arrives_ns = now_ns + self._config.wired.backhaul_ns
-            self._agenda.at(arrives_ns, lambda then_ns: self._arrive(side, pieces, nak, idle, then_ns))
+            self._agenda.at(arrives_ns, lambda then_ns: self._arrive(side, chunks, nak, idle, then_ns))
 
     def _arrive(
-        self, side: Side, pieces: list[FrameOctets], nak: Nak | None, sent_up_to: int | None, now_ns: int
+        self, side: Side, chunks: list[FrameOctets], nak: Nak | None, sent_up_to: int | None, now_ns: int
     ) -> None:
         """Process what a side has sent, at the other side."""
         self.under_way -= 1
@@ -289,7 +289,7 @@ class SectorMobile:
             self.ways[FAR[side]].path.requested(nak)
         if sent_up_to is not None:
             path.known(sent_up_to, now_ns)
-        for packet in path.receive(pieces, now_ns):
+        for packet in path.receive(chunks, now_ns):
             self._deliver(self.host, FAR[side], packet, now_ns)
 
     def begin_frame(self, frame: int, now_ns: int) -> None:
@@ -300,7 +300,7 @@ class SectorMobile:
             self._note_rate(side, way, frame, now_ns)
         for side, way in self.ways.items():
             way.on_air = self._frame(side, way, now_ns)
-            if way.on_air is not None and way.on_air.pieces:
+            if way.on_air is not None and way.on_air.chunks:
                 way.frames += 1
             else:
                 self._end_burst(side, way, now_ns)
@@ -324,9 +324,9 @@ class SectorMobile:
         nak = self.ways[FAR[side]].path.nak(self._journals[side], now_ns)
         rate = way.rate
         room = 0 if nak is not None and rate is FUNDAMENTAL else way.room()  # a NAK takes the whole frame
-        pieces = way.path.fill(room, now_ns) if room else []
-        if pieces or nak is not None:
-            return _OnAir(rate, pieces, nak, None)
+        chunks = way.path.fill(room, now_ns) if room else []
+        if chunks or nak is not None:
+            return _OnAir(rate, chunks, nak, None)
         return None if way.path.is_settled else _OnAir(rate, [], None, way.path.sent_up_to)
 
     # --- the script ---
@@ -360,8 +360,8 @@ def _steady(config: Cdma2000Config, side: Side) -> tuple[Rate, float] | None:
     if config.rate == "scheduled":
         return None
     mean = config.mean_bits_per_s if side == "fixed" else config.mean_up_bits_per_s
-    whole = mean * FRAME_NS / NS_PER_S / BITS_PER_BYTE
-    return Rate(mean, 0, 0), whole if config.rate == "mean" else octets_at(mean)
+    complete = mean * FRAME_NS / NS_PER_S / BITS_PER_BYTE
+    return Rate(mean, 0, 0), complete if config.rate == "mean" else octets_at(mean)
 
 
 def _buffer(config: Cdma2000Config) -> QueueConfig:
@@ -444,9 +444,9 @@ class Cdma2000Link:
         return False
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no packet waits or is in transit."""
-        return self._on_wire == 0 and all(member.is_quiet for member in self._members.values())
+        return self._on_wire == 0 and all(member.is_drained for member in self._members.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
         """Offer an IP packet of a host; return False if the mobile's queue refuses it."""

@@ -75,7 +75,7 @@ def octets_at(bits_per_s: float) -> float:
 # confidence.
 
 
-_LEAST_BUFFER_BYTES, _MOST_BUFFER_BYTES = 1_500, 10_000_000
+_MIN_BUFFER_BYTES, _MOST_BUFFER_BYTES = 1_500, 10_000_000
 """Bounds of the buffer: one Ethernet packet; ten minutes at the fastest rate (our choice: more is a mistake).
 """
 _WORST_ECIO_DB = -40.0
@@ -89,9 +89,9 @@ BURST_FRAMES = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 96, 128, 256)
 """Possible lengths of an assignment in frames of 20 ms (C.S0005, FOR_SCH_DURATION)."""
 
 
-def _check(name: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:
-        raise LocalProtocolError(f"{name} is {value:g}; choose {least:g} to {most:,.10g}")
+def _check(name: str, value: float, minimum: float, most: float) -> None:
+    if not minimum <= value <= most:
+        raise LocalProtocolError(f"{name} is {value:g}; choose {minimum:g} to {most:,.10g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +266,7 @@ class Cdma2000Config:
 
     def __post_init__(self) -> None:
         _check("mobiles", self.mobiles, 1, MOST_MOBILES)
-        _check("buffer_bytes", self.buffer_bytes, _LEAST_BUFFER_BYTES, _MOST_BUFFER_BYTES)
+        _check("buffer_bytes", self.buffer_bytes, _MIN_BUFFER_BYTES, _MOST_BUFFER_BYTES)
         if self.rate != "scheduled":
             for name in ("mean_bits_per_s", "mean_up_bits_per_s"):
                 _check(name, getattr(self, name), 1_000, 10_000_000)

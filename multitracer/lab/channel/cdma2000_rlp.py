@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.lab.channel.shared.interface import ip_facts
-from multitracer.protocols.link_events import NakGivenUp, NakSent, PieceReceived, PppDamaged
+from multitracer.protocols.link_events import ChunkReceived, NakGivenUp, NakSent, PppDamaged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,13 +153,13 @@ class RlpPath:
     def fill(self, octets: int, now_ns: int) -> list[FrameOctets]:
         """Return the content of the next frame of `octets` octets: requested octets first."""
         sender = self._sender
-        pieces: list[FrameOctets] = []
+        chunks: list[FrameOctets] = []
         while octets and sender.resend:
             begin, end, attempt = sender.resend[0]
-            if any(begin < piece.end and piece.begin < end for piece in pieces):
+            if any(begin < chunk.end and chunk.begin < end for chunk in chunks):
                 break  # a second copy goes into another frame
             taken = min(octets, end - begin)
-            pieces.append(self._piece(begin, taken, attempt))
+            chunks.append(self._chunk(begin, taken, attempt))
             octets -= taken
             if begin + taken == end:
                 sender.resend.popleft()
@@ -169,9 +169,9 @@ class RlpPath:
             pass
         taken = min(octets, sender.end - sender.next)
         if taken:
-            pieces.append(self._piece(sender.next, taken, 1))
+            chunks.append(self._chunk(sender.next, taken, 1))
             sender.next += taken
-        return pieces
+        return chunks
 
     def _take(self, now_ns: int) -> bool:
         """Append the next packet to the stream; return False if the queue is empty."""
@@ -183,7 +183,7 @@ class RlpPath:
         self._packets.append(_Packet(begin, end, data, facts.ip_id, facts.seq))
         return True
 
-    def _piece(self, begin: int, octets: int, attempt: int) -> FrameOctets:
+    def _chunk(self, begin: int, octets: int, attempt: int) -> FrameOctets:
         for packet in self._packets:
             if begin < packet.end:
                 return FrameOctets(begin, octets, attempt, packet.ip_id, packet.seq)
@@ -195,17 +195,17 @@ class RlpPath:
 
     # --- the receiver ---
 
-    def receive(self, pieces: list[FrameOctets], now_ns: int) -> list[bytes]:
+    def receive(self, chunks: list[FrameOctets], now_ns: int) -> list[bytes]:
         """Process the octets of a frame; return the packets that can be delivered now."""
-        for piece in pieces:
-            is_new = piece.begin >= self._expected
+        for chunk in chunks:
+            is_new = chunk.begin >= self._expected
             if is_new:
-                self.known(piece.begin, now_ns)
-                self._expected = piece.end
-            filled = 0 if is_new else self._fill_holes(piece, now_ns)
+                self.known(chunk.begin, now_ns)
+                self._expected = chunk.end
+            filled = 0 if is_new else self._fill_holes(chunk, now_ns)
             cause = "" if is_new or filled else "duplicate"
-            about = piece.octets, piece.begin, piece.ip_id, piece.seq, cause
-            self._journal.add(PieceReceived, now_ns, *about)
+            about = chunk.octets, chunk.begin, chunk.ip_id, chunk.seq, cause
+            self._journal.add(ChunkReceived, now_ns, *about)
         return self._in_order(now_ns)
 
     def known(self, sent_up_to: int, now_ns: int) -> None:
@@ -220,10 +220,10 @@ class RlpPath:
         else:
             self._give_up(hole, now_ns)
 
-    def _fill_holes(self, piece: FrameOctets, now_ns: int) -> int:
+    def _fill_holes(self, chunk: FrameOctets, now_ns: int) -> int:
         filled = 0
         for hole in self._holes:
-            octets = hole.fill(piece.begin, piece.end)
+            octets = hole.fill(chunk.begin, chunk.end)
             if octets:
                 filled += octets
                 hole.due_ns = now_ns + self._timer_ns

@@ -42,11 +42,11 @@ from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.protocols.error_trace import ErrorTrace
 from multitracer.protocols.link_events import (
     STREAM_BITS,
+    ChunkLost,
+    ChunkSent,
     OutageEnded,
     OutageStarted,
     PacketDropped,
-    PieceLost,
-    PieceSent,
 )
 from multitracer.units import NS_PER_S, NS_PER_US
 
@@ -255,12 +255,12 @@ class CellMobile:
     # --- packets ---
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no packet from or to this mobile is waiting or in transit."""
         return not (
             any(len(interface.queue) for interface in self._interfaces.values())
             or any(network.under_way for network in self._networks.values())
-            or any(not end.is_quiet for end in self._ends.values())
+            or any(not end.is_drained for end in self._ends.values())
         )
 
     def send_up(self, packet: bytes, now_ns: int) -> bool:
@@ -320,7 +320,7 @@ class CellMobile:
         if frame.kind == "I":
             air_us = (now_ns - carriage.began_ns) // NS_PER_US
             journal = self._journals[side]
-            journal.add(PieceSent, now_ns, air_us, *about, frame.attempt, *names, frame.cause)
+            journal.add(ChunkSent, now_ns, air_us, *about, frame.attempt, *names, frame.cause)
         cause = self._loss_cause(side, carriage)
         if not cause:
             arrives_ns = now_ns + self._shared.config.network.backhaul_ns
@@ -328,7 +328,7 @@ class CellMobile:
         else:
             end.settled()
             if frame.kind == "I":
-                self._journals[FAR[side]].add(PieceLost, now_ns, *about, *names, cause)
+                self._journals[FAR[side]].add(ChunkLost, now_ns, *about, *names, cause)
         self._attend(side, now_ns)
 
     def _loss_cause(self, side: Side, carriage: Carriage) -> str:
@@ -524,9 +524,9 @@ class CdpdLink:
         return False
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no packet waits or is in transit."""
-        return all(member.is_quiet for member in self._members.values())
+        return all(member.is_drained for member in self._members.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
         """Offer an IP packet of a host.
@@ -599,8 +599,8 @@ class CdpdLink:
         """
         self._agenda.advance(now_ns)
         members = list(self._members.values())
-        is_whole = len(members) == 1 and self.config.recovery == "mdlp"
-        return members[0].radio(now_ns) if is_whole else None
+        is_complete = len(members) == 1 and self.config.recovery == "mdlp"
+        return members[0].radio(now_ns) if is_complete else None
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return the reading of a mobile's modem; by default that of the first mobile."""

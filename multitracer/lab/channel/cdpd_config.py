@@ -23,10 +23,10 @@ _MOST_ATTEMPTS = 1_000
 """Bounds far from any real channel (our choice); beyond them a run would not end or would be meaningless."""
 
 
-def _check(name: str, value: float, least: float, most: float) -> None:
+def _check(name: str, value: float, minimum: float, most: float) -> None:
     """Raise an error if a value is outside a range or is not a number."""
-    if not least <= value <= most:
-        raise LocalProtocolError(f"CDPD: {name} is {value}; choose {least:,} to {most:,}")
+    if not minimum <= value <= most:
+        raise LocalProtocolError(f"CDPD: {name} is {value}; choose {minimum:,} to {most:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,12 +166,12 @@ class OutageConfig:
     """Maximum duration of a blackout (paper 001: 10 seconds to 10 minutes; log-uniform, our choice)."""
 
     def __post_init__(self) -> None:
-        for least, most in (
+        for minimum, most in (
             (self.hop_min_ns, self.hop_max_ns),
             (self.ejection_min_ns, self.ejection_max_ns),
             (self.blackout_min_ns, self.blackout_max_ns),
         ):
-            if not 0 < least <= most:
+            if not 0 < minimum <= most:
                 raise LocalProtocolError(
                     "CDPD outages: durations must be above 0 s, the minimum at most the maximum"
                 )
@@ -227,7 +227,7 @@ def _block_errors() -> ErrorConfig:
     return ErrorConfig(kind="gilbert-elliott", good_s=20.0, bad_s=1.0, good_rate=0.002, bad_rate=0.4)
 
 
-_LEAST_BITS_PER_S, _MOST_BITS_PER_S = 1_200, 10_000_000
+_MIN_BITS_PER_S, _MOST_BITS_PER_S = 1_200, 10_000_000
 """Bounds of the rate (our choice): at the minimum a block lasts a third of a second, at the maximum 40 us."""
 
 
@@ -267,7 +267,7 @@ class CdpdConfig:
 
     def __post_init__(self) -> None:
         _check("mobiles", self.mobiles, 1, MOST_MOBILES)
-        _check("bits_per_s", self.bits_per_s, _LEAST_BITS_PER_S, _MOST_BITS_PER_S)
+        _check("bits_per_s", self.bits_per_s, _MIN_BITS_PER_S, _MOST_BITS_PER_S)
         if self.report_ns < 1:
             raise LocalProtocolError("report must be above 0 s")
         if self.recovery not in ("mdlp", "none"):
@@ -295,10 +295,10 @@ class CdpdConfig:
                 raise LocalProtocolError(
                     f'{name}: recovery = "none" loses no blocks; set {name} of [link.loss] instead'
                 )
-        network, usual = self.network, NetworkConfig()
-        if network.loss_up not in (0, usual.loss_up) or network.loss_down not in (
+        network, typical = self.network, NetworkConfig()
+        if network.loss_up not in (0, typical.loss_up) or network.loss_down not in (
             0,
-            usual.loss_down,
+            typical.loss_down,
         ):
             raise LocalProtocolError(
                 'network: recovery = "none" loses packets by [link.loss]; set up and down there instead'

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from multitracer.lab.channel.shared.interface import ip_facts
-from multitracer.protocols.link_events import Flushed, PieceReceived, ResetDone, ResetStarted
+from multitracer.protocols.link_events import ChunkReceived, Flushed, ResetDone, ResetStarted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,7 +239,7 @@ class MdlpEntity:
 
     def _note(self, frame: MdlpTransmission, now_ns: int, cause: str) -> None:
         octets = self.frame_octets(frame)
-        self._journal.add(PieceReceived, now_ns, octets, frame.offset_bytes, frame.ip_id, frame.seq, cause)
+        self._journal.add(ChunkReceived, now_ns, octets, frame.offset_bytes, frame.ip_id, frame.seq, cause)
 
     # --- timers and set-up ---
 
@@ -296,7 +296,7 @@ class MdlpEntity:
     # --- what it tells ---
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no packet of this side is in transit."""
         return not (self._unacked or self._segments)
 
@@ -378,14 +378,14 @@ class PacketEnd:
     def receive(self, frame: MdlpTransmission, now_ns: int) -> list[bytes]:
         """Accept a frame of the other end; return its packet."""
         about = len(frame.payload), frame.offset_bytes, frame.ip_id, frame.seq
-        self._journal.add(PieceReceived, now_ns, *about, "")
+        self._journal.add(ChunkReceived, now_ns, *about, "")
         return [frame.payload]
 
     def expire(self, now_ns: int) -> None:
         """Do nothing: there is no timer."""
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no packet of this side is in transit."""
         return self._under_way == 0
 

@@ -153,8 +153,8 @@ class LinkConfig:
 
     def queue_of(self, side: Literal["mobile", "fixed"]) -> QueueConfig:
         """Return the configuration of the interface queue of one end."""
-        is_usual = self.queue_at not in ("both", side)
-        return QueueConfig(local_drops=self.queue.local_drops) if is_usual else self.queue
+        is_typical = self.queue_at not in ("both", side)
+        return QueueConfig(local_drops=self.queue.local_drops) if is_typical else self.queue
 
     def __post_init__(self) -> None:
         if self.frame_bits not in _FRAME_BITS:
@@ -237,8 +237,8 @@ class Balance:
     @property
     def is_even(self) -> bool:
         """Whether the counts agree: no character is missing or counted twice."""
-        least = min(self.delivered, self.flushed, self.queued)
-        return least >= 0 and self.bytes_in == self.delivered + self.flushed + self.queued
+        minimum = min(self.delivered, self.flushed, self.queued)
+        return minimum >= 0 and self.bytes_in == self.delivered + self.flushed + self.queued
 
 
 class DirectionLedger:
@@ -458,7 +458,7 @@ class GsmEnd:
         return self.l2r.events()
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no user data wait at this end."""
         return not (
             len(self.queue)
@@ -578,9 +578,9 @@ class GsmLink:
         return any(end.rlp.state is RlpState.DROPPED for end in self.ends.values())
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no user data wait anywhere."""
-        return all(end.is_quiet for end in self.ends.values())
+        return all(end.is_drained for end in self.ends.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
         """Offer an IP packet of a host; return False if the interface queue refuses it."""

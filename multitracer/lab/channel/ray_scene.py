@@ -42,12 +42,12 @@ _MOST_M = 100_000.0
 """Maximum length and coordinate: 100 km (not measured); the flat-earth model ends long before."""
 
 
-def _check_range(owner: object, least: float, most: float, *keys: str) -> None:
+def _check_range(owner: object, minimum: float, most: float, *keys: str) -> None:
     """Raise an error if a value is not a number or is outside a range."""
     for key in keys:
         value = getattr(owner, key)
-        if not (isfinite(value) and least <= value <= most):
-            raise LocalProtocolError(f"{key} is {value:g}; choose {least:,.6g} to {most:,.6g}")
+        if not (isfinite(value) and minimum <= value <= most):
+            raise LocalProtocolError(f"{key} is {value:g}; choose {minimum:,.6g} to {most:,.6g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,13 +234,13 @@ class RoadConfig:
         _check_range(self, 0, 100, "shortest_m", "longest_m")
         _check_range(self, 0.1, _MOST_M, "least_gap_m", "most_gap_m")
         _check_range(self, 0.001, 100, "car_width_m", "car_height_m")
-        for least, most in (
+        for minimum, most in (
             ("shortest_m", "longest_m"),
             ("least_gap_m", "most_gap_m"),
             ("from_x_m", "to_x_m"),
         ):
-            if getattr(self, least) > getattr(self, most):
-                raise LocalProtocolError(f"{least} is above {most}")
+            if getattr(self, minimum) > getattr(self, most):
+                raise LocalProtocolError(f"{minimum} is above {most}")
         if self.longest_m > 0 and self.shortest_m < 0.1:
             raise LocalProtocolError("shortest_m must be at least 0.1")
 
@@ -506,9 +506,9 @@ def _cars(road: RoadConfig, times_s: Array, luck: Random) -> Iterator[Solid]:
     side_m = road.y_m - road.car_width_m / 2
     while ahead * (front - last) > -way_m:
         length_m = luck.uniform(road.shortest_m, road.longest_m)
-        least_x_m = front - length_m if ahead > 0 else front
+        min_x_m = front - length_m if ahead > 0 else front
         size = length_m, road.car_width_m, road.car_height_m
-        yield box("a car", least_x_m + moved_m, side_m, size)
+        yield box("a car", min_x_m + moved_m, side_m, size)
         front -= ahead * (length_m + luck.uniform(road.least_gap_m, road.most_gap_m))
 
 

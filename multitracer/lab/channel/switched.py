@@ -37,12 +37,12 @@ from multitracer.lab.channel.shared.packet_link import FAR, SIDES, LinkDelivery,
 from multitracer.lab.channel.shared.queue import QueueConfig, named
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.protocols.link_events import (
+    ChunkLost,
+    ChunkReceived,
+    ChunkSent,
     OutageEnded,
     OutageStarted,
     PacketDropped,
-    PieceLost,
-    PieceReceived,
-    PieceSent,
 )
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
@@ -188,7 +188,7 @@ def _step_ns(times_s: Array, path: str) -> int:
 _MOST_BITS_PER_S = 1_000_000_000
 """Maximum rate (not measured): a packet of 1500 bytes takes 12 us, and one second takes a minute to compute.
 """
-_LEAST_STEP_NS = NS_PER_MS // 10
+_MIN_STEP_NS = NS_PER_MS // 10
 """Minimum step of a power trace: at most 10,000 changes per second (not measured)."""
 
 
@@ -248,10 +248,10 @@ class SwitchedConfig:
                 "leave the one or the others out"
             )
         step_ns = self.power.channel.step_ns
-        if step_ns < _LEAST_STEP_NS:
+        if step_ns < _MIN_STEP_NS:
             raise LocalProtocolError(
                 f"the power trace has steps of {step_ns / NS_PER_MS:g} ms; "
-                f"choose at least {_LEAST_STEP_NS / NS_PER_MS:g} ms"
+                f"choose at least {_MIN_STEP_NS / NS_PER_MS:g} ms"
             )
 
     @property
@@ -359,7 +359,7 @@ class SwitchedLink:
         return int(above.argmax()) * self.channel.step_ns
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no packet waits or is on the air."""
         return self._in_transit == 0 and not any(len(each.queue) for each in self._interfaces.values())
 
@@ -401,7 +401,7 @@ class SwitchedLink:
     def _has_left(self, sent: _OnAir, now_ns: int) -> None:
         octets, offset, ip_id, seq = sent.about
         air_us = sent.air_ns // NS_PER_US
-        self._journals[sent.side].add(PieceSent, now_ns, air_us, octets, offset, 1, ip_id, seq, "")
+        self._journals[sent.side].add(ChunkSent, now_ns, air_us, octets, offset, 1, ip_id, seq, "")
         self._agenda.at(now_ns + self.config.delay_ns, partial(self._arrive, sent))
         self._sending[sent.side] = False
         self._start(sent.side, now_ns)
@@ -411,10 +411,10 @@ class SwitchedLink:
         far = FAR[sent.side]
         self._in_transit -= 1
         if sent.falls == self._falls and self.is_up:
-            self._journals[far].add(PieceReceived, now_ns, *sent.about, "")
+            self._journals[far].add(ChunkReceived, now_ns, *sent.about, "")
             self._out.append(named(LinkDelivery, (far, sent.packet)))
         else:
-            self._journals[far].add(PieceLost, now_ns, *sent.about, "outage")
+            self._journals[far].add(ChunkLost, now_ns, *sent.about, "outage")
 
     def _drop(self, side: Side, packet: bytes, now_ns: int) -> None:
         facts = ip_facts(packet)

@@ -60,8 +60,8 @@ def signed(body: str) -> bytes:
 
 
 def _angle(value: float, digits: int, sides: str) -> str:
-    whole, minutes = divmod(abs(value) * 60.0, 60.0)
-    return f"{int(whole):0{digits}d}{minutes:07.4f},{sides[value < 0]}"
+    complete, minutes = divmod(abs(value) * 60.0, 60.0)
+    return f"{int(complete):0{digits}d}{minutes:07.4f},{sides[value < 0]}"
 
 
 class RehearsedGps:

@@ -56,7 +56,7 @@ def _bin(values: Values, name: str, *, zero: float, step: float, most: int, miss
     return missing if value is None else min(most, max(0, round((value - zero) / step)))
 
 
-def _whole(values: Values, name: str, missing: str = "-") -> str:
+def _complete(values: Values, name: str, missing: str = "-") -> str:
     value = values.get(name)
     return missing if value is None else str(round(value))
 
@@ -102,9 +102,9 @@ def quectel(command: str, values: Values) -> list[str] | None:
     if command == 'AT+QENG="servingcell"':
         if "cell_id" not in values:
             return ['+QENG: "servingcell","SEARCH"']
-        cell, pci = _hex(values, "cell_id"), _whole(values, "physical_cell_id")
-        area, channel = _hex(values, "area_code"), _whole(values, "channel")
-        levels = ",".join(_whole(values, f"{n}") for n in ("rsrp_dbm", "rsrq_db", "rssi_dbm", "sinr_db"))
+        cell, pci = _hex(values, "cell_id"), _complete(values, "physical_cell_id")
+        area, channel = _hex(values, "area_code"), _complete(values, "channel")
+        levels = ",".join(_complete(values, f"{n}") for n in ("rsrp_dbm", "rsrq_db", "rssi_dbm", "sinr_db"))
         network = f"{_PLMN[0]},{_PLMN[1]}"
         where = f"{network},{cell},{pci},{channel},3,5,5,{area}"
         return [f'+QENG: "servingcell","NOCONN","LTE","FDD",{where},{levels},9,-,20']
@@ -112,7 +112,7 @@ def quectel(command: str, values: Values) -> list[str] | None:
         if "rsrp_dbm" not in values:
             return ['+QCSQ: "NOSERVICE"']
         sinr = _bin(values, "sinr_db", zero=-20, step=0.2, most=250, missing=0)
-        rssi, rsrp, rsrq = (_whole(values, n) for n in ("rssi_dbm", "rsrp_dbm", "rsrq_db"))
+        rssi, rsrp, rsrq = (_complete(values, n) for n in ("rssi_dbm", "rsrp_dbm", "rsrq_db"))
         return [f'+QCSQ: "LTE",{rssi},{rsrp},{sinr},{rsrq}']
     return standard(command, values)
 
@@ -124,11 +124,11 @@ def sierra(command: str, values: Values) -> list[str] | None:
     page = ["!GSTATUS: ", "Current Time:  22016\t\tTemperature: 40"]
     if "cell_id" not in values:
         return [*page, "System mode:   None       \tPS state:    Not attached "]
-    rssi, rsrp, rsrq = (_whole(values, name) for name in ("rssi_dbm", "rsrp_dbm", "rsrq_db"))
+    rssi, rsrp, rsrq = (_complete(values, name) for name in ("rssi_dbm", "rsrp_dbm", "rsrq_db"))
     return [
         *page,
         "System mode:   LTE        \tPS state:    Attached     ",
-        f"LTE band:      B3     \t\tLTE bw:      10 MHz  \r\nLTE Rx chan:   {_whole(values, 'channel')}",
+        f"LTE band:      B3     \t\tLTE bw:      10 MHz  \r\nLTE Rx chan:   {_complete(values, 'channel')}",
         f"PCC RxM RSSI:  {rssi}\t\tRSRP (dBm):  {rsrp}",
         f"Tx Power:      --\t\tTAC:         {values['area_code']:04X} ({values['area_code']})",
         f"RSRQ (dB):     {rsrq}\t\tCell ID:     {values['cell_id']:08X} ({values['cell_id']})",
@@ -146,9 +146,13 @@ def ublox(command: str, values: Values) -> list[str] | None:
         return ["+UCGED: 2"]
     rsrp = _bin(values, "rsrp_dbm", zero=-141, step=1, most=97, missing=255)
     rsrq = _bin(values, "rsrq_db", zero=-19.5, step=0.5, most=46, missing=255)
-    cell = f"{_whole(values, 'channel')},3,50,50,{values['area_code']:x},{values['cell_id']:x}"
+    cell = f"{_complete(values, 'channel')},3,50,50,{values['area_code']:x},{values['cell_id']:x}"
     rest = f"d60814d1,8001,01,{rsrp},{rsrq},{values.get('sinr_db', 0.0):.2f},3,1,10,28,-50,-6,0,255,255,0"
-    return ["+UCGED: 2", f"6,4,{_PLMN[0]},{_PLMN[1]}", f"{cell},{_whole(values, 'physical_cell_id')},{rest}"]
+    return [
+        "+UCGED: 2",
+        f"6,4,{_PLMN[0]},{_PLMN[1]}",
+        f"{cell},{_complete(values, 'physical_cell_id')},{rest}",
+    ]
 
 
 def telit(command: str, values: Values) -> list[str] | None:
@@ -157,8 +161,8 @@ def telit(command: str, values: Values) -> list[str] | None:
         return []
     if "cell_id" not in values or command not in ("AT#RFSTS", "AT#SERVINFO", "AT#MONI"):
         return standard(command, values)
-    rsrp, rssi, rsrq = (_whole(values, name) for name in ("rsrp_dbm", "rssi_dbm", "rsrq_db"))
-    area, cell, channel = _hex(values, "area_code"), _hex(values, "cell_id"), _whole(values, "channel")
+    rsrp, rssi, rsrq = (_complete(values, name) for name in ("rsrp_dbm", "rssi_dbm", "rsrq_db"))
+    area, cell, channel = _hex(values, "area_code"), _hex(values, "cell_id"), _complete(values, "channel")
     network = " ".join(_PLMN)
     if command == "AT#RFSTS":
         rest = f'255,-5,128,19,2,{cell},"001010123456789","Rehearsal",3,2'
@@ -177,7 +181,7 @@ def simcom(command: str, values: Values) -> list[str] | None:
         return ["+CPSI: NO SERVICE,Online"]
     where = f"{'-'.join(_PLMN)},0x{values['area_code']:04X},{values['cell_id']}"
     tenths = ",".join(str(round(values[name] * 10)) for name in ("rsrq_db", "rsrp_dbm", "rssi_dbm"))
-    channel = f"{_whole(values, 'physical_cell_id')},EUTRAN-BAND3,{_whole(values, 'channel')}"
+    channel = f"{_complete(values, 'physical_cell_id')},EUTRAN-BAND3,{_complete(values, 'channel')}"
     return [f"+CPSI: LTE,Online,{where},{channel},5,5,{tenths},15"]
 
 
@@ -186,7 +190,7 @@ def cdpd(command: str, values: Values) -> list[str] | None:
     if command == "AT+WPRSSI":
         registered = int(values.get("registration") == 1)
         state, channel = (3, values.get("channel", 0)) if registered else (1, 0)
-        return [f"{_whole(values, 'rssi_dbm', '-113')},{state},{registered},{channel}"]
+        return [f"{_complete(values, 'rssi_dbm', '-113')},{state},{registered},{channel}"]
     if command == "ATS112?":
         return [f"{round(values['bler_pct']):03d}" if "bler_pct" in values else "-"]
     if command == "AT*MTBUSY":
@@ -200,7 +204,7 @@ def link(command: str, values: Values) -> list[str] | None:
         return standard(command, values)
     parts = (values.get(name) for name in ("rssi_dbm", "bler_pct", "cell_busy_pct"))
     levels = ",".join("-" if part is None else f"{part:.1f}" for part in parts)
-    channel, registered = _whole(values, "channel"), _whole(values, "registration")
+    channel, registered = _complete(values, "channel"), _complete(values, "registration")
     ecio = values.get("ecio_db")
     pilot = "" if ecio is None else f",{ecio:.2f}"
     return [f"*MTLINK: {values.get('rat', '')},{levels},{channel},{registered}{pilot}"]
@@ -233,7 +237,7 @@ def answer(profile: str, command: str, values: Values) -> list[str] | None:
 _LONGEST_COMMAND = 512
 _BITS_PER_OCTET = BITS_PER_BYTE + 2
 """Bits on the line per octet, with start and stop bit."""
-_PIECE_BYTES = 32
+_CHUNK_BYTES = 32
 _STANDARD_INPUT = 0
 
 
@@ -310,7 +314,7 @@ class FakeModem:
 
     def say(self, text: str, now_ns: int) -> None:
         """Send unsolicited text at once, between two lines of other output."""
-        begins = [n for n, (_, piece) in enumerate(self._to_say) if piece.startswith(b"\r\n")]
+        begins = [n for n, (_, chunk) in enumerate(self._to_say) if chunk.startswith(b"\r\n")]
         at = begins[0] if begins else len(self._to_say)
         due_ns = self._to_say[at][0] if begins else now_ns
         self._to_say.insert(at, (due_ns, f"\r\n{text}\r\n".encode("latin-1", "replace")))
@@ -349,10 +353,10 @@ class FakeModem:
     def _queue(self, data: bytes, begin_ns: float) -> None:
         """Queue octets for sending at the speed of the line."""
         self._free_ns = max(self._free_ns, begin_ns)
-        for at in range(0, len(data), _PIECE_BYTES):
-            piece = data[at : at + _PIECE_BYTES]
-            self._free_ns += len(piece) * self._octet_ns
-            self._to_say.append((self._free_ns, piece))
+        for at in range(0, len(data), _CHUNK_BYTES):
+            chunk = data[at : at + _CHUNK_BYTES]
+            self._free_ns += len(chunk) * self._octet_ns
+            self._to_say.append((self._free_ns, chunk))
 
 
 class RehearsedModem:
@@ -380,8 +384,8 @@ class RehearsedModem:
             if self._terminal is None:
                 continue
             self._modem.receive(self._terminal.read(), now, elapsed_s=self._elapsed_s())
-            for piece in self._modem.due(time.monotonic_ns()):
-                self._terminal.write(piece)
+            for chunk in self._modem.due(time.monotonic_ns()):
+                self._terminal.write(chunk)
 
     def close(self) -> None:
         """Remove the port."""

@@ -174,7 +174,7 @@ def rate_bps(journey: Journey, at_s: float) -> float:
     rsrp, sinr, busy = (float(str(values[name])) for name in ("rsrp_dbm", "sinr_db", "cell_busy_pct"))
     if rsrp < NO_SERVICE_DBM:
         return 0.0
-    efficiency = next((bits for least, bits in CLASSES if sinr >= least), 0.0)
+    efficiency = next((bits for minimum, bits in CLASSES if sinr >= minimum), 0.0)
     return BANDWIDTH_HZ * efficiency * (1 - busy / 100)
 
 

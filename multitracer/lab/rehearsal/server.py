@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ADDRESS = "10.77.0.1"
 PORT = 5001
-_PIECE = (b"The quick brown fox jumps over the lazy dog. 0123456789\n" * 52)[:2896]
+_CHUNK = (b"The quick brown fox jumps over the lazy dog. 0123456789\n" * 52)[:2896]
 """Data of one write, two full segments: 1500 bytes minus 52 of IP and TCP with timestamps, twice."""
 _UNSENT_BYTES = 1_500
 """Maximum unsent bytes in the kernel, so that a stall reaches the link within half a second."""
@@ -51,7 +51,7 @@ class RehearsalServer:
         client.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT_BYTES)
         while self._stop.wait(time.monotonic_ns() + _TICK_NS, readable=[client.fileno()]):
             with contextlib.suppress(BlockingIOError):
-                if not client.recv(len(_PIECE)):
+                if not client.recv(len(_CHUNK)):
                     return
             self._send(client)
 
@@ -61,7 +61,7 @@ class RehearsalServer:
             return
         while select.select([], [client], [], 0)[1]:
             try:
-                client.send(_PIECE)
+                client.send(_CHUNK)
             except BlockingIOError:
                 return
 

@@ -74,14 +74,14 @@ def drawn_drive(
     seed: int | None,
     has_command: bool,
     interface: str | None,
-    clap: str | None,
+    sync_probe: str | None,
     warn: Callable[[str], None],
 ) -> RehearsedDrive | None:
     """Return the random drive of a rehearsal.
 
     None, after a warning with the reason, if it is not possible.
     """
-    why = why_not(has_command=has_command, interface=interface, clap=clap)
+    why = why_not(has_command=has_command, interface=interface, sync_probe=sync_probe)
     if why:
         warn(f"the rehearsal's traffic uses the loopback interface, not the simulated radio link: {why}")
         return None
@@ -126,9 +126,9 @@ def _remove(path: Path, descriptor: int) -> None:
 
 
 def _started(module: str, *options: str) -> subprocess.Popen[bytes]:
-    quiet = subprocess.DEVNULL
+    idle = subprocess.DEVNULL
     command = [sys.executable, "-m", module, *options]
-    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+    return subprocess.Popen(command, stdin=idle, stdout=idle, stderr=idle, start_new_session=True)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,9 @@ class RehearsedDrive:
             "map": {
                 "bandwidth_hz": BANDWIDTH_HZ,
                 "no_service_dbm": NO_SERVICE_DBM,
-                "classes": [{"least_sinr_db": least, "bits_per_s_per_hz": bits} for least, bits in CLASSES],
+                "classes": [
+                    {"least_sinr_db": minimum, "bits_per_s_per_hz": bits} for minimum, bits in CLASSES
+                ],
             },
             "events": [
                 self._event(journey, number)
@@ -199,9 +201,9 @@ class RehearsedDrive:
         return round(place.lat_deg, 7), round(place.lon_deg, 7)
 
 
-def why_not(*, has_command: bool, interface: str | None, clap: str | None) -> str:
+def why_not(*, has_command: bool, interface: str | None, sync_probe: str | None) -> str:
     """Return why the traffic cannot use the simulated path; empty if it can."""
-    if has_command or interface or clap:
+    if has_command or interface or sync_probe:
         given = "COMMAND" if has_command else "--interface" if interface else "--clap"
         return f"{given} needs this machine's own network"
     ability = namespaces()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _EVERY_NS = 100 * NS_PER_MS
-_PIECE = bytes(5_000)
+_CHUNK = bytes(5_000)
 _READ_BYTES = 1 << 16
 _PATIENCE_S = 5.0
 
@@ -51,7 +51,7 @@ def _send(stop: Stop) -> None:
         reader.start()
         with socket.create_connection(server.getsockname()) as client:
             while stop.wait(time.monotonic_ns() + _EVERY_NS):
-                client.sendall(_PIECE)
+                client.sendall(_CHUNK)
         reader.join()
 
 

@@ -150,8 +150,8 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
 def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]]:
     """Return the header and the lines, as cells by column; an incomplete line is left out."""
     text = stream.read()
-    whole = text[: text.rfind(b"\n") + 1].decode("utf-8", "replace")
-    header, *rows = list(csv.reader(io.StringIO(whole, newline=""))) or [[]]
+    complete = text[: text.rfind(b"\n") + 1].decode("utf-8", "replace")
+    header, *rows = list(csv.reader(io.StringIO(complete, newline=""))) or [[]]
     if tuple(header[: len(TRANSACTIONS.names) - 1]) != TRANSACTIONS.names[:-1]:
         raise FormatError(path, "the first line is not the header of transactions.csv", line=1)
     for line, row in enumerate(rows, start=2):

@@ -118,7 +118,7 @@ choice).
 """
 _SLOW_BUFFER_BYTES = 65_535
 """Buffer of both sockets on links of kilobits per second: a full window without scaling (RFC 9293)."""
-_WHOLE = 1 << 31
+_COMPLETE = 1 << 31
 """Bytes of a transfer that lasts longer than the run (our choice)."""
 _NEVER = OutageConfig(hop_every_ns=0, ejection_every_ns=0, blackout_every_ns=0)
 
@@ -165,7 +165,7 @@ def radio_of(
     FormatError
         If its file is damaged.
     """
-    radio = _radio_of(name, ScenarioTraffic(bytes=_WHOLE, direction=direction), seconds)
+    radio = _radio_of(name, ScenarioTraffic(bytes=_COMPLETE, direction=direction), seconds)
     return radio if threshold_dbm is None else _with_threshold(radio, threshold_dbm)
 
 

@@ -1,4 +1,4 @@
-"""A measurement in real time: a plan in the modelled network of the testbed (`testbed/world.py`).
+"""A measurement in real time: a plan in the modelled network of the testbed (`testbed/network.py`).
 
 The measuring programs (`real_host.py`), the modem with its collector and, if requested, tcpdump and
 tcp_info are children of the process that runs the link, this one. An interrupted run can be continued: its
@@ -28,8 +28,8 @@ from multitracer.lab.testbed.children import PYTHON, numbered
 from multitracer.lab.testbed.driver import why_dropped
 from multitracer.lab.testbed.link_logs import LinkLogs
 from multitracer.lab.testbed.namespaces import Interruption, remove_stale
+from multitracer.lab.testbed.network import RealNetwork, Workload, check_link
 from multitracer.lab.testbed.privileges import required
-from multitracer.lab.testbed.world import RealWorld, Workload, check_link
 from multitracer.manifest import Host, Manifest, Role, Variables
 from multitracer.measure.run import MeasureJournal, is_left, opened, tell
 from multitracer.measure.transports import TransportOptions
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.testbed.children import Children, TestbedProcess
     from multitracer.lab.testbed.driver import LinkClock
-    from multitracer.lab.testbed.world import Lateness
+    from multitracer.lab.testbed.network import Lateness
     from multitracer.measure.plan import MeasurementPlan
     from multitracer.measure.run import Progress
     from multitracer.schemas.schema import Document
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 # The measuring programs of a real run, and its course: when the client begins, how far it is, the end.
 
 
-_QUIET_NS = 3 * NS_PER_S
+_IDLE_NS = 3 * NS_PER_S
 """Link time after the end of the client in which the last packets may arrive."""
 _READ_BYTES = 65_536
 _LAST_WORDS = 300
@@ -138,7 +138,7 @@ class RealCourse:
                 self._problem = f"the client ended: {_last_words(self._client)}"
             elif self._ended_ns is None:
                 self._ended_ns = now_ns
-            elif self._link.is_quiet or now_ns > self._ended_ns + _QUIET_NS:
+            elif self._link.is_drained or now_ns > self._ended_ns + _IDLE_NS:
                 return "all transactions are finished"
         return self._problem
 
@@ -332,10 +332,10 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
         if _has_work(plan, folder, progress):
             remove_stale()
             make_folders(folder, scenario, is_new=False)
-            world = RealWorld(scenario, folder, manifest, privileges, interruption)
-            measurement = RealMeasurement(plan, world, options, capture=capture, progress=progress)
+            network = RealNetwork(scenario, folder, manifest, privileges, interruption)
+            measurement = RealMeasurement(plan, network, options, capture=capture, progress=progress)
             try:
-                world.run(measurement)
+                network.run(measurement)
                 measurement.check()
             finally:
                 join_radio(folder)
@@ -395,46 +395,50 @@ class RealMeasurement(Workload):
     def __init__(
         self,
         plan: MeasurementPlan,
-        world: RealWorld,
+        network: RealNetwork,
         options: TransportOptions,
         *,
         capture: bool,
         progress: Progress,
     ) -> None:
         self._plan = plan
-        self._world = world
+        self._network = network
         self._options = options
         self._capture = capture
         self._progress = progress
         self._facts: Document = {
-            "seed": world.seed,
+            "seed": network.seed,
             "started_ns": time.time_ns(),
             "ended": None,
-            "tier": world.privileges.tier,
+            "tier": network.privileges.tier,
         }
-        world.manifest.variables.runs.append(self._facts)
+        network.manifest.variables.runs.append(self._facts)
 
     def logs(self) -> LinkLogs:
         """Return the writer of the link's logs, which also captures where tcpdump may not run."""
-        world = self._world
-        facts = rlp_facts(world.scenario, speed=world.speed)
-        snap_bytes = _SNAP_BYTES if self._capture and not world.privileges.may("tcpdump") else 0
-        return LinkLogs(world.folder, facts, captures_bytes=snap_bytes, number=world.number)
+        network = self._network
+        facts = rlp_facts(network.scenario, speed=network.speed)
+        snap_bytes = _SNAP_BYTES if self._capture and not network.privileges.may("tcpdump") else 0
+        return LinkLogs(network.folder, facts, captures_bytes=snap_bytes, number=network.number)
 
     def start(self, link: PacketLink, undo: ExitStack) -> None:
         """Start the modem, the collectors if requested, and both measuring programs."""
-        world = self._world
+        network = self._network
         self._link = link
         feed = RadioFeed(
-            world.folder, world.children, world.scenario.link, speed=world.speed, number=world.number
+            network.folder,
+            network.children,
+            network.scenario.link,
+            speed=network.speed,
+            number=network.number,
         )
         self._radio = undo.enter_context(feed)
         self._radio.start(link)
         if self._capture:
-            world.start_collectors(self, snap_bytes=_SNAP_BYTES, tracing=False)
-        address = f"{world.hosts.addresses['fixed']}:{SERVER_PORT}"
+            network.start_collectors(self, snap_bytes=_SNAP_BYTES, tracing=False)
+        address = f"{network.hosts.addresses['fixed']}:{SERVER_PORT}"
         task = HostTask(self._plan, ".", address, self._options)
-        self._course = undo.enter_context(RealCourse(task, world.children, link, self._progress))
+        self._course = undo.enter_context(RealCourse(task, network.children, link, self._progress))
 
     def begin(self, clock: LinkClock) -> None:
         """Give the modem the clock of the link."""
@@ -447,8 +451,8 @@ class RealMeasurement(Workload):
 
     def conclude(self, link: PacketLink) -> None:
         """Write the error trace: the slots that the radio destroyed."""
-        world = self._world
-        write_radio(world.folder, link, now_ns=world.ended_ns, number=world.number)
+        network = self._network
+        write_radio(network.folder, link, now_ns=network.ended_ns, number=network.number)
 
     def note_end(self, ended: str, lateness: Lateness | None) -> None:
         """Add end and lateness to the facts of this run of the plan."""

@@ -1,7 +1,7 @@
 """A measurement in virtual time: faster than real time, determined by plan, scenario and seed.
 
 `carry_out` of `measure`, its clients and servers, and both protocols run as over a real link, but
-waiting advances virtual time (`VirtualWorld` of `simulator`). An interrupted run is repeated from its start
+waiting advances virtual time (`VirtualNetwork` of `simulator`). An interrupted run is repeated from its start
 without writing again what is already written, so that the link behaves the same in the remaining part.
 """
 
@@ -22,7 +22,7 @@ from multitracer.lab.rig.radios import check_carried, profile_name
 from multitracer.lab.rig.virtual_transports import SERVER_ADDRESS, VirtualTcp, VirtualUdp, VirtualWtcp
 from multitracer.lab.rig.watchers import RigRecorder
 from multitracer.lab.scenario.session_folder import keep_scenario, log_files, write_radio
-from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
+from multitracer.lab.simulator.network import EPOCH_NS, VirtualNetwork
 from multitracer.manifest import CollectorRun, Host, Manifest, Role, Variables, read_manifest, write_manifest
 from multitracer.measure.centaurus import CentaurusClient
 from multitracer.measure.outcome import UnreachableError
@@ -104,13 +104,13 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
         def connect(_: int) -> Client:
             keep_scenario(folder, scenario)
             recorder = files.enter_context(RigRecorder(folder, scenario, capture=capture))
-            world = VirtualWorld(played, seed=seed, observers=[recorder], link_first=True)
-            files.callback(world.drain)
+            network = VirtualNetwork(played, seed=seed, observers=[recorder], link_first=True)
+            files.callback(network.drain)
             if capture:
-                files.callback(lambda: write_radio(folder, world.link, now_ns=world.now_ns))
-            world.read_radio_each_second()
-            client = make_client(plan, world, scenario, options)
-            world.wait(_LONGEST_SET_UP_NS, lambda: world.link.is_up)
+                files.callback(lambda: write_radio(folder, network.link, now_ns=network.now_ns))
+            network.read_radio_each_second()
+            client = make_client(plan, network, scenario, options)
+            network.wait(_LONGEST_SET_UP_NS, lambda: network.link.is_up)
             return _FromTheStart(client, plan, folder, scenario.name)
 
         journal = carry_out(plan, folder, connect, progress=progress, about=about, lasting=False)
@@ -126,31 +126,31 @@ def _undelayed(scenario: Scenario) -> Scenario:
 
 
 def _centaurus_client(
-    plan: MeasurementPlan, world: VirtualWorld, scenario: Scenario, options: TransportOptions
+    plan: MeasurementPlan, network: VirtualNetwork, scenario: Scenario, options: TransportOptions
 ) -> Client:
-    ends = VirtualUdp(world, scenario.hosts[0], options, mtu_bytes=scenario.mtu_bytes)
+    ends = VirtualUdp(network, scenario.hosts[0], options, mtu_bytes=scenario.mtu_bytes)
     return CentaurusClient(ends.client, SERVER_ADDRESS, run=_RUN, timeout_s=plan.timeout_s)
 
 
 def _tcp_client(
-    plan: MeasurementPlan, world: VirtualWorld, scenario: Scenario, options: TransportOptions
+    plan: MeasurementPlan, network: VirtualNetwork, scenario: Scenario, options: TransportOptions
 ) -> Client:
     del options
     mobile = scenario.hosts[0]
-    tcp = VirtualTcp(world, mobile)
-    return TcpClient(tcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=world.clock(mobile))
+    tcp = VirtualTcp(network, mobile)
+    return TcpClient(tcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=network.clock(mobile))
 
 
 def _wtcp_client(
-    plan: MeasurementPlan, world: VirtualWorld, scenario: Scenario, options: TransportOptions
+    plan: MeasurementPlan, network: VirtualNetwork, scenario: Scenario, options: TransportOptions
 ) -> Client:
     mobile = scenario.hosts[0]
-    wtcp = VirtualWtcp(world, mobile, options.wtcp())
-    return TcpClient(wtcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=world.clock(mobile))
+    wtcp = VirtualWtcp(network, mobile, options.wtcp())
+    return TcpClient(wtcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=network.clock(mobile))
 
 
 _CLIENTS: Mapping[
-    ProtocolName, Callable[[MeasurementPlan, VirtualWorld, Scenario, TransportOptions], Client]
+    ProtocolName, Callable[[MeasurementPlan, VirtualNetwork, Scenario, TransportOptions], Client]
 ] = MappingProxyType({"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client})
 """Function that makes the client and the server, by the transport of a plan."""
 

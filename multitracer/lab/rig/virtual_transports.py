@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from multitracer.lab.channel.shared.packet_link import HostName
     from multitracer.lab.simulator.host import Datagram, SimulatedHost
-    from multitracer.lab.simulator.world import VirtualWorld
+    from multitracer.lab.simulator.network import VirtualNetwork
     from multitracer.lab.tcp.connection import Connection
     from multitracer.measure.transports import TransportOptions
     from multitracer.protocols.centaurus.events import Address, Event
@@ -49,25 +49,25 @@ class VirtualConnection(Application):
 
     Parameters
     ----------
-    world : VirtualWorld
+    world : VirtualNetwork
         The modelled network with its time.
     host : SimulatedHost
         Host of the client.
     """
 
-    def __init__(self, world: VirtualWorld, host: SimulatedHost) -> None:
-        self._world = world
+    def __init__(self, network: VirtualNetwork, host: SimulatedHost) -> None:
+        self._network = network
         self._host = host
         self._timeout_ns = 0
         self._unsent = b""
         self._received = bytearray()
         self._is_closed = False
-        self._socket = host.connect(Endpoint(world.hosts[FIXED].address, SERVER_PORT), self)
+        self._socket = host.connect(Endpoint(network.hosts[FIXED].address, SERVER_PORT), self)
 
     @classmethod
-    def dial(cls, world: VirtualWorld, host: SimulatedHost, timeout_s: float) -> VirtualConnection:
+    def dial(cls, network: VirtualNetwork, host: SimulatedHost, timeout_s: float) -> VirtualConnection:
         """Return a connection to the server; raise OSError with the reason if it fails."""
-        made = cls(world, host)
+        made = cls(network, host)
         made.settimeout(timeout_s)
         tcp = made._socket.connection
         try:
@@ -114,8 +114,8 @@ class VirtualConnection(Application):
         return tcp_info_fields(self._socket.connection)
 
     def _wait(self, done: Callable[[], bool]) -> None:
-        tcp, until_ns = self._socket.connection, self._world.now_ns + self._timeout_ns
-        if not self._world.wait(until_ns, lambda: done() or tcp.error is not None):
+        tcp, until_ns = self._socket.connection, self._network.now_ns + self._timeout_ns
+        if not self._network.wait(until_ns, lambda: done() or tcp.error is not None):
             raise TimeoutError
         if tcp.error is not None and not done():
             number = _ERRORS.get(tcp.error, errno.ECONNRESET)
@@ -167,23 +167,23 @@ class VirtualTcp:
 
     Parameters
     ----------
-    world : VirtualWorld
+    world : VirtualNetwork
         The modelled network with its hosts.
     mobile : str
         Name of the host that measures.
     """
 
-    def __init__(self, world: VirtualWorld, mobile: HostName) -> None:
-        self._world = world
-        self._clock = world.clock(FIXED)
+    def __init__(self, network: VirtualNetwork, mobile: HostName) -> None:
+        self._network = network
+        self._clock = network.clock(FIXED)
         self._records = TransactionLog(None, self._clock)
-        self._mobile, server = world.hosts[mobile], world.hosts[FIXED]
+        self._mobile, server = network.hosts[mobile], network.hosts[FIXED]
         self._mobile.keeps_closed = server.keeps_closed = False
         server.listen(SERVER_PORT, lambda: _Served(self._dialogue))
 
     def dial(self, timeout_s: float) -> VirtualConnection:
         """Return a new connection from the mobile to the server."""
-        return VirtualConnection.dial(self._world, self._mobile, timeout_s)
+        return VirtualConnection.dial(self._network, self._mobile, timeout_s)
 
     def _dialogue(self, connection: Connection) -> Dialogue:
         name = f"{self._mobile.name}:{connection.remote.port}"
@@ -207,7 +207,7 @@ class VirtualEndpoint:
     ----------
     worker : UdpWorker
         The protocol.
-    world : VirtualWorld
+    world : VirtualNetwork
         The link and the time.
     host : SimulatedHost
         Host of the endpoint.
@@ -220,17 +220,17 @@ class VirtualEndpoint:
     def __init__(
         self,
         worker: UdpWorker,
-        world: VirtualWorld,
+        network: VirtualNetwork,
         host: SimulatedHost,
         port: int,
         arrived: Callable[[], None] | None = None,
     ) -> None:
         self.worker = worker
-        self.clock: Callable[[], int] = world.clock(host.name)
+        self.clock: Callable[[], int] = network.clock(host.name)
         self.refused = False
         self.unsendable = 0
         """Number of datagrams that the interface refused; for the protocol they are lost."""
-        self._world = world
+        self._network = network
         self._host = host
         self._port = port
         self._arrived = arrived
@@ -272,7 +272,7 @@ class VirtualEndpoint:
         timer_ns = self.worker.next_timer()
         if timer_ns is None:
             return None
-        return self._world.now_ns + max(1, timer_ns - self.clock())
+        return self._network.now_ns + max(1, timer_ns - self.clock())
 
     def _put(self, packet: Outgoing) -> None:
         assert isinstance(packet.address, tuple)
@@ -292,9 +292,9 @@ class VirtualEndpoint:
     def _wait(self, wait_s: float) -> None:
         if wait_s <= 0:
             return
-        until_ns = self._world.now_ns + round(wait_s * NS_PER_S)
+        until_ns = self._network.now_ns + round(wait_s * NS_PER_S)
         due_ns = self.due_ns()
-        self._world.wait(until_ns if due_ns is None else min(until_ns, due_ns), lambda: bool(self._inbox))
+        self._network.wait(until_ns if due_ns is None else min(until_ns, due_ns), lambda: bool(self._inbox))
 
 
 class VirtualUdp:
@@ -302,7 +302,7 @@ class VirtualUdp:
 
     Parameters
     ----------
-    world : VirtualWorld
+    world : VirtualNetwork
         The modelled network.
     mobile : str
         Name of the host that measures.
@@ -313,19 +313,21 @@ class VirtualUdp:
     """
 
     def __init__(
-        self, world: VirtualWorld, mobile: HostName, options: TransportOptions, *, mtu_bytes: int
+        self, network: VirtualNetwork, mobile: HostName, options: TransportOptions, *, mtu_bytes: int
     ) -> None:
-        self._world = world
+        self._network = network
 
         def worker(*accepted: bytes) -> UdpWorker:
             room = mtu_bytes - (_HEADER_BYTES if options.key is None else _SEALED_HEADER_BYTES)
             segment_bytes = max(MIN_SEGMENT_BYTES, min(room, MAX_SEGMENT_BYTES))
             config = replace(options.config(*accepted), segment_bytes=segment_bytes)
-            return UdpWorker(config, random_bytes=world.random_bytes)
+            return UdpWorker(config, random_bytes=network.random_bytes)
 
-        client, server = world.hosts[mobile], world.hosts[FIXED]
-        self.client = VirtualEndpoint(worker(REPLY, RECEIPT), world, client, client.free_port)
-        self._fixed = VirtualEndpoint(worker(REQUEST, GOODBYE, HELLO), world, server, SERVER_PORT, self._work)
+        client, server = network.hosts[mobile], network.hosts[FIXED]
+        self.client = VirtualEndpoint(worker(REPLY, RECEIPT), network, client, client.free_port)
+        self._fixed = VirtualEndpoint(
+            worker(REQUEST, GOODBYE, HELLO), network, server, SERVER_PORT, self._work
+        )
         self._server = CentaurusServer(self._fixed)
         self._alarm_ns: int | None = None
 
@@ -337,10 +339,10 @@ class VirtualUdp:
         due_ns = self._fixed.due_ns()
         if due_ns is not None and due_ns != self._alarm_ns:
             self._alarm_ns = due_ns
-            self._world.at(due_ns, self._ring)
+            self._network.at(due_ns, self._ring)
 
     def _ring(self) -> None:
-        if self._alarm_ns == self._world.now_ns:
+        if self._alarm_ns == self._network.now_ns:
             self._alarm_ns = None
             self._work()
 
@@ -353,7 +355,7 @@ class VirtualWay:
 
     Parameters
     ----------
-    world : VirtualWorld
+    world : VirtualNetwork
         The link and the time.
     host : SimulatedHost
         Host of the port; the next free port is used.
@@ -361,9 +363,9 @@ class VirtualWay:
         The peer.
     """
 
-    def __init__(self, world: VirtualWorld, host: SimulatedHost, remote: Endpoint) -> None:
-        self.clock: Callable[[], int] = world.clock(host.name)
-        self._world = world
+    def __init__(self, network: VirtualNetwork, host: SimulatedHost, remote: Endpoint) -> None:
+        self.clock: Callable[[], int] = network.clock(host.name)
+        self._network = network
         self._host = host
         self._remote = remote
         self._port = host.free_port
@@ -378,8 +380,8 @@ class VirtualWay:
     def take(self, wait_s: float) -> bytes | None:
         """Return the next datagram; None if none arrives within `wait_s` seconds."""
         if not self._inbox:  # a ns at least: who finds nothing to do must not stop the time
-            until_ns = self._world.now_ns + max(1, round(wait_s * NS_PER_S))
-            self._world.wait(until_ns, lambda: bool(self._inbox))
+            until_ns = self._network.now_ns + max(1, round(wait_s * NS_PER_S))
+            self._network.wait(until_ns, lambda: bool(self._inbox))
         return self._inbox.popleft().payload if self._inbox else None
 
     def close(self) -> None:
@@ -392,7 +394,7 @@ class VirtualWtcp:
 
     Parameters
     ----------
-    world : VirtualWorld
+    world : VirtualNetwork
         The modelled network with its hosts.
     mobile : str
         Name of the host that measures.
@@ -400,16 +402,16 @@ class VirtualWtcp:
         Configuration of both endpoints.
     """
 
-    def __init__(self, world: VirtualWorld, mobile: HostName, config: WtcpConfig) -> None:
-        self._world = world
+    def __init__(self, network: VirtualNetwork, mobile: HostName, config: WtcpConfig) -> None:
+        self._network = network
         self._config = config
-        self._mobile, self._fixed = world.hosts[mobile], world.hosts[FIXED]
-        self._clock = world.clock(FIXED)
+        self._mobile, self._fixed = network.hosts[mobile], network.hosts[FIXED]
+        self._clock = network.clock(FIXED)
         self._service = WtcpService(
             config,
             records=TransactionLog(None, self._clock),
             clock=self._clock,
-            random_bytes=world.random_bytes,
+            random_bytes=network.random_bytes,
         )
         self._alarm_ns: int | None = None
         self._fixed.bind(SERVER_PORT, self._take)
@@ -419,8 +421,8 @@ class VirtualWtcp:
 
         Raise OSError with the reason if it fails.
         """
-        way = VirtualWay(self._world, self._mobile, Endpoint(self._fixed.address, SERVER_PORT))
-        stream = WtcpClientStream(way, self._config, self._world.random_bytes)
+        way = VirtualWay(self._network, self._mobile, Endpoint(self._fixed.address, SERVER_PORT))
+        stream = WtcpClientStream(way, self._config, self._network.random_bytes)
         stream.open(timeout_s)
         return stream
 
@@ -439,10 +441,10 @@ class VirtualWtcp:
         next_ns = self._service.worker.next_ns
         if next_ns is None:
             return
-        due_ns = self._world.now_ns + max(1, next_ns - self._clock())  # its clock may be a little faster
+        due_ns = self._network.now_ns + max(1, next_ns - self._clock())  # its clock may be a little faster
         if due_ns != self._alarm_ns:
             self._alarm_ns = due_ns
-            self._world.at(due_ns, self._ring)
+            self._network.at(due_ns, self._ring)
 
     def _send(self, packet: WtcpOutgoing) -> None:
         """Send a datagram; if the interface refuses it, it is lost for the protocol."""
@@ -451,6 +453,6 @@ class VirtualWtcp:
         self._fixed.send_datagram(SERVER_PORT, Endpoint(IPv4Address(host).packed, port), packet.octets)
 
     def _ring(self) -> None:
-        if self._alarm_ns == self._world.now_ns:  # else another alarm was set meanwhile
+        if self._alarm_ns == self._network.now_ns:  # else another alarm was set meanwhile
             self._alarm_ns = None
             self._work()

@@ -18,7 +18,7 @@ from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.rehearsal.modem import answer
 from multitracer.lab.scenario.session_folder import rlp_facts
 from multitracer.lab.simulator.host_logs import HostLogWriter
-from multitracer.lab.simulator.world import WorldObserver, host_clock
+from multitracer.lab.simulator.network import NetworkObserver, host_clock
 from multitracer.protocols.modem.decode import decode
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.shared.packet_link import HostName, RadioReading
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.simulator.host import SimulatedSocket
-    from multitracer.lab.simulator.world import SimulatedClock
+    from multitracer.lab.simulator.network import SimulatedClock
     from multitracer.lab.tcp.packet import TcpPacket
     from multitracer.protocols.link_events import LinkEvent
 
@@ -128,7 +128,7 @@ _SNAP_BYTES = 96
 """Snap length of a capture: all headers."""
 
 
-class RigRecorder(WorldObserver):
+class RigRecorder(NetworkObserver):
     """Writes the logs of both ends from their start; at its end a repeated run replaces the old logs.
 
     Parameters

@@ -169,13 +169,13 @@ class L2rEntity:
             self._received += info[1:]
             return
         try:
-            pieces = unpack(info)
+            chunks = unpack(info)
         except L2rError:
             self.violations += 1
             return
-        for piece in pieces:
-            self._take_status(piece.status, now_ns)
-            self._received += piece.data
+        for chunk in chunks:
+            self._take_status(chunk.status, now_ns)
+            self._received += chunk.data
 
     def _take_status(self, status: int, now_ns: int) -> None:
         stopped = bool(status & X)

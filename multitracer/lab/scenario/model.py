@@ -76,7 +76,7 @@ def mtu_problem(transport: str, mtu_bytes: int) -> str | None:
 
 _LONGEST_S = 86_400
 """Maximum duration of a run: a day (not measured; some minutes of computing)."""
-_LEAST_MTU_BYTES, _MOST_MTU_BYTES = 68, 65_535
+_MIN_MTU_BYTES, _MOST_MTU_BYTES = 68, 65_535
 """Bounds of the MTU (RFC 791): the MTU that every link must support, and the longest packet."""
 _MOST_OFFSET_S = 900_000_000
 """Maximum clock offset: a capture that starts in 2000 would otherwise have times before 1970."""
@@ -247,8 +247,8 @@ class Scenario:
         if not 0 < self.limit_s <= _LONGEST_S:
             raise LocalProtocolError("limit_s must be above 0 and at most 86,400")
         for mtu_bytes in (self.mobile.mtu_bytes, self.fixed.mtu_bytes):
-            if not _LEAST_MTU_BYTES <= mtu_bytes <= _MOST_MTU_BYTES:
-                known = f"{_LEAST_MTU_BYTES} to {_MOST_MTU_BYTES:,}"
+            if not _MIN_MTU_BYTES <= mtu_bytes <= _MOST_MTU_BYTES:
+                known = f"{_MIN_MTU_BYTES} to {_MOST_MTU_BYTES:,}"
                 raise LocalProtocolError(f"[tcp] mtu_bytes is {mtu_bytes}; choose {known}")
         for number, traffic in enumerate(self.traffic, 1):
             self._check(traffic, f"[[traffic]] number {number}:")

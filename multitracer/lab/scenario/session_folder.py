@@ -53,7 +53,7 @@ SERVER_PORT = 5100
 CAPTURE, TCP_STATE, RLPDUMP = "tcp-0.pcap", "tcp_state.jsonl", "rlp.pcapng"
 _SNAP_BYTES = 96
 """Snap length of a capture: all headers."""
-_WHOLE_PACKET = 262_144
+_COMPLETE_PACKET = 262_144
 """Snap length with header compression, where TCP checksums must be verified afterwards: complete packets."""
 
 
@@ -61,7 +61,7 @@ def snap_bytes(scenario: Scenario) -> int:
     """Return the snap length of the captures in bytes."""
     link = scenario.link
     compressed = isinstance(link, LinkConfig) and link.header_compression != "none"
-    return _WHOLE_PACKET if compressed else _SNAP_BYTES
+    return _COMPLETE_PACKET if compressed else _SNAP_BYTES
 
 
 def make_folders(folder: Path, scenario: Scenario, *, is_new: bool = True) -> None:

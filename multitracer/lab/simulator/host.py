@@ -276,7 +276,7 @@ DONE = ConnectionState.CLOSED, ConnectionState.TIME_WAIT
 _PORTS = (1 << 16) - FIRST_MOBILE_PORT
 
 
-class World(Protocol):
+class Network(Protocol):
     """The environment of a host: time, timers, the link, and the observers."""
 
     @property
@@ -333,7 +333,7 @@ class SimulatedHost:
         Time, the link and the observers.
     """
 
-    def __init__(self, name: HostName, *, address: bytes, profile: TcpProfile, world: World) -> None:
+    def __init__(self, name: HostName, *, address: bytes, profile: TcpProfile, network: Network) -> None:
         self.name = name
         self.address = address
         self.profile = profile
@@ -343,7 +343,7 @@ class SimulatedHost:
         self.malformed_packets = 0
         self.keeps_closed = True
         """Whether closed sockets remain in `sockets`, with their counters."""
-        self._world = world
+        self._network = network
         self._opened = 0
         self._by_address: dict[tuple[int, bytes, int], SimulatedSocket] = {}
         self._listening: dict[int, tuple[Callable[[], Application], TcpProfile]] = {}
@@ -366,7 +366,7 @@ class SimulatedHost:
     ) -> SimulatedSocket:
         """Open a connection from the next free port."""
         local = Endpoint(self.address, self.free_port)
-        isn = self._world.initial_sequence_number()
+        isn = self._network.initial_sequence_number()
         connection = Connection.connect(profile or self.profile, local=local, remote=remote, isn=isn)
         socket = self._add(connection, application)
         self._by_address[local.port, remote.address, remote.port] = socket
@@ -402,7 +402,7 @@ class SimulatedHost:
         except RemoteProtocolError:
             self.malformed_packets += 1
             return
-        self._world.saw_packet(self, packet, data, outgoing=False)
+        self._network.saw_packet(self, packet, data, outgoing=False)
         if not packet.checksum_ok:
             self.checksum_errors += 1
             return
@@ -410,7 +410,7 @@ class SimulatedHost:
         if socket is None:
             self._refuse(packet)
             return
-        socket.connection.receive(packet, now_ns=self._world.now_ns)
+        socket.connection.receive(packet, now_ns=self._network.now_ns)
         self.pump(socket)
 
     def _socket_for(self, packet: TcpPacket) -> SimulatedSocket | None:
@@ -424,7 +424,7 @@ class SimulatedHost:
             return None
         application, profile = listener
         local = Endpoint(self.address, segment.destination_port)
-        isn = self._world.initial_sequence_number()
+        isn = self._network.initial_sequence_number()
         connection = Connection.listen(profile, local=local, isn=isn)
         self._by_address[key] = self._add(connection, application())
         return self._by_address[key]
@@ -447,8 +447,8 @@ class SimulatedHost:
 
     def _emit(self, packet: TcpPacket) -> bool:
         data = build_packet(packet)
-        self._world.saw_packet(self, packet, data, outgoing=True)
-        return self._world.transmit(self, data)
+        self._network.saw_packet(self, packet, data, outgoing=True)
+        return self._network.transmit(self, data)
 
     # --- datagrams ---
 
@@ -466,11 +466,11 @@ class SimulatedHost:
         self._datagrams += 1
         datagram = Datagram(self.address, port, remote.address, remote.port, octets)
         data = build_datagram(datagram, identification=self._datagrams)
-        self._world.saw_packet(self, None, data, outgoing=True)
-        return self._world.transmit(self, data)
+        self._network.saw_packet(self, None, data, outgoing=True)
+        return self._network.transmit(self, data)
 
     def _take_datagram(self, data: bytes) -> None:
-        self._world.saw_packet(self, None, data, outgoing=False)
+        self._network.saw_packet(self, None, data, outgoing=False)
         try:
             datagram = parse_datagram(data)
         except RemoteProtocolError:
@@ -486,13 +486,13 @@ class SimulatedHost:
 
     def pump(self, socket: SimulatedSocket) -> None:
         """Let application and TCP do everything that is possible now, then set the timer."""
-        now_ns, connection = self._world.now_ns, socket.connection
+        now_ns, connection = self._network.now_ns, socket.connection
         if connection.state is not ConnectionState.CLOSED:
             socket.application.advance(connection, now_ns)
         while (packet := connection.next_packet(now_ns)) is not None:
             if not self._emit(packet):
                 connection.sender.on_local_drop(now_ns)
-        self._world.saw_state(self, socket)
+        self._network.saw_state(self, socket)
         if connection.state is ConnectionState.CLOSED and not self.keeps_closed:
             self.forget(socket)
         self._set_alarm(socket)
@@ -502,12 +502,12 @@ class SimulatedHost:
         if due_ns is None or socket.connection.state is ConnectionState.CLOSED:
             socket.timer_ns = None
         elif due_ns != socket.timer_ns:
-            socket.timer_ns = max(due_ns, self._world.now_ns)
-            self._world.at(socket.timer_ns, lambda: self._ring(socket))
+            socket.timer_ns = max(due_ns, self._network.now_ns)
+            self._network.at(socket.timer_ns, lambda: self._ring(socket))
 
     def _ring(self, socket: SimulatedSocket) -> None:
-        if socket.timer_ns != self._world.now_ns:
+        if socket.timer_ns != self._network.now_ns:
             return  # another alarm was set meanwhile
         socket.timer_ns = None
-        socket.connection.on_timer(self._world.now_ns)
+        socket.connection.on_timer(self._network.now_ns)
         self.pump(socket)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from multitracer.lab.channel.shared.packet_link import HostName
     from multitracer.lab.simulator.host import SimulatedSocket
-    from multitracer.lab.simulator.world import SimulatedClock
+    from multitracer.lab.simulator.network import SimulatedClock
     from multitracer.lab.tcp.connection import Connection
     from multitracer.protocols.link_events import LinkEvent
 

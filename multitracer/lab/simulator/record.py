@@ -27,8 +27,8 @@ from multitracer.lab.scenario.session_folder import (
 )
 from multitracer.lab.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
 from multitracer.lab.simulator.host_logs import HostLogWriter
+from multitracer.lab.simulator.network import EPOCH_NS, NetworkObserver, host_clock
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.world import EPOCH_NS, WorldObserver, host_clock
 from multitracer.manifest import CollectorRun, write_manifest
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_S
@@ -50,7 +50,7 @@ _COLLECTORS = {"tcpdump": CAPTURE, "tcp_info": TCP_STATE, "rlpdump": RLPDUMP}
 """Log file in a host's folder, by collector."""
 
 
-class SessionRecorder(WorldObserver):
+class SessionRecorder(NetworkObserver):
     """Writes the events that it observes; created when the run begins, closed by `end`.
 
     Parameters
@@ -206,7 +206,7 @@ def record_virtual(scenario: Scenario, folder: Path, *, seed: int | None = None)
     try:
         run = VirtualRun(scenario, seed=used, observers=[recorder])
         summary = run.run()
-        recorder.end(summary, run.world.link, now_ns=run.world.now_ns)
+        recorder.end(summary, run.network.link, now_ns=run.network.now_ns)
     finally:
         recorder.close()
     return summary

@@ -15,7 +15,7 @@ from multitracer.lab.scenario.model import TCP_TRANSPORTS, WTCP, WTCP_PACKET_BYT
 from multitracer.lab.scenario.session_folder import FIRST_PORT, has_pilot
 from multitracer.lab.scenario.summary import Meters, TcpCounts
 from multitracer.lab.simulator.host import DONE, BulkSender, StreamReader
-from multitracer.lab.simulator.world import VirtualWorld, WorldObserver
+from multitracer.lab.simulator.network import NetworkObserver, VirtualNetwork
 from multitracer.lab.tcp.packet import Endpoint
 from multitracer.protocols.wtcp.connection import WtcpConnection
 from multitracer.protocols.wtcp.state import WtcpConfig, WtcpState
@@ -39,18 +39,18 @@ class SimulatedFlow(ABC):
     number : int
         Number of the traffic in the scenario, from 0.
     scenario : Scenario
-    world : VirtualWorld
+    world : VirtualNetwork
     meters : Meters
         The meters of the run.
     """
 
-    def __init__(self, number: int, scenario: Scenario, world: VirtualWorld, meters: Meters) -> None:
+    def __init__(self, number: int, scenario: Scenario, network: VirtualNetwork, meters: Meters) -> None:
         self._number = number
         self._traffic = scenario.traffic[number]
-        self._world = world
+        self._network = network
         self._meters = meters
-        self._mobile = world.hosts[scenario.mobile_of(self._traffic)]
-        self._fixed = world.hosts[FIXED]
+        self._mobile = network.hosts[scenario.mobile_of(self._traffic)]
+        self._fixed = network.hosts[FIXED]
         self._port = FIRST_PORT + number
         """Port at which the fixed host listens."""
 
@@ -77,7 +77,7 @@ class SimulatedFlow(ABC):
     def _give_up_later(self, give_up: Callable[[], None]) -> None:
         """Schedule `give_up` at the time after which the scenario's user gives up, if there is one."""
         if self._traffic.aborts_after_s:
-            self._world.at(self._world.now_ns + int(self._traffic.aborts_after_s * NS_PER_S), give_up)
+            self._network.at(self._network.now_ns + int(self._traffic.aborts_after_s * NS_PER_S), give_up)
 
 
 # A traffic of a scenario over TCP: the mobile connects, one end writes, the other reads.
@@ -86,8 +86,8 @@ class SimulatedFlow(ABC):
 class TcpFlow(SimulatedFlow):
     """One traffic over TCP."""
 
-    def __init__(self, number: int, scenario: Scenario, world: VirtualWorld, meters: Meters) -> None:
-        super().__init__(number, scenario, world, meters)
+    def __init__(self, number: int, scenario: Scenario, network: VirtualNetwork, meters: Meters) -> None:
+        super().__init__(number, scenario, network, meters)
         self._of_transport = TCP_TRANSPORTS[self._traffic.transport]
         self._socket: SimulatedSocket | None = None
         served = partial(self._application, at_mobile=False)
@@ -189,7 +189,7 @@ class WtcpEnd:
 
     Parameters
     ----------
-    world : VirtualWorld
+    world : VirtualNetwork
     host : SimulatedHost
     port : int
     running : BulkSender or Reader
@@ -200,7 +200,7 @@ class WtcpEnd:
 
     def __init__(
         self,
-        world: VirtualWorld,
+        network: VirtualNetwork,
         host: SimulatedHost,
         port: int,
         running: BulkSender | StreamReader,
@@ -209,11 +209,11 @@ class WtcpEnd:
     ) -> None:
         config = WtcpConfig(packet_bytes=WTCP_PACKET_BYTES)
         self.connection = WtcpConnection(
-            config, initiator=remote is not None, random_bytes=world.random_bytes
+            config, initiator=remote is not None, random_bytes=network.random_bytes
         )
         self.meter: WtcpMeter | None = None
         self._stream = SimulatedWtcp(self.connection)
-        self._world = world
+        self._network = network
         self._host = host
         self._port = port
         self._running = running
@@ -228,14 +228,14 @@ class WtcpEnd:
 
     def _take(self, datagram: Datagram) -> None:
         self._remote = self._remote or Endpoint(datagram.source, datagram.source_port)
-        self.connection.receive(datagram.payload, self._world.now_ns)
+        self.connection.receive(datagram.payload, self._network.now_ns)
         if self.meter is not None:
-            self.meter.note(self._world.now_ns)
+            self.meter.note(self._network.now_ns)
         self.pump()
 
     def pump(self) -> None:
         """Let application and transport do everything that is possible now, then set the timer."""
-        now_ns = self._world.now_ns
+        now_ns = self._network.now_ns
         if not self.is_done:
             self._running.use(self._stream, now_ns)
         while self._remote is not None and (octets := self.connection.outgoing(now_ns)) is not None:
@@ -244,10 +244,10 @@ class WtcpEnd:
         due_ns = min((time for time in times if time is not None), default=None)
         if due_ns is not None and self._remote is not None and due_ns != self._alarm_ns:
             self._alarm_ns = max(due_ns, now_ns)
-            self._world.at(self._alarm_ns, self._ring)
+            self._network.at(self._alarm_ns, self._ring)
 
     def _ring(self) -> None:
-        if self._alarm_ns == self._world.now_ns:  # else another alarm was set meanwhile
+        if self._alarm_ns == self._network.now_ns:  # else another alarm was set meanwhile
             self._alarm_ns = None
             self.pump()
 
@@ -255,21 +255,21 @@ class WtcpEnd:
 class WtcpFlow(SimulatedFlow):
     """One traffic over WTCP."""
 
-    def __init__(self, number: int, scenario: Scenario, world: VirtualWorld, meters: Meters) -> None:
-        super().__init__(number, scenario, world, meters)
-        self._listening = WtcpEnd(world, self._fixed, self._port, self._application(at_mobile=False))
+    def __init__(self, number: int, scenario: Scenario, network: VirtualNetwork, meters: Meters) -> None:
+        super().__init__(number, scenario, network, meters)
+        self._listening = WtcpEnd(network, self._fixed, self._port, self._application(at_mobile=False))
         self._calling: WtcpEnd | None = None
 
     def begin(self) -> None:
         """Connect from the mobile."""
         local, remote = self._endpoints()
         running = self._application(at_mobile=True)
-        calling = self._calling = WtcpEnd(self._world, self._mobile, local.port, running, remote=remote)
+        calling = self._calling = WtcpEnd(self._network, self._mobile, local.port, running, remote=remote)
         receiver = self._listening if self._traffic.direction == "up" else calling
         receiver.meter = WtcpMeter(receiver.connection)
-        receiver.meter.began_ns = self._world.now_ns
+        receiver.meter.began_ns = self._network.now_ns
         self._meters.begin(self._number, local, remote, receiver.meter)
-        calling.connection.open(self._world.now_ns)
+        calling.connection.open(self._network.now_ns)
         calling.pump()
         self._give_up_later(self._give_up)
 
@@ -296,7 +296,7 @@ _FLOWS: Mapping[str, type[SimulatedFlow]] = {**dict.fromkeys(TCP_TRANSPORTS, Tcp
 """Class that runs a traffic, by transport."""
 
 
-class _ObservingMeters(Meters, WorldObserver):
+class _ObservingMeters(Meters, NetworkObserver):
     """The meters as an observer."""
 
 
@@ -309,7 +309,7 @@ class VirtualRun:
         The scenario to run.
     seed : int, optional
         Random seed; by default that of the scenario.
-    observers : sequence of WorldObserver
+    observers : sequence of NetworkObserver
         Observers of packets, sockets and link events.
 
     Raises
@@ -319,16 +319,16 @@ class VirtualRun:
     """
 
     def __init__(
-        self, scenario: Scenario, *, seed: int | None = None, observers: Sequence[WorldObserver] = ()
+        self, scenario: Scenario, *, seed: int | None = None, observers: Sequence[NetworkObserver] = ()
     ) -> None:
         scenario.check_traffic()
         self.scenario = scenario
         self.seed = scenario.seed if seed is None else seed
         self.meters = _ObservingMeters(scenario)
-        self.world = VirtualWorld(scenario, seed=self.seed, observers=[self.meters, *observers])
-        self.world.moved = self._follow_link
+        self.network = VirtualNetwork(scenario, seed=self.seed, observers=[self.meters, *observers])
+        self.network.moved = self._follow_link
         self._flows = [
-            _FLOWS[traffic.transport](number, scenario, self.world, self.meters)
+            _FLOWS[traffic.transport](number, scenario, self.network, self.meters)
             for number, traffic in enumerate(scenario.traffic)
         ]
         self._has_started = False
@@ -337,34 +337,34 @@ class VirtualRun:
     def run(self) -> Summary:
         """Run to the end; return the summary."""
         if has_pilot(self.scenario):
-            self.world.read_radio_each_second(len(self.scenario.hosts) - 1)
-        self.world.run(until_ns=int(self.scenario.limit_s * NS_PER_S), stop=self._is_over)
-        if isinstance(self.world.link, GsmLink):
-            self.world.link.count_idle()
-        self.world.drain()
+            self.network.read_radio_each_second(len(self.scenario.hosts) - 1)
+        self.network.run(until_ns=int(self.scenario.limit_s * NS_PER_S), stop=self._is_over)
+        if isinstance(self.network.link, GsmLink):
+            self.network.link.count_idle()
+        self.network.drain()
         return self._summary()
 
     def _follow_link(self) -> None:
         """Start the traffic once the link is up, and stop the run after the link has ended."""
-        if not self._has_started and self.world.link.is_up:
+        if not self._has_started and self.network.link.is_up:
             self._has_started = True
             for flow, traffic in zip(self._flows, self.scenario.traffic, strict=True):
-                start_ns = self.world.now_ns + int(traffic.start_s * NS_PER_S)
-                self.world.at(start_ns, flow.begin)
-        if self.world.link.is_dropped and self._dropped_ns is None:
-            self._dropped_ns = self.world.now_ns
+                start_ns = self.network.now_ns + int(traffic.start_s * NS_PER_S)
+                self.network.at(start_ns, flow.begin)
+        if self.network.link.is_dropped and self._dropped_ns is None:
+            self._dropped_ns = self.network.now_ns
 
     def _is_over(self) -> bool:
         if self._dropped_ns is not None:
-            return self.world.now_ns > self._dropped_ns + _PATIENCE_NS
+            return self.network.now_ns > self._dropped_ns + _PATIENCE_NS
         for flow in self._flows:  # asked before every event: no generator
             if not flow.is_done:
                 return False
-        sockets = (socket for host in self.world.hosts.values() for socket in host.sockets)
-        return all(socket.is_done for socket in sockets) and self.world.link.is_quiet
+        sockets = (socket for host in self.network.hosts.values() for socket in host.sockets)
+        return all(socket.is_done for socket in sockets) and self.network.link.is_drained
 
     def _summary(self) -> Summary:
-        traffic, hosts = self.scenario.traffic[0], self.world.hosts
+        traffic, hosts = self.scenario.traffic[0], self.network.hosts
         sender, receiver = hosts[self.scenario.sender_of(traffic)], hosts[self.scenario.receiver_of(traffic)]
         counters = [socket.connection.sender.counters for socket in sender.sockets]
         counts = TcpCounts(
@@ -373,6 +373,6 @@ class VirtualRun:
             tcp_fast_retransmits=sum(c.fast_retransmits for c in counters),
             checksum_errors=receiver.checksum_errors,
         )
-        link = self.world.link
+        link = self.network.link
         ledger = link.balance() if isinstance(link, GsmLink) else None
-        return self.meters.summary(counts, ledger=ledger, end_ns=self.world.now_ns)
+        return self.meters.summary(counts, ledger=ledger, end_ns=self.network.now_ns)

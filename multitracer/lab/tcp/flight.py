@@ -181,7 +181,7 @@ class Flight:
     # --- what arrived ---
 
     def acknowledge(
-        self, una: int, *, high: int, now_ns: int, least_rtt_ns: int, echoed_ns: int | None
+        self, una: int, *, high: int, now_ns: int, min_rtt_ns: int, echoed_ns: int | None
     ) -> Arrived:
         """Remove the segments below `una`; return those that were not SACKed before.
 
@@ -190,7 +190,7 @@ class Flight:
         una : int
         high : int
             `snd_max` at the last reduction.
-        now_ns, least_rtt_ns : int
+        now_ns, min_rtt_ns : int
         echoed_ns : int or None
             Time of the timestamp that the ACK echoes: a retransmission that was sent later has not arrived.
         """
@@ -200,14 +200,14 @@ class Flight:
             self._forget(segment)
             if not segment.is_sacked:
                 needless = segment.was_resent and is_before(echoed_ns, segment.sent_ns)
-                least_ns = now_ns if needless else least_rtt_ns
-                self._note(news, segment, high=high, now_ns=now_ns, least_rtt_ns=least_ns)
+                min_ns = now_ns if needless else min_rtt_ns
+                self._note(news, segment, high=high, now_ns=now_ns, min_rtt_ns=min_ns)
         if self._segments:
             self._segments[0].seq = max(self._segments[0].seq, una)
         return news
 
     def take_blocks(
-        self, blocks: Iterable[tuple[int, int]], *, high: int, now_ns: int, least_rtt_ns: int
+        self, blocks: Iterable[tuple[int, int]], *, high: int, now_ns: int, min_rtt_ns: int
     ) -> Arrived:
         """Mark the segments in SACK blocks; return those that are reported for the first time."""
         news, blocks = Arrived(), sorted(blocks)
@@ -218,7 +218,7 @@ class Flight:
             self._forget(segment)
             segment.is_sacked, segment.is_lost, segment.is_repairing = True, False, False
             self.sacked += 1
-            self._note(news, segment, high=high, now_ns=now_ns, least_rtt_ns=least_rtt_ns)
+            self._note(news, segment, high=high, now_ns=now_ns, min_rtt_ns=min_rtt_ns)
         return news
 
     def _forget(self, segment: Sent) -> None:
@@ -226,13 +226,13 @@ class Flight:
         self.lost -= segment.is_lost
         self.repairing -= segment.is_repairing
 
-    def _note(self, news: Arrived, segment: Sent, *, high: int, now_ns: int, least_rtt_ns: int) -> None:
+    def _note(self, news: Arrived, segment: Sent, *, high: int, now_ns: int, min_rtt_ns: int) -> None:
         """Add an arrival to `news`, and update the latest one by sending time (tcp_rack_advance)."""
         news.segments += 1
         rtt_ns = now_ns - segment.sent_ns
         if segment.was_resent:
             news.has_resent = True
-            if rtt_ns < least_rtt_ns:
+            if rtt_ns < min_rtt_ns:
                 return  # it may be the first copy that has arrived
         else:
             news.oldest_ns = segment.sent_ns if news.oldest_ns is None else news.oldest_ns

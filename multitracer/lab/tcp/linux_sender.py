@@ -156,11 +156,11 @@ class LinuxSender(TcpSender):
         if is_dsack(list(info.blocks), ack=info.ack):
             self._undo.came_back(info.blocks[0], una=self.snd_una)
         self._take_blocks(info)
-        high, least_ns = self._recover, self.rto.smallest_ns or 0
+        high, min_ns = self._recover, self.rto.smallest_ns or 0
         blocks = [block for block in info.blocks if block[0] >= info.ack]
-        sacked = self._flight.take_blocks(blocks, high=high, now_ns=now_ns, least_rtt_ns=least_ns)
+        sacked = self._flight.take_blocks(blocks, high=high, now_ns=now_ns, min_rtt_ns=min_ns)
         acked = self._flight.acknowledge(
-            info.ack, high=high, now_ns=now_ns, least_rtt_ns=least_ns, echoed_ns=info.echoed_ns
+            info.ack, high=high, now_ns=now_ns, min_rtt_ns=min_ns, echoed_ns=info.echoed_ns
         )
         return acked, sacked
 

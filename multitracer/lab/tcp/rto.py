@@ -56,7 +56,7 @@ class RtoEstimator:
         """Store a sample and the timeout that results from it."""
         self.latest_ns = rtt_ns
         self.smallest_ns = rtt_ns if self.smallest_ns is None else min(rtt_ns, self.smallest_ns)
-        self._start(min(max(self._whole_ticks(rto_ns), self._min_ns), self._max_ns))
+        self._start(min(max(self._complete_ticks(rto_ns), self._min_ns), self._max_ns))
 
     def _start(self, base_ns: int) -> None:
         """Set the timeout without back-off."""
@@ -81,9 +81,9 @@ class RtoEstimator:
 
     def deadline_ns(self, now_ns: int) -> int:
         """Return when a timer started at `now_ns` expires: on a tick, never early."""
-        return self._whole_ticks(now_ns + self.rto_ns)
+        return self._complete_ticks(now_ns + self.rto_ns)
 
-    def _whole_ticks(self, duration_ns: int) -> int:
+    def _complete_ticks(self, duration_ns: int) -> int:
         return -(-duration_ns // self._tick_ns) * self._tick_ns
 
 

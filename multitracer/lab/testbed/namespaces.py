@@ -169,7 +169,7 @@ _NAMES = {
 
 Linux' reno without SACK stays in recovery until all is acknowledged, so it serves as NewReno (RFC 6582).
 """
-_LEAST_RTO_MIN_MS = 4
+_LOWEST_RTO_MIN_MS = 4
 """Minimum retransmission timeout: a tick of the kernel's timers at 250 Hz."""
 _RTO_MAX_MS = 1_000, 120_000
 """Range of net.ipv4.tcp_rto_max_ms."""
@@ -180,7 +180,7 @@ def sysctls(profile: TcpProfile, *, speed: float) -> dict[str, int]:
 
     Without SACK, also those that let a present TCP act like that of 1999.
     """
-    least, most = _RTO_MAX_MS
+    minimum, most = _RTO_MAX_MS
     settings: dict[str, int] = {
         "tcp_timestamps": int(profile.timestamps),
         "tcp_sack": int(profile.sack),
@@ -188,7 +188,7 @@ def sysctls(profile: TcpProfile, *, speed: float) -> dict[str, int]:
         "tcp_window_scaling": int(profile.window_scaling),
         "tcp_ecn": int(profile.ecn),
         "tcp_no_metrics_save": 1,
-        "tcp_rto_max_ms": min(max(round(profile.max_rto_ns / speed / NS_PER_MS), least), most),
+        "tcp_rto_max_ms": min(max(round(profile.max_rto_ns / speed / NS_PER_MS), minimum), most),
     }
     if not profile.sack:
         settings |= {"tcp_recovery": 0, "tcp_early_retrans": 0, "tcp_frto": 0}
@@ -201,7 +201,7 @@ def route_options(profile: TcpProfile, *, speed: float) -> list[str]:
     At speed 1 a segment takes over half a second, so a receiver never delays an ACK for a second
     segment; in a run at a higher speed it would, unless it acknowledges at once.
     """
-    rto_min_ms = max(round(profile.min_rto_ns / speed / NS_PER_MS), _LEAST_RTO_MIN_MS)
+    rto_min_ms = max(round(profile.min_rto_ns / speed / NS_PER_MS), _LOWEST_RTO_MIN_MS)
     quick = ["quickack", "1"] if speed > 1 else []
     return ["initcwnd", str(profile.initial_window_segments), "rto_min", f"{rto_min_ms}ms", *quick]
 

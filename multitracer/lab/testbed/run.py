@@ -31,10 +31,10 @@ from multitracer.lab.testbed.children import PYTHON
 from multitracer.lab.testbed.driver import why_dropped
 from multitracer.lab.testbed.link_logs import LinkLogRecorder
 from multitracer.lab.testbed.namespaces import DEVICE, Interruption, congestion_control, remove_stale
+from multitracer.lab.testbed.network import RealNetwork, Workload, check_link
 from multitracer.lab.testbed.privileges import required
 from multitracer.lab.testbed.shift_clock import ClockShift
 from multitracer.lab.testbed.traffic import READY, TrafficPlan, TrafficTransfer
-from multitracer.lab.testbed.world import RealWorld, Workload, check_link
 from multitracer.manifest import CollectorRun
 from multitracer.units import NS_PER_S
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from multitracer.lab.tcp.profile import TcpProfile
     from multitracer.lab.testbed.children import Children, TestbedProcess
     from multitracer.lab.testbed.link_logs import LinkLogs
-    from multitracer.lab.testbed.world import Lateness
+    from multitracer.lab.testbed.network import Lateness
 
     ProgressReport = Callable[[int], None]
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 TRAFFIC = "traffic.jsonl"
-_QUIET_NS = 3 * NS_PER_S
+_IDLE_NS = 3 * NS_PER_S
 """Link time without data after which a run ends, once its applications have ended."""
 _AFTER_DROP_NS = 10 * NS_PER_S
 """Link time for which a run continues after its link has ended permanently."""
@@ -165,13 +165,13 @@ class TestbedCourse:
             self._began = True
         if self._link.is_dropped and self._dropped_ns is None:
             self._dropped_ns = now_ns
-        if not self._link.is_quiet or not self._applications.have_ended:
+        if not self._link.is_drained or not self._applications.have_ended:
             self._busy_ns = now_ns
         if self._dropped_ns is not None and now_ns > self._dropped_ns + _AFTER_DROP_NS:
             return why_dropped(self._link)
         if now_ns >= self._limit_ns:
             return "limit_s was reached"
-        return "all data were sent and received" if now_ns > self._busy_ns + _QUIET_NS else ""
+        return "all data were sent and received" if now_ns > self._busy_ns + _IDLE_NS else ""
 
 
 _COUNTERS = ("nstat", "-a", "-z", "-s", "-j")
@@ -234,9 +234,9 @@ def run_real(
             "tier": privileges.tier,
             "missing": {ability.name: ability.why_not for ability in privileges.missing},
         }
-        world = RealWorld(scenario, folder, manifest, privileges, interruption)
-        traffic = RealTraffic(world, progress or (lambda _: None))
-        world.run(traffic)
+        network = RealNetwork(scenario, folder, manifest, privileges, interruption)
+        traffic = RealTraffic(network, progress or (lambda _: None))
+        network.run(traffic)
         interruption.check()
     return traffic.summary
 
@@ -260,9 +260,9 @@ class RealTraffic(Workload):
     _course: TestbedCourse
     _link: PacketLink
 
-    def __init__(self, world: RealWorld, progress: ProgressReport) -> None:
-        self.clock_errors = {"mobile": ClockShift(), "fixed": ClockShift.from_now(world.scenario.clock)}
-        self._world = world
+    def __init__(self, network: RealNetwork, progress: ProgressReport) -> None:
+        self.clock_errors = {"mobile": ClockShift(), "fixed": ClockShift.from_now(network.scenario.clock)}
+        self._network = network
         self._progress = progress
         self._before: dict[Side, dict[str, int]] = {}
         self._reading_due_ns = 0
@@ -271,14 +271,14 @@ class RealTraffic(Workload):
 
     def logs(self) -> LinkLogs:
         """Return the writer of the link's logs, the truth and the clocks."""
-        world = self._world
+        network = self._network
         self._recorder = LinkLogRecorder(
-            world.folder,
-            world.scenario,
+            network.folder,
+            network.scenario,
             clock_errors=self.clock_errors,
-            addresses={side: IPv4Address(world.hosts.addresses[side]).packed for side in SIDES},
-            speed=world.speed,
-            captures_bytes=0 if world.privileges.may("tcpdump") else snap_bytes(world.scenario),
+            addresses={side: IPv4Address(network.hosts.addresses[side]).packed for side in SIDES},
+            speed=network.speed,
+            captures_bytes=0 if network.privileges.may("tcpdump") else snap_bytes(network.scenario),
         )
         return self._recorder
 
@@ -286,30 +286,30 @@ class RealTraffic(Workload):
         """Read the TCP counters, and start collectors and applications."""
         del undo
         self._link = link
-        world, scenario = self._world, self._world.scenario
+        network, scenario = self._network, self._network.scenario
         self._before = {side: self._count(side, "nstat_before.json") for side in SIDES}
         largest = max(scenario.profile(side).mtu_bytes for side in SIDES)  # tcpdump's buffer is small
-        world.start_collectors(self, snap_bytes=min(snap_bytes(scenario), largest), tracing=True)
-        addresses = world.hosts.addresses
-        applications = Applications(scenario, world.children, addresses=addresses, speed=world.speed)
+        network.start_collectors(self, snap_bytes=min(snap_bytes(scenario), largest), tracing=True)
+        addresses = network.hosts.addresses
+        applications = Applications(scenario, network.children, addresses=addresses, speed=network.speed)
         self._course = TestbedCourse(link, applications, limit_s=scenario.limit_s)
 
     def _count(self, side: Side, name: str) -> dict[str, int]:
         """Write the TCP counters of a host to a file, and return them."""
-        text = self._world.hosts.output(side, *_COUNTERS)
+        text = self._network.hosts.output(side, *_COUNTERS)
         self._write(side, name, text)
         counters: dict[str, int] = json.loads(text)["kernel"]
         return counters
 
     def _write(self, side: Side, name: str, text: str) -> None:
-        (self._world.folder / side / name).write_text(text)
+        (self._network.folder / side / name).write_text(text)
 
     def own_logs(self, ended_ns: int | None) -> list[CollectorRun]:
         """Return the manifest entries of rlpdump, and of captures where tcpdump may not run."""
-        own = ["rlpdump"] if self._world.privileges.may("tcpdump") else ["rlpdump", "capture"]
+        own = ["rlpdump"] if self._network.privileges.may("tcpdump") else ["rlpdump", "capture"]
         outcome = None if ended_ns is None else "ended"
-        command = ["multitracer", "testbed", "run", self._world.scenario.name]
-        started_ns = self._world.manifest.created_ns
+        command = ["multitracer", "testbed", "run", self._network.scenario.name]
+        started_ns = self._network.manifest.created_ns
         return [
             CollectorRun(name, side, command, __version__, started_ns, ended_ns, outcome)
             for side in SIDES
@@ -328,18 +328,20 @@ class RealTraffic(Workload):
 
     def conclude(self, link: PacketLink) -> None:
         """Read the TCP counters again, and write the summary."""
-        world = self._world
+        network = self._network
         after = {side: self._count(side, "nstat_after.json") for side in SIDES}
         for side in SIDES:  # a packet that the device refused is counted nowhere else
-            self._write(side, "device_after.json", world.hosts.output(side, *_DEVICE_COUNTERS))
+            self._write(side, "device_after.json", network.hosts.output(side, *_DEVICE_COUNTERS))
         ledger = link.balance() if isinstance(link, GsmLink) else None
-        self.summary = self._recorder.meters.summary(self._grown(after), ledger=ledger, end_ns=world.ended_ns)
-        write_summary(world.folder, self.summary)
-        write_radio(world.folder, link, now_ns=world.ended_ns)
+        self.summary = self._recorder.meters.summary(
+            self._grown(after), ledger=ledger, end_ns=network.ended_ns
+        )
+        write_summary(network.folder, self.summary)
+        write_radio(network.folder, link, now_ns=network.ended_ns)
 
     def _grown(self, after: dict[Side, dict[str, int]]) -> TcpCounts:
         """Return the increase of the kernels' counters."""
-        sender = side_of(self._world.scenario.sender)
+        sender = side_of(self._network.scenario.sender)
 
         def grown(side: Side, *names: str) -> int:
             return sum(after[side][name] - self._before[side].get(name, 0) for name in names)
@@ -353,9 +355,9 @@ class RealTraffic(Workload):
 
     def note_end(self, ended: str, lateness: Lateness | None) -> None:
         """Write into the variables why the run ended, and the maximum lateness of a slot."""
-        variables = self._world.manifest.variables
+        variables = self._network.manifest.variables
         variables.ended = ended
-        variables.more[LINK_NS] = self._world.ended_ns
+        variables.more[LINK_NS] = self._network.ended_ns
         if lateness is not None:
             variables.more |= {
                 "real_time_priority": lateness.real_time_priority,

@@ -28,11 +28,11 @@ READY = "ready"
 """Line on standard error when the program listens or can connect."""
 _SIOCOUTQ = termios.TIOCOUTQ
 _TCP_WINDOW_CLAMP = 10
-_PIECE_BYTES = 65_536
+_CHUNK_BYTES = 65_536
 _READ_EVERY_S = 0.1
 _LOOK_EVERY_S = 0.1
 """Interval of checks whether all data are acknowledged, in link seconds like other times."""
-_LEAST_PAUSE_S = 0.002
+_MIN_PAUSE_S = 0.002
 _ROOM = 4
 """Receive buffer per byte of window: in the kernel a segment of 460 octets occupies a multiple of its size.
 """
@@ -145,20 +145,20 @@ class _Run:
         size, rate = self.transfer.size, self.transfer.writes_bytes_per_s
         while self.moved_bytes < size:
             self._patience(sock)
-            piece = payload(self.moved_bytes, min(size, self.moved_bytes + (rate or _PIECE_BYTES)))
-            self.moved_bytes += sock.send(piece)
+            chunk = payload(self.moved_bytes, min(size, self.moved_bytes + (rate or _CHUNK_BYTES)))
+            self.moved_bytes += sock.send(chunk)
             if rate and self.moved_bytes < size:
                 self._pause(1)
         while _unacknowledged(sock):
             self._patience(sock)
             self._pause(_LOOK_EVERY_S)
         sock.shutdown(socket.SHUT_WR)
-        while sock.recv(_PIECE_BYTES):
+        while sock.recv(_CHUNK_BYTES):
             pass
 
     def _receive(self, sock: socket.socket) -> None:
         rate = self.transfer.reads_bytes_per_s
-        most = round(rate * _READ_EVERY_S) if rate else _PIECE_BYTES
+        most = round(rate * _READ_EVERY_S) if rate else _CHUNK_BYTES
         while True:
             self._patience(sock)
             data = sock.recv(most)
@@ -179,7 +179,7 @@ class _Run:
 
     def _pause(self, link_s: float) -> None:
         if link_s:
-            time.sleep(max(link_s / self.plan.speed, _LEAST_PAUSE_S))
+            time.sleep(max(link_s / self.plan.speed, _MIN_PAUSE_S))
 
 
 def _socket(plan: TrafficPlan, transfer: TrafficTransfer) -> socket.socket:

@@ -3,7 +3,7 @@
 No I/O: octets and times are passed in. The answer to a command is everything up to a final result (`OK`,
 `ERROR`, `+CME ERROR: n`); lines that arrive while no command is pending are unsolicited. Times are
 nanoseconds of any one clock. An answer that does not arrive in time is given up; its late lines count as
-unsolicited and not as the answer to the next command: `is_quiet` shows when no more octets are
+unsolicited and not as the answer to the next command: `is_drained` shows when no more octets are
 expected.
 """
 
@@ -87,10 +87,10 @@ class Conversation:
             events.append(CommandAnswer(self._command, raw, at[0], self._asked_ns, now_ns, self._lost))
             self._command, self._lost = None, 0
             self._raw[:] = rest
-        if self._command is None and (whole := self._whole_lines()):
-            del self._raw[: len(whole)]
-            if whole.strip():
-                events.append(Unsolicited(whole, now_ns))
+        if self._command is None and (complete := self._complete_lines()):
+            del self._raw[: len(complete)]
+            if complete.strip():
+                events.append(Unsolicited(complete, now_ns))
         return events
 
     def give_up(self, now_ns: int) -> CommandAnswer:
@@ -109,7 +109,7 @@ class Conversation:
         self._lost = 0
         return answer
 
-    def is_quiet(self, now_ns: int, *, for_ns: int) -> bool:
+    def is_drained(self, now_ns: int, *, for_ns: int) -> bool:
         """Return whether nothing has arrived for `for_ns`."""
         return self._heard_ns is None or now_ns - self._heard_ns >= for_ns
 
@@ -130,7 +130,7 @@ class Conversation:
             begin = end.end()
         return None
 
-    def _whole_lines(self) -> bytes:
+    def _complete_lines(self) -> bytes:
         last = max(self._raw.rfind(b"\n"), self._raw.rfind(b"\r"))
         if last < 0 and len(self._raw) == MOST_BYTES:
             return bytes(self._raw)

@@ -95,20 +95,20 @@ class LineFields:
         """Return a field without control characters, truncated to `most` characters."""
         return _CONTROLS.sub("", self._at(at))[:most]
 
-    def integer(self, at: int, least: int = -(1 << 40), most: int = 1 << 40) -> int | None:
+    def integer(self, at: int, minimum: int = -(1 << 40), most: int = 1 << 40) -> int | None:
         """Return a decimal integer; None if it is absent or out of range."""
         text = self._number(at, _INTEGER)
-        return None if text is None else _within(int(text), least, most)
+        return None if text is None else _within(int(text), minimum, most)
 
     def hexadecimal(self, at: int, *, most: int = 1 << 40) -> int | None:
         """Return a hexadecimal number; None if it is absent or out of range."""
         text = self._number(at, _HEXADECIMAL)
         return None if text is None else _within(int(text, 16), 0, most)
 
-    def real(self, at: int, least: float = -1e9, most: float = 1e9) -> float | None:
+    def real(self, at: int, minimum: float = -1e9, most: float = 1e9) -> float | None:
         """Return a decimal number; None if it is absent or out of range."""
         text = self._number(at, _REAL)
-        if text is None or not least <= float(text) <= most:
+        if text is None or not minimum <= float(text) <= most:
             return None
         return float(text)
 
@@ -129,8 +129,8 @@ class LineFields:
         return text
 
 
-def _within(value: int, least: int, most: int) -> int | None:
-    return value if least <= value <= most else None
+def _within(value: int, minimum: int, most: int) -> int | None:
+    return value if minimum <= value <= most else None
 
 
 def reported(**columns: float | str | None) -> Reading:

@@ -82,8 +82,8 @@ def _levels(rat: str, pairs: object) -> Reading:
 
 
 def _possible(column: str, value: float | None) -> float | None:
-    least, most = _RANGES.get(column, (-60, 60))
-    return value if value is not None and least <= value <= most else None
+    minimum, most = _RANGES.get(column, (-60, 60))
+    return value if value is not None and minimum <= value <= most else None
 
 
 def _real(value: object) -> float | None:

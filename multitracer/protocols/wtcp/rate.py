@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Random loss or congestion: the most losses of a window that the receiver expects at random.
 
 
-_LEAST_EXPECTED = 1.0
+_MIN_EXPECTED = 1.0
 """Number of expected losses in any case: one loss is no congestion, an overflowing queue drops several (not
 measured).
 """
@@ -58,7 +58,7 @@ class LossWindow:
         """Maximum number of losses in a window that count as random."""
         spread = self._config.loss_deviations * math.sqrt(self._variance)
         most = self._config.max_loss_share * self._size
-        return max(_LEAST_EXPECTED, min(self._mean + spread, most))
+        return max(_MIN_EXPECTED, min(self._mean + spread, most))
 
     @property
     def is_congested(self) -> bool:

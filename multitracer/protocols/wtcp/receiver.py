@@ -203,13 +203,13 @@ class WtcpReceiver:
         It is sent sooner for a probe or FIN.
         """
         config = self._config
-        least_ns, most_ns = config.min_ack_interval_ns, config.max_ack_interval_ns
-        wished_ns = min(max(data.ack_interval_ms * NS_PER_MS, least_ns), most_ns)
+        min_ns, most_ns = config.min_ack_interval_ns, config.max_ack_interval_ns
+        wished_ns = min(max(data.ack_interval_ms * NS_PER_MS, min_ns), most_ns)
         if self._last_ack_ns is None:
-            due_ns = now_ns + least_ns
+            due_ns = now_ns + min_ns
         else:
             soon = data.is_probe or self.is_complete
-            due_ns = max(now_ns, self._last_ack_ns + (least_ns if soon else wished_ns))
+            due_ns = max(now_ns, self._last_ack_ns + (min_ns if soon else wished_ns))
         self.ack_due_ns = due_ns if self.ack_due_ns is None else min(self.ack_due_ns, due_ns)
 
     def make_ack(self, now_ns: int, *, is_done: bool) -> WtcpAck:

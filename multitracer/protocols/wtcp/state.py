@@ -141,8 +141,8 @@ class WtcpConfig:
     """
 
     def __post_init__(self) -> None:
-        for key, (least, most) in _RANGES.items():
-            _check_range(key, getattr(self, key), least, most)
+        for key, (minimum, most) in _RANGES.items():
+            _check_range(key, getattr(self, key), minimum, most)
         for low, high in _ORDERED:
             _check_order(self, low, high)
 
@@ -216,13 +216,13 @@ _ORDERED = (
 """
 
 
-def _check_range(key: str, value: object, least: float, most: float) -> None:
-    whole = isinstance(least, int)
-    number = value if isinstance(value, int) or (isinstance(value, float) and not whole) else math.nan
-    if isinstance(value, bool) or not least <= number <= most:
-        kind = "a whole number" if whole else "a number"
+def _check_range(key: str, value: object, minimum: float, most: float) -> None:
+    complete = isinstance(minimum, int)
+    number = value if isinstance(value, int) or (isinstance(value, float) and not complete) else math.nan
+    if isinstance(value, bool) or not minimum <= number <= most:
+        kind = "a whole number" if complete else "a number"
         raise LocalProtocolError(
-            f"{key}: {value!r} must be {kind} from {least:g} to {most:g}; choose another value"
+            f"{key}: {value!r} must be {kind} from {minimum:g} to {most:g}; choose another value"
         )
 
 

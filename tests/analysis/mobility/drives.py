@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.mobility.cells import stays_of
+from multitracer.analysis.mobility.cells import cell_visits_of
 from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.mobility.route import EARTH_M, route_of
 from multitracer.analysis.mobility.seconds import DriveLimits, DriveSeries
@@ -60,7 +60,7 @@ def truth_of(seed: int, *, faults: bool) -> Truth:
     """Return a drive of 15 to 25 minutes; with faults, each kind once to three times."""
     random = np.random.default_rng(seed)
     truth = Truth(random, int(random.integers(900, 1500)))
-    _road(truth)
+    _drive(truth)
     _radio(truth)
     truth.busy = random.uniform(20, 60) + random.normal(0, 5, truth.length_s)
     truth.searching = np.zeros(truth.length_s, dtype=bool)
@@ -78,7 +78,7 @@ def truth_of(seed: int, *, faults: bool) -> Truth:
     return truth
 
 
-def _road(truth: Truth) -> None:
+def _drive(truth: Truth) -> None:
     random, n = truth.random, truth.length_s
     cruise = random.uniform(8, 33)
     speed = np.clip(
@@ -223,7 +223,7 @@ def drive_of(truth: Truth) -> DriveSeries:
     parts = np.array([part for _, part in truth.limit])
     limits = DriveLimits(time, time + NS_PER_S, names, parts, np.ones(len(time), dtype=bool))
     return DriveSeries(
-        stays_of(radio, handovers), handovers, route_of(table_of(POSITION, _positions(truth))),
+        cell_visits_of(radio, handovers), handovers, route_of(table_of(POSITION, _positions(truth))),
         Steps(time, truth.rate, NS_PER_S), limits,
     )  # fmt: skip
 

@@ -89,12 +89,12 @@ def test_silence_before_the_new_cell_is_the_handovers() -> None:
 
 
 def test_server_and_its_limit_end_together_and_other_times_of_it_are_others() -> None:
-    whole = drive(FINE, LOW, "application", "writes")
-    limits = whole.limits
+    complete = drive(FINE, LOW, "application", "writes")
+    limits = complete.limits
     assert limits is not None
     words, parts = limits.limit.copy(), limits.part.copy()
     words[19], parts[19], words[40], parts[40] = "application", "writes", "application", "writes"
-    (row,) = stretches(replace(whole, limits=limits._replace(limit=words, part=parts))).rows()
+    (row,) = stretches(replace(complete, limits=limits._replace(limit=words, part=parts))).rows()
     assert (seconds(row["begin_ns"]), seconds(row["cause_begin_ns"])) == (20, 19)
     assert (seconds(row["end_ns"]), seconds(row["cause_end_ns"])) == (30, 30)
     assert row["cause_within_s"] == 0

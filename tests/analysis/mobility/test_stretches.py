@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis.mobility.causes import inherited
-from multitracer.analysis.mobility.cells import stays_of
+from multitracer.analysis.mobility.cells import cell_visits_of
 from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.mobility.route import route_of
 from multitracer.analysis.mobility.seconds import DriveLimits, DriveSeries
@@ -112,7 +112,7 @@ def drive(
     )
     positions = table_of(POSITION, [north(t, 10.0 * t, speed_mps=10.0) for t in range(len(rate))])
     rates = Steps(time, np.array(rate), NS_PER_S)
-    return DriveSeries(stays_of(radio, handovers), handovers, route_of(positions), rates, limits)
+    return DriveSeries(cell_visits_of(radio, handovers), handovers, route_of(positions), rates, limits)
 
 
 LOW = [10e6] * 20 + [0.5e6] * 10 + [10e6] * 20
@@ -239,12 +239,12 @@ def test_a_silence_between_two_seconds_that_are_half_full_is_a_stretch() -> None
 
 def test_a_repair_at_the_rate_of_the_loaded_cell_is_of_the_load() -> None:
     """The queue is full when the share of the cell falls, so the begin of a load loses data."""
-    whole = drive(FINE, LOW, "link")
-    assert whole.limits is not None
-    words, parts = (column.astype("U26") for column in (whole.limits.limit, whole.limits.part))
+    complete = drive(FINE, LOW, "link")
+    assert complete.limits is not None
+    words, parts = (column.astype("U26") for column in (complete.limits.limit, complete.limits.part))
     words[20:24], parts[20:24] = "recovery", "fast"
-    limits = whole.limits._replace(limit=words, part=parts)
-    (row,) = stretches(replace(whole, limits=limits)).rows()
+    limits = complete.limits._replace(limit=words, part=parts)
+    (row,) = stretches(replace(complete, limits=limits)).rows()
     assert (row["cause"], row["seconds"]) == ("load", 10)
     slower = drive(FINE, [0.05e6 if 20 <= t < 24 else each for t, each in enumerate(LOW)], "link")
     causes = [row["cause"] for row in stretches(replace(slower, limits=limits)).rows()]

@@ -23,11 +23,11 @@ from multitracer.lab.channel.cdpd_config import (
 from multitracer.lab.channel.shared.scheduler import Agenda, ScriptEvent
 from multitracer.protocols.link_events import (
     BurstSent,
+    ChunkLost,
+    ChunkReceived,
+    ChunkSent,
     OutageStarted,
     PacketDropped,
-    PieceLost,
-    PieceReceived,
-    PieceSent,
 )
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.examples import examples
@@ -87,7 +87,7 @@ def _waited_ns(fates: Fates, number: int) -> int:
 def test_a_block_that_one_mobile_cannot_decode_another_can() -> None:
     config = replace(MDLP, mobiles=2, down=CdpdConfig().down)
     fates = full(CdpdLink(config, seed=3), down(2), seconds=200)
-    lost = [{e.time_ns for e in of_kind(PieceLost, fates.events[host])} for host in ("mobile-1", "mobile-2")]
+    lost = [{e.time_ns for e in of_kind(ChunkLost, fates.events[host])} for host in ("mobile-1", "mobile-2")]
     assert lost[0]
     assert lost[1]
     assert len(lost[0] & lost[1]) < 0.2 * min(map(len, lost))
@@ -164,11 +164,11 @@ def test_an_ejection_befalls_one_mobile_and_a_hop_all() -> None:
 @pytest.mark.parametrize("config", [replace(MDLP, mobiles=3), plain(3)])
 def test_the_position_of_a_frame_tells_whose_it_is(config: CdpdConfig) -> None:
     fates = full(CdpdLink(config, seed=1), [*down(3), *up(3)], seconds=30)
-    pieces = {
-        host: [event for event in events if isinstance(event, PieceSent | PieceReceived)]
+    chunks = {
+        host: [event for event in events if isinstance(event, ChunkSent | ChunkReceived)]
         for host, events in fates.events.items()
     }
-    whose = {host: {event.offset_bytes >> 40 for event in events} for host, events in pieces.items()}
+    whose = {host: {event.offset_bytes >> 40 for event in events} for host, events in chunks.items()}
     assert whose == {"mobile-1": {0}, "mobile-2": {1}, "mobile-3": {2}, "fixed": {0, 1, 2}}
 
 
@@ -287,9 +287,9 @@ def test_every_packet_is_delivered_or_dropped_with_an_event_or_waits(
         fates.send(ways[way], octets)
         fates.step(fates.now_ns + round(pause_s * NS_PER_S))
         assert not fates.arrived_ns.keys() & fates.lost.keys()
-        assert fates.link.is_quiet == (not fates.inside)
+        assert fates.link.is_drained == (not fates.inside)
     fates.step(fates.now_ns + 600 * NS_PER_S)
-    assert fates.link.is_quiet
+    assert fates.link.is_drained
     assert not fates.inside
     for each in ways:
         arrived = [number for number in fates.arrived_ns if fates.ways[number] == each]

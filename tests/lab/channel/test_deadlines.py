@@ -33,7 +33,7 @@ ACK, LAST = 1 << 30, 1 << 29
 """Numbers of packets: acknowledgments from the first on, the end of a reply."""
 
 
-class Talk:
+class Exchange:
     """Two ends of MDLP over a medium that is away now and then, for longer than their timers run."""
 
     def __init__(self, luck: Random, *, loss: float, away_s: float) -> None:
@@ -91,28 +91,28 @@ class Talk:
         due_ns = end.deadline_ns
         assert due_ns is None or due_ns > self.now_ns, "a deadline has passed, and stays"
         busy = self.has_work(side) or any(self.sending.values()) or self.under_way
-        assert end.is_quiet or busy or due_ns is not None, "waits for nothing"
+        assert end.is_drained or busy or due_ns is not None, "waits for nothing"
 
 
 @given(seed=st.integers(0, 1 << 20), loss=st.sampled_from([0.0, 0.05, 0.3]), away_s=st.floats(0.1, 40))
 @examples(60)
 def test_a_data_link_with_work_always_has_a_deadline_ahead(seed: int, loss: float, away_s: float) -> None:
     luck = Random(seed)
-    talk = Talk(luck, loss=loss, away_s=away_s)
+    exchange = Exchange(luck, loss=loss, away_s=away_s)
     offers = sorted((luck.randrange(300 * NS_PER_S), luck.choice(SIDES)) for _ in range(40))
     while True:
-        next_ns = talk.next_ns()
+        next_ns = exchange.next_ns()
         if offers and (next_ns is None or offers[0][0] <= next_ns):
-            talk.now_ns, side = offers.pop(0)
-            talk.queues[side].append(packet(len(offers), luck.randrange(40, 900)))
+            exchange.now_ns, side = offers.pop(0)
+            exchange.queues[side].append(packet(len(offers), luck.randrange(40, 900)))
         elif next_ns is None:
             break
         else:
-            talk.now_ns = next_ns
-            talk.step()
-        assert talk.now_ns < HOUR_NS, "never comes to rest"
-    assert all(end.is_quiet for end in talk.ends.values())
-    assert not any(talk.queues.values())
+            exchange.now_ns = next_ns
+            exchange.step()
+        assert exchange.now_ns < HOUR_NS, "never comes to rest"
+    assert all(end.is_drained for end in exchange.ends.values())
+    assert not any(exchange.queues.values())
 
 
 def replies_acknowledged(link: PacketLink, luck: Random, *, seconds: float) -> list[int]:
@@ -150,8 +150,8 @@ def replies_acknowledged(link: PacketLink, luck: Random, *, seconds: float) -> l
 @pytest.mark.parametrize("seed", [2, 3, 4])
 def test_a_busy_cell_never_silences_the_mobile(seed: int) -> None:
     heard = replies_acknowledged(link_of(busy_cell(80), seed=seed), Random(seed), seconds=600)
-    silences = [b - a for a, b in zip(heard, [*heard[1:], 600 * NS_PER_S], strict=True)]
-    assert max(silences) < 200 * NS_PER_S  # seed 2 fell silent at 180 s for good, an ACK hid its T200
+    idle_gaps = [b - a for a, b in zip(heard, [*heard[1:], 600 * NS_PER_S], strict=True)]
+    assert max(idle_gaps) < 200 * NS_PER_S  # seed 2 fell silent at 180 s for good, an ACK hid its T200
 
 
 ROUGH: list[AnyLinkConfig] = [
@@ -185,7 +185,7 @@ def test_every_link_comes_to_rest(config: AnyLinkConfig, seed: int, spread_s: fl
         link.advance(now_ns)
         link.send(luck.choice(SIDES), packet(number, luck.randrange(40, 900)), now_ns=now_ns)
     now_ns = times[-1]
-    while not link.is_quiet:
+    while not link.is_drained:
         assert link.next_ns is not None, "work, and nothing is going to happen"
         assert link.next_ns > now_ns or now_ns == times[-1], "what was due has not been done"
         now_ns = link.next_ns

@@ -119,8 +119,8 @@ def test_a_wrong_error_trace_says_where(lines: str, reason: str) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_trace_or_a_format_error(text: str) -> None:
-    for whole in (text, f"# multitracer error-trace 1\n# slot_ns 1\n# slots 9\n{text}"):
+    for complete in (text, f"# multitracer error-trace 1\n# slot_ns 1\n# slots 9\n{text}"):
         try:
-            parse_error_trace(whole, path="t")
+            parse_error_trace(complete, path="t")
         except FormatError:
             continue

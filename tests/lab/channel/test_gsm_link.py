@@ -79,7 +79,7 @@ class Drive:
     @property
     def is_done(self) -> bool:
         all_sent = all(len(self.sent[side]) == self.packets[side] for side in SIDES)
-        return self.link.is_dropped or (all_sent and self.link.is_quiet and self.link.is_up)
+        return self.link.is_dropped or (all_sent and self.link.is_drained and self.link.is_up)
 
     def run(self, *, seconds: float = 600) -> Drive:
         while not self.is_done and self.link.slot * SLOT_NS < seconds * NS_PER_S:

@@ -191,7 +191,7 @@ def test_a_full_queue_drops_at_the_modem_and_says_so(
     taken = [link.send("mobile", packet(number), now_ns=0) for number in range(30)]
     assert not all(taken)
     assert taken.count(False) == [event_name(type(e)) for e in link.events("mobile")].count("packet_dropped")
-    assert not link.is_quiet
+    assert not link.is_drained
 
 
 def test_a_gsm_call_is_driven_like_the_others() -> None:

@@ -73,7 +73,7 @@ def test_a_trace_that_is_not_repeated_ends_the_link(when_down: Any) -> None:
         link.send("fixed", packet(number, 1500), now_ns=0)
     out = link.advance(NS_PER_S)
     assert len(out) == 200 * NS_PER_MS // AIR_NS
-    assert (link.is_dropped, link.is_up, link.is_quiet) == (True, False, True)
+    assert (link.is_dropped, link.is_up, link.is_drained) == (True, False, True)
     assert link.reading(NS_PER_S).state == "dropped"
     link.send("fixed", packet(99, 1500), now_ns=NS_PER_S)
     dropped = of_kind(PacketDropped, link.events("fixed"))

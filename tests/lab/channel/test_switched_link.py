@@ -25,7 +25,7 @@ from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.scenario.toml import parse_scenario
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.protocols.link_events import OutageEnded, OutageStarted, PacketDropped, PieceLost
+from multitracer.protocols.link_events import ChunkLost, OutageEnded, OutageStarted, PacketDropped
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.conftest import ROOT
 from tests.lab.channel.over import echoes, number_of, packet
@@ -47,7 +47,7 @@ def arrivals(config: SwitchedConfig, *, seconds: float, every_ms: int = 6, **mor
             now_ns = link.next_ns
             came |= {number_of(data): now_ns for _, data in link.advance(now_ns)}
         link.send("fixed", packet(number, 1500), now_ns=at_ns)
-    while not link.is_quiet:
+    while not link.is_drained:
         assert link.next_ns is not None
         now_ns = link.next_ns
         came |= {number_of(data): now_ns for _, data in link.advance(now_ns)}
@@ -108,7 +108,7 @@ def test_a_flush_empties_the_queue_and_says_so() -> None:
         came = [number_of(data) for _, data in link.advance(NS_PER_S)]
         at_fixed, at_mobile = link.events("fixed"), link.events("mobile")
         dropped = [event.cause for event in of_kind(PacketDropped, at_fixed)]
-        lost[config.when_down] = came, len(dropped), len(of_kind(PieceLost, at_mobile))
+        lost[config.when_down] = came, len(dropped), len(of_kind(ChunkLost, at_mobile))
         assert set(dropped) <= {"closed"}
         assert len(of_kind(OutageStarted, at_fixed)) == len(of_kind(OutageEnded, at_mobile)) == 1
     assert lost["flush"] == ([0, 1], 7, 1)
@@ -211,7 +211,7 @@ def test_the_five_scenarios_of_paper_002_are_bundled() -> None:
         link = load_scenario(name).link
         assert isinstance(link, SwitchedConfig)
         assert link.bits_per_s == 2_000_000
-        whole = link_of(link, seed=1)
-        assert whole.next_ns is not None or whole.is_up
+        complete = link_of(link, seed=1)
+        assert complete.next_ns is not None or complete.is_up
         fades[name] = link.threshold_dbm
     assert fades == {"ray-1": -75, "ray-2": -75, "ray-3": -80, "ray-4": -78, "ray-5": -50}

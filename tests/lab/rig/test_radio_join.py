@@ -176,10 +176,10 @@ def test_what_cannot_be_joined_is_said(tmp_path: Path) -> None:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="a run is writing it"):
             join_radio(folder)
-    whole = path.read_text("utf-8")
-    path.write_text(whole.replace(str(BEGAN_NS)[:6], "soon", 1), "utf-8")
+    complete = path.read_text("utf-8")
+    path.write_text(complete.replace(str(BEGAN_NS)[:6], "soon", 1), "utf-8")
     with pytest.raises(FormatError, match="csv:2: a line is damaged"):
         join_radio(folder)
-    path.write_text(whole + "1,tcp\n", "utf-8")
+    path.write_text(complete + "1,tcp\n", "utf-8")
     with pytest.raises(FormatError, match="csv:3: a line is damaged"):
         join_radio(folder)

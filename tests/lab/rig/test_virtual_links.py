@@ -12,7 +12,7 @@ import parsers
 from multitracer.lab.channel.cdpd import CdpdLink
 from multitracer.lab.rig.radios import with_tcp_profile
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
+from multitracer.lab.simulator.network import EPOCH_NS, VirtualNetwork
 from multitracer.lab.tcp.profile import LINUX22
 from multitracer.measure.transports import TransportOptions
 from multitracer.protocols.centaurus.messages import Extension
@@ -72,14 +72,14 @@ def test_nagle_s_algorithm_waits_for_the_delayed_ack_of_an_odd_segment(tmp_path:
 
 def test_segments_of_the_path_s_size_fill_the_mtu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: dict[Extension, list[int]] = {Extension.NONE: [], Extension.PATH_MTU: []}
-    offer = VirtualWorld.transmit
+    offer = VirtualNetwork.transmit
     for extensions, seen in lengths.items():
 
-        def noted(self: VirtualWorld, host: SimulatedHost, data: bytes, seen: list[int] = seen) -> bool:
+        def noted(self: VirtualNetwork, host: SimulatedHost, data: bytes, seen: list[int] = seen) -> bool:
             seen.append(len(data))
             return offer(self, host, data)
 
-        monkeypatch.setattr(VirtualWorld, "transmit", noted)
+        monkeypatch.setattr(VirtualNetwork, "transmit", noted)
         options = TransportOptions(extensions=extensions)
         run(
             plan("centauruscomm", (3000,), 2),

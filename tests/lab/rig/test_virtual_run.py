@@ -15,7 +15,7 @@ import multitracer as mt
 from multitracer.errors import InputError
 from multitracer.lab.rig.radios import profile_name, with_tcp_profile
 from multitracer.lab.rig.virtual_transports import VirtualTcp
-from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
+from multitracer.lab.simulator.network import EPOCH_NS, VirtualNetwork
 from multitracer.lab.tcp.profile import tcp_profile
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.measure.transports import TransportOptions
@@ -129,10 +129,10 @@ def test_a_link_that_is_dead_from_the_start_is_said(tmp_path: Path) -> None:
 def test_a_tcp_that_gave_up_says_so_each_time_it_is_told_to_send() -> None:
     scenario = link(BLACKOUT.replace("duration_s = 100", "duration_s = 4000"))
     impatient = replace(tcp_profile("bsd"), max_retransmissions=2)
-    world = VirtualWorld(replace(scenario, mobile=impatient, fixed=impatient), seed=1, link_first=True)
-    ends = VirtualTcp(world, "mobile")
+    network = VirtualNetwork(replace(scenario, mobile=impatient, fixed=impatient), seed=1, link_first=True)
+    ends = VirtualTcp(network, "mobile")
     connection = ends.dial(60.0)
-    world.wait(30 * NS_PER_S, lambda: False)  # the blackout has begun
+    network.wait(30 * NS_PER_S, lambda: False)  # the blackout has begun
     connection.settimeout(3000.0)
     for octets in (b"x" * 100_000, b"x", b"x"):
         with pytest.raises(OSError, match="timed out"):

@@ -13,7 +13,7 @@ from multitracer.lab.rig import virtual
 from multitracer.lab.rig.real import run_real
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import WTCP_PACKET_BYTES
-from multitracer.lab.simulator.world import VirtualWorld
+from multitracer.lab.simulator.network import VirtualNetwork
 from multitracer.measure.plan import ProtocolName
 from tests.lab.rig.real import measuring, transactions
 from tests.lab.rig.virtual import link, plan, run
@@ -51,13 +51,13 @@ def test_every_kind_of_link_carries_long_messages(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths: list[int] = []
-    offer = VirtualWorld.transmit
+    offer = VirtualNetwork.transmit
 
-    def noted(self: VirtualWorld, host: SimulatedHost, data: bytes) -> bool:
+    def noted(self: VirtualNetwork, host: SimulatedHost, data: bytes) -> bool:
         lengths.append(len(data))
         return offer(self, host, data)
 
-    monkeypatch.setattr(VirtualWorld, "transmit", noted)
+    monkeypatch.setattr(VirtualNetwork, "transmit", noted)
     over = of_kind(kind, tmp_path)
     found = run(plan("wtcp", (64, 100_000), 2, timeout_s=600.0), tmp_path / "run", over)
     assert [row["outcome"] for row in found] == ["ok"] * 4

@@ -21,8 +21,8 @@ def test_the_table_of_scenarios_is_what_they_show() -> None:
 def test_the_examples_are_scenarios() -> None:
     example, *parts = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     for part in parts:
-        whole = f"{part}[[traffic]]\nbytes = 1\n"
-        read = parse_scenario(whole, name="part", path="docs", read_trace=None)  # type: ignore[arg-type]
+        complete = f"{part}[[traffic]]\nbytes = 1\n"
+        read = parse_scenario(complete, name="part", path="docs", read_trace=None)  # type: ignore[arg-type]
         assert read.name == "part"
     scenario = parse_scenario(example, name="example", path="docs", read_trace=None)  # type: ignore[arg-type]
     assert tomllib.loads(example)["title"] == scenario.title

@@ -47,9 +47,9 @@ class TestCleanBulk:
 
     def test_between_the_gaps_it_sends_1200_bytes_a_second(self) -> None:
         frames = watched("clean-bulk").sent_frames("mobile")
-        silence = [(a, b) for a, b in pairwise(frames) if b.tick - a.tick > 20]
-        starts = [b for _, b in silence]
-        ends = [a for a, _ in silence[1:]]
+        idle_gap = [(a, b) for a, b in pairwise(frames) if b.tick - a.tick > 20]
+        starts = [b for _, b in idle_gap]
+        ends = [a for a, _ in idle_gap[1:]]
         rates = [
             (end.offset_bytes - start.offset_bytes) / ((end.tick - start.tick) * 0.02)  # type: ignore[operator]
             for start, end in zip(starts, ends, strict=False)
@@ -95,8 +95,8 @@ class TestOverflow:
         assert cwnd[0] == 460  # quenched
 
         sent = seen.data("mobile", outgoing=True)
-        quiet_s = next(t for t, _ in sent if t > dropped_s) - dropped_s
-        assert quiet_s > 3  # half a round trip
+        idle_s = next(t for t, _ in sent if t > dropped_s) - dropped_s
+        assert idle_s > 3  # half a round trip
 
         acks = [(t, a) for t, a in seen.acks("mobile") if t > dropped_s]
         repeated = max(acks, key=lambda ack: sum(a == ack[1] for _, a in acks))[1]
@@ -121,9 +121,9 @@ def test_figure_4_shows_the_pause_and_the_fast_retransmit_where_the_paper_has_th
     for time_s, first_byte in sent:
         resent += [time_s - start_s] if first_byte <= highest else []
         highest = max(highest, first_byte)
-    pauses = [(a - start_s, b - start_s) for (a, _), (b, _) in pairwise(sent) if b - a > 3]
+    idle_gaps = [(a - start_s, b - start_s) for (a, _), (b, _) in pairwise(sent) if b - a > 3]
     assert resent[0] == pytest.approx(20, abs=2)
-    assert pauses[0] == pytest.approx((8.5, 14), abs=2)
+    assert idle_gaps[0] == pytest.approx((8.5, 14), abs=2)
 
 
 class TestTypical:

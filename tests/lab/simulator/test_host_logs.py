@@ -8,7 +8,7 @@ import pytest
 
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.simulator.host_logs import HostLogWriter
-from multitracer.lab.simulator.world import SimulatedClock
+from multitracer.lab.simulator.network import SimulatedClock
 from multitracer.protocols.link_events import ResetStarted
 
 YEARS_NS = 110 * 366 * 86_400 * 10**9

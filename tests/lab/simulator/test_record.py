@@ -135,9 +135,9 @@ def test_a_run_that_is_interrupted_leaves_all_that_it_saw(
     with pytest.raises(KeyboardInterrupt):
         record_virtual(short(), tmp_path / "cut")
     for log in sorted(LOGS):
-        whole = (tmp_path / "whole" / log).read_bytes()
-        last = whole[whole.rindex(b'{"kind":"clock"') :] if log.endswith(".jsonl") else b""  # two lines
-        assert (tmp_path / "cut" / log).read_bytes() + last == whole
+        complete = (tmp_path / "whole" / log).read_bytes()
+        last = complete[complete.rindex(b'{"kind":"clock"') :] if log.endswith(".jsonl") else b""  # two lines
+        assert (tmp_path / "cut" / log).read_bytes() + last == complete
 
 
 @pytest.mark.slow

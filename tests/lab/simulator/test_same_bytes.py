@@ -14,7 +14,7 @@ import pytest
 
 from multitracer import __version__
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.simulator import world
+from multitracer.lab.simulator import network
 from multitracer.lab.simulator.record import record_virtual
 from tests.lab.rig.virtual import plan, run
 
@@ -48,13 +48,13 @@ def _old_summary(path: Path) -> bytes:
 
 def digest(folder: Path, *newer: str) -> str:
     """Return one digest of all logs in a folder, names included; those of `newer` are written since then."""
-    whole = hashlib.sha256()
+    complete = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.name != "manifest.json" and path.relative_to(folder).as_posix() not in {*NEWER_FILES, *newer}:
-            whole.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+            complete.update(f"{path.relative_to(folder).as_posix()}\n".encode())
             octets = _old_summary(path) if path.name == "summary.json" else path.read_bytes()
-            whole.update(octets.replace(f'"{__version__}"'.encode(), b""))
-    return whole.hexdigest()[:16]
+            complete.update(octets.replace(f'"{__version__}"'.encode(), b""))
+    return complete.hexdigest()[:16]
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -75,6 +75,6 @@ def test_packets_that_are_known_and_packets_that_are_parsed_make_the_same_run(
     """A world gives its hosts what was built, if the link did not change it: here, the second time, never."""
     scenario = load_scenario("sack-modern")
     record_virtual(scenario, tmp_path / "known")
-    monkeypatch.setattr(world, "_MOST_UNDER_WAY", 0)
+    monkeypatch.setattr(network, "_MOST_UNDER_WAY", 0)
     record_virtual(scenario, tmp_path / "parsed")
     assert digest(tmp_path / "known") == digest(tmp_path / "parsed")

@@ -109,9 +109,9 @@ def test_a_wrong_scenario_says_what_and_where(text: str, reason: str) -> None:
 
 @given(st.text(max_size=100))
 def test_any_text_is_a_scenario_or_a_documented_error(text: str) -> None:
-    for whole in (text, f"{text}\n{TRAFFIC}", f"[link]\n{text}\n{TRAFFIC}"):
+    for complete in (text, f"{text}\n{TRAFFIC}", f"[link]\n{text}\n{TRAFFIC}"):
         try:
-            parsed(whole)
+            parsed(complete)
         except MultiTracerError:
             continue
 

@@ -15,9 +15,9 @@ from multitracer.lab.channel.cdma2000 import mean_rate_bps
 from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import ScenarioTraffic
+from multitracer.lab.simulator.network import NetworkObserver
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.world import WorldObserver
 from multitracer.protocols.link_events import STREAM_BITS, RateAssigned
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.quantities import Quantities
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MOBILES = 4
 
 
-class Rates(WorldObserver):
+class Rates(NetworkObserver):
     """Keeps the rates that the fixed side assigned."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ def measured(scenario: Scenario) -> tuple[float, float]:
     rates = Rates()
     run = VirtualRun(scenario, observers=[rates])
     summary = run.run()
-    assigned = mean_rate_bps(rates.events, until_ns=run.world.now_ns)
+    assigned = mean_rate_bps(rates.events, until_ns=run.network.now_ns)
     assert assigned is not None
     assert summary.flows[0].rate_bps is not None
     return summary.flows[0].rate_bps, assigned
@@ -153,4 +153,4 @@ def test_a_minute_of_four_flows_costs_less_than_three_seconds() -> None:
     began_s = time.process_time()
     run.run()
     assert time.process_time() - began_s < 3
-    assert run.world.now_ns > 59 * NS_PER_S
+    assert run.network.now_ns > 59 * NS_PER_S

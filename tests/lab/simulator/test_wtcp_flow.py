@@ -8,9 +8,9 @@ import pytest
 
 import multitracer as mt
 from multitracer.lab.scenario.model import WTCP_PACKET_BYTES
+from multitracer.lab.simulator.network import NetworkObserver
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.world import WorldObserver
 from tests.lab.rig.virtual import link
 from tests.lab.simulator.test_flows import traffic
 from tests.lab.simulator.test_record import contents, truth
@@ -27,7 +27,7 @@ BESIDE_TCP = 'limit_s = 300\n[tcp]\nmtu_bytes = 576\n[link]\nkind = "cdpd"\n' + 
 ))  # fmt: skip
 
 
-class _Lengths(WorldObserver):
+class _Lengths(NetworkObserver):
     """Lengths of the packets that leave hosts."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ def test_every_link_carries_it_both_ways(kind: str, direction: str) -> None:
     assert (flow.transport, flow.delivered_bytes) == ("wtcp", 30_000)
     assert max(lengths.bytes) == WTCP_PACKET_BYTES
     assert flow.delivered_packets >= 30_000 / WTCP_PACKET_BYTES
-    assert run.world.now_ns < 600e9, "both ends come to their end"
+    assert run.network.now_ns < 600e9, "both ends come to their end"
     assert summary.goodput_bytes_per_s == pytest.approx((flow.rate_bps or 0) / 8, rel=0.01)
     assert summary.tcp_retransmissions == 0
 
@@ -83,4 +83,4 @@ def test_a_traffic_that_the_user_gives_up_ends(tmp_path: Path) -> None:
     run = VirtualRun(link("limit_s = 600\n" + traffic(bytes=100_000, transport="wtcp", aborts_after_s=20)))
     (flow,) = run.run().flows
     assert 0 < flow.delivered_bytes < 100_000
-    assert run.world.now_ns < 60e9
+    assert run.network.now_ns < 60e9

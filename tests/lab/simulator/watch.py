@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.simulator.network import NetworkObserver
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.world import WorldObserver
 from multitracer.lab.tcp.packet import unwrap
 from multitracer.protocols.link_events import FrameSent, PacketQueued
 from multitracer.units import NS_PER_S
@@ -46,7 +46,7 @@ class SeenState:
 
 
 @dataclass
-class Watched(WorldObserver):
+class Watched(NetworkObserver):
     """A finished run: its summary and all that its observers were told."""
 
     scenario: Scenario

@@ -57,7 +57,7 @@ def text(octets: bytes | None) -> str:
     return f"IS {seen.n_s} {seen.function.name} {seen.n_r}{' ' + info if info else ''}{mark}"
 
 
-def whole(octets: bytes, reader: RlpFrameReader) -> list[bytes]:
+def complete(octets: bytes, reader: RlpFrameReader) -> list[bytes]:
     """Feed a frame at once."""
     return reader.feed(octets)
 
@@ -88,7 +88,7 @@ class Trailing:
 
 Feed: TypeAlias = "Callable[[bytes, RlpFrameReader], list[bytes]]"
 FEEDS: dict[str, Callable[[], Feed]] = {
-    "whole": lambda: whole,
+    "whole": lambda: complete,
     "byte by byte": lambda: byte_by_byte,
     "trailing": Trailing,
 }
@@ -97,14 +97,14 @@ SHORT = Parameters(t1_ms=100, n2=2)
 """T1 of 5 slots."""
 
 
-class Talk:
+class Exchange:
     """One entity against a script.
 
     Each slot has a line `sent | came`: what the entity must send, then what comes to it. A left side of
     `.` is any idle frame, a right side left out is an idle `NULL`, `-` is a destroyed frame.
     """
 
-    def __init__(self, entity: RlpEntity, feed: Feed = whole) -> None:
+    def __init__(self, entity: RlpEntity, feed: Feed = complete) -> None:
         self.entity = entity
         self.slot = 0
         self.events: list[LinkEvent] = []
@@ -154,24 +154,24 @@ def small_entity(**options: Any) -> RlpEntity:
     return RlpEntity(replace(RlpConfig(parameters=SHORT, negotiate=False), **options))
 
 
-def connected(feed: Feed = whole, **options: Any) -> Talk:
+def connected(feed: Feed = complete, **options: Any) -> Exchange:
     """Return a conversation after set-up."""
-    talk = Talk(small_entity(**options), feed)
-    talk.entity.connect()
-    talk("SABM P | UA F")
-    talk.events.clear()
-    return talk
+    exchange = Exchange(small_entity(**options), feed)
+    exchange.entity.connect()
+    exchange("SABM P | UA F")
+    exchange.events.clear()
+    return exchange
 
 
-def write(talk: Talk, *words: str) -> None:
+def write(exchange: Exchange, *words: str) -> None:
     """Queue a unit for each word."""
     for word in words:
-        talk.entity.write(word.encode())
+        exchange.entity.write(word.encode())
 
 
-def read(talk: Talk) -> list[str]:
+def read(exchange: Exchange) -> list[str]:
     """Return the words that were delivered."""
-    return [info.rstrip(b"\0").decode() for info in talk.entity.read()]
+    return [info.rstrip(b"\0").decode() for info in exchange.entity.read()]
 
 
 Loses: TypeAlias = "Callable[[str, int], bool]"

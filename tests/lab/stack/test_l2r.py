@@ -88,20 +88,20 @@ def test_more_characters_than_fit_are_a_local_error() -> None:
 def test_what_is_packed_unpacks(data: bytes, octets: int, status: int) -> None:
     taken = data[: usable(len(data), octets=octets)]
     field = pack(taken, status=status, octets=octets)
-    pieces = unpack(field)
+    chunks = unpack(field)
     assert len(field) == octets
-    assert b"".join(piece.data for piece in pieces) == taken
-    assert {piece.status for piece in pieces} == {status}
+    assert b"".join(chunk.data for chunk in chunks) == taken
+    assert {chunk.status for chunk in chunks} == {status}
     assert user_octets(field) == len(taken)
 
 
 @given(st.binary(max_size=67))
 def test_random_fields_are_pieces_or_an_error(field: bytes) -> None:
     try:
-        pieces = unpack(field)
+        chunks = unpack(field)
     except L2rError:
         return
-    assert sum(len(piece.data) for piece in pieces) < len(field)
+    assert sum(len(chunk.data) for chunk in chunks) < len(field)
 
 
 # -- two relays over a link ----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _whole(deframer: PppDeframer, data: bytes) -> list[PppPacket | PppDamage]:
+def _complete(deframer: PppDeframer, data: bytes) -> list[PppPacket | PppDamage]:
     return deframer.feed(data)
 
 
@@ -30,7 +30,7 @@ def _trailing(deframer: PppDeframer, data: bytes) -> list[PppPacket | PppDamage]
     return found
 
 
-feeds = pytest.mark.parametrize("feed", [_whole, _byte_by_byte, _trailing])
+feeds = pytest.mark.parametrize("feed", [_complete, _byte_by_byte, _trailing])
 
 FRAMES = {
     "VJ compressed, one way": (
@@ -186,12 +186,12 @@ def test_options_without_sense_are_refused() -> None:
     st.integers(1, 50),
 )
 def test_frames_survive_any_cut_of_the_stream(
-    packets: list[tuple[int, bytes]], accm: int, address: bool, protocol: bool, piece: int
+    packets: list[tuple[int, bytes]], accm: int, address: bool, protocol: bool, chunk: int
 ) -> None:
     framer = PppFramer(accm=accm, compress_address=address, compress_protocol=protocol)
     wire = b"".join(framer.frame(*packet) for packet in packets)
     deframer = PppDeframer(accm=accm)
-    found = [f for i in range(0, len(wire), piece) for f in deframer.feed(wire[i : i + piece])]
+    found = [f for i in range(0, len(wire), chunk) for f in deframer.feed(wire[i : i + chunk])]
     assert [packet[:2] for packet in found] == packets
 
 

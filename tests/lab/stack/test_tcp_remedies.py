@@ -67,8 +67,8 @@ def test_after_a_fade_half_of_the_window_leaves_at_once(congestion: str) -> None
         pair.transfer(bytes(120 * MSS))
         assert pair.a.sender.counters.timeouts >= 1
         times = [seen.time_ns for seen in pair.data_sent()]
-        silence = max(range(1, len(times)), key=lambda at: times[at] - times[at - 1])
-        windows[kept] = sum(time_ns == times[silence] for time_ns in times)
+        idle_gap = max(range(1, len(times)), key=lambda at: times[at] - times[at - 1])
+        windows[kept] = sum(time_ns == times[idle_gap] for time_ns in times)
     assert windows["one"] == 1
     assert windows["half"] >= 6
 

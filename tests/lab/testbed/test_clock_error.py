@@ -52,9 +52,9 @@ def test_a_capture_keeps_its_packets() -> None:
 
 
 def test_a_capture_that_is_cut_stays_cut_there() -> None:
-    whole = pcap_header() + pcap_record(b"x" * 50, time_ns=ORIGIN_NS) * 2
-    assert len(shifted("pcap", whole[:-60])) == len(whole) - 66
-    assert struct.unpack_from("<I", shifted("pcap", whole), 24) == (1_700_000_000,)
+    complete = pcap_header() + pcap_record(b"x" * 50, time_ns=ORIGIN_NS) * 2
+    assert len(shifted("pcap", complete[:-60])) == len(complete) - 66
+    assert struct.unpack_from("<I", shifted("pcap", complete), 24) == (1_700_000_000,)
 
 
 def test_readings_and_their_clocks_are_shifted() -> None:

@@ -70,8 +70,8 @@ def test_each_host_is_told_its_part() -> None:
 
 def test_only_a_small_send_buffer_is_set() -> None:
     addresses = {"mobile": "10.0.0.1", "fixed": "10.0.0.2"}
-    small, usual = (
+    small, typical = (
         plan(load_scenario(name), "mobile", addresses=addresses, speed=1)  # type: ignore[arg-type]
         for name in ("small-sndbuf", "clean-bulk")
     )
-    assert (small.send_buffer_bytes, usual.send_buffer_bytes) == (1_024, 0)
+    assert (small.send_buffer_bytes, typical.send_buffer_bytes) == (1_024, 0)

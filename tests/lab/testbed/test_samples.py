@@ -147,7 +147,7 @@ def test_the_summary_has_the_kernels_counts(folder: Path) -> None:
 def test_a_sample_shows_the_papers_effect(name: str, bounds: dict[str, tuple[float, float]]) -> None:
     summary = document(SAMPLES / name, "summary.json")
     outside = {
-        key: summary[key] for key, (least, most) in bounds.items() if not least <= summary[key] <= most
+        key: summary[key] for key, (minimum, most) in bounds.items() if not minimum <= summary[key] <= most
     }
     assert outside == {}
 
@@ -229,18 +229,18 @@ def damaged(tmp_path: Path) -> Path:
     folder = tmp_path / "damaged"
     shutil.copytree(SAMPLES / "fig8-resets-plain", folder)
     packed = folder / "fixed" / "tcp-0.pcap.gz"
-    whole = gzip.decompress(packed.read_bytes())
-    (folder / "fixed" / "tcp-0.pcap").write_bytes(whole[: len(whole) // 2])
+    complete = gzip.decompress(packed.read_bytes())
+    (folder / "fixed" / "tcp-0.pcap").write_bytes(complete[: len(complete) // 2])
     packed.unlink()
     next(folder.glob("fixed/rlp.pcapng*")).unlink()
     return folder
 
 
 def test_a_damaged_call_is_read_as_far_as_it_goes(damaged: Path) -> None:
-    whole = analysis(SAMPLES / "fig8-resets-plain")
+    complete = analysis(SAMPLES / "fig8-resets-plain")
     left = analyze(damaged)
-    assert _counts(_of_host(left, "mobile")) == _counts(_of_host(whole, "mobile"))
-    packets = [_of_host(found, "fixed")[0]["forward"]["packets"] for found in (left, whole)]
+    assert _counts(_of_host(left, "mobile")) == _counts(_of_host(complete, "mobile"))
+    packets = [_of_host(found, "fixed")[0]["forward"]["packets"] for found in (left, complete)]
     assert 0.4 < packets[0] / packets[1] < 0.6
     assert link_logs(damaged).keys() == {"mobile"}
     shown = call("inspect", damaged).stdout

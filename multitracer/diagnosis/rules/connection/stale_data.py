@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 KIND = "stale-data"
 HELP = "A shorter queue before the link: data that wait in it cannot be withdrawn."
-_LEAST_SEGMENTS = 2  # one more segment may cross the reset on its way. Not measured
+_MIN_SEGMENTS = 2  # one more segment may cross the reset on its way. Not measured
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -32,7 +32,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     gave_up = int(np.argmax(is_reset))
     arrived = (receiver["reverse"] == transfer.reverse) & (receiver["payload_bytes"] > 0)
     stale = np.flatnonzero(arrived & (np.arange(len(receiver)) > gave_up))
-    if len(stale) < _LEAST_SEGMENTS:
+    if len(stale) < _MIN_SEGMENTS:
         return
     stamps = transfer.receiver_time(receiver["time_ns"][[gave_up, stale[-1]]])
     began_ns, ended_ns = (int(stamp) for stamp in stamps)

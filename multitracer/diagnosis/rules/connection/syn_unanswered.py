@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 KIND = "syn-unanswered"
 HELP = "The address and the port, a firewall that drops silently, a path that was dead at that moment."
-_LEAST_SYNS = 2
+_MIN_SYNS = 2
 """One alone may be the last packet of the recording: its answer was still on its way."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding if SYNs were sent again and again and nothing came back."""
     opening = diagnosis.opening
-    if len(opening.syns) < _LEAST_SYNS or len(opening.responder) or not opening.is_heard_only:
+    if len(opening.syns) < _MIN_SYNS or len(opening.responder) or not opening.is_heard_only:
         return
     times = diagnosis.transfer.sender["time_ns"]
     began_ns, ended_ns = int(times[opening.syns[0]]), int(times[opening.syns[-1]])

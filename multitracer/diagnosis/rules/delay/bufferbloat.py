@@ -27,7 +27,7 @@ KIND = "bufferbloat"
 HELP = "A shorter queue or an AQM (fq_codel, CAKE, PIE) before the slowest link; BBR at the sender."
 _GRADES = ((0.005, "A+"), (0.030, "A"), (0.060, "B"), (0.200, "C"), (0.400, "D"))
 """Added delay below which each grade is given, s: as the common bufferbloat grades (docs/diagnoses.md)."""
-_LEAST_ADDED_S = 0.060
+_MIN_ADDED_S = 0.060
 """Grade C: less is no fault by the common grades, however short the path."""
 _ROUND_TRIPS = 1.5  # at the median ...
 _ROUND_TRIPS_FULL = 3.3
@@ -35,10 +35,10 @@ _ROUND_TRIPS_FULL = 3.3
 and a loss-based one fills what there is: this is more than any needs, with room for bursts."""
 _MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS = 0.200, 2.0
 """Grade D, and more than any sender needs at the median: then it need not have been fuller."""
-_LEAST_PACKETS = 10
+_MIN_PACKETS = 10
 """That wait at the median: a queue must hold an initial window (RFC 6928) however slow the link is."""
-_LEAST_SAMPLES = 20  # enough for a median and a quantile. Not measured
-_LEAST_FLIGHT = 3
+_MIN_SAMPLES = 20  # enough for a median and a quantile. Not measured
+_MIN_FLIGHT = 3
 """Full segments on their way: a slow answer to a lone one is no queue of ours."""
 _HELD_SHARE = 0.6  # limits.md, the receiver's window
 _HELD_SEGMENTS = 2.5
@@ -64,7 +64,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     speed = diagnosis.transfer.speed / NS_PER_S
     for queue in _queues(diagnosis):
         added_s, longest_s = (float(each) * speed for each in np.quantile(queue.queue_ns, (0.5, 0.95)))
-        often = added_s >= max(_LEAST_ADDED_S, _ROUND_TRIPS * queue.unloaded_s)
+        often = added_s >= max(_MIN_ADDED_S, _ROUND_TRIPS * queue.unloaded_s)
         full = longest_s >= _ROUND_TRIPS_FULL * queue.unloaded_s
         always = added_s >= max(_MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS * queue.unloaded_s)
         if not often or not (full or always):
@@ -100,20 +100,20 @@ def _queues(diagnosis: Diagnosis) -> Iterator[_Queue]:
     if diagnosis.limited.view is Viewpoint.RECEIVER:
         yield from _at_receiver(diagnosis)
         return
-    rtt_ns, data = diagnosis.transfer.rtt_ns, diagnosis.usual_delays
+    rtt_ns, data = diagnosis.transfer.rtt_ns, diagnosis.typical_delays
     if data is None or not len(rtt_ns):
         return
     unloaded_s = diagnosis.link_s(0, int(rtt_ns.min()))
     flight = diagnosis.transfer.sender["flight_bytes"][data.row]
     full = diagnosis.full_bytes
-    chosen = flight >= _LEAST_FLIGHT * full
-    if chosen.sum() >= _LEAST_SAMPLES and (data.is_one_way or not _is_held(diagnosis, data, full)):
+    chosen = flight >= _MIN_FLIGHT * full
+    if chosen.sum() >= _MIN_SAMPLES and (data.is_one_way or not _is_held(diagnosis, data, full)):
         added_s = float(np.quantile(data.queue_ns[chosen], 0.5)) * (diagnosis.transfer.speed / NS_PER_S)
         waiting = float(np.median(flight[chosen])) / full * added_s / (added_s + unloaded_s)
-        if waiting >= _LEAST_PACKETS:
+        if waiting >= _MIN_PACKETS:
             yield _Queue(data, data.queue_ns[chosen], unloaded_s, "data" if data.is_one_way else "")
     acks = ack_delays(diagnosis.transfer)
-    if acks is not None and len(acks.row) >= _LEAST_SAMPLES:
+    if acks is not None and len(acks.row) >= _MIN_SAMPLES:
         yield _Queue(acks, acks.queue_ns, unloaded_s, "acks")
 
 
@@ -123,17 +123,17 @@ def _at_receiver(diagnosis: Diagnosis) -> Iterator[_Queue]:
     if seen is None or shown is None or seen.coarse or not seen.floor_ns or shown.link.rate is None:
         return
     full = np.flatnonzero((seen.sends.end - seen.sends.begin)[seen.delays.place] >= seen.mss_bytes)
-    if len(full) < _LEAST_SAMPLES:
+    if len(full) < _MIN_SAMPLES:
         return
     sampled = seen.delays.where(full)
     service_ns = seen.mss_bytes * NS_PER_S / shown.link.rate.median
     paths = Paths.of(sampled, service_ns)
     queue_ns = sampled.way_ns - paths.floor_ns.min() - paths.above_first(sampled.time_ns)
-    if float(np.median(queue_ns)) < _LEAST_PACKETS * service_ns:
+    if float(np.median(queue_ns)) < _MIN_PACKETS * service_ns:
         return
     nothing = np.empty(0, dtype=np.int64)
-    rows, least_ns = seen.sends.row[sampled.place], int(sampled.way_ns.min())
-    delays = PacketDelays(rows, rows, sampled.time_ns, queue_ns, least_ns, nothing, nothing, is_one_way=True)
+    rows, min_ns = seen.sends.row[sampled.place], int(sampled.way_ns.min())
+    delays = PacketDelays(rows, rows, sampled.time_ns, queue_ns, min_ns, nothing, nothing, is_one_way=True)
     yield _Queue(delays, queue_ns, diagnosis.link_s(0, seen.floor_ns), "data")
 
 

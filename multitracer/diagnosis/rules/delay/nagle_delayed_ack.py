@@ -26,7 +26,7 @@ _AT_ONCE_NS = 2 * NS_PER_MS
 """So soon after the ACK the held segment leaves."""
 _DELAY_NS = (20 * NS_PER_MS, 550 * NS_PER_MS)
 """Of a delayed ACK beyond the round trip: from half of Linux' 40 ms to the 500 ms of RFC 9293."""
-_LEAST = 5  # waits: fewer cost nobody much, and have no quartiles. Not measured
+_MIN = 5  # waits: fewer cost nobody much, and have no quartiles. Not measured
 _EVEN = 0.5
 """Between the quartiles of the delays, as part of the median: a timer makes them, not a queue."""
 _MSS = 536  # RFC 9293, section 3.7.1: without the option
@@ -39,7 +39,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     again = (table["kind"][transfer.data] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
     data = transfer.data[~again]
     is_seen = transfer.vantage is not Vantage.NEAR_RECEIVER and len(transfer.acks)
-    if not is_seen or len(transfer.data) < _LEAST or len(data) < 2:
+    if not is_seen or len(transfer.data) < _MIN or len(data) < 2:
         return
 
     # the small segments that left with the ACK of a small one, and how long that was delayed
@@ -60,7 +60,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     waits_ns = time_ns[ack] - time_ns[first] - int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
     chosen &= (waits_ns >= _DELAY_NS[0]) & (waits_ns <= _DELAY_NS[1])
     held, waits_ns = then[chosen], waits_ns[chosen]
-    if len(held) < _LEAST:
+    if len(held) < _MIN:
         return
     low, middle, high = np.quantile(waits_ns, (0.25, 0.5, 0.75))
     if high - low > _EVEN * middle:

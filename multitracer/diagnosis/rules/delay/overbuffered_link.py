@@ -27,8 +27,8 @@ _QUEUE_S = 3.0
 6 s, today's 1 s)."""
 _SHARE = 0.25
 """... in this share of all samples: a passing outage is not a deep queue."""
-_LEAST_SAMPLES = 5  # a share of fewer says nothing. Not measured
-_LEAST_SEGMENTS = 3
+_MIN_SAMPLES = 5  # a share of fewer says nothing. Not measured
+_MIN_SEGMENTS = 3
 """Full segments on their way: a slow answer to a lone segment is no queue of ours."""
 
 
@@ -43,9 +43,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         return
     unloaded_s = float(rtt_s.min())
     flight = transfer.sender["flight_bytes"][sampled]
-    waiting = flight >= _LEAST_SEGMENTS * int(transfer.sender["payload_bytes"][sampled].max())
+    waiting = flight >= _MIN_SEGMENTS * int(transfer.sender["payload_bytes"][sampled].max())
     deep = waiting & (rtt_s >= _INFLATION * unloaded_s) & (rtt_s - unloaded_s >= _QUEUE_S)
-    if np.count_nonzero(deep) < max(_SHARE * len(rtt_s), _LEAST_SAMPLES):
+    if np.count_nonzero(deep) < max(_SHARE * len(rtt_s), _MIN_SAMPLES):
         return
     worst = int(np.argmax(rtt_s))
     began, ended = (int(transfer.sender["time_ns"][sampled[np.flatnonzero(deep)[i]]]) for i in (0, -1))

@@ -17,7 +17,7 @@ HELP = "The routing, or the handover, of that moment; nothing at the two ends."
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each lasting step of the least delay."""
-    delays = None if diagnosis.is_link_logged else diagnosis.usual_delays
+    delays = None if diagnosis.is_link_logged else diagnosis.typical_delays
     if delays is None:
         return
     for at, step_ns in zip(delays.changes.tolist(), delays.steps_ns.tolist(), strict=True):

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 KIND = "application-limited"
 HELP = "A change of the program that sends: TCP could have carried more."
-_LEAST = 0.2
+_MIN = 0.2
 """Share of the time: up to 15 % were said to be it that a full send buffer had cost (known causes)."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding."""
-    limit = held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.WRITES, least=_LEAST)
+    limit = held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.WRITES, minimum=_MIN)
     if limit is None:
         return
     numbers = limit.numbers

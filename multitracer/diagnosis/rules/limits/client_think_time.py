@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.held import WORTH, client_pauses_s, held, pauses_s
+from multitracer.diagnosis.held import WORTH, client_idle_gaps_s, held, idle_gaps_s
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
@@ -36,8 +36,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         return
     if _may_be_lost(diagnosis):
         return  # who was slow nobody knows
-    paused_s, least_s = pauses_s(diagnosis.limited), _MOST * wait.seconds
-    if client_pauses_s(diagnosis.transfer) is not None:
+    paused_s, least_s = idle_gaps_s(diagnosis.limited), _MOST * wait.seconds
+    if client_idle_gaps_s(diagnosis.transfer) is not None:
         seconds, least_s = float(paused_s.sum()), WORTH * diagnosis.limited.total_s
         wait = wait._replace(seconds=seconds, share=seconds / diagnosis.limited.total_s)
     if not len(paused_s) or paused_s.sum() < least_s:
@@ -59,7 +59,7 @@ def _may_be_lost(diagnosis: Diagnosis) -> bool:
     """Return whether requests were lost, as both captures show; with one, whether data were."""
     pairs, client = diagnosis.transfer.ack_pairs, diagnosis.transfer.receiver
     if pairs is None or client is None:
-        return any(held(diagnosis.limited, limit, least=_LOSSY) for limit in (Limit.RECOVERY, Limit.OUTAGE))
+        return any(held(diagnosis.limited, limit, minimum=_LOSSY) for limit in (Limit.RECOVERY, Limit.OUTAGE))
     sent = pairs.sent != NA
     asks = client["payload_bytes"][pairs.sent[sent]] > 0
     return int(np.count_nonzero(asks & pairs.lost[sent])) > _LOSSY * int(np.count_nonzero(asks))

@@ -22,9 +22,9 @@ KIND = "pacing"
 HELP = "Nothing: a paced sender keeps queues short. Its estimate of the path's rate decides its speed."
 _WINDOWS = (Limit.LINK, Limit.CONGESTION_WINDOW)
 """While these hold there are data to send, and no window of the receiver: the sender's own rule decides."""
-_LEAST = 0.2
+_MIN = 0.2
 """Share of the time that they hold, together."""
-_LEAST_SEGMENTS = 50  # a share of 0.3 is then known to 0.13 (two standard errors)
+_MIN_SEGMENTS = 50  # a share of 0.3 is then known to 0.13 (two standard errors)
 _REACTION_NS = 300 * NS_PER_US
 """A segment that an ACK set free leaves within this time ..."""
 _TIMED = 0.3
@@ -41,7 +41,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if diagnosis.is_link_logged or seen is None or diagnosis.limited.view is Viewpoint.RECEIVER:
         return
     spans = Spans.of(*np.concatenate([stretches(diagnosis.limited, limit) for limit in _WINDOWS], axis=1))
-    if spans.total_ns * diagnosis.transfer.speed < _LEAST * diagnosis.limited.total_s * NS_PER_S:
+    if spans.total_ns * diagnosis.transfer.speed < _MIN * diagnosis.limited.total_s * NS_PER_S:
         return
 
     # the full segments sent for the first time meanwhile; full are the commonest, too: a sender that ran into
@@ -51,7 +51,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     sizes, many = np.unique(size, return_counts=True)
     full = min(seen.mss_bytes, int(sizes[many.argmax()])) if len(sizes) else seen.mss_bytes
     own = own[size >= full]
-    if len(own) < _LEAST_SEGMENTS or not len(seen.answers):
+    if len(own) < _MIN_SEGMENTS or not len(seen.answers):
         return
 
     # the parts of them that no ACK set free, and that left with the one before

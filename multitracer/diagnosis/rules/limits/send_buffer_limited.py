@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 KIND = "send-buffer-limited"
 HELP = "A larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it."
-_LEAST = 0.2
+_MIN = 0.2
 """Share of the time: up to 15 % were said to be it that slow start had cost (known causes)."""
-_LEAST_AT_RECEIVER = 0.5
+_MIN_AT_RECEIVER = 0.5
 """The receiver's packets show a flight that stands still, and a window does so, too: up to half was wrong."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding; from packets alone it says what else it may be."""
-    least = _LEAST_AT_RECEIVER if diagnosis.limited.view is Viewpoint.RECEIVER else _LEAST
-    limit = held(diagnosis.limited, Limit.SENDER_BUFFER, least=least)
+    minimum = _MIN_AT_RECEIVER if diagnosis.limited.view is Viewpoint.RECEIVER else _MIN
+    limit = held(diagnosis.limited, Limit.SENDER_BUFFER, minimum=minimum)
     if limit is None:
         return
     seen = diagnosis.limited.seen

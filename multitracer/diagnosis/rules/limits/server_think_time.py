@@ -27,9 +27,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if limit is None:
         return
     numbers, many = limit.numbers, len(limit.lengths_s)
-    usual, largest = about(numbers["median_s"]), about(numbers["largest_s"])
+    typical, largest = about(numbers["median_s"]), about(numbers["largest_s"])
     sentence = (
-        f"The server took usually {usual} (up to {largest}) to begin "
+        f"The server took usually {typical} (up to {largest}) to begin "
         f"each of {many:,} answers: {limit.seconds:.1f} s in all, {limit.share:.0%} of the time."
     )
     if many == 1:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KIND = "zero-window"
 HELP = "A program that reads what has arrived; look at what it waited for."
-_LEAST_S = 0.05
+_MIN_S = 0.05
 """Nobody notices less."""
 
 
@@ -42,7 +42,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     closed = Spans.of(begin[kept], end[kept])
     waited_s = closed.length_ns * diagnosis.transfer.speed / NS_PER_S
     total_s = float(waited_s.sum())
-    if total_s < _LEAST_S:
+    if total_s < _MIN_S:
         return
     largest_s = float(waited_s.max())
     sentence = (

@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Viewpoint
-from multitracer.diagnosis.service_times import in_pieces, rate_step
+from multitracer.diagnosis.service_times import in_chunks, rate_step
 from multitracer.diagnosis.work_of_others import work_of_others
 from multitracer.protocols.link_events import STREAM_BITS
 from multitracer.tables import NA
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KIND = "competing-traffic"
 HELP = "Look who else uses the link; fair queueing (fq_codel, CAKE) gives each flow its share."
 CELL_HELP = "A cell with fewer users, or more channels; a fair scheduler cannot give more than a share."
-_PIECE, _LEAST_PIECE, _PIECES = 16, 8, 24
+_CHUNK, _MIN_CHUNK, _CHUNKS = 16, 8, 24
 """Gaps: enough for a quantile, few enough for bursts of others; fewer where there would be few pieces."""
 _SHORTER = 0.25  # quantile of the gaps that is the link's own time, as in `service_times`
 _SHARED, _ALONE = 1.4, 1.1
@@ -47,9 +47,9 @@ _LONGEST = 4
 """Shorter gaps, by so many of which a gap counts at most: a path that becomes longer makes one long gap."""
 _NEXT = 5
 """Even pieces whose median is the link's own time there."""
-_LEAST_PIECES = 2  # with others: at a step of the rate one has gaps of both rates
-_LEAST_GAPS = 24  # with others: fewer may be one burst. Not measured
-_LEAST_SHARED, _LEAST_ALONE = 0.09, 0.2
+_MIN_CHUNKS = 2  # with others: at a step of the rate one has gaps of both rates
+_MIN_GAPS = 24  # with others: fewer may be one burst. Not measured
+_MIN_SHARED, _MIN_ALONE = 0.09, 0.2
 """Shares of the time watched: without others up to 0.06, and radio is never quite alone."""
 _SAME = 0.05
 """By so much the link's own time may differ between pieces without others: else its rate changes."""
@@ -107,7 +107,7 @@ def _in_cell(diagnosis: Diagnosis) -> Iterator[Finding]:
     stream, own = _streams(near.events)[uses["row"][at]], _own_stream(diagnosis, near)
     at = at[(stream != NA) & (stream != own) & (own != NA)]
     theirs_s = float(uses["seconds"][at].sum())
-    if theirs_s < _LEAST_SHARED * diagnosis.account.total_s:
+    if theirs_s < _MIN_SHARED * diagnosis.account.total_s:
         return
     begin_ns, end_ns = int(uses["begin_ns"][at].min()), int(uses["end_ns"][at].max())
     share = theirs_s / diagnosis.account.total_s
@@ -122,17 +122,17 @@ def _in_cell(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 def _streams(events: Table) -> Array:
     """Return the mobile to which each event of a cell's log belongs, from 0; NA where it does not say."""
-    of_piece = (events["event"] == "piece_sent") & (events["offset_bytes"] != NA)
-    return np.where(of_piece, events["offset_bytes"] >> STREAM_BITS, NA)
+    of_chunk = (events["event"] == "piece_sent") & (events["offset_bytes"] != NA)
+    return np.where(of_chunk, events["offset_bytes"] >> STREAM_BITS, NA)
 
 
 def _own_stream(diagnosis: Diagnosis, near: LinkSide) -> int:
     """Return the stream of the transfer's own packets; NA if the log has none of them."""
-    sent, pieces = diagnosis.transfer.sent, near.rows("piece_sent")
+    sent, chunks = diagnosis.transfer.sent, near.rows("piece_sent")
     table, events = diagnosis.transfer.sender, near.events
-    mine = np.isin(events["ip_id"][pieces], table["ip_id"][sent])
-    mine &= np.isin(events["seq"][pieces], table["seq"][sent])
-    own = _streams(events)[pieces[mine]]
+    mine = np.isin(events["ip_id"][chunks], table["ip_id"][sent])
+    mine &= np.isin(events["seq"][chunks], table["seq"][sent])
+    own = _streams(events)[chunks[mine]]
     own = own[own != NA]
     return int(np.bincount(own).argmax()) if len(own) else NA
 
@@ -160,24 +160,24 @@ def _shared(watched: _Watched) -> tuple[Array, Array] | None:
     alone = even & (np.abs(watched.service_ns / own_ns - 1) <= _SAME)
     shared = ~even & (watched.mean_ns >= _SHARED * own_ns)
     of_shared, of_alone = (watched.took_ns[each].sum() / watched.took_ns.sum() for each in (shared, alone))
-    enough = shared.sum() >= _LEAST_PIECES and watched.many[shared].sum() >= _LEAST_GAPS
-    return (shared, own_ns) if enough and of_shared >= _LEAST_SHARED and of_alone >= _LEAST_ALONE else None
+    enough = shared.sum() >= _MIN_CHUNKS and watched.many[shared].sum() >= _MIN_GAPS
+    return (shared, own_ns) if enough and of_shared >= _MIN_SHARED and of_alone >= _MIN_ALONE else None
 
 
 def _watched(gaps: ArrivalGaps) -> _Watched | None:
     """Return what segments took that stood behind another of ours: a link of our own sends them at once."""
-    width = int(np.clip(len(gaps.gap_ns) // _PIECES, _LEAST_PIECE, _PIECE))
+    width = int(np.clip(len(gaps.gap_ns) // _CHUNKS, _MIN_CHUNK, _CHUNK))
     if len(gaps.gap_ns) < width:
         return None
-    gap, queued, many = (in_pieces(each, width) for each in (gaps.gap_ns, gaps.queued, gaps.many))
+    gap, queued, many = (in_chunks(each, width) for each in (gaps.gap_ns, gaps.queued, gaps.many))
     few, shorter, most = np.quantile(gap, (_FEW, _SHORTER, 1 - _FEW), axis=1, method="lower")
     service = np.where(few * _SHARED <= shorter, few, shorter)
     known = queued.sum(axis=1) >= width // 2
     if not known.any():
         return None
-    usual = np.minimum(gap, _LONGEST * service[:, np.newaxis])
-    took, count = (usual * many * queued).sum(axis=1)[known], (many * queued).sum(axis=1)[known]
-    middle = in_pieces(np.arange(len(gaps.gap_ns)), width)[known, width // 2]
+    typical = np.minimum(gap, _LONGEST * service[:, np.newaxis])
+    took, count = (typical * many * queued).sum(axis=1)[known], (many * queued).sum(axis=1)[known]
+    middle = in_chunks(np.arange(len(gaps.gap_ns)), width)[known, width // 2]
     spread = (most - few)[known]
     return _Watched(
         gaps.time_ns[middle], gaps.row[middle], took, service[known], spread, took / count, count

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 KIND = "link-flow-control"
 HELP = "A network that drains the link as fast as the radio fills it; nothing at the sender changes it."
-_LEAST_GAPS = 3  # from three on it stops again and again. Not measured
-_LEAST_SHARE = 0.02
+_MIN_GAPS = 3  # from three on it stops again and again. Not measured
+_MIN_SHARE = 0.02
 """Of the transfer's time, below which nobody would notice."""
 _GO_AHEAD = ("xon_received", "peer_ready", "reset_started", "call_dropped", "disconnected")
 
@@ -42,7 +42,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     stops, ends = stops[inside], ends[inside]
     gaps_s = (times[ends] - times[stops]) * transfer.speed / NS_PER_S
     cost_s = diagnosis.limited_s((Limit.LINK, LimitSubtype.XOFF))
-    if len(stops) < _LEAST_GAPS or cost_s < _LEAST_SHARE * diagnosis.limited.total_s:
+    if len(stops) < _MIN_GAPS or cost_s < _MIN_SHARE * diagnosis.limited.total_s:
         return
 
     # octets a second of the time in which the link sent, and of that in which it sent or was stopped

@@ -20,7 +20,7 @@ KIND = "local-buffer-overflow"
 HELP = "A queue at the interface that holds the window, a smaller window, or an AQM that marks."
 _WAITS = (Limit.RECOVERY, Limit.SLOW_START, Limit.CONGESTION_WINDOW)
 """Limits while which TCP keeps the link idle."""
-_LEAST_S = 0.05
+_MIN_S = 0.05
 """What is worth a number with one decimal."""
 
 
@@ -57,7 +57,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         payload = int(table["payload_bytes"][lost].sum())
         count = last - first
         what = "a packet" if count == 1 else f"{count} packets"
-        idle = f"stood idle for {cost_s:.1f} s" if cost_s >= _LEAST_S else "had enough to do"
+        idle = f"stood idle for {cost_s:.1f} s" if cost_s >= _MIN_S else "had enough to do"
         sentence = (
             f"The queue of the interface was full {diagnosis.at_s(begin_ns):.1f} s into the transfer and "
             f"dropped {what} of ours; until the repair the link {idle}."

@@ -21,8 +21,8 @@ KIND = "rlp-retransmission-burst"
 HELP = "A better place, antenna or cell: the radio failed, TCP and the queue did nothing wrong."
 _APART_SLOTS = 30
 """Over the 20 slots of a round trip on the link: a repetition that follows sooner is of the same burst."""
-_LEAST_FRAMES = 8  # repeated frames; fewer are the loss that a link is laid out for. Not measured
-_LEAST_HOLE_S = 1.4
+_MIN_FRAMES = 8  # repeated frames; fewer are the loss that a link is laid out for. Not measured
+_MIN_HOLE_S = 1.4
 """A stop by the far end makes holes of 1.3 s; a longer one has another cause."""
 
 
@@ -44,7 +44,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         touching = (came[:-1] <= end + _APART_SLOTS) & (came[1:] >= begin)
         slots = int(np.diff(came)[touching].max(initial=0))
         hole_s = slots * diagnosis.transfer.slot_ns / NS_PER_S
-        if last - first < _LEAST_FRAMES or hole_s < _LEAST_HOLE_S or ends_in_reset:
+        if last - first < _MIN_FRAMES or hole_s < _MIN_HOLE_S or ends_in_reset:
             continue
         again = repeated[first:last]
         began_ns, ended_ns = (int(frames["time_ns"][again[i]]) for i in (0, -1))

@@ -13,16 +13,16 @@ import numpy as np
 
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, VerdictEvidence
 from multitracer.diagnosis.finding import Finding, episodes, rows
+from multitracer.diagnosis.idle_gaps import idle_gaps, repeated_in
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
-from multitracer.diagnosis.silences import repeated_in, silences
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.idle_gaps import ReceiverIdleGap
     from multitracer.diagnosis.packets.dead_times import DeadTime
-    from multitracer.diagnosis.silences import ReceiverSilence
     from multitracer.tables import Array
 
 KIND = "ack-loss"
@@ -33,9 +33,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each run of timeouts whose segments the receiver had already."""
     if not diagnosis.is_link_logged:
         yield from (_by_packets(diagnosis, dead) for dead in diagnosis.dead_times if dead.is_ack_loss)
-        for silence in silences(diagnosis):
-            if silence.part is LimitSubtype.ACKS:
-                yield _at_receiver(diagnosis, silence)
+        for idle_gap in idle_gaps(diagnosis):
+            if idle_gap.part is LimitSubtype.ACKS:
+                yield _at_receiver(diagnosis, idle_gap)
         return
     transfer = diagnosis.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
@@ -66,16 +66,16 @@ def _by_packets(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
     return Finding(KIND, dead.begin_ns, dead.end_ns, cost_s, payload, evidence, sentence, numbers=numbers)
 
 
-def _at_receiver(diagnosis: Diagnosis, silence: ReceiverSilence) -> Finding:
+def _at_receiver(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Finding:
     """Return a silence in which what had arrived came again, twice or more, a timeout apart."""
-    cost_s = diagnosis.link_s(silence.begin_ns, silence.end_ns)
-    again = repeated_in(diagnosis, silence)
+    cost_s = diagnosis.link_s(idle_gap.begin_ns, idle_gap.end_ns)
+    again = repeated_in(diagnosis, idle_gap)
     payload = int(diagnosis.transfer.sender["payload_bytes"][again].sum())
     evidence = rows("sender", again)
     sentence = _sentence("were lost on the way back", cost_s, len(again))
     numbers = {"repeated_packets": len(again)}
     return Finding(
-        KIND, silence.begin_ns, silence.end_ns, cost_s, payload, evidence, sentence, numbers=numbers
+        KIND, idle_gap.begin_ns, idle_gap.end_ns, cost_s, payload, evidence, sentence, numbers=numbers
     )
 
 

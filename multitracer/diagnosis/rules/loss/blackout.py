@@ -8,8 +8,8 @@ import numpy as np
 
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.finding import Finding, episodes
+from multitracer.diagnosis.idle_gaps import BLACKOUT_S, RADIO_HELP, dead_link
 from multitracer.diagnosis.limits.names import Limit
-from multitracer.diagnosis.silences import BLACKOUT_S, RADIO_HELP, dead_link
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

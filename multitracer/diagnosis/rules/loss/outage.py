@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.silences import BLACKOUT_S, dead_link
+from multitracer.diagnosis.idle_gaps import BLACKOUT_S, dead_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

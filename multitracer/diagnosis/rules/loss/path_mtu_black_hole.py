@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.finding import Finding, rows
-from multitracer.diagnosis.silences import is_smaller_after, silences
+from multitracer.diagnosis.idle_gaps import idle_gaps, is_smaller_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.idle_gaps import ReceiverIdleGap
     from multitracer.diagnosis.packets.dead_times import DeadTime
-    from multitracer.diagnosis.silences import ReceiverSilence
 
 KIND = "path-mtu-black-hole"
 HELP = "Let ICMP pass, clamp the MSS at the tunnel, lower the MTU, or probe (RFC 4821, tcp_mtu_probing)."
@@ -28,7 +28,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if not diagnosis.is_link_logged:
         yield from (_finding(diagnosis, dead) for dead in diagnosis.mtu_holes)
         yield from (
-            _at_receiver(diagnosis, each) for each in silences(diagnosis) if is_smaller_after(diagnosis, each)
+            _at_receiver(diagnosis, each)
+            for each in idle_gaps(diagnosis)
+            if is_smaller_after(diagnosis, each)
         )
 
 
@@ -46,21 +48,21 @@ def _finding(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
     return Finding(KIND, dead.begin_ns, dead.end_ns, lasted_s, payload, evidence, sentence, numbers=numbers)
 
 
-def _at_receiver(diagnosis: Diagnosis, silence: ReceiverSilence) -> Finding:
-    lasted_s = diagnosis.link_s(silence.begin_ns, silence.end_ns)
+def _at_receiver(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Finding:
+    lasted_s = diagnosis.link_s(idle_gap.begin_ns, idle_gap.end_ns)
     payload, time = (diagnosis.transfer.sender[name] for name in ("payload_bytes", "time_ns"))
     data = diagnosis.transfer.data
     largest, smaller = (
         int(payload[data].max()),
-        int(payload[data[time[data] >= silence.end_ns]].max(initial=0)),
+        int(payload[data[time[data] >= idle_gap.end_ns]].max(initial=0)),
     )
     sentence = (
         f"After {lasted_s:.1f} s in which no data came, no segment was larger than {smaller:,} bytes, where "
         f"{largest:,} had been usual: the path carries less than its ends assumed, and no message said so."
     )
     numbers = {"vanished_bytes": largest, "passed_bytes": smaller, "dead_s": lasted_s}
-    around = np.clip(np.searchsorted(time, [silence.begin_ns, silence.end_ns]), 0, len(time) - 1)
+    around = np.clip(np.searchsorted(time, [idle_gap.begin_ns, idle_gap.end_ns]), 0, len(time) - 1)
     evidence = rows("sender", around)
     return Finding(
-        KIND, silence.begin_ns, silence.end_ns, lasted_s, None, evidence, sentence, numbers=numbers
+        KIND, idle_gap.begin_ns, idle_gap.end_ns, lasted_s, None, evidence, sentence, numbers=numbers
     )

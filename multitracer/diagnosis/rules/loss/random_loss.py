@@ -27,7 +27,7 @@ _SERVED = (
     "{count:,} packets ({share:.2%}) were lost behind the queue: what came next had waited as if the link "
     "had carried them, too."
 )
-_LEAST_ROUNDS = 5
+_MIN_ROUNDS = 5
 """From the first loss to the last: a slow start that overshoots a short queue loses for two or three ..."""
 _DEEP_NS = 5 * NS_PER_MS
 """... and one that holds more than this is not short: what did not wait was not lost to it ..."""
@@ -43,7 +43,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if lost is not None:
         high_ns = float(np.quantile(lost.queue_ns, _HIGH))
         is_deep = lost.longest_ns >= _DEEP_NS or lost.longest_ns >= max(_NOISE_NS, _DEEPER * high_ns)
-        lost = lost if is_deep or rounds(diagnosis.carried, lost.place) >= _LEAST_ROUNDS else None
+        lost = lost if is_deep or rounds(diagnosis.carried, lost.place) >= _MIN_ROUNDS else None
     lost, served = (_unless_probes(diagnosis, each) for each in (lost, lost_behind_queue(diagnosis)))
     seen = diagnosis.limited.seen
     is_policed = seen is not None and seen.policer is not None

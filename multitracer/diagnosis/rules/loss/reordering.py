@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KIND = "reordering"
 HELP = "Look for two paths or links in parallel; RACK (RFC 8985) at the sender bears reordering."
-_LEAST = 3
+_MIN = 3
 """Packets that arrived late: one or two are noticed by nobody."""
 _FARTHEST = 1000
 """Packets that may have overtaken one: more are not counted."""
@@ -44,7 +44,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     fast = (verdicts["cause"] == RetransmissionCause.FAST) & (verdicts["necessity"] == Necessity.SPURIOUS)
     needless = verdicts["row"][fast]  # asked for by duplicate ACKs or SACKs, of what arrived all the same
     late = _late(diagnosis, needless)
-    if len(late.row) < _LEAST:
+    if len(late.row) < _MIN:
         return
     table = diagnosis.transfer.sender
     began_ns, ended_ns = (int(table["time_ns"][late.row[i]]) for i in (0, -1))

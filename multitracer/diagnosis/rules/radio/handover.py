@@ -34,7 +34,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each change between two readings of the serving cell, with the stop around it."""
     for host, radio in diagnosis.transfer.radio:
         has_stamps_alone = radio.provenance.get(LINK) == STAMPS
-        stopped, doubt = (Spans.none(), _BY_STAMPS) if has_stamps_alone else (_stopped(diagnosis), "")
+        stopped, caveat = (Spans.none(), _BY_STAMPS) if has_stamps_alone else (_stopped(diagnosis), "")
         for before, after, what in _changes(radio):
             began_ns, ended_ns = (int(radio["time_ns"][row]) for row in (before, after))
             is_far = ended_ns - began_ns > _FARTHEST_NS
@@ -47,7 +47,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
                 int(stopped.begin[near].min(initial=began_ns)),
                 int(stopped.end[near].max(initial=ended_ns)),
             )
-            sentence = f"The mobile changed its {what} {at_s:.1f} s into the transfer ({host}){doubt}."
+            sentence = f"The mobile changed its {what} {at_s:.1f} s into the transfer ({host}){caveat}."
             yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", [before, after]), sentence)
 
 

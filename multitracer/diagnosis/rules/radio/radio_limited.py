@@ -27,7 +27,7 @@ _HIGH_BLER_PCT = 10.0  # the target of LTE's link adaptation (TS 36.213, section
 _BUSY_PCT = 50.0  # others use half of the cell and more. Not measured
 _SHARE = 0.2
 """Of the readings within the transfer that must be bad."""
-_LEAST_READINGS = 5  # a share of fewer says nothing. Not measured
+_MIN_READINGS = 5  # a share of fewer says nothing. Not measured
 _FRAME_ERRORS = 0.05
 """Share of information frames that had to be sent again; the link is laid out for 1 in 100 or less."""
 
@@ -40,7 +40,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         inside = (times >= transfer.begin_ns) & (times <= transfer.end_ns)
         for is_bad, is_known, words in _complaints(radio):
             known, bad = np.flatnonzero(inside & is_known), np.flatnonzero(inside & is_known & is_bad)
-            if len(known) < _LEAST_READINGS or len(bad) / len(known) < _SHARE:
+            if len(known) < _MIN_READINGS or len(bad) / len(known) < _SHARE:
                 continue
             began_ns, ended_ns = (int(times[bad[i]]) for i in (0, -1))
             cost_s = diagnosis.limited_s(*_RADIO, Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)

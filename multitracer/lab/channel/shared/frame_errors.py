@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _WORST_BER = 0.5
 """Maximum bit error rate: half of random bits are correct."""
-_LEAST_STATE_S, _LONGEST_STATE_S = 0.001, 86_400
+_MIN_STATE_S, _LONGEST_STATE_S = 0.001, 86_400
 """Bounds of the mean time in a state: shorter than a slot has no effect; a run lasts at most a day."""
 
 
@@ -62,8 +62,8 @@ class ErrorConfig:
             raise LocalProtocolError("replayed errors: repeat_slots must be 0, or above the last failed slot")
         if self.kind == "bits":
             for key, mean_s in (("good_s", self.good_s), ("bad_s", self.bad_s)):
-                if not _LEAST_STATE_S <= mean_s <= _LONGEST_STATE_S:
-                    limits = f"{_LEAST_STATE_S} to {_LONGEST_STATE_S:,}"
+                if not _MIN_STATE_S <= mean_s <= _LONGEST_STATE_S:
+                    limits = f"{_MIN_STATE_S} to {_LONGEST_STATE_S:,}"
                     raise LocalProtocolError(f"{key} is {mean_s}; choose {limits}")
 
 
@@ -366,9 +366,9 @@ class TwoStateBitErrors(ErrorProcess):
         luck: Random,
     ) -> None:
         rates = {False: config.good_ber, True: config.bad_ber}
-        whole = {bad: log1p(-bit_failure(ber, weights)) * frame_bits for bad, ber in rates.items()}
+        complete = {bad: log1p(-bit_failure(ber, weights)) * frame_bits for bad, ber in rates.items()}
         self._slot_ns = slot_ns
-        self._log_survival_per_ns = {bad: log / slot_ns for bad, log in whole.items()}
+        self._log_survival_per_ns = {bad: log / slot_ns for bad, log in complete.items()}
         self._mean_ns = {False: config.good_s * NS_PER_S, True: config.bad_s * NS_PER_S}
         self._states = Random(luck.random())
         self._random = luck.random

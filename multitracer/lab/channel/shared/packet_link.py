@@ -176,7 +176,7 @@ class PacketLink(Protocol):
         """Whether the link has ended permanently."""
 
     @property
-    def is_quiet(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether no packet waits or is in transit."""
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:

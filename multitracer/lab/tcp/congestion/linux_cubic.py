@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _C = 410 / 1024  # tcp_cubic.c: bic_scale * 10 / 1024
 _BETA = 717 / 1024  # beta
 _FRIENDLY = 15 / 8  # beta_scale >> 3: segments acknowledged for one more of Reno's window, of each of it
-_LEAST_SEGMENTS = 2  # bictcp_recalc_ssthresh
+_MIN_SEGMENTS = 2  # bictcp_recalc_ssthresh
 _NO_MAXIMUM_ACKS = 20  # bictcp_update: 5 % in a round trip
 _FEWEST_ACKS = 2  # bictcp_update: half a window in a round trip
 _HYSTART_SEGMENTS, _HYSTART_SAMPLES = 16, 8  # hystart_low_window, HYSTART_MIN_SAMPLES
 _TRAIN_NS = 2 * NS_PER_MS  # hystart_ack_delta_us
-_LEAST_RISE_NS, _MOST_RISE_NS = 4 * NS_PER_MS, 16 * NS_PER_MS  # HYSTART_DELAY_MIN, HYSTART_DELAY_MAX
+_MIN_RISE_NS, _MOST_RISE_NS = 4 * NS_PER_MS, 16 * NS_PER_MS  # HYSTART_DELAY_MIN, HYSTART_DELAY_MAX
 
 
 class LinuxCubic(NewReno):
@@ -50,7 +50,7 @@ class LinuxCubic(NewReno):
         self._epoch_ns: int | None = None
         self._origin, self._k_s = 0, 0.0
         self._reno, self._reno_acked = 0, 0.0
-        self._least_delay_ns: int | None = None
+        self._min_delay_ns: int | None = None
         self._has_left_slow_start = False
         self._round_end: int | None = None
         self._round_began_ns = self._train_ns = 0
@@ -89,7 +89,7 @@ class LinuxCubic(NewReno):
         self._reno_acked += acked
         if self._epoch_ns is None:
             self._begin_epoch(window, acked, now_ns)
-        elapsed_s = (now_ns - (self._epoch_ns or 0) + (self._least_delay_ns or 0)) / NS_PER_S
+        elapsed_s = (now_ns - (self._epoch_ns or 0) + (self._min_delay_ns or 0)) / NS_PER_S
         target = self._origin + int(_C * (elapsed_s - self._k_s) ** 3)
         needed = window // (target - window) if target > window else 100 * window
         if self._maximum == 0:
@@ -115,13 +115,13 @@ class LinuxCubic(NewReno):
         """Use a delay sample, except in the second after a reduction (cubictcp_acked)."""
         if self._epoch_ns is not None and ack.now_ns - self._epoch_ns < NS_PER_S:
             return
-        self._least_delay_ns = min(delay_ns, self._least_delay_ns or delay_ns)
+        self._min_delay_ns = min(delay_ns, self._min_delay_ns or delay_ns)
         window = self.cwnd_bytes // self.mss_bytes
         is_slow_start = self.cwnd_bytes < self.ssthresh_bytes
         if is_slow_start and window >= _HYSTART_SEGMENTS and not self._has_left_slow_start:
-            self._look_for_a_queue(ack, delay_ns, self._least_delay_ns)
+            self._look_for_a_queue(ack, delay_ns, self._min_delay_ns)
 
-    def _look_for_a_queue(self, ack: Acked, delay_ns: int, least_ns: int) -> None:
+    def _look_for_a_queue(self, ack: Acked, delay_ns: int, min_ns: int) -> None:
         """End slow start if the delay or the train of ACKs shows that the path is full (hystart_update)."""
         if self._round_end is None or ack.snd_una > self._round_end:
             self._round_end = ack.snd_max
@@ -130,13 +130,13 @@ class LinuxCubic(NewReno):
         is_full = False
         if ack.now_ns - self._train_ns <= _TRAIN_NS:
             self._train_ns = ack.now_ns
-            is_full = ack.now_ns - self._round_began_ns > least_ns // 2
+            is_full = ack.now_ns - self._round_began_ns > min_ns // 2
         self._round_delay_ns = min(self._round_delay_ns, delay_ns)
         if self._samples < _HYSTART_SAMPLES:
             self._samples += 1
         else:
-            rise_ns = min(max(least_ns // 8, _LEAST_RISE_NS), _MOST_RISE_NS)
-            is_full = is_full or self._round_delay_ns > least_ns + rise_ns
+            rise_ns = min(max(min_ns // 8, _MIN_RISE_NS), _MOST_RISE_NS)
+            is_full = is_full or self._round_delay_ns > min_ns + rise_ns
         if is_full:
             self._has_left_slow_start = True
             self.ssthresh_bytes = self.cwnd_bytes
@@ -149,7 +149,7 @@ class LinuxCubic(NewReno):
         window = self.cwnd_bytes // self.mss_bytes
         self._maximum = int(window * (1 + _BETA) / 2) if window < self._maximum else window
         self._epoch_ns = None
-        self.ssthresh_bytes = max(int(window * _BETA), _LEAST_SEGMENTS) * self.mss_bytes
+        self.ssthresh_bytes = max(int(window * _BETA), _MIN_SEGMENTS) * self.mss_bytes
         self.cwnd_bytes = self.ssthresh_bytes
         self._counted = 0
         self._is_reduced = True

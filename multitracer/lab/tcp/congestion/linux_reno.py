@@ -20,7 +20,7 @@ from multitracer.lab.tcp.congestion.newreno import NewReno
 if TYPE_CHECKING:
     from multitracer.lab.tcp.congestion.base import Acked
 
-_LEAST_SEGMENTS = 2  # net/ipv4/tcp_cong.c: tcp_reno_ssthresh returns at least 2
+_MIN_SEGMENTS = 2  # net/ipv4/tcp_cong.c: tcp_reno_ssthresh returns at least 2
 _DUPLICATES = 3
 """Duplicate ACKs that begin a recovery (net.ipv4.tcp_reordering)."""
 
@@ -70,7 +70,7 @@ class LinuxReno(NewReno):
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
         """Halve the window."""
         del flight_bytes, now_ns
-        window = max(self.cwnd_bytes // self.mss_bytes // 2, _LEAST_SEGMENTS)
+        window = max(self.cwnd_bytes // self.mss_bytes // 2, _MIN_SEGMENTS)
         self.ssthresh_bytes = self.cwnd_bytes = window * self.mss_bytes
 
     def enter_fast_recovery(self, *, flight_bytes: int, now_ns: int) -> bool:

@@ -153,7 +153,7 @@ pub struct Running {
     /// How many segments have each bit of their marks, except `HAS_TIMESTAMPS`.
     pub marked: [i64; 16],
     /// Counted segments that are larger than their receiver accepts.
-    pub giants: i64,
+    pub oversized: i64,
 }
 
 /// A kilobyte each. Not measured.
@@ -378,7 +378,7 @@ impl Running {
             MISSING => JUMBO_PAYLOAD_BYTES,
             mss_bytes => mss_bytes,
         };
-        self.giants += i64::from(payload_bytes > accepted);
+        self.oversized += i64::from(payload_bytes > accepted);
     }
 
     /// Note a segment of the connection that a flow holds now, if it does; return the number of that.

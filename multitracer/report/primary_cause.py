@@ -58,7 +58,7 @@ _FAR = 2.0
 """Factor above the 99th percentile beyond which single samples are cut off at the top. Not measured."""
 
 
-def still(
+def static(
     panel: Panel, axis: TimeAxis, roles: tuple[str, ...], *, label: str, known: KnownCause = NOTHING_KNOWN
 ) -> tuple[Markup, Markup]:
     """Return the labels of a panel's value axis, and its picture.
@@ -272,7 +272,7 @@ _LOOKS = {
 }  # fmt: skip
 
 
-def culprit_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis) -> list[Markup]:
+def primary_cause_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis) -> list[Markup]:
     """Return the rows of the panel that shows the largest limit; empty if no panel can be drawn.
 
     Where the application was the limit, the chain of requests stands before it.
@@ -307,7 +307,7 @@ def culprit_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis) -> l
     ends = value_range(replace(panel, series=[each for each in panel.drawn if each.role in roles]))
     low = {each.role: each.value[each.is_drawn].min(initial=_NONE) * panel.unit.scale for each in panel.drawn}
     roles = [role for role in roles if ends is None or low[role] <= ends[1]]
-    levels, picture = still(panel, axis, tuple(roles), label=look.says, known=known)
+    levels, picture = static(panel, axis, tuple(roles), label=look.says, known=known)
     labels = {each.role: each.label for each in reversed(panel.drawn)}
     legend = [element("li", swatch(role), look.words[role], title=labels[role]) for role in roles]
     signs = [("known", "M2 5H22", known.words), ("dead", "M2 0H22V10H2z", known.dead)]
@@ -361,9 +361,9 @@ def _queue_panel(diagnosis: Diagnosis, axis: TimeAxis) -> list[Panel]:
     if seen is None or not len(seen.delays.time_ns):
         return []
     delays, speed = seen.delays, diagnosis.transfer.speed
-    least = int(delays.way_ns.min())
-    left_ns = delays.time_ns + delays.way_ns - least
+    minimum = int(delays.way_ns.min())
+    left_ns = delays.time_ns + delays.way_ns - minimum
     time_ns = axis.origin_ns + np.rint((left_ns - axis.origin_ns) * speed).astype(np.int64)
-    queue_ns = np.rint((delays.way_ns - least) * speed).astype(np.int64)
+    queue_ns = np.rint((delays.way_ns - minimum) * speed).astype(np.int64)
     series = Series("queue", "rtt", time_ns, queue_ns, doc="delay of a segment above the minimum")
     return [Panel("delay", "Delay above the minimum", SECONDS, 1, [series])]

@@ -42,7 +42,7 @@ NEVER = np.uint32(0xFFFFFFFF)
 """The kernel's row number of a missing answer."""
 
 
-def pieces(
+def chunks(
     capture: CaptureTables, parts: Partition, shift: Array, rows: int
 ) -> Iterator[tuple[Array, Table]]:
     """Yield the segments of all connections of a partition in blocks of about `rows` rows.
@@ -75,7 +75,7 @@ def pieces(
 def _examined(connections: Connections, first: int, rows: int) -> Iterator[tuple[Array, Table]]:
     numbers = np.repeat(np.arange(first, first + len(connections.bounds) - 1), np.diff(connections.bounds))
     begin = 0
-    for table in connections.pieces(rows):
+    for table in connections.chunks(rows):
         yield numbers[begin : begin + len(table)], table
         begin += len(table)
 
@@ -96,7 +96,7 @@ def _alone(
         return
     for begin in range(0, len(own), rows):
         here = own[begin : begin + rows]
-        yield np.full(len(here), connection), _piece(each, here, columns, shift, capture)[0]
+        yield np.full(len(here), connection), _chunk(each, here, columns, shift, capture)[0]
 
 
 def rows_in_order(parts: Partition, connection: int) -> Array:
@@ -147,11 +147,11 @@ def walked(
         each = native.EachSegment(own, columns)
     if not each.is_known:
         return None
-    segments, answers = _piece(each, own, columns, shift, capture)
+    segments, answers = _chunk(each, own, columns, shift, capture)
     return WalkedConnection(segments, own, answers)
 
 
-def _piece(
+def _chunk(
     each: EachSegment, own: Array, columns: dict[str, Array], shift: Array, capture: CaptureTables
 ) -> tuple[Table, tuple[Array, Array]]:
     with reading(capture.files[0].path):

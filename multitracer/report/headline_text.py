@@ -80,7 +80,7 @@ _SHORT_WAIT = 0.1
 """Wait as a share of the minimum RTT, below which there is no significant queue (see limits.md)."""
 
 
-def lead(diagnosis: Diagnosis) -> str:
+def headline_text(diagnosis: Diagnosis) -> str:
     """Return the headline, with the cause of the largest limit before it, and other events after it."""
     headline, first, run = diagnosis.headline, cause(diagnosis), lost_run(diagnosis)
     sentence = headline.sentence
@@ -97,12 +97,12 @@ def lead(diagnosis: Diagnosis) -> str:
     sentence = _within(diagnosis, sentence) if root else sentence
     # of a part of a limit, what all its parts took, as the limit's row shows; parts of the application are of
     # two ends, and have no sum
-    whole = sum(each.share for each in shares_of(diagnosis) if each.limit is headline.limit)
-    is_much = headline.part and whole - headline.share >= WORTH_SAYING
+    complete = sum(each.share for each in shares_of(diagnosis) if each.limit is headline.limit)
+    is_much = headline.part and complete - headline.share >= WORTH_SAYING
     basis = _BASIS.search(sentence)
     if basis is not None and is_much and headline.limit is not Limit.APPLICATION:
-        sentence = f"{sentence[: basis.end()]}, the limit for {whole:.0%} in all{sentence[basis.end() :]}"
-        sentence = sentence.replace("The largest part was ", "Mostly ", 1) if whole >= MOSTLY else sentence
+        sentence = f"{sentence[: basis.end()]}, the limit for {complete:.0%} in all{sentence[basis.end() :]}"
+        sentence = sentence.replace("The largest part was ", "Mostly ", 1) if complete >= MOSTLY else sentence
     is_before = headline.limit in AFTER_LOSSES or "The largest part" in headline.sentence
     if root or (run is not None and headline.limit in AFTER_LOSSES):
         begin = next((each for each in _BEGINS if each in sentence), "")
@@ -130,8 +130,8 @@ def _within(diagnosis: Diagnosis, sentence: str) -> str:
     within, weak = bounds(own[0]) if len(own) == 1 else "", _WEAK.search(sentence)
     if not within or weak is None:
         return sentence
-    share, whole = weak.groups()
-    says = f"{within} of {whole}" if within.endswith(f" {share}") else f"{share} of {whole}, {within}"
+    share, complete = weak.groups()
+    says = f"{within} of {complete}" if within.endswith(f" {share}") else f"{share} of {complete}, {within}"
     return f"{sentence[: weak.start()]}({says}){sentence[weak.end() :]}"
 
 
@@ -213,8 +213,8 @@ _SHOWN_S = 0.0005
 class RoundTripText(NamedTuple):
     """How long a round trip takes, link time, ns."""
 
-    least_ns: float
-    usual_ns: float
+    min_ns: float
+    typical_ns: float
     """The median."""
     most_ns: float
     """95 % took less."""
@@ -224,9 +224,9 @@ class RoundTripText(NamedTuple):
     @property
     def words(self) -> str:
         """The least and the usual one, the unit once where it is the same: 70.8 → 406 ms."""
-        least, usual = duration(self.least_ns), duration(self.usual_ns)
-        number, _, unit = least.rpartition(" ")
-        return f"{number if usual.endswith(f' {unit}') else least} → {usual}"
+        minimum, typical = duration(self.min_ns), duration(self.typical_ns)
+        number, _, unit = minimum.rpartition(" ")
+        return f"{number if typical.endswith(f' {unit}') else minimum} → {typical}"
 
 
 class SegmentLoss(NamedTuple):
@@ -252,14 +252,14 @@ def round_trip(diagnosis: Diagnosis, drawn: Drawn) -> RoundTripText | None:
     """Return the round-trip times of a transfer; None if they are not known."""
     row, speed = drawn.direction, diagnosis.transfer.speed
     if not RoundTrips(row["rtt_absent"]):
-        least, usual, most = (row[f"rtt_{name}_ns"] * speed for name in ("min", "p50", "p95"))
-        return RoundTripText(least, usual, most, is_inferred=False)
+        minimum, typical, most = (row[f"rtt_{name}_ns"] * speed for name in ("min", "p50", "p95"))
+        return RoundTripText(minimum, typical, most, is_inferred=False)
     seen = diagnosis.limited.seen
     if seen is None or not seen.floor_ns or not len(seen.delays.way_ns):
         return None
     queue_ns = seen.delays.way_ns - seen.delays.way_ns.min()
-    usual, most = (seen.floor_ns + float(np.quantile(queue_ns, share)) for share in (0.5, 0.95))
-    return RoundTripText(seen.floor_ns * speed, usual * speed, most * speed, is_inferred=True)
+    typical, most = (seen.floor_ns + float(np.quantile(queue_ns, share)) for share in (0.5, 0.95))
+    return RoundTripText(seen.floor_ns * speed, typical * speed, most * speed, is_inferred=True)
 
 
 def loss(diagnosis: Diagnosis, drawn: Drawn) -> SegmentLoss:
@@ -322,8 +322,8 @@ def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:
         held, trip = held_bytes(limited), round_trip(diagnosis, drawn)
         if held is None or trip is None or is_scaled:
             return ""
-        speed = rate(held * BITS_PER_BYTE * NS_PER_S / trip.usual_ns)
-        return f"{size(held)} in each round trip of {duration(trip.usual_ns)} are {speed}."
+        speed = rate(held * BITS_PER_BYTE * NS_PER_S / trip.typical_ns)
+        return f"{size(held)} in each round trip of {duration(trip.typical_ns)} are {speed}."
     if logged is not None:
         return _of_log(logged, sent, limited)
     if _CHANGES & {each.kind for each in diagnosis.findings} or not sent:
@@ -373,5 +373,5 @@ def _of_log(logged_bps: float, sent: int, limited: Limited) -> str:
         rest = duration((took_s - least_s - sum(each.seconds for each in named)) * NS_PER_S)
         other = duration((took_s - least_s) * NS_PER_S)
         between = f". The other {other}: {terms}, {rest} headers and the rest"
-    least, took = duration(least_s * NS_PER_S), duration(took_s * NS_PER_S)
-    return f"{can}: {size(sent)} alone take {least}; the transfer took {took}{between}."
+    minimum, took = duration(least_s * NS_PER_S), duration(took_s * NS_PER_S)
+    return f"{can}: {size(sent)} alone take {minimum}; the transfer took {took}{between}."

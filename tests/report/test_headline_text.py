@@ -11,7 +11,7 @@ import pytest
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.recording.read import read
-from multitracer.report.lead import lead
+from multitracer.report.headline_text import headline_text
 from multitracer.report.write import write_report
 from tests.conftest import SAMPLES
 from tests.report.test_first_screen import RECORDED, first_screen
@@ -74,7 +74,7 @@ def test_the_large_sentence_begins_with_what_made_the_limit(name: str, begin: st
 
     Two readers named all causes right, but were not sure where a symptom stood first.
     """
-    assert lead(explain(read(RECORDED / name / "session"))).startswith(begin)
+    assert headline_text(explain(read(RECORDED / name / "session"))).startswith(begin)
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_the_arithmetic_of_a_rate_or_a_buffer_is_told_where_it_is_known(
     name: str, words: str, tmp_path: Path
 ) -> None:
     write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
-    least = re.search(r'<p class="least">(.*?)</p>', first_screen(tmp_path / "r.html"))
-    assert least is not None
-    assert parsed(least[1]).text == words
+    minimum = re.search(r'<p class="least">(.*?)</p>', first_screen(tmp_path / "r.html"))
+    assert minimum is not None
+    assert parsed(minimum[1]).text == words
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_path_with_a_policer_or_marks_had_no_room(name: str, *, has_room: bool
 
 def test_a_short_fade_of_the_radio_is_told() -> None:
     """5 % of the time: the headline does not speak of it, but it is what happened to the link."""
-    said = lead(explain(read(SAMPLES / "fade-n2-20")))
+    said = headline_text(explain(read(SAMPLES / "fade-n2-20")))
     assert said.endswith(
         " For 4.0 s the path was interrupted: the radio lost frames (a fade, or interference)."
     )
@@ -172,7 +172,7 @@ def test_a_short_fade_of_the_radio_is_told() -> None:
 )
 def test_a_share_is_told_with_its_bounds_its_whole_and_its_rate(recording: Path, words: str) -> None:
     """The word "weak" behind a cause that was measured, and 48 % above a row of 94 %, made readers unsure."""
-    assert words in lead(explain(read(recording)))
+    assert words in headline_text(explain(read(recording)))
 
 
 def test_a_link_without_a_long_queue_is_shown_by_its_rate(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ _GAPS = 160
 """Number of gaps on the grid: 1 µs to 20 s in steps of 11 %, finer than the error of any minimum delay on
 slow links.
 """
-_LEAST_GAP_NS, _LARGEST_GAP_NS = 1_000.0, 2e10
+_MIN_GAP_NS, _LARGEST_GAP_NS = 1_000.0, 2e10
 """Minimum and maximum gap, ns: times have a resolution of 1 µs (pcap); a queue that drains lasts at most
 20 s.
 """
@@ -53,7 +53,7 @@ _SHARPEST_NS = 10_000.0
 class SizeClass:
     """The minimum delay of one class of sizes, and how far the true level may be below it."""
 
-    least_ns: float
+    min_ns: float
     size_bytes: float
     scale_ns: float
     """Mean gap, ns; infinite if unknown."""
@@ -148,9 +148,9 @@ def classes(
     if all(np.isfinite(c.scale_ns) for c in size_classes):
         return size_classes
     flat = delay_ns - ns_per_byte * size_bytes
-    usual = float(np.median(flat) - flat.min()) + slot_ns + _LEAST_GAP_NS
+    typical = float(np.median(flat) - flat.min()) + slot_ns + _MIN_GAP_NS
     return [
-        c if np.isfinite(c.scale_ns) else SizeClass(c.least_ns, c.size_bytes, usual) for c in size_classes
+        c if np.isfinite(c.scale_ns) else SizeClass(c.min_ns, c.size_bytes, typical) for c in size_classes
     ]
 
 
@@ -162,7 +162,7 @@ def _size_class(delay: Array, size: Array, ns_per_byte: float, slot_ns: float) -
     sharp, blunt, order = np.inf, 0.0, 1.0
     for k in _LOWEST:
         if k <= len(kept):
-            spread = max(kept[k - 1], slot_ns / 4, _LEAST_GAP_NS)
+            spread = max(kept[k - 1], slot_ns / 4, _MIN_GAP_NS)
             if k <= _BLUNT_OF:
                 blunt = max(blunt, spread / (np.sqrt(k) - 1))
             if spread / (k - 2) < sharp:
@@ -249,16 +249,16 @@ def level_posterior(
     broad_ns : float
         Possible error of the minimum delay of a class without information.
     """
-    least = np.array([c.least_ns for c in sizes])
+    minimum = np.array([c.min_ns for c in sizes])
     size = np.array([c.size_bytes for c in sizes])
-    highest = (least[None, :] - ns_per_byte[:, None] * size[None, :]).min(axis=1)
-    gap = np.geomspace(_LEAST_GAP_NS, _LARGEST_GAP_NS, _GAPS)
+    highest = (minimum[None, :] - ns_per_byte[:, None] * size[None, :]).min(axis=1)
+    gap = np.geomspace(_MIN_GAP_NS, _LARGEST_GAP_NS, _GAPS)
     gap = np.concatenate([[0.0], gap])
     level = highest[:, None] - gap[None, :]
     width = np.diff(gap, append=gap[-1] * 1.1)
     log_density = log_prior[:, None] + np.log(width)[None, :]
     for c in sizes:
-        above = c.least_ns - ns_per_byte[:, None] * c.size_bytes - (level - width[None, :] / 2)
+        above = c.min_ns - ns_per_byte[:, None] * c.size_bytes - (level - width[None, :] / 2)
         log_density = log_density + np.log(_gap_density(above, c, slot_ns, broad_ns))
     return Level(ns_per_byte, level, log_density)
 

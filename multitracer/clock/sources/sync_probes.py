@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from multitracer.logs import Point
     from multitracer.tables import Array
 
-CLAPS = Schema(
+SYNC_PROBES = Schema(
     "claps",
     (
         Column("tag", "U32", "what was clapped, the same in every log"),
@@ -40,31 +40,35 @@ CLAPS = Schema(
 )
 """The schema of the tags of sync probes as one clock recorded them."""
 
-CLAPPERBOARD = "clapperboard"
+SYNC_PROBER = "clapperboard"
 _LARGEST_PAUSE_NS = 120_000_000_000
 """Maximum time between a probe and one in the other direction that bound the same offset, ns."""
 
 
-def relations_of_claps(claps: Table) -> Iterator[Relation]:
+def relations_of_sync_probes(sync_probes: Table) -> Iterator[Relation]:
     """Yield the relations between the clocks of CLAPS tables.
 
     Clocks of one host are left out, since the host's own readings relate them.
     """
-    clocks = sorted({(h, d) for h, d in zip(claps["host"].tolist(), claps["domain"].tolist(), strict=True)})
+    clocks = sorted(
+        {(h, d) for h, d in zip(sync_probes["host"].tolist(), sync_probes["domain"].tolist(), strict=True)}
+    )
     for one, other in combinations([Clock(*names) for names in clocks], 2):
         if one.host == other.host:
             continue
         try:
-            yield Relation(one, other, tuple(relate_claps(_of(claps, one), _of(claps, other))))
+            yield Relation(
+                one, other, tuple(relate_sync_probes(_of(sync_probes, one), _of(sync_probes, other)))
+            )
         except ClockError:  # most clocks of two hosts share no tag
             continue
 
 
-def _of(claps: Table, clock: Clock) -> Table:
-    return claps.take((claps["host"] == clock.host) & (claps["domain"] == clock.domain))
+def _of(sync_probes: Table, clock: Clock) -> Table:
+    return sync_probes.take((sync_probes["host"] == clock.host) & (sync_probes["domain"] == clock.domain))
 
 
-def relate_claps(near: Table, far: Table) -> list[Estimate]:
+def relate_sync_probes(near: Table, far: Table) -> list[Estimate]:
     """Return the relation of two clocks from the tags that both recorded.
 
     Parameters
@@ -84,7 +88,7 @@ def relate_claps(near: Table, far: Table) -> list[Estimate]:
     is_probe = near["heard"][one].astype(int), far["heard"][other].astype(int)
     together = is_probe[0] == is_probe[1]
     if together.any():
-        return fitted(start[together], end[together], np.maximum(error[together], 1), method=CLAPPERBOARD)
+        return fitted(start[together], end[together], np.maximum(error[together], 1), method=SYNC_PROBER)
     return _both_ways(start, end, error, is_probe[1] == 1)
 
 
@@ -92,7 +96,7 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
     """Return the estimate from probes in both directions."""
     if there.all() or not there.any():
         raise ClockError(
-            f"{CLAPPERBOARD}: not determinable, because {len(there)} sync probes were received, "
+            f"{SYNC_PROBER}: not determinable, because {len(there)} sync probes were received, "
             "all in one direction; what would help: sync probes of both hosts, each sent to the other"
         )
     out, back = np.flatnonzero(there), np.flatnonzero(~there)
@@ -101,12 +105,12 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
     out, nearest = out[close], nearest[close]
     if not len(out):
         raise ClockError(
-            f"{CLAPPERBOARD}: not determinable, because no two sync probes in both directions are within two "
+            f"{SYNC_PROBER}: not determinable, because no two sync probes in both directions are within two "
             "minutes; what would help: more frequent sync probes"
         )
     high, low = end[out] - start[out], end[nearest] - start[nearest]
     half = np.maximum((high - low) // 2 + error[out] + error[nearest], 1)
-    estimates = fitted(start[out], start[out] + low + (high - low) // 2, half, method=CLAPPERBOARD)
+    estimates = fitted(start[out], start[out] + low + (high - low) // 2, half, method=SYNC_PROBER)
     direction = np.where(there, EventDirection.FORWARD, EventDirection.BACKWARD).astype(np.int8)
     return [
         _bounded(estimate, start[out], half, ClockEvidence(start, end, direction)) for estimate in estimates
@@ -115,10 +119,10 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
 
 def _bounded(estimate: Estimate, stamps: Array, half: Array, points: ClockEvidence) -> Estimate:
     """Return the estimate with the uncertainty from unequal delays, which averaging does not reduce."""
-    least = float(half[estimate.covers(stamps)].min())
+    minimum = float(half[estimate.covers(stamps)].min())
     return replace(
         estimate,
-        uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, least)),
+        uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, minimum)),
         notes=("the probes are assumed to take equally long both ways; the error holds if they do not",),
         points=points,
     )
@@ -187,4 +191,4 @@ def _table(
         "error_ns": error.astype(np.int64),
         "heard": np.full(length, is_probe),
     }
-    return Table(CLAPS, columns)
+    return Table(SYNC_PROBES, columns)

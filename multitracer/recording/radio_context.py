@@ -42,7 +42,7 @@ LAYERS = ("radio", "position", "marker", "signalling")
 """The layers whose logs tell of the surroundings; a drive test of a phone holds radio and position in one."""
 
 
-ZONE_DOUBT = (
+ZONE_CAVEAT = (
     "A log names no time zone, or one that can mean several: its times were taken for UTC, and may be off by "
     "whole hours."
 )
@@ -77,7 +77,7 @@ class Recorded(Protocol):
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RadioContext:
     """The radio and the road of a recording.
 
     Attributes
@@ -94,9 +94,9 @@ class Surroundings:
     recording: Recorded
     point: str | None = None
     bounds_ns: Bounds = (None, None)
-    shown_of: tuple[Surroundings, Bounds] | None = None
+    shown_of: tuple[RadioContext, Bounds] | None = None
 
-    def shown(self, bounds_ns: Bounds) -> Surroundings:
+    def shown(self, bounds_ns: Bounds) -> RadioContext:
         """Return what of these lies in a window, where phones and route are found in the whole.
 
         The phone that logged most there is the first.
@@ -151,16 +151,18 @@ class Surroundings:
     def phones(self) -> list[Phone]:
         """The phones of the recording on their drives, the one with most readings first."""
         if self.shown_of is not None:
-            whole, bounds_ns = self.shown_of
-            return [own for _, own in most_within(whole.phones, bounds_ns)]
+            complete, bounds_ns = self.shown_of
+            return [own for _, own in most_within(complete.phones, bounds_ns)]
         return phones_of(self.radio, self.logged(HANDOVERS.name), self.recording.captures)
 
     @cached_property
     def drive(self) -> tuple[Placed, Route] | None:
         """The route of the track with most positions that can be trusted; None without any position."""
         if self.shown_of is not None:
-            whole, bounds_ns = self.shown_of
-            drive = None if whole.drive is None else (whole.drive[0], whole.drive[1].within(*bounds_ns))
+            complete, bounds_ns = self.shown_of
+            drive = (
+                None if complete.drive is None else (complete.drive[0], complete.drive[1].within(*bounds_ns))
+            )
             return drive if drive is not None and len(drive[1].table) else None
         routes = [(placed, route_of(placed.table)) for placed in self._tracks]
         longest = max(routes, key=lambda each: len(each[1].table), default=None)
@@ -182,10 +184,10 @@ class Surroundings:
         return None if self.drive is None else self.drive[1]
 
     @property
-    def doubts(self) -> str:
+    def caveats(self) -> str:
         """What makes its times doubtful, in sentences: no time zone, two clocks; empty if nothing does."""
         tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
-        words = [ZONE_DOUBT] if any(names_no_zone(table) for table in tables) else []
+        words = [ZONE_CAVEAT] if any(names_no_zone(table) for table in tables) else []
         back_ns = max((_farthest_back_ns(table) for table in tables), default=0)
         if back_ns > BACK_NS:
             words.append(

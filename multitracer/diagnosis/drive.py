@@ -25,7 +25,7 @@ from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.errors import InputError
 from multitracer.recording.phones import most_within
-from multitracer.recording.surroundings import Surroundings
+from multitracer.recording.radio_context import RadioContext
 from multitracer.recording.transfer import Transfer
 from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, STRETCHES
 from multitracer.tables import NA, NOT_A_TIME, Table
@@ -50,7 +50,7 @@ SEED = 1
 
 
 @dataclass(frozen=True)
-class Road:
+class Drive:
     """A recording as a drive.
 
     Attributes
@@ -62,45 +62,45 @@ class Road:
         The stretches are those from the first time until before the second, judged by the whole drive.
     """
 
-    surroundings: Surroundings
+    radio_context: RadioContext
     diagnosis: Diagnosis | None = None
     shown_ns: Bounds = (None, None)
 
     @property
     def phones(self) -> list[Phone]:
         """The phones of the recording, the one with most readings first."""
-        return self.surroundings.phones
+        return self.radio_context.phones
 
     @cached_property
     def phone(self) -> Phone | None:
         """The phone whose radio is judged: of what is shown, that with most readings; None without any."""
         if self.shown_ns == (None, None):
             return self.phones[0] if self.phones else None
-        return next((whole for whole, _ in most_within(self.phones, self.shown_ns)), None)
+        return next((complete for complete, _ in most_within(self.phones, self.shown_ns)), None)
 
     @cached_property
     def is_of_the_packets(self) -> bool:
         """Whether the radio was read at the time of the packets; True where nothing was captured."""
         span_ns = None if self.phone is None else self.phone.span_ns
-        if self.throughput is None or not self.surroundings.recording.captures or span_ns is None:
+        if self.throughput is None or not self.radio_context.recording.captures or span_ns is None:
             return True
         times = self.throughput.time_ns
         return bool(span_ns[0] <= times.max() and span_ns[1] >= times.min())
 
     @cached_property
-    def part(self) -> Road:
+    def part(self) -> Drive:
         """The part that is shown: its cells, their changes, and its way."""
-        return replace(self, surroundings=self.surroundings.shown(self.shown_ns))
+        return replace(self, radio_context=self.radio_context.shown(self.shown_ns))
 
     @property
     def route(self) -> Route | None:
         """The route of the drive; None without positions."""
-        return None if self.surroundings.drive is None else self.surroundings.drive[1]
+        return None if self.radio_context.drive is None else self.radio_context.drive[1]
 
     @cached_property
     def throughput(self) -> Steps | None:
         """Throughput in bit/s; None if it was not recorded."""
-        recording = self.surroundings.recording
+        recording = self.radio_context.recording
         if recording.captures:
             return self._payload_rate(NS_PER_S)
         logged = self._logged_rate
@@ -111,7 +111,7 @@ class Road:
     @cached_property
     def _logged_rate(self) -> Table | None:
         """The rate that the phone's logger saw, of the way that carried more; None without any."""
-        series = self.surroundings.series
+        series = self.radio_context.series
         there = [series[label] for label in _LOGGED_RATES if label in series]
         return max(there, key=lambda each: float(np.nansum(each["value"])), default=None)
 
@@ -120,7 +120,7 @@ class Road:
         """Where the throughput is from, in a sentence; empty without a throughput."""
         if self.throughput is None:
             return ""
-        if self.surroundings.recording.captures:
+        if self.radio_context.recording.captures:
             return "Throughput is the TCP payload that was captured, of all connections and both ways."
         way = _LOGGED_RATES[str(self._logged_rate.provenance["label"])] if self._logged_rate else ""
         return f"Throughput is what the logger of the phone saw of the {way}."
@@ -149,7 +149,11 @@ class Road:
     def cells(self, phone: Phone) -> Table:
         """Return CELLS of a phone, the one that served longest first."""
         return cells_of(
-            phone.stays, route=self.route, throughput=self.throughput, rtt=self.rtt, outages=self.outages
+            phone.cell_visits,
+            route=self.route,
+            throughput=self.throughput,
+            rtt=self.rtt,
+            outages=self.outages,
         )
 
     @cached_property
@@ -208,33 +212,33 @@ class Road:
         InputError
             If the recording has no phone, or nothing of that quantity.
         """
-        name = self.surroundings.recording.name
+        name = self.radio_context.recording.name
         if not self.phones:
             raise InputError(f"{name}: holds no log of a phone's radio; handovers are found in one")
         series = self._quantity(of)
         if series is None:
             measured = [each for each in ("throughput", "rtt") if self._quantity(each) is not None]
-            there = ", ".join((*measured, *self.surroundings.series)) or "no other quantity"
+            there = ", ".join((*measured, *self.radio_context.series)) or "no other quantity"
             raise InputError(f"{name}: has nothing of {of!r}; there is {there}")
         return epochs(self.phones[0].handovers, series, seed=seed)
 
     def _quantity(self, of: str) -> Steps | Samples | None:
         if of in ("throughput", "rtt"):
             return self.fine_throughput if of == "throughput" else self.rtt
-        table = self.surroundings.series.get(of)
+        table = self.radio_context.series.get(of)
         return None if table is None else Samples(table["time_ns"], table["value"])
 
     @cached_property
     def fine_throughput(self) -> Steps | None:
         """Throughput in bit/s over tenths of a second; of a logger as it logs."""
-        recording = self.surroundings.recording
+        recording = self.radio_context.recording
         if not recording.captures:
             return self.throughput
         return self._payload_rate(_FINE_NS)
 
     def _payload_rate(self, step_ns: int) -> Steps | None:
         """Return the payload where it arrived, if a capture was made there and its clock is known."""
-        capture = self.surroundings.recording.captures[0] if self._capture is None else self._capture
+        capture = self.radio_context.recording.captures[0] if self._capture is None else self._capture
         segments = capture.tables.segments
         time_ns = segments["time_ns"]
         if (arrived := self._arrived) is not None:
@@ -244,7 +248,7 @@ class Road:
     @cached_property
     def _arrived(self) -> tuple[Table, Times] | None:
         """What the receiver's capture holds, with times on the clock of the sender's."""
-        clocks, place = self.surroundings.recording.clocks, None
+        clocks, place = self.radio_context.recording.clocks, None
         if self.diagnosis is not None:
             place = self.diagnosis.transfer.at_receiver
         if clocks is None or place is None or self._capture is None or place.capture is self._capture:
@@ -274,18 +278,18 @@ class Road:
         phone = self.phone
         if phone is None:
             return Table.empty(STRETCHES)
-        fine = self.fine_throughput if self.surroundings.recording.captures else None
+        fine = self.fine_throughput if self.radio_context.recording.captures else None
         if not self.is_of_the_packets:  # its readings say nothing of a transfer at another time
             phone = phone.within((0, 0))
         drive = DriveSeries(
-            phone.stays, phone.handovers, self.route, self.throughput, self.limits, self._sends_ns, fine,
-            self.wanted(phone),
+            phone.cell_visits, phone.handovers, self.route, self.throughput, self.limits, self._sends_ns,
+            fine, self.wanted(phone),
         )  # fmt: skip
         return stretches(drive, shown_ns=self.shown_ns)
 
     def wanted(self, phone: Phone) -> Steps | None:
         """When a test program loaded data, by the state that it logs; None where nothing says so."""
-        if self.surroundings.recording.captures or self._logged_rate is None:
+        if self.radio_context.recording.captures or self._logged_rate is None:
             return None
         runs = _RUNS[_LOGGED_RATES[str(self._logged_rate.provenance["label"])]]
         states = phone.radio.take(np.isin(phone.radio["state"], (*_RUNS.values(), _IDLE)))
@@ -299,7 +303,7 @@ class Road:
         return None if self.diagnosis is None else self.diagnosis.transfer.at_sender.capture
 
 
-def road_of(recording: Recording) -> Road:
+def drive_of(recording: Recording) -> Drive:
     """Return a recording as a drive, with the diagnosis that the report shows first.
 
     Parameters
@@ -308,11 +312,11 @@ def road_of(recording: Recording) -> Road:
         Without a capture, or where its packets carry no time, nothing is diagnosed.
     """
     captures = recording.captures
-    here = Road(Surroundings(recording, captures[0].point.name if captures else None))
+    here = Drive(RadioContext(recording, captures[0].point.name if captures else None))
     if not here.phones or not len(recording) or Transfer.of(recording, None).without_time:
         return here
     diagnosis = explain(recording)
-    return Road(Surroundings(recording, diagnosis.transfer.at_sender.host), diagnosis)
+    return Drive(RadioContext(recording, diagnosis.transfer.at_sender.host), diagnosis)
 
 
 def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S) -> Steps | None:

@@ -11,7 +11,7 @@ import pytest
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BIT_RATE, BYTES, Panel
 from multitracer.recording.read import read
-from multitracer.report.figure_section import still_figure
+from multitracer.report.figure_section import static_figure
 from multitracer.report.write import write_report
 from tests.conftest import SAMPLES
 from tests.figures.traffic import START_NS
@@ -35,7 +35,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def picture(panels: list[Panel]) -> str:
-    drawn = still_figure(panels, title="1: a → b", origin_ns=START_NS)
+    drawn = static_figure(panels, title="1: a → b", origin_ns=START_NS)
     assert drawn is not None
     return drawn
 
@@ -60,7 +60,7 @@ def test_a_line_reaches_the_last_point(origin_ns: int) -> None:
     times = origin_ns + np.array([0, 8_912_345_677], dtype=np.int64)
     line = Series("the link's rate", "capacity", times, np.full(2, 1_000_000), bound=True)
     panels = [Panel("throughput", "Throughput", BIT_RATE, 1, [line])]
-    drawn = still_figure(panels, title="1: a → b", origin_ns=origin_ns)
+    drawn = static_figure(panels, title="1: a → b", origin_ns=origin_ns)
     assert drawn is not None
     assert re.search(r'd="M0 \d+h1000"', drawn)
 
@@ -69,7 +69,7 @@ def test_names_of_hosts_are_text_and_extreme_times_are_drawn() -> None:
     times = np.array([-(2**63) + 1, 2**63 - 1], dtype=np.int64)
     series = Series("<script>", "data", times, np.array([0, 9]))
     panels = [Panel("sequence", "<b>", BYTES, 1, [series])]
-    drawn = still_figure(panels, title="<script>alert(1)</script>", origin_ns=0)
+    drawn = static_figure(panels, title="<script>alert(1)</script>", origin_ns=0)
     assert drawn is not None
     assert "<script" not in drawn
     assert "<b><b>" not in drawn
@@ -77,7 +77,7 @@ def test_names_of_hosts_are_text_and_extreme_times_are_drawn() -> None:
 
 def test_without_a_point_there_is_no_picture() -> None:
     empty = [Panel("sequence", "Time / sequence", BYTES, 3, [], "Nothing was captured.")]
-    assert still_figure(empty, title="none", origin_ns=START_NS) is None
+    assert static_figure(empty, title="none", origin_ns=START_NS) is None
 
 
 @pytest.mark.browser

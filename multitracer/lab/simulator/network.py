@@ -117,7 +117,7 @@ class SimulatedClock:
 # Who watches a run in virtual time; times are those of the link, ns since the run began.
 
 
-class WorldObserver:
+class NetworkObserver:
     """Base of observers: each method is called when its event happens; here each does nothing."""
 
     def packet(
@@ -138,9 +138,9 @@ class WorldObserver:
         """Process a modem's reading: each second of a measurement, or of a run that requests it."""
 
 
-def watching(observers: Sequence[WorldObserver], what: str) -> list[Callable[..., object]]:
+def watching(observers: Sequence[NetworkObserver], what: str) -> list[Callable[..., object]]:
     """Return the methods with this name that do something: most of them are called for every packet."""
-    nothing = getattr(WorldObserver, what)
+    nothing = getattr(NetworkObserver, what)
     return [getattr(each, what) for each in observers if getattr(type(each), what) is not nothing]
 
 
@@ -157,7 +157,7 @@ def host_clock(scenario: Scenario, host: HostName) -> SimulatedClock:
     return SimulatedClock(_FIXED_BOOTED_NS, offset_ns, scenario.clock.skew_ppm)
 
 
-class VirtualWorld:
+class VirtualNetwork:
     """The link of a scenario with its hosts, in virtual time.
 
     Parameters
@@ -166,7 +166,7 @@ class VirtualWorld:
         The link, its script, and the TCP of the hosts.
     seed : int
         Seed of all random numbers.
-    observers : sequence of WorldObserver
+    observers : sequence of NetworkObserver
         Observers of packets, sockets and link events.
     link_first : bool
         Order of events at one time: the link's events before those of the hosts, or all in the order in
@@ -178,7 +178,7 @@ class VirtualWorld:
         scenario: Scenario,
         *,
         seed: int,
-        observers: Sequence[WorldObserver] = (),
+        observers: Sequence[NetworkObserver] = (),
         link_first: bool = False,
     ) -> None:
         self._sees_packet = watching(observers, "packet")
@@ -196,7 +196,9 @@ class VirtualWorld:
         self.link = link_of(scenario.link, seed=seed, script=scenario.events, on_air=on_air)
         self.clocks = {name: host_clock(scenario, name) for name in self.link.hosts}
         self.hosts = {
-            name: SimulatedHost(name, address=host_address(name), profile=scenario.profile(name), world=self)
+            name: SimulatedHost(
+                name, address=host_address(name), profile=scenario.profile(name), network=self
+            )
             for name in self.link.hosts
         }
         self.moved: Callable[[], None] = _nothing

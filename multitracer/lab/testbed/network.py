@@ -89,7 +89,7 @@ class Workload(ABC):
         """Write into the manifest why the run ended, and how late the link was; None if it never ran."""
 
 
-class RealWorld:
+class RealNetwork:
     """The link of a scenario with its two hosts, in real time.
 
     Parameters

@@ -55,7 +55,7 @@ class RoundTripCounts:
     count: Array = field(default_factory=_nothing)
     """int64, shape (n_values,)."""
     sum_ns: int = 0
-    least_ns: int = 0
+    min_ns: int = 0
     most_ns: int = 0
     is_rounded: bool = False
     """Whether values were rounded because there were too many distinct ones."""
@@ -67,8 +67,8 @@ class RoundTripCounts:
         """Add measured values: int64, ns, at least 0, shape (n,)."""
         if not len(rtt_ns):
             return
-        least, most = int(rtt_ns.min()), int(rtt_ns.max())
-        self.least_ns = min(self.least_ns, least) if len(self.value) else least
+        minimum, most = int(rtt_ns.min()), int(rtt_ns.max())
+        self.min_ns = min(self.min_ns, minimum) if len(self.value) else minimum
         self.most_ns = max(self.most_ns, most)
         self.sum_ns += int(rtt_ns.sum())
         self._merge(rtt_ns, np.ones(len(rtt_ns), dtype=np.int64))
@@ -138,7 +138,7 @@ class Deliveries:
 
 
 @dataclass(slots=True)
-class FoldedDirection:
+class AggregatedDirection:
     """Data of one direction that are stored in addition to its columns."""
 
     round_trips: RoundTripCounts = field(default_factory=RoundTripCounts)
@@ -159,7 +159,7 @@ class FoldedDirection:
 
 
 @dataclass(slots=True)
-class Folded:
+class Aggregated:
     """A connection with discarded segments.
 
     Its two directions are those of its flow; the initiator is determined at the end.
@@ -167,15 +167,15 @@ class Folded:
 
     columns: dict[str, Array]
     """Columns of DIRECTIONS, as returned by `blank`, writable."""
-    ways: tuple[FoldedDirection, FoldedDirection] = field(
-        default_factory=lambda: (FoldedDirection(), FoldedDirection())
+    ways: tuple[AggregatedDirection, AggregatedDirection] = field(
+        default_factory=lambda: (AggregatedDirection(), AggregatedDirection())
     )
     folds: int = 0
     steps_ns: list[int] = field(default_factory=list)
     """Steps of the capture's clock that timestamps show, ns."""
 
     @classmethod
-    def empty(cls) -> Folded:
+    def empty(cls) -> Aggregated:
         """Return a connection with all counts 0."""
         return cls({name: column.copy() for name, column in blank(2).items()})
 
@@ -237,13 +237,13 @@ def _without_history(columns: dict[str, Array], examination: Examination, captur
 
 def _await(awaited: Array, examination: Examination) -> None:
     """Write the first row of each direction of a group that no ACK covers, in place."""
-    pieces, acks = examination.axis.pieces, examination.axis.acks
+    chunks, acks = examination.axis.chunks, examination.axis.acks
     highest = np.full(len(awaited), np.iinfo(np.int64).min)
     answered = np.flatnonzero(np.diff(acks.bounds))
     highest[answered] = acks.highest[acks.bounds[1:][answered] - 1]
-    direction = examination.group.direction_of(pieces.position)
-    out = np.flatnonzero(pieces.end > highest[direction])
-    np.minimum.at(awaited, direction[out], examination.group.rows[pieces.position[out]])
+    direction = examination.group.direction_of(chunks.position)
+    out = np.flatnonzero(chunks.end > highest[direction])
+    np.minimum.at(awaited, direction[out], examination.group.rows[chunks.position[out]])
 
 
 def _gather(there: Count, examination: Examination, capture: CaptureTables, fresh: Array) -> None:
@@ -251,7 +251,7 @@ def _gather(there: Count, examination: Examination, capture: CaptureTables, fres
     group, axis, samples = examination.group, examination.axis, examination.samples
     time_ns = capture.segments["time_ns"]
     answer = group.rows[axis.acks.position[samples.ack]]
-    rtt = between_ns(time_ns[group.rows[axis.pieces.position[samples.piece]]], time_ns[answer])
+    rtt = between_ns(time_ns[group.rows[axis.chunks.position[samples.chunk]]], time_ns[answer])
     known = fresh[answer] & (rtt >= 0)
     first = group.first_direction
     there.direction_of_rtt = np.concatenate([there.direction_of_rtt, first + samples.direction[known]])
@@ -267,7 +267,12 @@ def _gather(there: Count, examination: Examination, capture: CaptureTables, fres
 
 
 def fold(
-    folded: list[Folded], now: Count, before: Count, capture: CaptureTables, parts: Partition, fresh: Array
+    aggregated: list[Aggregated],
+    now: Count,
+    before: Count,
+    capture: CaptureTables,
+    parts: Partition,
+    fresh: Array,
 ) -> None:
     """Add the data of the fresh segments to each connection of a partition.
 
@@ -286,7 +291,7 @@ def fold(
     rtt = now.rtt_ns[order]
     bounds = np.searchsorted(now.direction_of_rtt[order], np.arange(2 * parts.connections + 1))
     moments = {by: _in_order(each, 2 * parts.connections) for by, each in now.moments.items()}
-    for c, each in enumerate(folded):
+    for c, each in enumerate(aggregated):
         turn = int(parts.forward_flow[c]) & 1
         for side in (0, 1):
             direction = 2 * c + (side ^ turn)
@@ -311,9 +316,9 @@ def _in_order(moments: list[tuple[Array, Array, Array]], directions: int) -> tup
 
 
 def _add_columns(
-    folded: Folded, side: int, direction: int, there: dict[str, Array], before: dict[str, Array]
+    aggregated: Aggregated, side: int, direction: int, there: dict[str, Array], before: dict[str, Array]
 ) -> None:
-    total = folded.columns
+    total = aggregated.columns
     for name in SUMS:
         total[name][side] += there[name][direction] - before[name][direction]
     for name in _FIRSTS:
@@ -325,20 +330,20 @@ def _add_columns(
         total[name][side] = there[name][direction]
     for name in _EVER:
         total[name][side] |= there[name][direction]
-    _scale(folded, side, direction, there)
-    if not folded.folds:
-        folded.ways[side].vantage = int(there["vantage"][direction])
+    _scale(aggregated, side, direction, there)
+    if not aggregated.folds:
+        aggregated.ways[side].vantage = int(there["vantage"][direction])
 
 
-def _scale(folded: Folded, side: int, direction: int, there: dict[str, Array]) -> None:
+def _scale(aggregated: Aggregated, side: int, direction: int, there: dict[str, Array]) -> None:
     """Update the window shift: the announced one, else the maximum that any fold shows."""
-    total, shift = folded.columns, int(there["window_shift"][direction])
+    total, shift = aggregated.columns, int(there["window_shift"][direction])
     announced = there["window_shift_by"][direction] == WindowScaleBy.SYN
     total["window_shift"][side] = shift if announced else max(shift, int(total["window_shift"][side]))
     total["window_shift_by"][side] = WindowScaleBy.SYN if announced else WindowScaleBy.UNKNOWN
 
 
-def _add_rows(way: FoldedDirection, rows: Array, capture: CaptureTables) -> None:
+def _add_rows(way: AggregatedDirection, rows: Array, capture: CaptureTables) -> None:
     """Add the counts that depend only on the fresh segments of a direction."""
     flags, marks, window = (capture.segments[name][rows] for name in ("flags", "marks", "window"))
     stamped, syn = has(marks, CaptureMark.HAS_TIMESTAMPS), has(flags, Flag.SYN)
@@ -348,7 +353,7 @@ def _add_rows(way: FoldedDirection, rows: Array, capture: CaptureTables) -> None
     way.largest_of_syn = max(way.largest_of_syn, int(window[syn].max(initial=0)))
 
 
-def finish(folded: Folded, turn: int, capture: CaptureTables) -> tuple[dict[str, Array], Array]:
+def finish(aggregated: Aggregated, turn: int, capture: CaptureTables) -> tuple[dict[str, Array], Array]:
     """Return the columns of DIRECTIONS of a connection, and whether each first byte was acknowledged.
 
     Parameters
@@ -360,8 +365,8 @@ def finish(folded: Folded, turn: int, capture: CaptureTables) -> tuple[dict[str,
         The capture, for the resolution of its clock.
     """
     sides = [turn, turn ^ 1]
-    columns = {name: column[sides].copy() for name, column in folded.columns.items()}
-    ways = [folded.ways[side] for side in sides]
+    columns = {name: column[sides].copy() for name, column in aggregated.columns.items()}
+    ways = [aggregated.ways[side] for side in sides]
     _finish_round_trips(columns, ways, resolution_ns_of(capture))
     _finish_windows(columns, ways)
     syn_seen = columns["syn"] > 0
@@ -375,12 +380,14 @@ def finish(folded: Folded, turn: int, capture: CaptureTables) -> tuple[dict[str,
     return columns, np.array([way.acknowledged for way in ways])
 
 
-def _finish_round_trips(columns: dict[str, Array], ways: list[FoldedDirection], resolution_ns: float) -> None:
+def _finish_round_trips(
+    columns: dict[str, Array], ways: list[AggregatedDirection], resolution_ns: float
+) -> None:
     for i, trips in enumerate(way.round_trips for way in ways):
         columns["rtt_count"][i] = samples = len(trips)
         if not samples:
             continue
-        columns["rtt_min_ns"][i], columns["rtt_max_ns"][i] = trips.least_ns, trips.most_ns
+        columns["rtt_min_ns"][i], columns["rtt_max_ns"][i] = trips.min_ns, trips.most_ns
         numbers = {
             "mean": float(trips.sum_ns) / samples,
             "p50": trips.quantile(0.50),
@@ -390,7 +397,7 @@ def _finish_round_trips(columns: dict[str, Array], ways: list[FoldedDirection], 
             columns[f"rtt_{name}_ns"][i] = np.round(value / resolution_ns) * resolution_ns
 
 
-def _finish_windows(columns: dict[str, Array], ways: list[FoldedDirection]) -> None:
+def _finish_windows(columns: dict[str, Array], ways: list[AggregatedDirection]) -> None:
     """Scale the largest windows, in place; the scale may become known only after they were stored."""
     announced = columns["window_shift_by"] == WindowScaleBy.SYN
     shift = np.where(announced, announced_shift(columns), columns["window_shift"])
@@ -401,7 +408,7 @@ def _finish_windows(columns: dict[str, Array], ways: list[FoldedDirection]) -> N
         columns["max_window_bytes"][i] = max(way.largest_window << int(shift[i]), way.largest_of_syn)
 
 
-def _absent(columns: dict[str, Array], i: int, way: FoldedDirection) -> RoundTrips:
+def _absent(columns: dict[str, Array], i: int, way: AggregatedDirection) -> RoundTrips:
     if columns["vantage"][i] == Vantage.NEAR_RECEIVER:
         return RoundTrips.NEAR_RECEIVER
     if columns["rtt_count"][i]:
@@ -411,7 +418,7 @@ def _absent(columns: dict[str, Array], i: int, way: FoldedDirection) -> RoundTri
     return RoundTrips.NO_TIME if columns["first_ns"][i] == NOT_A_TIME else RoundTrips.NO_EXACT_ACK
 
 
-def _finish_goodput(columns: dict[str, Array], i: int, way: FoldedDirection) -> None:
+def _finish_goodput(columns: dict[str, Array], i: int, way: AggregatedDirection) -> None:
     if not columns["data_segments"][i]:
         return
     arrived = columns["vantage"][i] == Vantage.NEAR_RECEIVER

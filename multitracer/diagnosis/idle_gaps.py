@@ -2,7 +2,7 @@
 
 What comes in: a `Diagnosis`, with its dead times (sender's capture) or the outages among its limits (a
 receiver's capture alone). What goes out, to the rules: the silences of a receiver that chance does not
-explain (`silences`), and of all others the findings that `outage` and `blackout` share (`dead_link`): how
+explain (`idle_gaps`), and of all others the findings that `outage` and `blackout` share (`dead_link`): how
 long, which way, how many tries failed.
 
 What must hold: one silence has one name; a dead time of an MTU hole, or of a connection that the other end
@@ -18,7 +18,7 @@ import numpy as np
 
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
-from multitracer.diagnosis.packets.mtu_holes import LEAST_SMALLER
+from multitracer.diagnosis.packets.mtu_holes import MIN_SMALLER
 from multitracer.diagnosis.packets.opening_and_end import is_forgotten
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
@@ -37,9 +37,9 @@ RADIO_HELP = "Better coverage, or other handover parameters: the radio's log sho
 _CHANCE = 1e-4
 """With which packets in a row are still lost by chance, at the rate at which others are lost: then it is no
 outage."""
-_LEAST_LOSS = 0.01
+_MIN_LOSS = 0.01
 """Taken for the rate where fewer were lost."""
-_LEAST_UNANSWERED = 3
+_MIN_UNANSWERED = 3
 """Packets in a row, the tries among them."""
 _WAYS = {
     "both": "Nothing came through in either direction",
@@ -53,10 +53,10 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
     """Yield a finding for each dead time in which tries failed; of each the caller says what it is called."""
     if diagnosis.is_link_logged:
         return
-    for each in silences(diagnosis):
+    for each in idle_gaps(diagnosis):
         if each.part is not LimitSubtype.ACKS and not is_smaller_after(diagnosis, each):
             yield _at_receiver(diagnosis, kind, each)
-    share = max(len(diagnosis.lost) / max(len(diagnosis.segments), 1), _LEAST_LOSS)
+    share = max(len(diagnosis.lost) / max(len(diagnosis.segments), 1), _MIN_LOSS)
     holes = [dead.begin_ns for dead in diagnosis.mtu_holes]
     for dead in diagnosis.dead_times:
         if not dead.failed or dead.begin_ns in holes or is_forgotten(diagnosis.opening, dead):
@@ -66,7 +66,7 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
         in_a_row = dead.unanswered
         if NA not in (dead.lost_data, dead.answer):
             in_a_row = min(dead.unanswered, dead.lost_data + dead.lost_acks) or dead.unanswered
-        if in_a_row < _LEAST_UNANSWERED or share**in_a_row > _CHANCE:
+        if in_a_row < _MIN_UNANSWERED or share**in_a_row > _CHANCE:
             continue
         lasted_s, certain_s = (
             diagnosis.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns)
@@ -90,10 +90,10 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
         yield Finding(kind, *times_ns, lasted_s, payload, evidence, sentence, helps, numbers)
 
 
-def _at_receiver(diagnosis: Diagnosis, kind: str, silence: ReceiverSilence) -> Finding:
+def _at_receiver(diagnosis: Diagnosis, kind: str, idle_gap: ReceiverIdleGap) -> Finding:
     """Return what a receiver alone can tell: neither the tries that failed nor which way was dead."""
-    lasted_s = diagnosis.link_s(silence.begin_ns, silence.end_ns)
-    around = arrivals_around(diagnosis, silence)
+    lasted_s = diagnosis.link_s(idle_gap.begin_ns, idle_gap.end_ns)
+    around = arrivals_around(diagnosis, idle_gap)
     last_ns, next_ns = diagnosis.transfer.sender["time_ns"][around].tolist()
     sentence = (
         f"No data arrived for {diagnosis.link_s(last_ns, next_ns):.1f} s, {diagnosis.at_s(last_ns):.1f} s "
@@ -102,7 +102,7 @@ def _at_receiver(diagnosis: Diagnosis, kind: str, silence: ReceiverSilence) -> F
     )
     numbers = {"outage_s": lasted_s}
     evidence = rows("sender", around)
-    begin_ns, end_ns = silence.begin_ns, silence.end_ns
+    begin_ns, end_ns = idle_gap.begin_ns, idle_gap.end_ns
     helps = RADIO_HELP if diagnosis.transfer.has_radio else ""  # or the rule's own words
     return Finding(kind, begin_ns, end_ns, lasted_s, None, evidence, sentence, helps, numbers)
 
@@ -113,7 +113,7 @@ _OPTIONS_BYTES = 40
 """By so much options alone make a segment smaller (RFC 9293, section 3.1)."""
 
 
-class ReceiverSilence(NamedTuple):
+class ReceiverIdleGap(NamedTuple):
     """A time without new data, though the sender had some outstanding."""
 
     begin_ns: int
@@ -122,7 +122,7 @@ class ReceiverSilence(NamedTuple):
     """`acks`: what had arrived came again and again; else nothing came."""
 
 
-def silences(diagnosis: Diagnosis) -> Iterator[ReceiverSilence]:
+def idle_gaps(diagnosis: Diagnosis) -> Iterator[ReceiverIdleGap]:
     """Yield those of a receiver's capture that chance does not explain; none of any other view."""
     cells, shown = diagnosis.limited.cells, diagnosis.limited.shown
     if diagnosis.limited.view is not Viewpoint.RECEIVER or shown is None:
@@ -132,7 +132,7 @@ def silences(diagnosis: Diagnosis) -> Iterator[ReceiverSilence]:
     for begin, end, part in zip(spans.begin.tolist(), spans.end.tolist(), shown.out.part, strict=True):
         is_limit = bool((held & (cells.begin < end) & (cells.end > begin)).any())
         if is_limit and not _by_chance(diagnosis, begin, end):
-            yield ReceiverSilence(begin, end, LimitSubtype(int(part)))
+            yield ReceiverIdleGap(begin, end, LimitSubtype(int(part)))
 
 
 def _by_chance(diagnosis: Diagnosis, begin_ns: int, end_ns: int) -> bool:
@@ -141,35 +141,35 @@ def _by_chance(diagnosis: Diagnosis, begin_ns: int, end_ns: int) -> bool:
     assert seen is not None
     sends = seen.sends
     before = (sends.needed | sends.by_timer)[sends.time_ns <= begin_ns]
-    share = max(float(before.mean()) if len(before) else 0.0, _LEAST_LOSS)
+    share = max(float(before.mean()) if len(before) else 0.0, _MIN_LOSS)
     timeout_ns = max(_SHORTEST_TIMEOUT_NS, seen.trip_ns, seen.floor_ns)
     tries = int(np.log2((end_ns - begin_ns) / timeout_ns + 1))
     return bool(share ** (tries + 1) > _CHANCE)
 
 
-def is_smaller_after(diagnosis: Diagnosis, silence: ReceiverSilence) -> bool:
+def is_smaller_after(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> bool:
     """Return whether full segments had come before it, and of many after it none."""
     seen = diagnosis.limited.seen
     assert seen is not None
     size, time = seen.sends.end - seen.sends.begin, seen.sends.time_ns
-    before, after = size[time <= silence.begin_ns], size[time >= silence.end_ns]
-    return len(after) >= LEAST_SMALLER and int(before.max(initial=0)) > int(after.max()) + _OPTIONS_BYTES
+    before, after = size[time <= idle_gap.begin_ns], size[time >= idle_gap.end_ns]
+    return len(after) >= MIN_SMALLER and int(before.max(initial=0)) > int(after.max()) + _OPTIONS_BYTES
 
 
-def arrivals_around(diagnosis: Diagnosis, silence: ReceiverSilence) -> Array:
+def arrivals_around(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Array:
     """Return the row of what ended a silence, after that of the data that arrived just before."""
     seen = diagnosis.limited.seen
     assert seen is not None
     sends = seen.sends
-    ended_by = sends.row[np.searchsorted(sends.time_ns, silence.end_ns)]
+    ended_by = sends.row[np.searchsorted(sends.time_ns, idle_gap.end_ns)]
     arrived = np.sort(sends.row)
     return np.array([arrived[max(int(np.searchsorted(arrived, ended_by)) - 1, 0)], ended_by])
 
 
-def repeated_in(diagnosis: Diagnosis, silence: ReceiverSilence) -> list[int]:
+def repeated_in(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> list[int]:
     """Return the rows of data that came again though they had arrived, in a silence."""
     seen = diagnosis.limited.seen
     assert seen is not None
     sends = seen.sends
-    inside = (sends.time_ns >= silence.begin_ns) & (sends.time_ns <= silence.end_ns)
+    inside = (sends.time_ns >= idle_gap.begin_ns) & (sends.time_ns <= idle_gap.end_ns)
     return [int(row) for row in sends.row[inside & sends.again & ~sends.needed]]

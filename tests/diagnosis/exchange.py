@@ -24,7 +24,7 @@ _WINDOW = 60_000
 
 
 @dataclass
-class Talk:
+class Exchange:
     """The client sends full segments, numbered from 0; times are in ms since its SYN."""
 
     rtt_ms: float = 50
@@ -33,7 +33,7 @@ class Talk:
     def __post_init__(self) -> None:
         self._ids = 0
 
-    def opened(self) -> Talk:
+    def opened(self) -> Exchange:
         """Note the handshake, and return itself."""
         self.syn(0)
         self.syn_ack(self.rtt_ms)

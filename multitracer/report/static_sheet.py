@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.figures.palette import ARMS, LOOKS
+from multitracer.figures.palette import LOOKS, TRANSPORTS
 from multitracer.figures.sheet import axis_name
 from multitracer.report.markup import Markup, element
 from multitracer.report.time_axis import round_step
@@ -38,7 +38,7 @@ _ROOM = 0.03
 _CAP = 4
 """Half the width of a bar's ends, in units of the picture."""
 _DASHES = {"dot": "2 3", "dash": "6 4", "dashdot": "6 3 2 3"}
-_DARK = {look.light: look.dark for look in (*LOOKS.values(), *ARMS)}
+_DARK = {look.light: look.dark for look in (*LOOKS.values(), *TRANSPORTS)}
 _SHAPES = {
     "square": "M-{0}-{0}H{0}V{0}H-{0}z",
     "diamond": "M0-{1}L{1} 0L0 {1}L-{1} 0z",
@@ -51,7 +51,7 @@ _SHAPES = {
 """Marks around 0, for half their size, 1.3 times and 0.4 times it."""
 
 
-def still_sheet(sheet: Sheet) -> Markup:
+def static_sheet(sheet: Sheet) -> Markup:
     """Return the pictures of a sheet with their legend; the sheet has the colours of the light theme."""
     placed = [_traces_of(sheet, number) for number in range(1, len(sheet.cells) + 1)]
     across = [_across(sheet, number, placed) for number in range(1, len(sheet.cells) + 1)]

@@ -42,7 +42,7 @@ _FIRST_BLOCKS, _BLOCKS = 8, 64
 """Number of kernel blocks before the first check of the results, and between later checks: 16 and 128 MiB.
 With many packets for Python, checks are more frequent.
 """
-_PIECE_BYTES = 256 * 1024
+_CHUNK_BYTES = 256 * 1024
 """Number of bytes that are unpacked at a time: they stay in the core's cache until the kernel copies them."""
 
 
@@ -141,7 +141,7 @@ class Whole:
         self.source, first_record, form, self._sections, self._dialect = opened
         self._stream = stream
         self._is_unpacked = stream.compression not in (None, "zstd")  # that the kernel does without Python
-        self._piece = memoryview(bytearray(_PIECE_BYTES if self._is_unpacked else 0))
+        self._chunk = memoryview(bytearray(_CHUNK_BYTES if self._is_unpacked else 0))
         self.file: CaptureFile = native.CaptureFile(
             self._unpacked if self._is_unpacked else stream.path,
             first_record,
@@ -157,7 +157,7 @@ class Whole:
 
     def _unpacked(self, most: int) -> memoryview:
         """Return the next bytes of a compressed file, at most `most`; none at its end."""
-        return self._piece[: self._stream.readinto(self._piece[:most])]
+        return self._chunk[: self._stream.readinto(self._chunk[:most])]
 
     def read(self, look: Callable[[Whole], None]) -> bool:
         """Read and count the file; return False if it has something unexpected that Python must read."""
@@ -168,8 +168,8 @@ class Whole:
             look(self)
             return self._take_in(rests) and not self._has_others()
 
-        is_whole = self.file.read(_FIRST_BLOCKS, _BLOCKS, note) and self._take_in(self.file.rests())
-        return is_whole and self._finish()
+        is_complete = self.file.read(_FIRST_BLOCKS, _BLOCKS, note) and self._take_in(self.file.rests())
+        return is_complete and self._finish()
 
     def _has_others(self) -> bool:
         """Return whether the file has a segment that only Python decodes; Python then reads all of it."""
@@ -245,7 +245,7 @@ class Whole:
         return flows_of(self.file.flows())
 
 
-def whole_file(
+def complete_file(
     native: Kernel,
     path: str,
     *,
@@ -273,7 +273,7 @@ def whole_file(
     try:
         with open_stream(path) as stream:
             opened = _opened(stream)
-            whole = opened and Whole(native, stream, opened, limits, only)
-            return whole if whole and whole.read(look) else None
+            complete = opened and Whole(native, stream, opened, limits, only)
+            return complete if complete and complete.read(look) else None
     except (FormatError, InputError, OSError):
         return None  # Python says what is wrong
