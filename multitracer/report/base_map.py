@@ -1,7 +1,7 @@
-"""The base map of a drive: lines and outlines of a local GeoJSON file (RFC 7946), cut to the route.
+"""The base map of a drive: lines and outlines of a local GeoJSON file (RFC 7946) near the route.
 
-The file is of unknown origin: its size, the points of its lines and its nesting are bounded, and of its text
-nothing but the file's own name is shown. PMTiles are not read: their vector tiles need two more libraries.
+The file is not trusted: its size, the number of points and the nesting are limited, and no text of the file
+is shown, only its name. PMTiles files are not supported: their vector tiles need two more libraries.
 """
 
 from __future__ import annotations
@@ -25,29 +25,31 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Mask
 
 MOST_BYTES = 64 << 20
-"""Maximum file size: all roads of a city. In memory, JSON takes about ten times that."""
+"""Maximum file size, enough for all roads of a city. The parsed JSON needs about ten times as much memory."""
 NO_ROUTE = "holds no route, so the base map is not used"
 MOST_POINTS = 2_000_000
-"""Maximum points of its lines, before they are cut to the route."""
+"""Maximum number of points in the file, before lines far from the route are removed."""
 _DEEPEST = 16
-"""Collections inside collections; a drawing program makes none."""
+"""Maximum nesting depth of geometry collections; drawing programs do not nest them."""
 MOST_DRAWN = 120_000
-"""Points in a page: some 0.8 MB, and each is looked at in every frame."""
+"""Maximum points of the base map in a page: about 0.8 MB; the browser examines all of them at each redraw."""
 _MARGIN_M = 500.0
 _MARGIN_SHARE = 0.1
-"""Margin around the route as a share of its longer side; at least _MARGIN_M. Not measured."""
+"""Margin around the route, as a share of the longer side of its bounding box; at least _MARGIN_M. Not
+measured."""
 _CORRIDORS_M = (5_000, 2_000, 500)
-"""Maximum distances from a long route: the first one is used for which the lines are not too many. Not
+"""Maximum distances of lines from a long route, tried in this order until few enough lines remain. Not
 measured."""
 _ROUGHEST_M = 20.0
-"""Coarsest simplification of lines; before a coarser one, lines far from the route are left out. Not
+"""Coarsest grid for thinning lines; if it leaves too many points, lines far from the route are removed. Not
 measured."""
 _FINEST_M = 2.0
-"""Minimum distance of two points of a line: a pixel at the finest usual zoom. Not measured."""
+"""Minimum distance between two points of a line: one pixel at the highest typical zoom. Not measured."""
 _COARSEST_M = 1e5
-"""Coarsest grid; lines with too many points even on it are not roads, and only the first ones are drawn."""
+"""Coarsest grid of all; lines that have too many points even on this grid are not roads: only the first are
+drawn."""
 _LINES = {"LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}
-"""Geometries that are drawn, and how deep their lines lie in `coordinates`."""
+"""Types of geometry that are drawn, with the nesting depth of their lines in `coordinates`."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class BaseMap:
     joined : ndarray of bool, shape (n,)
         Whether a line joins the previous point to this one.
     skipped : int
-        Geometries that are not lines, or have invalid coordinates.
+        Number of geometries that are not lines or have invalid coordinates.
     """
 
     name: str
@@ -79,7 +81,7 @@ class _Kept(NamedTuple):
 
 
 def base_map_of(recording: Recording, path: str | os.PathLike[str]) -> BaseMap:
-    """Return the lines of a GeoJSON file for a recording; without a route that is a warning of it.
+    """Return the lines of a GeoJSON file; if the recording has no route, add a warning to it.
 
     Raises
     ------
@@ -98,7 +100,7 @@ def read_base_map(path: str | os.PathLike[str]) -> BaseMap:
     Raises
     ------
     InputError
-        If it cannot be read, is not GeoJSON, is too large, or holds no line in longitude and latitude.
+        If the file cannot be read, is not GeoJSON, is too large, or has no line in longitude and latitude.
     """
     where = printable(portable(str(path)))
     document = _parsed(Path(path), where)
@@ -149,7 +151,10 @@ def _parsed(path: Path, where: str) -> Document:
 
 
 def _lines_of(document: Document, where: str) -> Iterator[object]:
-    """Yield what should be lists of positions, of all geometries; None for a geometry that has no line."""
+    """Yield the unchecked list of positions of each line of all geometries.
+
+    The result is None for a geometry without a line.
+    """
     waiting: list[tuple[object, int]] = [(document, 0)]
     while waiting:
         each, depth = waiting.pop()
@@ -203,7 +208,7 @@ def base_document(
     ----------
     base : BaseMap
     to_metres : callable
-        From latitudes and longitudes to metres east and north, as those of the route.
+        Converts latitudes and longitudes to metres east and north, in the coordinates of the route.
     route : pair of ndarray of float64, shape (n,)
         Metres east and north of the route.
     """
@@ -227,7 +232,7 @@ def base_document(
 
 
 def _fitting(lines: _Kept, roughest_m: float) -> tuple[_Kept, float]:
-    """Return the lines thinned until they are few enough, or as rough as may be; and how rough they are."""
+    """Return the thinned lines and their grid size in m, which is as small as possible."""
     finest_m = _FINEST_M
     while len((kept := _thinned(lines, finest_m)).east) > MOST_DRAWN and finest_m * 1.5 <= roughest_m:
         finest_m *= 1.5
@@ -235,7 +240,7 @@ def _fitting(lines: _Kept, roughest_m: float) -> tuple[_Kept, float]:
 
 
 def _within(lines: _Kept, route: tuple[Array, Array], reach_m: float) -> _Kept:
-    """Return the line segments with an end in a cell of the route, or in a neighbouring cell."""
+    """Return the line segments with an endpoint in a grid cell of the route or in a neighbouring cell."""
     own = _cells(route[0], route[1], reach_m)
     wide = [own + east * _ROW + north for east in (-1, 0, 1) for north in (-1, 0, 1)]
     near = np.isin(_cells(lines.east, lines.north, reach_m), np.unique(np.concatenate(wide)))
@@ -245,7 +250,7 @@ def _within(lines: _Kept, route: tuple[Array, Array], reach_m: float) -> _Kept:
 
 
 _ROW = 1 << 32
-"""Row length of cell numbers: more cells than from pole to pole."""
+"""Factor of the row in the number of a grid cell: larger than the number of cells from pole to pole."""
 
 
 def _cells(east: Array, north: Array, size_m: float) -> Array:
@@ -254,14 +259,14 @@ def _cells(east: Array, north: Array, size_m: float) -> Array:
 
 
 def _steps(lines: _Kept, inside: Mask) -> _Kept:
-    """Return the steps to the chosen points, each with the point before."""
+    """Return the line segments that end at the chosen points; each also has its first point."""
     point = inside.copy()
     point[:-1] |= inside[1:]
     return _Kept(lines.east[point], lines.north[point], inside[point])
 
 
 def _around(lines: _Kept, route: tuple[Array, Array]) -> _Kept:
-    """Return the line segments whose box overlaps the square around the route."""
+    """Return the line segments whose bounding box overlaps the square around the route."""
     inside = np.zeros(len(lines.east), dtype=bool)
     inside[1:] = lines.joined[1:]
     long_m = max(float(np.ptp(each)) for each in route)
@@ -276,7 +281,7 @@ def _around(lines: _Kept, route: tuple[Array, Array]) -> _Kept:
 
 
 def _thinned(lines: _Kept, finest_m: float) -> _Kept:
-    """Return the lines on a grid of this size: of points that follow each other in one cell the first."""
+    """Return the lines thinned on a grid: of consecutive points in one cell, only the first remains."""
     cell_x, cell_y = np.floor(lines.east / finest_m), np.floor(lines.north / finest_m)
     same = np.zeros(len(cell_x), dtype=bool)
     same[1:] = lines.joined[1:] & (cell_x[1:] == cell_x[:-1]) & (cell_y[1:] == cell_y[:-1])

@@ -1,10 +1,10 @@
 """Finds the incident that explains the largest limit.
 
-It is shown below the headline and first among the marks.
+The page shows this incident below the headline and as the first of the marks.
 
-A long run of consecutively lost data means that the path was dead: a full queue accepts a packet for each one
-that it sends on, so some packets arrive between those that it drops. The panel of the primary cause shows the
-rate of a policer or of the link, and dead times.
+A long run of consecutive lost segments means an outage: a full queue still accepts one packet for each packet
+that it forwards, so that some packets arrive between the dropped ones. The panel of the primary cause shows
+the rate of a policer or of the link, and dead times.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ _EXPLAIN: dict[Limit, tuple[str, ...]] = {
     Limit.CONGESTION_WINDOW: (*_LOSSES, "pacing", "outage"),
     Limit.UNKNOWN: (),
 }  # fmt: skip
-"""Kinds that explain a limit, those that say most first."""
+"""Kinds of incidents that explain a limit, the most specific first."""
 _WORTH = 0.1
-"""Share of the time from which the most costly cause comes before the most specific one (see limits.md)."""
+"""Minimum cost, as a share of the time, at which the most costly cause precedes the most specific one (see
+limits.md)."""
 
 
 _REPEATS = {
@@ -59,7 +60,7 @@ _REPEATS = {
 }  # fmt: skip
 """Kinds of findings whose sentence repeats the headline."""
 QUEUES = {"bufferbloat", "overbuffered-link"}
-"""Kinds that cost delay, not time: others, and interactive use, feel them."""
+"""Kinds of incidents that add delay but cost no time: other and interactive traffic suffers."""
 _BEFALLS = {
     "link-flow-control": (
         "the far end stopped the link",
@@ -70,22 +71,23 @@ _BEFALLS = {
         "to avoid lost frames: a better place, antenna or cell",
     ),
 }
-"""Simultaneous causes at a radio link, and what would help; where both occur, each names the other."""
+"""Causes that can occur together at a radio link, with the remedy; where both occur, each text names the
+other."""
 _JUDGED = {"policer", "random-loss", "congestion-loss", "competing-traffic", "idle-timeout", "radio-limited"}
-"""Kinds that are concluded from a pattern: inferred, whatever was captured."""
+"""Kinds of incidents that are derived from a pattern: their confidence is always "inferred"."""
 AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
 """Limits that follow the loss of a packet."""
 
 
 class Explanation(NamedTuple):
-    """What the first screen says of the limit below its headline.
+    """The text on the largest limit below the headline of the first screen.
 
     Attributes
     ----------
     kind, sentence : str
         Name and sentence of the cause of the limit; empty if the headline already states it.
     help : str
-        What would help: against what made the limit hold, else against the limit itself.
+        A remedy against the cause of the limit, or against the limit itself if no cause is known.
     """
 
     kind: str
@@ -94,7 +96,7 @@ class Explanation(NamedTuple):
 
 
 def explanation(diagnosis: Diagnosis) -> Explanation:
-    """Return the cause of the limit and what would help."""
+    """Return the texts on the cause of the largest limit and on the remedy."""
     first, of_limit = cause(diagnosis), diagnosis.headline.help.rstrip(".")
     kind = sentence = ""
     helps = [of_limit]
@@ -122,7 +124,7 @@ def explanation(diagnosis: Diagnosis) -> Explanation:
 
 
 def lost_segments(diagnosis: Diagnosis) -> tuple[int, int]:
-    """Return the lost segments and all of them, where losses made the limit hold; else 0."""
+    """Return the number of lost segments and of all segments; (0, 0) if losses did not cause the limit."""
     seen = diagnosis.limited.seen
     if seen is None or diagnosis.headline.limit not in AFTER_LOSSES:
         return 0, 0
@@ -130,7 +132,7 @@ def lost_segments(diagnosis: Diagnosis) -> tuple[int, int]:
 
 
 def cause(diagnosis: Diagnosis) -> Incident | None:
-    """Return the incident that explains the largest limit; None if none does."""
+    """Return the incident that explains the largest limit; None if no incident does."""
     kinds = _EXPLAIN[diagnosis.headline.limit]
     least_s = _WORTH * diagnosis.limited.total_s
     able = [each for each in diagnosis.incidents if each.kind in kinds]
@@ -142,30 +144,30 @@ def cause(diagnosis: Diagnosis) -> Incident | None:
 
 
 def confidence_of(first: Incident, view: Viewpoint) -> Confidence:
-    """Return how sure a cause is: what both ends or a log show is measured, a pattern is inferred."""
+    """Return the confidence: "measured" if both endpoints or a log show the cause, else "inferred"."""
     if first.kind not in _JUDGED and view in (Viewpoint.LINK_LOG, Viewpoint.BOTH_ENDS):
         return Confidence.MEASURED
     return Confidence.INFERRED
 
 
 _MIN_SEGMENTS = 20
-"""Minimum segments lost in a row for an outage: measured 88 in an outage, at most 24 with competing traffic,
-13 at a policer."""
+"""Minimum number of consecutive lost segments for an outage: 88 were measured in an outage, at most 24 with
+competing traffic, 13 at a policer."""
 _MIN_ROUNDS = 2.0
-"""Minimum duration of an outage in minimum RTTs: measured 2.6 in an outage, at most 1.3 with competing
-traffic, and 0.6 with full queues, policers and random losses (14 bundled recordings)."""
+"""Minimum duration of an outage, as a multiple of the minimum RTT: 2.6 was measured in an outage, at most 1.3
+with competing traffic, and 0.6 with full queues, policers and random losses (14 bundled recordings)."""
 
 
 class LostRun(NamedTuple):
-    """Segments that were sent one after the other and all lost.
+    """A run of consecutive segments that were all lost.
 
     Attributes
     ----------
     begin_ns, end_ns : int
-        When the first and the last one were sent, recorded time.
+        Times at which the first and the last segment were sent, recorded time.
     segments : int
     repairs : int
-        How many of them repeated what was lost before.
+        Number of these segments that were retransmissions.
     """
 
     begin_ns: int
@@ -175,7 +177,7 @@ class LostRun(NamedTuple):
 
 
 def lost_run(diagnosis: Diagnosis) -> LostRun | None:
-    """Return the longest run of lost data in which a retransmission was lost, too.
+    """Return the longest run of lost segments that contains a lost retransmission.
 
     None if there is no such run, only one endpoint was captured, or an outage is already a limit.
     """
@@ -197,13 +199,13 @@ def lost_run(diagnosis: Diagnosis) -> LostRun | None:
 
 
 _SAMPLES = 500
-"""Samples of the outstanding data, for its median. Not measured."""
+"""Number of samples of the outstanding data for its median. Not measured."""
 _MOST_BANDS = 400
-"""Closer ones are drawn as one: they lie within two pixels."""
+"""Maximum number of shaded bands in a panel; bands less than two pixels apart are drawn as one."""
 
 
 class Marks(NamedTuple):
-    """Moments that are drawn at the upper edge of the picture: int64, ns, recorded time, shape (n,)."""
+    """Times of events to draw at the upper edge of the picture: int64, ns, recorded time, shape (n,)."""
 
     kind: str
     time_ns: Array
@@ -216,13 +218,13 @@ class KnownCause(NamedTuple):
     Attributes
     ----------
     level : float or None
-        A level in the unit of the panel's axis; None if not known.
+        Value of the horizontal line, in the unit of the panel's axis; None if not known.
     words : str
-        Name of the level, with its value.
+        Label of the line: name and value.
     bands_ns : list of pair of int
-        Begin and end of the times in which nothing arrived, recorded time.
+        Begin and end of each interval in which no data arrived, recorded time.
     marks : list of Marks
-        Losses, and marks of a router.
+        Losses, and packets with an ECN mark of a router.
     """
 
     level: float | None
@@ -236,10 +238,10 @@ NOTHING_KNOWN: KnownCause = KnownCause(None, "", [], [])
 
 
 def known_cause(diagnosis: Diagnosis, panel: str) -> KnownCause:
-    """Return what the panel of this key can show of the cause.
+    """Return the facts about the cause for the panel with this key.
 
-    The level of the rate is that of the policer, else of the link where it was the limit; a scaled run has
-    none.
+    The line is the rate of the policer, or else of the link if the link was the limit. If the clock of the
+    recording is scaled, there is no line.
     """
     limited, limit = diagnosis.limited, diagnosis.headline.limit
     seen, cells = limited.seen, limited.cells
@@ -273,7 +275,7 @@ def known_cause(diagnosis: Diagnosis, panel: str) -> KnownCause:
 
 
 def held_bytes(limited: Limited) -> float | None:
-    """Return the median of the outstanding bytes while the send buffer was full."""
+    """Return the median of the outstanding bytes while the send buffer was full; None if it is not known."""
     begin, end = stretches(limited, Limit.SENDER_BUFFER)
     if limited.seen is None or not len(begin):
         return None

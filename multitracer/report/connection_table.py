@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Row
 
 _WORTH_DRAWING = 0.1
-"""The lesser direction of the first connection is drawn too from this share of the greater one's bytes."""
+"""Minimum share of bytes, relative to the larger direction, at which the first connection's smaller direction
+is drawn too."""
 
 
 class Worst(NamedTuple):
@@ -48,7 +49,7 @@ class Drawn:
 
     @property
     def number(self) -> int:
-        """The connection's number for the user."""
+        """Number of the connection as shown to the user."""
         return self.capture.offset + self.connection
 
     @cached_property
@@ -59,29 +60,29 @@ class Drawn:
 
     @cached_property
     def direction(self) -> Row:
-        """Its row of `DIRECTIONS`."""
+        """The row of this direction in the table `DIRECTIONS`."""
         return self._row(reverse=self.reverse)
 
     @cached_property
     def opposite(self) -> Row:
-        """The row of the direction in which its ACKs travel."""
+        """The row of the opposite direction, in which the ACKs travel."""
         return self._row(reverse=not self.reverse)
 
     @property
     def goodput_by(self) -> GoodputBy:
-        """How its goodput is known, or why it is not."""
+        """Method by which the goodput is known, or the reason why it is not known."""
         return GoodputBy(self.direction["goodput_by"])
 
     @property
     def goodput_bps(self) -> float | None:
-        """Its goodput in bit/s, from the first to the last arrival; None if it is not known."""
+        """Goodput of this direction in bit/s, from the first to the last arrival; None if it is not known."""
         if not self.goodput_by.is_known:
             return None
         return float(self.direction["goodput_bytes_per_s"]) * BITS_PER_BYTE
 
     @property
     def is_at_receiver(self) -> bool:
-        """Whether the capture was made near the receiver: there, unneeded retransmissions do not show."""
+        """Whether the capture was made near the receiver: unnecessary retransmissions are then invisible."""
         return bool(self.direction["vantage"] == Vantage.NEAR_RECEIVER)
 
     def _row(self, *, reverse: bool) -> Row:
@@ -90,12 +91,12 @@ class Drawn:
 
     @cached_property
     def tables(self) -> FigureDirection:
-        """The tables that a figure draws."""
+        """The tables of this direction that a figure draws."""
         return FigureDirection.of(self.capture.analysis, self.connection, reverse=self.reverse)
 
     @cached_property
     def worst_rtt(self) -> Worst | None:
-        """Its largest RTT sample of any provenance, because samples by Karn's rule omit stalls."""
+        """Largest RTT sample, also of retransmitted data: samples that obey Karn's rule omit stalls."""
         samples = self.tables.rtt_samples
         samples = samples.take((samples["reverse"] == self.reverse) & (samples["rtt_ns"] >= 0))
         if not len(samples):
@@ -106,12 +107,12 @@ class Drawn:
 
 
 def choose(captures: Sequence[Capture], *, connection: int | None, most: int) -> list[Drawn]:
-    """Return the directions to draw, the chosen connection's or the largest one's first.
+    """Return the directions to draw; those of the chosen (by default the largest) connection come first.
 
     Raises
     ------
     InputError
-        If there is no connection with that number.
+        If no connection has the number `connection`.
     """
     chosen = largest(captures, most)
     if connection is not None:
@@ -130,7 +131,7 @@ def choose(captures: Sequence[Capture], *, connection: int | None, most: int) ->
 
 
 def largest(captures: Sequence[Capture], most: int) -> list[tuple[Capture, int]]:
-    """Return the connections with the most unique bytes in both directions."""
+    """Return at most `most` connections (capture, index) with the most unique bytes in both directions."""
     ranked = []
     for order, capture in enumerate(captures):
         unique = capture.analysis.unique_bytes()
@@ -146,7 +147,7 @@ _CLOSES = {
     Close.RESET: "RST",
 }
 _MISSING = -1
-"""The number by which a missing value sorts: it comes last."""
+"""Sort key of a missing value, so that it is last."""
 _HEADS = (
     ("#", True, "Number of the connection"),
     ("Start", True, "Seconds from the start of the capture"),
@@ -163,7 +164,7 @@ _HEADS = (
 
 
 def connection_section(captures: Sequence[Capture], figures: Sequence[Drawn], *, most: int) -> Markup:
-    """Return the table of the `most` connections with the most unique bytes, and how many more there are."""
+    """Return the table of the `most` largest connections, and the number of omitted connections."""
     total = sum(map(len, captures))
     picked = largest(captures, most)
     shown = {drawn.number: i for i, drawn in reversed(list(enumerate(figures)))}
@@ -205,7 +206,7 @@ def connection_section(captures: Sequence[Capture], figures: Sequence[Drawn], *,
 
 
 def _row(capture: Capture, n: int, figure: int | None, *, where: bool) -> Markup:
-    """Return the row of a connection; its figure is that of this number on the page."""
+    """Return the table row of a connection; `figure` is the number of its figure on the page, or None."""
     row = next(capture.analysis.connections.take(np.array([n - 1])).rows())
     ways = list(capture.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows())
     start, end, ends = row["start_ns"], row["end_ns"], capture.analysis.ends(n)

@@ -1,8 +1,8 @@
-"""What a report says below its first screen: what happened, largest cost first, and how the time was split.
+"""The sections below the first screen: the incidents, largest cost first, and the time by limit.
 
-The time is split thrice: of several connections as one piece of work, with the lanes of those that waited for
-each other; of the transfer; and of the link's channel, where its log measured it. Each split is a bar, the
-culprit in the strongest colour, with its legend.
+Three bars show how the time was divided among limits: for a group of connections, with one lane for each
+connection that waited for another; for the transfer; and for the channel of the link, if a log measured it.
+Each bar has a legend and shows the primary cause in the strongest colour.
 """
 
 from __future__ import annotations
@@ -34,33 +34,34 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.names import LimitShare
 
 _FIRST = 6
-"""Incidents that are seen at once; the others unfold."""
+"""Number of incidents that are visible at first; the others can be unfolded."""
 _MOST = 60
-"""Maximum incidents, and maximum parts of one."""
+"""Maximum number of incidents, and of parts of one incident."""
 _REST = "and {:,} more; `multitracer diagnose` lists all"
 _AROUND = 0.15
-"""Margin on both sides of an incident in the figure, as a share of its length."""
+"""Margin on each side of an incident when the figure shows it, as a share of its duration."""
 _MIN_ROOM_S = 1.0
 
 
 def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figure: bool) -> Markup | None:
-    """Return the list of incidents: cause, cost, and what belongs to each; None where nothing can be shown.
+    """Return the list of incidents, each with its cause, cost and details; None if there are no incidents.
 
     Parameters
     ----------
     diagnosis : Diagnosis
     origin_ns : int
-        What the figure calls 0.
-    speed : float
+        Time at 0 s of the figure.
+        speed : float
         Seconds of the figure in a second of the recording.
     figure : bool
-        Whether the first figure of the page shows the transfer, so that incidents can lead there.
+        Whether the first figure of the page shows the transfer: incidents then have a button that moves the
+        figure.
     """
     if diagnosis.limited.view is Viewpoint.NOWHERE:
         return None
 
     def occurrence(what: Incident | Finding, times: str = "") -> list[Markup]:
-        """Return what happened, what it cost, and the button that leads to its place in the figure."""
+        """Return the text of an incident, its cost, and the button that shows it in the figure."""
         begin_s, end_s = ((ns - origin_ns) * speed / NS_PER_S for ns in (what.begin_ns, what.end_ns))
         when, room_s = (
             ends(f"{begin_s:.1f} s", f"{end_s:.1f} s"),
@@ -116,11 +117,11 @@ _USES = (
     Use.USEFUL, Use.ARQ, Use.XOFF, Use.ACCESS, Use.OTHER, Use.IDLE_APP, Use.OUTAGE, Use.HANDSHAKE,
     Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF, Use.REDUNDANT, Use.WASTED, Use.UNKNOWN,
 )  # fmt: skip
-"""Order of the classes in the bar: use of the link, unavoidable waits, then losses by TCP."""
+"""Order of the classes in the bar of the channel: useful time, unavoidable waits, then time that TCP lost."""
 
 
 def limits_section(diagnosis: Diagnosis) -> Markup:
-    """Return how the time was split: of the work, of the transfer, and of the link's channel."""
+    """Return the section with the bars of time by limit, for the group, the transfer and the channel."""
     group, limited, at_sender = diagnosis.group, diagnosis.limited, diagnosis.transfer.at_sender
     which, work = "the transfer", []
     if len(group.members) > 1:
@@ -171,7 +172,7 @@ def limits_section(diagnosis: Diagnosis) -> Markup:
 
 
 _WIDE = 0.16
-"""Minimum share at which the name fits in the bar."""
+"""Minimum share of a limit at which its name fits into the bar."""
 _SHADES = 3
 """Number of colours: for the primary cause, the next one, and all others."""
 
@@ -182,9 +183,9 @@ def _limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> lis
     Parameters
     ----------
     rows : list of LimitShare
-        Subtypes of one limit are put beside each other; the largest limit is the primary cause.
+        The limits with their shares; subtypes of one limit are drawn next to each other.
     of_link : str
-        Numbers for the row of the link.
+        Text with numbers for the legend entry of the limit "link".
     label : str
         Text alternative for screen readers.
     """
@@ -229,7 +230,10 @@ _STAGES = {
 
 
 def lanes(group: ConnectionGroup) -> list[Markup]:
-    """Return the chain of a group on one axis of time: each connection may have waited for the one above."""
+    """Return the connections of a group as lanes on one time axis.
+
+    A connection may wait for the one above.
+    """
     if not group.chain:
         return []
     rows: dict[int, list[Stage]] = {}

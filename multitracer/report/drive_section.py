@@ -1,11 +1,11 @@
-"""The part of a report on a drive: where it was bad and why, the map, the radio, the route and the cells.
+"""The sections of a report on a drive: the bad segments and their causes, the map, the radio, and the cells.
 
-In come a `Drive` (a recording as a drive, with what limited its connection) and what the page's time axis
-calls 0. Out go sections of markup, and JSON for the page's figures and map. First come the bad stretches,
-then tables of the cells and of the changes between them.
+The input is a `Drive` (a recording on a route, with the limits of its connection) and the origin of the
+page's time axis. The output is markup of the sections, and JSON for the figures and the map of the page. The
+bad segments come first, then the tables of cells and of cell changes.
 
-What must hold: times in the JSON are seconds of the page's axis, positions are metres around the middle of
-the route; a text from a log is escaped; nothing is fetched; the page states what is left out.
+Invariants: times in the JSON are seconds of the page's axis, positions are metres from the middle of the
+route; text from a log is escaped; nothing is loaded from a network; the page states which data it omits.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 _TITLE = "Where was it bad, and why?"
 _FIRST = 5
-"""Stretches that are visible at first; the others can be unfolded."""
+"""Number of bad segments that are visible at first; the others can be unfolded."""
 _MOST_STRETCHES = 100
 _ROOM_S = 5.0
-"""Seconds before and after a stretch that its button shows."""
+"""Margin in seconds before and after a bad segment when its button moves the figure."""
 _SEEN_S = 0.1
-"""Durations are written to tenths of a second here."""
+"""Resolution of the durations in these sections, in seconds."""
 _CAUSES = {
     "coverage": "weak signal (coverage)",
     "interference": "signal strong enough, but disturbed (interference)",
@@ -80,17 +80,17 @@ _OF_A_PART = "Only the part between --from and --to is listed; its thresholds ar
 def stretches_section(
     drive: Drive, *, origin_ns: int, speed: float, is_aggregated: bool = False
 ) -> Markup | None:
-    """Return the ranked list of bad stretches; None where no phone logged its radio.
+    """Return the ranked list of bad route segments; None if no phone logged its radio.
 
     Parameters
     ----------
-    road : Road
+    drive : Drive
     origin_ns : int
         Origin of the time axis of the page's figure, ns.
     speed : float
         Seconds of the figure in a second of the recording.
     is_aggregated : bool
-        Whether the list stands behind its answer in a sentence, which times of two clocks forbid.
+        Whether a sentence summarizes the list above it; not possible if the times come from two clocks.
     """
     if not drive.phones:
         return None
@@ -128,7 +128,7 @@ def stretches_section(
 
 
 def _answer(drive: Drive) -> str:
-    """Return how much time was bad, and what caused most of it."""
+    """Return a sentence on the duration of the bad segments and their main cause."""
     table = drive.stretches
     judged = table.provenance.get("judged_s", {})
     seconds = sum(judged.get(name, 0) for name in ("by rate", "by radio"))
@@ -149,7 +149,7 @@ def _answer(drive: Drive) -> str:
 
 
 def _how(drive: Drive, origin_ns: int, speed: float) -> str:
-    """Return how a second was judged."""
+    """Return the text on the criteria by which a second counts as bad."""
     facts = drive.stretches.provenance
     judged = facts.get("judged_s", {})
     words = [] if drive.shown_ns == (None, None) else [_OF_A_PART]
@@ -182,7 +182,7 @@ def _how(drive: Drive, origin_ns: int, speed: float) -> str:
 
 
 def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[Markup | None]:
-    """Return a bad stretch: cause, button, place, evidence, and when the cause was there."""
+    """Return the list entry of a bad segment: cause, button, location, evidence, duration of the cause."""
     begin_s, end_s = ((row[name] - origin_ns) * speed / NS_PER_S for name in ("begin_ns", "end_ns"))
     ends = {
         "data_from": f"{begin_s - _ROOM_S:.3f}",
@@ -240,20 +240,20 @@ def route_map(
     speed: float = 1,
     base: BaseMap | None = None,
 ) -> DrawnRoute | None:
-    """Return the map of a recording; None if its positions do not form a route.
+    """Return the map of a drive; None if its positions do not form a route.
 
     Parameters
     ----------
-    road : Road
+    drive : Drive
         The drive, with the limits of the connection if there is one.
     series : mapping of str to Table
-        SERIES of the connection, as recorded, to colour the route by.
+        SERIES of the connection, in recorded time, that can colour the route.
     origin_ns : int
         Origin of the time axis of the page's figure, ns.
     speed : float
         Seconds of the figure in a second of the recording.
     base : BaseMap, optional
-        Drawn below the route.
+        Lines to draw below the route.
     """
     if drive.route is None:
         return None
@@ -283,9 +283,9 @@ def route_map(
 
 
 def tcp_on_the_road(transfer: Transfer) -> dict[str, Table]:
-    """Return the series of a connection that can colour a route, as recorded.
+    """Return the series of a connection that can colour a route, in recorded time.
 
-    These are its round trips, and TcpSnd_goodput in bit/s: what was acknowledged in each second.
+    These are its RTT samples, and TcpSnd_goodput: the data acknowledged in each second, in bit/s.
     """
     segments, reverse, label = transfer.sender, transfer.reverse, "TcpSnd_goodput"
     acked = packet_series(segments, reverse=reverse, at="Snd")["TcpSnd_ack"]
@@ -302,11 +302,11 @@ def tcp_on_the_road(transfer: Transfer) -> dict[str, Table]:
 
 
 _LONGEST_NS = 10 * 86_400 * NS_PER_S
-"""Maximum duration of a transfer on a map; a longer one has wrong times, and would need too much memory."""
+"""Maximum duration of a transfer on a map: a longer duration is a wrong time, and needs too much memory."""
 
 
 _MOST_EVENTS = 5_000
-"""Maximum handovers on a map: a hostile log may claim any number."""
+"""Maximum number of handovers on a map: a malicious log may contain any number of them."""
 
 
 def drive_picture(radio_context: RadioContext, *, origin_ns: int) -> Markup | None:
@@ -340,7 +340,7 @@ def drive_figure_documents(
 
 
 def drive_summary(radio_context: RadioContext) -> Markup:
-    """Return what was recorded, in a sentence, of a recording without packets."""
+    """Return a sentence that summarizes a recording without packets."""
     phones = radio_context.phones
     readings = len(phones[0].radio) if phones else 0
     facts = [f"{count(readings, 'reading')} of the radio"] if readings else []
@@ -366,7 +366,7 @@ _UNANSWERED = "They do not show what limited a transfer or what was lost: captur
 _MOST = 200
 _KILOMETRE_M = 1000
 _AROUND_S = 10
-"""Seconds before and after a change that its button shows."""
+"""Margin in seconds before and after a cell change when its button moves the figure."""
 _CELL_HEADS = (
     ("Cell", False, "As the phone or modem named it"),
     ("Time", True, "Time in which it served"),
@@ -393,7 +393,7 @@ _CHANGE_HEADS = (
 
 
 def phone_sections(drive: Drive, *, origin_ns: int, speed: float) -> list[Markup | None]:
-    """Return the tables of the phone's cells and of its changes between them."""
+    """Return the tables of the cells of the phone and of its cell changes."""
     if not drive.phones:
         return []
     phone, drives = drive.phones[0], drives_beside(drive.phones)
@@ -414,9 +414,9 @@ def phone_sections(drive: Drive, *, origin_ns: int, speed: float) -> list[Markup
 
 
 def cells_section(cells: Table, notes: Sequence[str]) -> Markup | None:
-    """Return the table of cells, the one that served longest first; None without any.
+    """Return the table of cells, the longest-serving cell first; None if there are no cells.
 
-    `notes` are sentences below it, such as what the throughput is.
+    `notes` are sentences below the table, such as the definition of the throughput.
     """
     if not len(cells):
         return None
@@ -440,7 +440,7 @@ _NAMELESS = (
 
 
 def changes_section(changes: Table, *, origin_ns: int, speed: float) -> Markup | None:
-    """Return the table of the changes of the serving cell, in order of time; None without any."""
+    """Return the table of the changes of the serving cell, in order of time; None if there are no changes."""
     if not len(changes):
         return None
     rows = [_change(row, origin_ns, speed) for row in changes.take(slice(_MOST)).rows()]
@@ -514,7 +514,7 @@ def _change(row: Row, origin_ns: int, speed: float) -> Markup:
 
 
 def _cell_at(row: Row, side: str) -> str:
-    """Return the old or the new cell of a change in words."""
+    """Return the text for the old or the new cell of a cell change, as `side` selects."""
     names = ("rat", "cell_id", "physical_cell_id", "channel")
     return cell_name({"plmn": "", **{name: row[f"{side}_{name}"] for name in names}})
 
@@ -525,14 +525,17 @@ def _judged(row: Row) -> str:
 
 
 def _number(value: float | None, words: Callable[[float], str]) -> Markup:
-    """Return a cell of a number, empty where it is missing; missing ones sort below all others."""
+    """Return a table cell with a number; for a missing value an empty cell that sorts below all others."""
     if value is None or np.isnan(value) or value == NA:
         return element("td", class_="number", data_value="-1e99")
     return element("td", words(value), class_="number", data_value=value)
 
 
 def _spread(row: Row, names: Sequence[str], unit: str, words: str) -> Markup:
-    """Return the cell of the first quantity that is known; one that is not the first is named."""
+    """Return the table cell of the first known quantity of `names`.
+
+    The cell names it unless it is `names[0]`.
+    """
     name = next((each for each in names if row[f"{each}_median_{unit}"] is not None), names[0])
     low, high = row[f"{name}_q1_{unit}"], row[f"{name}_q3_{unit}"]
     shown = "" if name == names[0] else f"{name.upper()} "

@@ -1,7 +1,7 @@
 """Encodes a figure for `points/figure.js`: panels, styles in both themes, an overview and all points.
 
-It also holds the names of each series (in words, and the label of docs/figures.md), and facts about single
-packets: their files, and the verdicts on retransmissions.
+The module also has the names of the series (in words, and the label of docs/figures.md), and details of
+single packets: their files, and the verdicts on retransmissions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OVERVIEW_BINS = 1_400
 _MARGIN = 0.01
 _MIN_OVERVIEW_BINS = 64
 _PACKETS = ("sequence",)
-"""Panels whose points are packets and frames; the values of the others can be derived from these."""
+"""Panels whose points are packets or frames; the values of other panels can be derived from them."""
 
 
 def embed(
@@ -57,7 +57,7 @@ def embed(
     ----------
     panels : list of Panel
     places : list of NamedInterval
-        Interesting intervals; each becomes a button.
+        Notable intervals; the page has a button for each.
     identity : str
         Identifier of the figure within the page.
     origin_ns : int
@@ -109,10 +109,10 @@ def embed(
 
 
 def _packed(panels: list[Panel], budget_bytes: int, origin_ns: int) -> tuple[list[Document], Fitted]:
-    """Return each series' description, with its overview and where its points are, and the points themselves.
+    """Return a description of each series (overview, and index of its points), and the encoded points.
 
-    All points are written only of those series whose overview lacks some. In an overview rare events stay,
-    unless there is no room for them.
+    All points of a series are written only if its overview omits some. An overview contains all rare events,
+    unless they exceed the budget.
     """
     drawn = [(series, panel) for panel in panels for series in panel.drawn]
     bins = OVERVIEW_BINS
@@ -220,13 +220,13 @@ _NAMES = {
     "speed": "speed",
     "travelled": "distance",
 }
-"""Names by role; a role without an entry keeps its label."""
+"""Name of a series by its role; a role without an entry uses the label of the series."""
 
 _AT_RECEIVER = {"data": "arrived", "ack": "acknowledged, leaving", "retransmission": "arrived again"}
 
 
 def names(panel: Sequence[Series]) -> list[str]:
-    """Return the name of each series of a panel; two of the same kind get their labels appended."""
+    """Return the name of each series of a panel; two series of the same name get their labels appended."""
     words = [
         _AT_RECEIVER[series.role]
         if series.label.startswith("TcpRcv") and series.role in _AT_RECEIVER
@@ -241,20 +241,21 @@ def names(panel: Sequence[Series]) -> list[str]:
 
 
 def packet_facts(capture: Capture, transfer: Transfer | None) -> Document:
-    """Return the facts as JSON for `points/hover.js`.
+    """Return details of single packets as JSON for `points/hover.js`.
 
     Parameters
     ----------
     capture : Capture
         The capture whose packets a figure draws.
     transfer : Transfer, optional
-        The explained transfer, if the figure draws it; there are no verdicts on others.
+        The diagnosed transfer, if the figure draws it; other transfers have no verdicts.
 
     Returns
     -------
     dict
-        "files": the name of each file, also quoted for a shell. "verdicts": by "FILE FRAME" (the file's
-        index) the cause of a retransmission, whether it was needed, and the evidence; at most `RARE_LIMIT`.
+        "files": the name of each file, also quoted for a shell. "verdicts": for each retransmission its
+        cause, whether it was necessary, and the evidence; the key is "FILE FRAME" (index of the file, frame
+        number). At most `RARE_LIMIT` verdicts.
     """
     names = [printable(PurePath(file.path).name) for file in capture.tables.files]
     verdicts: dict[str, str] = {}

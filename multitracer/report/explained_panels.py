@@ -1,4 +1,4 @@
-"""Panels that a diagnosis adds to a transfer's figure: the link's rate above its own, and one-way delay."""
+"""Data that a diagnosis adds to a transfer's figure: the rate of the link, and the one-way delay."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis
 
 _SHARE = 1.2
-"""Share of the height, as for the panel of the round trips."""
+"""Relative height of the panel of the one-way delay, equal to that of the RTT panel."""
 _EMPTY_SHARE = 0.3
-"""A line of words."""
+"""Relative height of an empty panel: one line of text."""
 _NO_WAY = (
     "A one-way delay needs captures at both endpoints with clocks that can be related, or one at the "
     "receiver of a transfer with TCP timestamps."
@@ -30,7 +30,7 @@ _NO_WAY = (
 
 
 def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: int) -> list[Panel]:
-    """Return the panels of the explained transfer, with those that need its diagnosis.
+    """Return the panels of the diagnosed transfer, and the panels that need its diagnosis.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: in
         In link time.
     diagnosis : Diagnosis
     origin_ns : int
-        The time that does not change when recorded time becomes link time.
+        Recorded time that equals the link time: both clocks agree at this time.
     """
     limited, logged = diagnosis.limited, logged_bps(diagnosis)
     of_link = None if limited.shown is None else limited.shown.link.rate
@@ -73,7 +73,10 @@ def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: in
 
 
 def logged_bps(diagnosis: Diagnosis) -> float | None:
-    """Return what a link with slots carries while it sends, by its own log; None without one."""
+    """Return the rate in bit/s that a slotted link logged while it was sending.
+
+    The result is None if there is no such log.
+    """
     near, slot_ns = diagnosis.transfer.near, diagnosis.transfer.slot_ns
     if near is None or not slot_ns:
         return None
@@ -82,7 +85,10 @@ def logged_bps(diagnosis: Diagnosis) -> float | None:
 
 
 def _delay_panel(diagnosis: Diagnosis) -> Panel:
-    """Return the panel of the delay above its minimum, in recorded time; without delays it states why."""
+    """Return the panel of the one-way delay above its minimum, in recorded time.
+
+    Without delays it shows the reason.
+    """
     transfer, seen = diagnosis.transfer, diagnosis.limited.seen
     pairs, receiver = transfer.data_pairs, transfer.receiver
     table, clock = transfer.sender, transfer.clock

@@ -1,8 +1,8 @@
 """The section of a page in which `points/figure.js` draws: buttons, legend, plot, and how to read it.
 
-For paper, and for a browser without scripts or canvas, the whole figure is also a static picture. It is drawn
-from as many points as the overview of the page: the lowest and highest value of each pixel, and every rare
-event.
+For printing, and for a browser without scripts or canvas, the section has the complete figure as a static
+picture. The picture has the points of the overview: the lowest and highest value of each pixel, and all rare
+events.
 """
 
 from __future__ import annotations
@@ -64,15 +64,17 @@ _DRIVE_WORDS = (
 def figure_section(
     titles: Sequence[str], *, at_receiver: bool = False, picture: Markup | None = None
 ) -> Markup:
-    """Return the section for the figures with these titles, in the order of the page's figures.
+    """Return the section for the figures of captures.
+
+    The order of `titles` is that of the figures in the page.
 
     Parameters
     ----------
     titles : sequence of str
     at_receiver : bool
-        Whether some were captured near the receiver; the section states what these cannot show.
+        Whether a figure shows a capture made near the receiver; the section then states the limitations.
     picture : Markup, optional
-        The first figure for paper, and for a browser that cannot draw the others.
+        The first figure as a static picture, for printing and for a browser without scripts or canvas.
     """
     says = "Subtract the mean rate from the bytes: stalls and changes of the rate stand out"
     trend = element(
@@ -92,8 +94,9 @@ def drive_figure_section(figures: int = 1, *, picture: Markup | None = None) -> 
     Parameters
     ----------
     figures : int
+        Number of figures.
     picture : Markup, optional
-        The figure over time for paper, and for a browser that cannot draw.
+        The figure over time as a static picture, for printing and for a browser without scripts or canvas.
     """
     axes = ["Over time", "Over the distance along the route"][:figures]
     bar = _controls(axes, "Axis of the figure")
@@ -101,7 +104,7 @@ def drive_figure_section(figures: int = 1, *, picture: Markup | None = None) -> 
 
 
 def _controls(titles: Sequence[str], label: str) -> list[Markup]:
-    """Return the choice between several figures, and the buttons that move in them."""
+    """Return the menu of the figures, and the buttons that zoom and move the figure."""
     options = (element("option", title, value=number) for number, title in enumerate(titles))
     choice = [element("select", options, aria_label=label)] if len(titles) > 1 else []
     moves = (
@@ -116,9 +119,10 @@ def _controls(titles: Sequence[str], label: str) -> list[Markup]:
 def _section(
     title: str, bar: list[Markup], hint: str, how: list[str], picture: Markup | None, *, class_: str
 ) -> Markup:
-    """Return a section with a place for everything that `points/figure.js` draws.
+    """Return a section with the empty elements that `points/figure.js` fills.
 
-    How to read it are sentences here; the words of each series come from the figure itself.
+    `how` are the sentences on how to read the figure; the description of each series comes from the figure
+    itself.
     """
     series = element("div", class_="legend", role="group", aria_label="Series; press to hide or show")
     summary = element("summary", "How to read this")
@@ -149,16 +153,16 @@ _WHY = (
 
 
 def static_figure(panels: Sequence[Panel], *, title: str, origin_ns: int) -> Markup | None:
-    """Return the panels above each other over one time axis; None where nothing is drawn.
+    """Return a static picture of the panels, stacked over one time axis; None if no panel has data.
 
     Parameters
     ----------
     panels : sequence of Panel
         In link time.
     title : str
-        Which connection it is.
+        Name of the connection.
     origin_ns : int
-        What the time axis calls 0.
+        Time at 0 s of the time axis.
     """
     drawn = [replace(panel, series=[s for s in panel.drawn if s.is_drawn.any()]) for panel in panels]
     stamps = [int(s.time_ns[at]) for panel in drawn for s in panel.series for at in (0, -1)]
@@ -175,7 +179,7 @@ def static_figure(panels: Sequence[Panel], *, title: str, origin_ns: int) -> Mar
 
 
 def _panel(panel: Panel, axis: TimeAxis) -> Markup:
-    """Return a panel with its title and its legend; of an empty one the reason."""
+    """Return a panel with title and legend; for an empty panel, the reason why it is empty."""
     title = element("b", panel.title)
     series = [thin(each, bins=OVERVIEW_BINS) for each in panel.series]
     if not series:

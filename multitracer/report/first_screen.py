@@ -1,8 +1,8 @@
-"""The first screen of a report of captures: the answer in ten seconds, and where to look for its proof.
+"""The first screen of a report of captures: the main result, and links to its evidence.
 
-In: a `Diagnosis` and the panels of its connection. Out: markup that needs neither JavaScript nor colour to be
-read; scripts add a mark and a cursor. All rows share one `TimeAxis`: a limit has a row as high as its share
-of each moment; below stand incidents, changes of the cell, and the engineer's marks.
+The input is a `Diagnosis` and the panels of its connection. The output is markup that is readable without
+JavaScript and without colour; scripts add a mark and a cursor. All rows share one `TimeAxis`. The row of a
+limit shows its share of the time at each moment; below are incidents, cell changes, and the engineer's marks.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _NEAR_ZERO = 0.05
-"""Maximum difference between the first packet and the start of the work, as a share of the time, at which the
-axis still begins with 0 s (half a round trip, if the other endpoint began). Not measured."""
+"""Maximum time from the first packet to the start of the transfer, as a share of the total time, for which
+the axis begins at 0 s (half a round trip, if the other endpoint sent first). Not measured."""
 _DATA = {"data", "retransmission", "out_of_order", "received"}
 """Roles of the series that show data segments."""
 _MOST = 4
-"""Rows of limits; those beyond them are named in one."""
+"""Maximum rows of limits; one more line names the remaining limits."""
 _BINS = 500
-"""Bins of a row, which is some 800 pixels wide. Not measured."""
+"""Number of bins of a row, which is about 800 pixels wide. Not measured."""
 _MIN_HEIGHT = 0.3
-"""Minimum height of a bar in a row, so that short limits are visible."""
+"""Minimum height of a bar, as a share of its row, so that a small share is visible."""
 _ROW = 0.02
-"""Share below which a limit has no row of its own: test readers did not notice smaller ones."""
+"""Minimum share of the time at which a limit has a row of its own: test readers did not notice smaller
+shares."""
 _WORTH = 0.005
-"""Minimum share of a subtype that its row names."""
+"""Minimum share of the time at which the row of a limit names a subtype."""
 
 
 class FirstScreenContent(NamedTuple):
@@ -67,7 +68,7 @@ class FirstScreenContent(NamedTuple):
         The explained direction in the sender's capture.
     panels : list of Panel
         Panels of that direction, in link time; empty if the page draws another one.
-    surroundings : Surroundings or None
+    radio_context : RadioContext or None
         Cells and markers on the same clock.
     bounds_ns : pair of int or None
         Interval that the user requested, link time.
@@ -81,7 +82,7 @@ class FirstScreenContent(NamedTuple):
 
     @property
     def recorded_bounds_ns(self) -> tuple[int | None, int | None]:
-        """What the user asked to see, as recorded; the end is included."""
+        """The interval that the user requested, in recorded time; the end is included."""
         zero_ns, speed = axis_origin_ns(self.drawn.capture), self.diagnosis.transfer.speed
         first, last = (
             None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in self.bounds_ns
@@ -90,7 +91,7 @@ class FirstScreenContent(NamedTuple):
 
 
 def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
-    """Return the section: how far to trust the captures, the answer, and the rows over time."""
+    """Return the section: the quality of the captures, the main result, and the rows over time."""
     diagnosis, axis, headline = answer.diagnosis, axis_of(answer), answer.diagnosis.headline
     is_sure = headline.limit is not Limit.UNKNOWN and headline.confidence is not Confidence.WEAK
     known = explanation(diagnosis)
@@ -145,7 +146,7 @@ def first_screen(recording: Recording, answer: FirstScreenContent) -> Markup:
 
 
 def axis_of(answer: FirstScreenContent) -> TimeAxis:
-    """Return the time of the work, or of the part that the user requested."""
+    """Return the time axis of the transfer, or of the interval that the user requested."""
     diagnosis, zero_ns = answer.diagnosis, axis_origin_ns(answer.drawn.capture)
     first_member = diagnosis.group.members[0]
     shift = first_member.begin_ns - first_member.limited.begin_ns
@@ -161,7 +162,7 @@ def axis_of(answer: FirstScreenContent) -> TimeAxis:
 
 
 def _note_of_part(answer: FirstScreenContent, axis: TimeAxis) -> str:
-    """Return a note that the answer describes the whole transfer, if the user requested a part."""
+    """Return a note that the result describes the complete transfer; "" if the user requested no interval."""
     complete = axis_of(answer._replace(bounds_ns=(None, None)))
     first, last = answer.recorded_bounds_ns
     begin, end = complete.begin_ns if first is None else first, complete.end_ns if last is None else last
@@ -177,7 +178,10 @@ def _note_of_part(answer: FirstScreenContent, axis: TimeAxis) -> str:
 
 
 def sureness(diagnosis: Diagnosis) -> str:
-    """Return how sure the answer is; a share that is weak has a range, and its cause may be better known."""
+    """Return a text on the confidence of the result.
+
+    For a weak share, the text also has its range and the confidence of its cause.
+    """
     headline = diagnosis.headline
     own = [each for each in shares_of(diagnosis) if each.limit is headline.limit]
     if headline.limit is Limit.UNKNOWN or not own:
@@ -193,7 +197,7 @@ def sureness(diagnosis: Diagnosis) -> str:
 
 
 def _limit_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> list[Markup]:
-    """Return the rows of the limits, the largest first, and one line that names the others."""
+    """Return the rows of the largest limits, in descending order, and one line that names the others."""
     headline, first, rows = diagnosis.headline, cause(diagnosis), []
     ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
     for shade, limit in enumerate(limits):
@@ -231,7 +235,7 @@ def _limit_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> li
 def heights(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit) -> Array:
     """Return the share of each bin of time in which a limit was active: float64, 0 to 1, shape (n_bins,).
 
-    Several connections count as in the headline: active ones share each moment equally.
+    For a group, all connections that are active at a moment have the same weight, as in the headline.
     """
     group, bin_ns = diagnosis.group, axis.length_ns / _BINS
     edges = axis.begin_ns + np.arange(_BINS + 1) * bin_ns + axis.shift_ns
@@ -248,7 +252,7 @@ def heights(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit) -> Array:
 
 
 def _area(height: Array, kind: str, label: str) -> Markup:
-    """Return the row as one shape: a bin with something in it is seen, however little it is."""
+    """Return the shape of a row; each bin above 0 is drawn high enough to be visible."""
     tall = np.where(height > 0, np.maximum(np.round(height, 2), _MIN_HEIGHT), 0)
     bounds = np.flatnonzero(np.diff(tall, prepend=-1.0))
     ends = np.append(bounds[1:], len(tall))
@@ -265,7 +269,7 @@ def _area(height: Array, kind: str, label: str) -> Markup:
 
 
 _MOST_INCIDENTS = 3
-"""Incidents with a row; the list below the screen has all."""
+"""Maximum number of incidents with a row; the list below the first screen has all of them."""
 _JARGON = {
     "rlp-retransmission-burst": "radio frames retransmitted (RLP)",
     "competing-retransmission": "TCP retransmitted what the link was repeating",
@@ -277,19 +281,19 @@ _REPEAT_ROWS = {
     "slow-start-limited": Limit.SLOW_START, "zero-window": Limit.RECEIVER_WINDOW,
     "server-think-time": Limit.APPLICATION, "client-think-time": Limit.APPLICATION,
 }  # fmt: skip
-"""Incidents that say what the row of a limit shows, moment by moment."""
+"""Kinds of incidents that get no row, because the row of a limit shows the same."""
 _WORTH_A_ROW = 0.02
-"""Minimum cost of an incident with a row, as a share of the time: test readers did not notice smaller
-ones."""
+"""Minimum cost, as a share of the time, at which an incident has a row: test readers did not notice smaller
+costs."""
 
 
 def _incident_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> list[Markup]:
-    """Return a row for data lost in a row, and for each of the first incidents that matter.
+    """Return a row for a run of lost segments, and for each of the first notable incidents.
 
-    Those matter that say more than the rows of `limits` do; the list below has them all. What repeats a limit
-    has no second row: its bar would run through all that held between. Every part of an incident is a mark.
-    Beside it stands the time that it cost, or the delay that it adds; a cause of losses has the limit that it
-    made: a loss costs its repair, and then a small window for long, and the limit's row has that number.
+    An incident is notable if it adds information to the rows of `limits`; the list below the first screen has
+    all incidents. Each part of an incident is a mark. The value of the row is the time that the incident
+    cost, or the delay that it adds. For a cause of losses, the value names the limit that it led to: the row
+    of that limit has the cost, because a loss costs first the recovery and then a small congestion window.
     """
     rows, run = [], lost_run(diagnosis)
     if run is not None:
@@ -336,7 +340,10 @@ def _incident_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) ->
 
 
 def _route_rows(radio_context: RadioContext, axis: TimeAxis) -> list[Markup]:
-    """Return the rows of cell changes and of the engineer's marks; empty without any in this time."""
+    """Return the rows of cell changes and of the engineer's marks.
+
+    The result is empty if there are none in the interval.
+    """
     changes = radio_context.phones[0].handovers["time_ns"].tolist() if radio_context.phones else []
     marks = [
         (at, printable(note or "marked"))

@@ -1,7 +1,7 @@
-"""The answer of the first screen, in words and numbers: what made a transfer slow.
+"""The text of the first screen: what limited a transfer, in words and numbers.
 
-First three numbers with their meaning (rate, round-trip time, loss), then the arithmetic of the answer (the
-time of the bytes at the link's rate, or the rate of a buffer), then the headline.
+The text consists of three numbers (rate, round-trip time, loss), a calculation (the time that the bytes take
+at the link's rate, or the rate that a buffer allows), and the headline.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from multitracer.report.connection_table import Drawn
 
 _LASTED = r"[\d.,]+ [a-z]+(?: \d+ [a-z]+)?"
-"""A length of time in a sentence: 27.5 s, 28 min 41 s."""
+"""Pattern of a duration in a sentence: 27.5 s, 28 min 41 s."""
 _BASIS = re.compile(rf"\(\d+%(?: of {_LASTED})?, [a-z]+\)")
-"""Place in the sentence of the share and its basis; text on the link is inserted after it."""
+"""Pattern of the share and its basis in a headline; text on the link is inserted after it."""
 _WEAK = re.compile(rf"\((\d+%) of ({_LASTED}), weak\)")
-"""The same of a share that is weak."""
+"""Pattern of a weak share and its basis in a headline."""
 _BEGINS = {"Mostly ": "So the limit was mostly ", "The largest part was ": "So the largest part was "}
-"""How the sentence of a limit begins, and how it does behind its cause."""
+"""First words of the sentence of a limit: alone, and after a sentence with its cause."""
 _WAYS = {
     LimitSubtype.DATA: "the way of the data was dead",
     LimitSubtype.ACKS: "the way of the ACKs was dead",
@@ -69,19 +69,19 @@ _PLAIN = {
     "competing-traffic": "others used the link, too",
     "radio-limited": "the radio was weak",
 }
-"""Causes that need no number."""
+"""Sentences of causes that contain no number."""
 _UNREAD = "The receiving program read more slowly than data came, until its buffer was full."
 """Sentence for a closed window (RFC 9293, section 3.8.6): the buffer is full of unread data."""
 _OF_THE_LINK = {"link-flow-control", "rlp-retransmission-burst", "rate-change"}
-"""Findings that describe the link while it was the limit, but do not explain it."""
+"""Kinds of findings that describe the link during its limit but do not explain the limit."""
 _WORTH_A_SENTENCE = 0.02
-"""Share of the time from which an outage is mentioned. Not measured."""
+"""Minimum share of the time at which the headline mentions an outage. Not measured."""
 _SHORT_WAIT = 0.1
-"""Wait as a share of the minimum RTT, below which there is no significant queue (see limits.md)."""
+"""Queueing delay, as a share of the minimum RTT, below which the queue is not significant (see limits.md)."""
 
 
 def headline_text(diagnosis: Diagnosis) -> str:
-    """Return the headline, with the cause of the largest limit before it, and other events after it."""
+    """Return the headline: the cause of the largest limit, the limit, and other notable events."""
     headline, first, run = diagnosis.headline, cause(diagnosis), lost_run(diagnosis)
     sentence = headline.sentence
     basis = _BASIS.search(sentence)
@@ -125,7 +125,7 @@ def headline_text(diagnosis: Diagnosis) -> str:
 
 
 def _within(diagnosis: Diagnosis, sentence: str) -> str:
-    """Return the sentence with the bounds of a weak share, without the confidence of its cause."""
+    """Return the sentence with the bounds of a weak share and without the confidence of its cause."""
     own = [each for each in shares_of(diagnosis) if each.limit is diagnosis.headline.limit]
     within, weak = bounds(own[0]) if len(own) == 1 else "", _WEAK.search(sentence)
     if not within or weak is None:
@@ -136,7 +136,10 @@ def _within(diagnosis: Diagnosis, sentence: str) -> str:
 
 
 def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
-    """Return the sentence of the limit's cause and its confidence; "" if the headline states it."""
+    """Return the sentence on the limit's cause, with its confidence.
+
+    The result is "" if the headline already names the cause.
+    """
     seen = diagnosis.limited.seen
     if diagnosis.headline.part is LimitSubtype.ZERO:
         return _UNREAD
@@ -157,7 +160,7 @@ def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
 
 
 def _words(diagnosis: Diagnosis, first: Incident) -> str:
-    """Return in plain words what an incident was; "" for one that only names the limit."""
+    """Return a sentence that describes an incident; "" if the incident only repeats the limit."""
     numbers = diagnosis.findings[first.parts[0]].numbers
     if first.kind in ("outage", "blackout"):
         return _dead(diagnosis, first, numbers)
@@ -192,7 +195,10 @@ def _words(diagnosis: Diagnosis, first: Incident) -> str:
 
 
 def _dead(diagnosis: Diagnosis, first: Incident, numbers: Mapping[str, float]) -> str:
-    """Return which direction was dead and for how long; if that is the limit, the minimum duration."""
+    """Return a text on the direction and duration of an outage.
+
+    If the outage is the limit, the text gives the minimum duration.
+    """
     if diagnosis.headline.limit is not Limit.OUTAGE:
         return f"the path was interrupted for {duration(first.cost_s * NS_PER_S)}"
     way = _WAYS.get(diagnosis.headline.part, "the path was dead")
@@ -205,32 +211,32 @@ def _dead(diagnosis: Diagnosis, first: Incident, numbers: Mapping[str, float]) -
 
 
 _NEXT_TO_NOTHING = 0.02
-"""Share of the time below which recovery from losses counts as cheap. Not measured."""
+"""Share of the time below which the cost of loss recovery is negligible. Not measured."""
 _SHOWN_S = 0.0005
-"""Times below this are not shown."""
+"""Minimum duration that is shown, in seconds."""
 
 
 class RoundTripText(NamedTuple):
-    """How long a round trip takes, link time, ns."""
+    """The RTT of a transfer for the first screen, in ns of link time."""
 
     min_ns: float
     typical_ns: float
-    """The median."""
+    """Median of the RTT."""
     most_ns: float
-    """95 % took less."""
+    """95th percentile of the RTT."""
     is_inferred: bool
-    """Whether the round trip is inferred from arrivals at the receiver: minimum plus queueing delay."""
+    """Whether the RTT is inferred from arrivals at the receiver, as minimum plus queueing delay."""
 
     @property
     def words(self) -> str:
-        """The least and the usual one, the unit once where it is the same: 70.8 → 406 ms."""
+        """Return the minimum and the median RTT as text; a common unit is written once: 70.8 → 406 ms."""
         minimum, typical = duration(self.min_ns), duration(self.typical_ns)
         number, _, unit = minimum.rpartition(" ")
         return f"{number if typical.endswith(f' {unit}') else minimum} → {typical}"
 
 
 class SegmentLoss(NamedTuple):
-    """Facts on the segments that were not delivered at the first transmission."""
+    """Number of segments that were lost, or not delivered by their first transmission."""
 
     name: str
     segments: int
@@ -238,7 +244,7 @@ class SegmentLoss(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The share of the segments."""
+        """Return the share of these segments as text."""
         return share(self.segments, self.of) if self.segments else "none"
 
 
@@ -249,7 +255,7 @@ def goodput_bps(diagnosis: Diagnosis, drawn: Drawn) -> float | None:
 
 
 def round_trip(diagnosis: Diagnosis, drawn: Drawn) -> RoundTripText | None:
-    """Return the round-trip times of a transfer; None if they are not known."""
+    """Return the median and the 95th percentile of the RTT; None if no RTT is known."""
     row, speed = drawn.direction, diagnosis.transfer.speed
     if not RoundTrips(row["rtt_absent"]):
         minimum, typical, most = (row[f"rtt_{name}_ns"] * speed for name in ("min", "p50", "p95"))
@@ -263,7 +269,10 @@ def round_trip(diagnosis: Diagnosis, drawn: Drawn) -> RoundTripText | None:
 
 
 def loss(diagnosis: Diagnosis, drawn: Drawn) -> SegmentLoss:
-    """Return what is known to be lost; else what was sent again, or filled holes."""
+    """Return the number of lost segments.
+
+    If it is not known, the result has the retransmitted segments, or those that filled holes.
+    """
     seen, row = diagnosis.limited.seen, drawn.direction
     if seen is not None and len(seen.sends) and (seen.sends.lost != NA).all():
         return SegmentLoss("Lost", int(np.count_nonzero(seen.sends.lost == 1)), len(seen.sends))
@@ -273,7 +282,7 @@ def loss(diagnosis: Diagnosis, drawn: Drawn) -> SegmentLoss:
 
 
 def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
-    """Return the three numbers of the connection that is explained: speed, round trip, loss."""
+    """Return the three numbers of the diagnosed connection: goodput, RTT, loss."""
     row, speed = drawn.direction, goodput_bps(diagnosis, drawn)
     delivered, by = size(row["unique_bytes"]), drawn.goodput_by
     if speed is None:
@@ -304,17 +313,18 @@ def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
 
 
 _NARROW = 1.2
-"""Highest by lowest rate of a link that is named as one number. Not measured."""
+"""Maximum ratio of highest to lowest rate at which a link's rate is given as one number. Not measured."""
 _WIDE = 1.5
-"""The same where the link was the limit, so that its rate was seen for most of the time. Not measured."""
+"""Like `_NARROW`, for a link that was the limit, so that its rate was visible most of the time. Not
+measured."""
 _WORTH = 0.02
-"""Share of the time from which a term of the sum is shown, as for rows."""
+"""Minimum share of the time at which a term of the calculation is shown, as for rows."""
 _CHANGES = {"rate-change", "handover", "competing-traffic", "path-change"}
-"""Findings that mean that the link's rate for us was not constant."""
+"""Kinds of findings which mean that the rate available to the transfer was not constant."""
 
 
 def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:
-    """Return the arithmetic as a sentence; "" where no rate is known well, or it does not hold."""
+    """Return the calculation as a sentence; "" if no rate is known well enough, or the sum is wrong."""
     headline, limited, group = diagnosis.headline, diagnosis.limited, diagnosis.group
     sent, took_s, logged = drawn.direction["unique_bytes"], limited.total_s, logged_bps(diagnosis)
     is_scaled = diagnosis.transfer.speed != 1
@@ -349,10 +359,10 @@ def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:
 
 
 def _of_log(logged_bps: float, sent: int, limited: Limited) -> str:
-    """Return how long the bytes take at the rate that a link's log states, and what the rest of T went on.
+    """Return a sentence: the time of the bytes at the link's logged rate, and the use of the other time.
 
-    What the link carried for longer than the bytes alone take are headers, and what it carried for others.
-    Where it carried less than that, there is no sum.
+    The link was busy for longer than the bytes take, because of headers and cross traffic. If the link was
+    busy for a shorter time, the function returns "".
     """
     least_s, took_s = sent * BITS_PER_BYTE / logged_bps, limited.total_s
     can = f"The link can carry {rate(logged_bps)} by its log, headers included"

@@ -1,4 +1,4 @@
-"""Several inputs: a report each, and a page that lists them by the numbers that engineers compare."""
+"""Reports of several inputs: one report for each, and an index page that compares their main numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Input:
     """The input of one report."""
 
     name: str
-    """Name as the user gave it; its last part becomes the report's name."""
+    """Name as the user gave it; the last part of the path becomes the name of the report."""
     recording: Recording
     request: Request = field(default_factory=Request)
 
@@ -49,11 +49,11 @@ def write_reports(
     Parameters
     ----------
     inputs : iterable of Input
-        Taken one by one, so that a generator needs the memory of one input only.
+        Read one by one: with a generator, only one input is in memory.
     folder : path
-        Made if it is missing.
+        Created if it does not exist.
     assets : Assets, optional
-        Where script and style of all pages go; by default into each page.
+        Folder for the script and style of all pages; by default each page contains them.
 
     Raises
     ------
@@ -81,10 +81,10 @@ def write_reports(
 
 
 def file_name(title: str, taken: set[str]) -> str:
-    """Return a plain file name that is not used yet, and add it to `taken`.
+    """Return a safe file name that is not in `taken`, and add it to `taken`.
 
-    Only ASCII letters, digits, dot, hyphen and underscore of the last part of the title are kept, so that a
-    hostile name cannot become a path.
+    The name has only the ASCII letters, digits, dots, hyphens and underscores of the last part of the title,
+    so that a malicious name cannot become a path.
     """
     last = re.split(r"[/\\]", title.rstrip("/\\"))[-1]
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip(".-")[:_LONGEST_NAME] or "report"
@@ -95,7 +95,7 @@ def file_name(title: str, taken: set[str]) -> str:
 
 
 def _section(rows: list[list[Markup]]) -> Markup:
-    """Return the table; a column without any value is left out."""
+    """Return the table of reports; a column without values is omitted."""
     shown = [at for at in range(len(HEADS)) if not all(is_empty(row[at]) for row in rows)]
     cells = [
         element(
@@ -126,12 +126,12 @@ HEADS = (
     ("Loss", True), ("Radio", True), ("Trust", False), ("Start, UTC", True), ("Label", False),
     ("Connections", True), ("Place", False),
 )  # fmt: skip
-"""Columns, and whether each sorts by number."""
+"""Column titles of the index, and whether the column sorts by number."""
 _POWERS = ("Radio_rsrp", "Radio_rscp", "Radio_rssi")
 
 
 def order(answer: FirstScreenContent | None) -> float:
-    """Return by what reports are listed: the slowest first, those without a goodput last."""
+    """Return the sort key of a report: the lowest goodput first, reports without a goodput last."""
     speed = None if answer is None else goodput_bps(answer.diagnosis, answer.drawn)
     return float("inf") if speed is None else speed
 
@@ -145,11 +145,11 @@ def index_row(
     ----------
     recording : Recording
     answer : FirstScreenContent, optional
-        Content of its first screen; None if no transfer could be explained.
+        Content of the first screen; None if no transfer could be diagnosed.
     title : str
         Name as the user gave it.
     page : str
-        File name of the report, beside the index.
+        File name of the report, in the folder of the index.
     """
     trust = recording.trust if recording.captures else ""
     start_ns = _start_ns(recording)
@@ -166,7 +166,7 @@ def index_row(
 
 
 def is_empty(cell: Markup) -> bool:
-    """Return whether a cell of a row shows nothing."""
+    """Return whether a table cell is empty."""
     return cell.index(">") == len(cell) - len("></td>")
 
 
@@ -178,7 +178,7 @@ def _text(words: str, *, name: str) -> Markup:
 
 
 def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
-    """Yield the cells of the diagnosis."""
+    """Yield the table cells that come from the diagnosis."""
     diagnosis, drawn = answer.diagnosis, answer.drawn
     headline, speed = diagnosis.headline, goodput_bps(diagnosis, drawn)
     trip, lost = round_trip(diagnosis, drawn), loss(diagnosis, drawn)
@@ -196,13 +196,13 @@ def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
 
 
 def _spark(answer: FirstScreenContent) -> Markup | None:
-    """Return the goodput over time; None if it is not drawn."""
+    """Return the goodput over time as a small picture; None if there is no goodput panel."""
     series = [each for panel in answer.panels for each in panel.drawn if each.role == "goodput"]
     return sparkline(series[0], axis_of(answer)) if series else None
 
 
 def _radio(recording: Recording) -> Markup:
-    """Return the median received power of the first phone."""
+    """Return the table cell with the median received power of the first phone."""
     series = recording.radio_context().series if recording.radio_context().phones else {}
     label = next((name for name in _POWERS if name in series), "")
     if not label:
@@ -219,13 +219,13 @@ def _start_ns(recording: Recording) -> int | None:
 
 
 def _label(recording: Recording) -> str:
-    """Return what the manifest calls the run."""
+    """Return the label of the run in the manifest."""
     manifest = recording.manifest
     return "" if manifest is None else manifest.variables.title or manifest.variables.scenario or ""
 
 
 def _place(recording: Recording) -> str:
-    """Return where the route begins; empty without one."""
+    """Return the position at which the route begins, as text; "" without a route."""
     route = recording.radio_context().route
     if route is None or not len(route.table):
         return ""
@@ -235,7 +235,7 @@ def _place(recording: Recording) -> str:
 def _number(value: float | None, text: str, *, name: str, title: str | None = None) -> Markup:
     """Return a cell that sorts by its value.
 
-    `name` is shown before it on narrow screens, which have no table head.
+    On narrow screens, which show no table head, `name` stands before the value.
     """
     key = "" if value is None else value
     return element("td", text, class_="number", data_value=key, data_name=name, title=title)

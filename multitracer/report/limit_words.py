@@ -1,4 +1,4 @@
-"""The limits that a page shows, and the words with which it explains them."""
+"""The limits that a page shows, and the texts that explain them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ COARSE = (
     "so all but the handshake is weak."
 )
 _MIN_SHORT = 0.005
-"""Share below which whole percent would read 0 %, or 100 %: there a short text has a fraction, too."""
+"""Distance of a share from 0 or 1 below which even a short text has a fraction, to avoid "0 %" and "100
+%"."""
 _MIN_SAID = 0.0005
-"""Share below which a tenth of a percent would read nothing."""
+"""Share that rounds to less than 0.1 %."""
 _LIMITS = {
     Limit.HANDSHAKE: "the connection was being opened",
     Limit.OUTAGE: "nothing came through, and a retransmission failed too",
@@ -76,11 +77,11 @@ SHORT = {part: part.label for part in LimitSubtype} | {
     LimitSubtype.LATENCY: "round trips",
     LimitSubtype.REPAIR: "lost requests",
 }
-"""Names of subtypes on the first screen: the label, or plainer words where it is not clear enough."""
+"""Names of subtypes on the first screen: the label, or simpler words if the label is not clear enough."""
 
 
 def shares_of(diagnosis: Diagnosis) -> list[LimitShare]:
-    """Return what the headline counts: the wall time of the group, or of the transfer if it is alone."""
+    """Return the shares that the headline uses: of the group's elapsed time, or of a single transfer's."""
     group = diagnosis.group
     if len(group.members) == 1:
         return diagnosis.limited.shares
@@ -93,7 +94,7 @@ def shares_of(diagnosis: Diagnosis) -> list[LimitShare]:
 
 
 def says(row: LimitShare) -> str:
-    """Return the meaning of a limit, or of a part of it."""
+    """Return the explanation of a limit or of its subtype."""
     return _PARTS.get(row.part, _LIMITS[row.limit])
 
 
@@ -106,13 +107,16 @@ def bounds(row: LimitShare) -> str:
 
 
 def surely(row: LimitShare) -> str:
-    """Return how sure a share is; one that rests on what is weak has a range."""
+    """Return a text on the confidence of a share, with its range if the share is weak."""
     within = bounds(row)
     return f"{row.confidence.label}: {within}" if within else row.confidence.label
 
 
 def percent(share: float, *, is_short: bool = False) -> str:
-    """Return a share of the time as text, in short without a fraction; a share above zero never reads 0 %."""
+    """Return a share as a percentage.
+
+    A short text has no fraction, and a share above 0 is never shown as 0 %.
+    """
     if is_short and (_MIN_SHORT <= share < 1 - _MIN_SHORT or share == 1):
         return f"{share:.0%}"
     return "< 0.1%" if 0 < share < _MIN_SAID else f"{share:.1%}"

@@ -1,4 +1,4 @@
-"""HTML that cannot be injected into: the one place where text becomes markup.
+"""Generates HTML safely: text becomes markup only in this module, which escapes it.
 
 A page is built from `element` calls. Text is escaped unless it is `Markup`, and only this module and the
 program's own CSS and JavaScript make `Markup`.
@@ -16,7 +16,7 @@ _VOID = frozenset({"meta", "link", "input", "br", "hr"})
 
 
 class Markup(str):
-    """A string that is HTML already."""
+    """A string that contains HTML and is not escaped again."""
 
     __slots__ = ()
 
@@ -30,12 +30,12 @@ def element(tag: str, /, *children: Child, **attributes: object) -> Markup:
     Parameters
     ----------
     tag : str
-        Tag name; the program's own, never from input.
+        Tag name; always a constant of the program, never input.
     children : str, Markup, iterable of them, or None
-        A str is escaped and shown unchanged; None is left out.
+        A str is escaped; None is ignored.
     attributes
-        A trailing underscore is dropped and others become hyphens (``class_``, ``aria_label``). True writes
-        the bare name; None and False leave the attribute out.
+        Attributes of the element. A trailing underscore is removed from a name, other underscores become
+        hyphens (``class_``, ``aria_label``). For True only the name is written; for None and False nothing.
     """
     opening = tag
     for key, value in attributes.items():
@@ -47,7 +47,7 @@ def element(tag: str, /, *children: Child, **attributes: object) -> Markup:
 
 
 def fold(title: str, *children: Child, note: str = "", class_: str = "", **attributes: object) -> Markup:
-    """Return a section that opens when its title is pressed.
+    """Return a section that opens when the user clicks its title.
 
     Parameters
     ----------
@@ -58,8 +58,7 @@ def fold(title: str, *children: Child, note: str = "", class_: str = "", **attri
     class_ : str
         Additional CSS class.
     attributes
-        Attributes of the section, as in `element`; with an ``id`` an address that ends with it opens the
-        section.
+        Attributes of the section, as in `element`. If there is an ``id``, a link to it opens the section.
     """
     more = element("span", note, class_="muted") if note else None
     summary = element("summary", element("h2", title), more)
@@ -67,7 +66,7 @@ def fold(title: str, *children: Child, note: str = "", class_: str = "", **attri
 
 
 def join(children: Iterable[Child]) -> Markup:
-    """Return the children one after the other, text escaped."""
+    """Return the concatenated children; text is escaped."""
     texts: list[str] = []
     for child in children:
         if isinstance(child, str):
@@ -78,12 +77,12 @@ def join(children: Iterable[Child]) -> Markup:
 
 
 def json_text(value: object) -> Markup:
-    """Return JSON that is safe inside a script element and in JavaScript: no <, >, & and line separators."""
+    """Return JSON for a script element or JavaScript; <, >, & and line separators are escaped."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def script_hash(code: str) -> str:
-    """Return the source expression that lets a content security policy run exactly this script."""
+    """Return the hash source for a content security policy that allows exactly this script."""
     digest = hashlib.sha256(code.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,19 +1,19 @@
 """Encodes columns of integers as text of a page, and chooses the columns and points of a figure that fit.
 
-A column of a figure is written as differences, zigzag, byte planes, gzip, base64: the differences of
-neighbouring numbers are small, zigzag makes them positive, and the planes (all lowest bytes, then all second
-ones, ...) group similar bytes. A short series of a map or an overview is written as varints
-(`pack_columns`, 7 bits a byte, lowest first; `points/table.js` holds the inverse). In the page,
-`points/decoder.js` reads the columns again and makes the blocks of 64 points (lowest, highest) that make far
-views quick, `loader.js` has it run in a worker, `table.js` answers what is in a window, and `figure.js` on
-`plot.js` on `panel.js` draws it on a canvas.
+The encoding of a column has five steps: differences of neighbouring numbers, which are small; zigzag, which
+makes them positive; byte planes (all lowest bytes, then all second-lowest bytes, ...), which group similar
+bytes; gzip; base64. A short series of a map or an overview is written as varints (`pack_columns`, 7 bits a
+byte, lowest first; `points/table.js` holds the inverse). In the page, `points/decoder.js` decodes the columns
+and computes the minimum and maximum of each 64 points, so that wide views are fast; `loader.js` runs the
+decoder in a worker; `table.js` finds the points in a window; `figure.js`, with `plot.js` and `panel.js`,
+draws them on a canvas.
 
-`fitted` leaves out data in a fixed order. First the frame numbers of derived quantities, which the packets
-still have. Then the ticks become 1 µs. Then the finest points: of each interval the first, last, lowest and
-highest value stay, and rare events.
+`fitted` omits data in a fixed order: first the frame numbers of derived quantities (the packets still have
+them); then it rounds times to 1 µs; then it thins points, so that each interval has its first, last, lowest
+and highest value, and rare events.
 
-What must hold: an overview is in the page itself, and drawn before the rest is read. A rare event is drawn
-in every view. A page states what it leaves out.
+Invariants: the page contains an overview, which is drawn before the other points are read. Rare events are
+drawn in all views. A page states which data it omits.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document
 
 _MOST_BYTES = 10
-"""Maximum bytes of one number: 64 bits, 7 a byte."""
+"""Maximum bytes of one encoded number: 64 bits, with 7 bits in each byte."""
 
 
 def zigzag(numbers: Array) -> Array:
-    """Return the differences of numbers, the first one from 0, as numbers without a sign.
+    """Return the differences of consecutive numbers (of the first number to 0) as unsigned numbers.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def zigzag(numbers: Array) -> Array:
     Returns
     -------
     ndarray of uint64, shape (n,)
-        0, 1, 2, 3, ... for the differences 0, -1, 1, -2, ...
+        The encoded differences: 0, 1, 2, 3, ... for 0, -1, 1, -2, ...
     """
     deltas = numbers.astype(np.int64)
     deltas[1:] -= numbers.astype(np.int64)[:-1]
@@ -58,13 +58,13 @@ def zigzag(numbers: Array) -> Array:
 
 
 def pack_columns(columns: Mapping[str, Array]) -> Document:
-    """Return columns of whole numbers as JSON that `Columns.unpack` reads.
+    """Return columns of integers as JSON that `Columns.unpack` of the page decodes.
 
     Parameters
     ----------
     columns : mapping of str to ndarray of int, each of shape (n,)
-        "time" is in ticks, and "value" may hold BREAK; `tick_s` and `scale` beside the columns give the
-        units.
+        The columns by name: "time" is in ticks, "value" may contain BREAK. `tick_s` and `scale` of the page's
+        document give the units.
     """
     shifts = np.uint64(7) * np.arange(_MOST_BYTES, dtype=np.uint64)
     data = []
@@ -82,16 +82,18 @@ def pack_columns(columns: Mapping[str, Array]) -> Document:
 _GZIP_LEVEL = 6
 """Compression level: level 9 took 15 times as long and saved 5 % on a recorded transfer."""
 MOST_POINTS = 5_000_000
-"""Maximum points of a figure. In Chromium on two idle cores they took 350 to 420 MB, and 17 ms to draw."""
+"""Maximum points of a figure. In Chromium on two idle cores, this number took 350 to 420 MB, and 17 ms to
+draw."""
 
 _FEWEST_BINS = 64
-"""Minimum bins of a thinned series. Not measured."""
+"""Minimum number of bins of a thinned series. Not measured."""
 _SHRINK = 0.9
-"""Factor on the number of bins in the next try, because fewer points take more bytes each. Not measured."""
+"""Factor on the number of bins at the next attempt, because fewer points need more bytes per point. Not
+measured."""
 _COARSEST_TICK_NS = NS_PER_US
-"""The narrowest view of a page is as wide."""
+"""Largest tick, in ns; it equals the width of the narrowest view of a page."""
 _RARE_BYTES = 12
-"""Approximate base64 size of a rare event; two fifths of the budget are for these."""
+"""Approximate size of a rare event in base64, in bytes; rare events may use two fifths of the budget."""
 _MOST_TICKS = 1 << 52
 """Maximum ticks: JavaScript numbers are doubles, which cannot distinguish neighbouring larger integers."""
 
@@ -103,13 +105,14 @@ class Fitted:
     Parameters
     ----------
     tick_ns : int
-        Resolution of the times.
+        Resolution of the times, in ns.
     lines : list of str
-        The texts of the columns; two equal ones are written once.
+        The texts of the columns; equal texts are written once.
     entries : list of dict
-        For each series: its points, its columns, their planes, and the line of each.
+        For each series: the number of points, and the columns with their byte planes and the index of their
+        line.
     reduced : str
-        Sentences on what was left out; "" if nothing was.
+        Sentences on the omitted data; "" if nothing was omitted.
     """
 
     tick_ns: int
@@ -119,22 +122,22 @@ class Fitted:
 
     @property
     def size(self) -> int:
-        """Bytes of the lines."""
+        """Total length of the lines in bytes."""
         return sum(map(len, self.lines))
 
 
 def fitted(series: Sequence[Series], budget_bytes: int, *, origin_ns: int, packets: Sequence[bool]) -> Fitted:
-    """Return as much of the series as a budget allows.
+    """Return the encoded series, with data omitted until they fit the budget.
 
     Parameters
     ----------
     series : sequence of Series
     budget_bytes : int
-        Of all texts together.
+        Maximum total length of all texts, in bytes.
     origin_ns : int
         What the time axis calls 0.
     packets : sequence of bool
-        Of each series, whether its points are packets or frames; what it is of others can be derived.
+        For each series, whether its points are packets or frames; the points of other series are derived.
     """
     tick_ns = common_tick_ns(series, origin_ns)
     coarse_ns = max(tick_ns, _COARSEST_TICK_NS)
@@ -161,7 +164,7 @@ def _thinned(
     packets: Sequence[bool],
     reduced: str,
 ) -> Fitted:
-    """Return the series with the finest points left out, as many as the budget needs."""
+    """Return the encoded series, thinned until they fit the budget."""
     complete, room = [False] * len(series), 2 * budget_bytes // (5 * _RARE_BYTES)
     for i in sorted(range(len(series)), key=lambda i: len(series[i])):  # the rarest events come first
         if series[i].rare and len(series[i]) <= min(RARE_LIMIT, room):
@@ -194,9 +197,11 @@ def _written(
     packets: Sequence[bool] | None,
     reduced: str,
 ) -> Fitted:
-    """Return the texts of all columns; `packets` says which series keep their frames, None all of them.
+    """Return the texts of all columns.
 
-    Two equal columns, such as the times of ACKs and of their windows, are one text.
+    `packets` selects the series with a column of frame numbers; None: all.
+
+    Equal columns, such as the times of ACKs and of their windows, share one text.
     """
     lines: list[str] = []
     known: dict[bytes, tuple[int, int]] = {}  # of each column its line and its planes, bytes of a number
@@ -227,7 +232,7 @@ def _written(
 
 
 def columns_of(series: Series, origin_ns: int, tick_ns: int, *, frames: bool = True) -> dict[str, Array]:
-    """Return the columns of a series as integers: times in ticks, `until` relative to the value."""
+    """Return the columns of a series as integers: time in ticks, `until` as the difference to the value."""
     columns = {"time": (series.time_ns - origin_ns) // tick_ns, "value": series.value}
     if series.until is not None:
         columns["until"] = series.until - series.value
@@ -241,9 +246,9 @@ def columns_of(series: Series, origin_ns: int, tick_ns: int, *, frames: bool = T
 
 
 def common_tick_ns(series: Sequence[Series], origin_ns: int) -> int:
-    """Return the largest power of ten of ns, up to 1 µs, that all times are multiples of.
+    """Return the largest power of ten, at most 1 µs, that divides all times (relative to the origin), in ns.
 
-    A longer span than a page can count gets coarser ticks.
+    If the time range has more ticks than JavaScript can represent, the ticks are coarser.
     """
     tick = _COARSEST_TICK_NS
     while tick > 1 and any(bool(np.any((s.time_ns - origin_ns) % tick)) for s in series):

@@ -1,13 +1,12 @@
 """The frame of every page, which loads nothing from the network.
 
-The content security policy forbids all loading and allows exactly the script that is written here, by its
-hash; a script that came in with a host's name could not run even if it were not escaped.
+The content security policy forbids loading and allows only the script of this package, by its hash: even an
+unescaped script in a host name could not run.
 
-The script and the style of a page: in the page itself, or once in a folder beside many pages.
-Browsers check `integrity` only over a network, so a policy cannot name a file by its hash where pages are
-opened from a disk. A page beside its assets therefore holds a loader, which the policy allows by its hash
-together with what the loader asks for (`strict-dynamic`): one file, whose hash is checked wherever a browser
-can.
+The script and the style are in the page itself, or in files of a folder that many pages share. Browsers check
+`integrity` only for pages from a network, so that for pages from a disk a policy cannot name a file by its
+hash. A page with shared files therefore contains a loader; the policy allows the loader by its hash, and the
+one file that the loader requests (`strict-dynamic`).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 FOLDER = "assets"
 _LETTERS = 16
-"""Hexadecimal digits of the hash in a file name (64 bits), so that two versions do not share a file."""
+"""Number of hexadecimal digits of the hash in a file name (64 bits): each version has its own file."""
 _LOADER = """\
 "use strict";
 (() => {
@@ -53,16 +52,16 @@ _LOADER = """\
 
 
 class Attached(NamedTuple):
-    """How a page has its code.
+    """The script and style of a page, and the policy that allows them.
 
     Attributes
     ----------
     policy : str
         The sources of scripts and of styles that a content security policy allows.
     style, script : Markup
-        The elements.
+        HTML elements with the style and the script.
     needs : str
-        What the page needs to be shown, in words.
+        Text on the files that the page needs.
     """
 
     policy: str
@@ -72,14 +71,14 @@ class Attached(NamedTuple):
 
 
 class Assets:
-    """A folder of scripts and styles that many pages share; a file is named by its content.
+    """A folder of scripts and styles that many pages share; the hash of the content is part of the file name.
 
     Parameters
     ----------
     folder : path
-        Made at the first page.
+        Created with the first page.
     address : str
-        Of the folder as the pages name it, relative to their own place.
+        Relative URL of the folder in the pages.
     """
 
     def __init__(self, folder: str | os.PathLike[str], address: str = FOLDER) -> None:
@@ -88,7 +87,7 @@ class Assets:
         self._written: set[str] = set()
 
     def attach(self, style: str, script: str) -> Attached:
-        """Return a page's style and script as files of the folder, which are written once.
+        """Write a page's style and script to the folder if missing, and return elements that load them.
 
         Raises
         ------
@@ -120,7 +119,7 @@ class Assets:
 
 
 def attached(style: str, script: str, assets: Assets | None = None) -> Attached:
-    """Return a page's style and script: in the folder if there is one, else in the page itself."""
+    """Return a page's style and script: as files of `assets`, or within the page if `assets` is None."""
     if assets is not None:
         return assets.attach(style, script)
     return Attached(
@@ -136,7 +135,7 @@ DOCTYPE = "<!doctype html>\n"
 _POINTS_CODE = "link decoder loader table axes marks packets trend panel plot figure"
 _FIGURE_CODE = ("timeline.js", "tracks.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
 _MAP_CODE = ("drive/map_gestures.js", "drive/map.js")
-"""Scripts of the map, in the order of their dependence."""
+"""Scripts of the map; each uses only those before it."""
 
 
 def document(
@@ -154,12 +153,12 @@ def document(
         Title of the window and the page.
     sections
         Content of ``main``.
-    figures : list of dict, optional
-        Figures from `embed.embed`; their texts are at the end of the page.
+        figures : list of dict, optional
+        Figures from `embed.embed`; the texts of their series are written at the end of the page.
     route : dict, optional
-        Document of `route_map.map_document`, for its section.
+        Map from `route_map.map_document`.
     assets : Assets, optional
-        Place of script and style; by default in the page.
+        Folder for script and style; by default the page contains them.
 
     Raises
     ------
@@ -196,7 +195,7 @@ def complete_page(
     texts: Child = None,
     kicker: str = "MultiTracer report",
 ) -> str:
-    """Return a page of sections with its frame.
+    """Return a complete page with these sections and this code.
 
     Parameters
     ----------
@@ -207,7 +206,7 @@ def complete_page(
     code : Attached
         Style and script.
     data, texts
-        Content before and after the script.
+        Elements before and after the script.
     kicker : str
         Text above the title.
     """
@@ -229,7 +228,7 @@ def complete_page(
 
 
 def head(title: str, code: Attached) -> Markup:
-    """Return the head of a page, whose policy allows only its own code."""
+    """Return the head element of a page, with the policy that allows only the page's own code."""
     policy = (
         f"default-src 'none'; {code.policy}; img-src data: blob:; worker-src blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -247,14 +246,14 @@ def head(title: str, code: Attached) -> Markup:
 
 
 def own_file(name: str) -> str:
-    """Return a file of this package as text."""
+    """Return the text of a file of this package."""
     return (resources.files("multitracer.report") / name).read_text("utf-8")
 
 
 def write(path: str | os.PathLike[str], page: str) -> None:
     """Write a page under a temporary name and rename it, so that a reader never sees an incomplete page.
 
-    A path that is not a regular file (a pipe, /dev/null) is written to, never replaced.
+    If the path is not a regular file (a pipe, /dev/null), the page is written to it directly.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A report as PDF, printed by an installed browser with the print style of the page; nothing is redrawn."""
+"""Prints a report to PDF with an installed browser; the page's print style sets the layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multitracer.report.replacing import replacing
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge")
 _PATIENCE_S = 180
-"""A page of 8 MB is printed in some seconds; a busy machine takes longer. Not measured."""
+"""Timeout of the browser in seconds; it prints a page of 8 MB in some seconds. Not measured."""
 
 
 def browser() -> str:
@@ -22,7 +22,7 @@ def browser() -> str:
     Raises
     ------
     InputError
-        If there is none.
+        If no such browser is installed.
     """
     path = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if path is None:
@@ -31,7 +31,7 @@ def browser() -> str:
 
 
 def print_pdf(page: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-    """Print one of our pages to a PDF file, which appears complete or not at all.
+    """Print a page of this package to a PDF file; the file appears only when it is complete.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def print_pdf(page: str | os.PathLike[str], path: str | os.PathLike[str]) -> Non
 
 
 def _arguments(profile: Path) -> list[str]:
-    """Return what makes a browser print without a window and without a trace of itself on the paper."""
+    """Return the arguments for printing without a window, and without the browser's header and footer."""
     sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # root has none
     return [
         "--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking",

@@ -1,7 +1,7 @@
-"""The page of one plotly figure, as `multitracer plot` writes it: complete, and without any network.
+"""The page of one plotly figure, as `multitracer plot` writes it; the page needs no network.
 
-The figure is the same JSON that plotly writes, made without plotly, which takes half a second to import and
-to validate the figure; a page does not need that.
+The module writes the same JSON as plotly without importing plotly: the import and the validation of the
+figure take half a second.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def document(figure: go.Figure | Props) -> Document:
-    """Return what plotly writes of a figure: the same keys and values in the same order.
+    """Return a figure as JSON, with the same keys and values, in the same order, as plotly writes.
 
     Parameters
     ----------
     figure : plotly.graph_objects.Figure or dict
-        A dict has its traces and layout, as `stack.plain_figure` gives them.
+        A dict contains traces and layout, as `stack.plain_figure` returns them.
     """
     if not isinstance(figure, dict):
         written: Document = json.loads(figure.to_json())
@@ -48,7 +48,7 @@ def _trace(trace: Props) -> object:
 
 
 def _without_plotly(props: Props) -> Document:
-    """Return properties in plotly's order, without those that say nothing."""
+    """Return the properties in plotly's order, without empty ones."""
     return {name: _value(props[name]) for name in sorted(props) if not _is_unset(props[name])}
 
 
@@ -103,7 +103,7 @@ def plot_page(figure: go.Figure | Props, *, title: str, theme: ThemeName) -> str
 
 
 def plotly_js() -> str:
-    """Return the plotly.js that comes with plotly, without importing plotly.
+    """Return the source of plotly.js from the installed plotly package, without importing plotly.
 
     Raises
     ------

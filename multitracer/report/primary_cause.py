@@ -1,8 +1,8 @@
 """Chooses the panel that shows what limited a transfer, and draws it with its legend.
 
-The panel is a static picture without script: the same series, as wide as its page.
-Strokes keep their width however the picture is stretched; words stand beside it as text of the page. Where a
-pixel holds several points it shows the range from the lowest to the highest.
+The panel is a static picture without script, as wide as the page. The width of strokes does not change when
+the picture is stretched; labels are text of the page outside the picture. A pixel with several points shows
+the range from the lowest to the highest value.
 """
 
 from __future__ import annotations
@@ -33,29 +33,30 @@ if TYPE_CHECKING:
     from multitracer.report.time_axis import TimeAxis
 
 _WIDE, _HIGH = 1000, 300
-"""Units of the picture: some pixels of a screen, so that numbers need no fraction."""
+"""Width and height of the picture, in units of about one pixel, so that coordinates are integers."""
 _PARTS, _LOW = 60, 20
-"""Units of a small picture."""
+"""Width and height of a small picture, in its units."""
 _TICKS = 5
-"""Approximate number of ticks, so that there are at least three."""
+"""Approximate number of ticks of the value axis; at least three are drawn."""
 _EDGE = 2
-"""Distance from the edge at which points beyond the picture are drawn."""
+"""Distance from the edge at which points outside the picture are drawn, in units of the picture."""
 _DOT_PX, _EVENT_PX = 4, 6
-"""Size of the largest data dot, and of an event: they differ in size as well as in colour."""
+"""Size in pixels of the largest data dot, and of an event: both size and colour distinguish them."""
 _DOT = {"round": "h0", "square": "h.1"}
-"""The stroke of a point, by its ends."""
+"""SVG path command that draws a point, by the shape of the line ends."""
 _ROOM = 1.05
-"""Times its value that the axis reaches above the line of the cause: it is not the frame. Not measured."""
+"""Minimum ratio of the axis maximum to the cause's line, so that the line is below the frame. Not
+measured."""
 _MARK = 16
-"""Height of the strokes of losses and marks, units of the picture."""
+"""Height of the strokes for losses and ECN marks, in units of the picture."""
 _WITH_UNIT: dict[str, Callable[[float], str]] = {
     "s": lambda seconds: duration(seconds * NS_PER_S),
     "B": size,
     "bit/s": rate,
 }
-"""Functions that write a value with the unit that fits: 120 ms, 1.2 MB."""
+"""Functions that format a value with a suitable unit: 120 ms, 1.2 MB."""
 _FAR = 2.0
-"""Factor above the 99th percentile beyond which single samples are cut off at the top. Not measured."""
+"""Multiple of the 99th percentile above which single samples are cut off at the top. Not measured."""
 
 
 def static(
@@ -66,7 +67,7 @@ def static(
     Parameters
     ----------
     panel : Panel
-        With at least one series of these roles; times in link time.
+        A panel with at least one series of these roles; times in link time.
     axis : TimeAxis
         The time axis of the picture.
     roles : tuple of str
@@ -74,7 +75,7 @@ def static(
     label : str
         Text alternative of the picture.
     known : KnownCause
-        What is known of the cause: a dashed line, shaded times, and strokes at the upper edge.
+        Facts about the cause, drawn as a dashed line, shaded times, and strokes at the upper edge.
     """
     chosen = [series for role in roles for series in panel.drawn if series.role == role]
     low, high = value_range(replace(panel, series=chosen)) or (0.0, 1.0)
@@ -117,7 +118,7 @@ def static(
 
 
 def sparkline(series: Series, axis: TimeAxis) -> Markup:
-    """Return the highest value of each part of the time as a small picture without words."""
+    """Return a small picture without labels: the highest value in each interval of the time axis."""
     begin, end = (axis.origin_ns + round(axis.seconds(at) * NS_PER_S) for at in (axis.begin_ns, axis.end_ns))
     shown = series.between(begin, end)
     shown = shown.take(shown.is_drawn)
@@ -134,7 +135,7 @@ def sparkline(series: Series, axis: TimeAxis) -> Markup:
 
 
 def swatch(role: str) -> Markup:
-    """Return the sign of a series in a legend."""
+    """Return the legend symbol of a series with this role."""
     shape, colour, stroke = _pen(role)
     signs = {"points": f"M12 5{_DOT[shape]}", "bars": "M9 1V9M12 3V10M15 0V7"}
     path = element("path", d=signs.get(LOOKS[role].mark, "M2 5H22"), **stroke)
@@ -142,9 +143,9 @@ def swatch(role: str) -> Markup:
 
 
 def _pen(role: str) -> tuple[str, str, dict[str, object]]:
-    """Return how strokes look: their ends, their colour in both themes, and their width and dashes.
+    """Return the style of strokes: line ends, CSS class for the colour in both themes, and SVG attributes.
 
-    What is an event differs from data by more than its hue.
+    Not only the colour distinguishes events from data.
     """
     look = LOOKS[role]
     colour = f"color:{look.light};color:light-dark({look.light},{look.dark})"
@@ -158,10 +159,12 @@ def _pen(role: str) -> tuple[str, str, dict[str, object]]:
 
 
 def _path(series: Series, panel: Panel, axis: TimeAxis, low: float, high: float) -> Markup | None:
-    """Return one series as a path; of points and bars that fall onto each other, one is drawn.
+    """Return one series as an SVG path; None without points.
 
-    A line goes through the first, lowest, highest and last point of each column of one unit. What follows its
-    first point is relative, which takes two thirds of the bytes.
+    Points or bars at the same position are drawn once.
+
+    A line connects the first, lowest, highest and last point of each column, which is one unit wide.
+    Coordinates after the first point are relative, which needs two thirds of the bytes.
     """
     begin, end = (axis.origin_ns + round(axis.seconds(at) * NS_PER_S) for at in (axis.begin_ns, axis.end_ns))
     shown = series.between(begin, end)
@@ -219,7 +222,7 @@ _OF_LIMIT = {
     Limit.APPLICATION: ("sequence",),
     Limit.UNKNOWN: ("throughput",),
 }
-"""The panels that show a limit, the best one first."""
+"""Keys of the panels that show a limit, the best panel first."""
 _OF_KIND = {
     "policer": ("throughput",),
     "radio-limited": ("radio_power", "radio_quality"),
@@ -228,22 +231,22 @@ _OF_KIND = {
     "congestion-loss": ("sequence",),
     "link-limited": ("throughput",),
 }
-"""Panels by kind of the incident that explains the limit; they take precedence."""
+"""Keys of the panels by the kind of the incident that explains the limit; they precede `_OF_LIMIT`."""
 _OTHERWISE = ("throughput", "sequence")
 _NONE = np.iinfo(np.int64).max
-"""Value for a series without a drawn point: above every edge."""
+"""Time for a series without a drawn point: later than all columns."""
 _MOST_LANES = 6
-"""Connections with a lane on the first screen; the details have more."""
+"""Maximum number of connections with a lane on the first screen; the details show more."""
 _MOST_STAGES = 2_000
-"""Maximum bars of a lane: two in a pixel."""
+"""Maximum number of bars in a lane: two for each pixel."""
 
 
 class _Look(NamedTuple):
-    """How a panel is drawn on the first screen."""
+    """Options with which the first screen draws a panel."""
 
     says: str
     words: dict[str, str]
-    """Name of each role, in the order of drawing."""
+    """Legend text of each drawn role, in drawing order."""
 
 
 _LOOKS = {
@@ -275,7 +278,7 @@ _LOOKS = {
 def primary_cause_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis) -> list[Markup]:
     """Return the rows of the panel that shows the largest limit; empty if no panel can be drawn.
 
-    Where the application was the limit, the chain of requests stands before it.
+    If the application was the limit, the rows of the chain of requests come first.
 
     Parameters
     ----------
@@ -323,7 +326,7 @@ def primary_cause_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis
 
 
 def _requests(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
-    """Return the chain of requests as rows: what each connection did, each stage as a bar of its own look."""
+    """Return the chain of requests: a row for each connection, with its stages as bars."""
     chain: dict[int, list[Stage]] = {}
     for each in diagnosis.group.chain:
         chain.setdefault(each.connection, []).append(each)
@@ -353,9 +356,11 @@ def _requests(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
 
 
 def _queue_panel(diagnosis: Diagnosis, axis: TimeAxis) -> list[Panel]:
-    """Return the queueing delay of each segment, one way, at its arrival; empty if no capture shows it.
+    """Return a panel with the one-way queueing delay of each segment at its arrival.
 
-    At the time of sending the picture would have a gap while the sender waits for the queue to drain.
+    The result is empty if it is not known.
+
+    Plotted at the sending time, the delay would have a gap while the sender waits for the queue to drain.
     """
     seen = diagnosis.limited.seen
     if seen is None or not len(seen.delays.time_ns):

@@ -1,4 +1,4 @@
-"""Writes a file that appears complete under its name or not at all."""
+"""Writes files under a temporary name and renames them, so that incomplete files are never visible."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HIDDEN = ".{}.{}.tmp"
-"""Name of a file or folder that is not complete: hidden, in the folder of the target, with the process ID."""
+"""Format of the name of an incomplete file or folder: hidden, beside the target, with the process ID."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextlib.contextmanager
 def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """Give the path of a new file in the folder of `target`; it replaces `target` after success.
+    """Yield the path of a new file in the folder of `target`; after success, the new file replaces `target`.
 
-    A target that is not a regular file (a pipe, a device) is used directly.
+    If the target is not a regular file (a pipe, a device), its own path is yielded.
 
     Raises
     ------
     InputError
-        If it is a folder or cannot be written.
+        If the target is a folder or cannot be written.
     """
     final = Path(os.path.realpath(os.fspath(target or "")))
     if final.is_dir():
@@ -48,7 +48,7 @@ def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give the path of a new folder in the parent of `target`; its files move into `target` after success."""
+    """Yield the path of a new folder beside `target`; after success, its files move into `target`."""
     final = Path(os.path.realpath(os.fspath(target)))
     temporary = final.with_name(_HIDDEN.format(final.name, os.getpid()))
     try:
@@ -66,7 +66,7 @@ def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def named(target: str | os.PathLike[str], temporary: Path) -> Iterator[None]:
-    """Turn a failure to write into an error that names the target, not the temporary file."""
+    """Convert an OSError of the body to an InputError that names the target, not the temporary file."""
     try:
         yield
     except (MultiTracerError, BrokenPipeError):

@@ -1,8 +1,8 @@
-"""The map of a drive in a report: its route, coloured by any quantity, and the events along it.
+"""The map of a drive in a report: the route, coloured by a quantity, and the events on the route.
 
-Positions are metres east and north of the middle of the route, on the plane that touches the earth there: a
-route of 100 km is off by less than 0.1 % at its ends. `map.js` draws them; no tile is fetched. For readers
-whose browser runs no scripts there is a picture: an inline SVG.
+Positions are metres east and north of the middle of the route, on the tangent plane of the earth at that
+point: for a route of 100 km the error is below 0.1 %. `map.js` draws the map without tiles from a network.
+For browsers without scripts, the page has an inline SVG.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Mask, Numbers, Table, Times
 
 MOST_POINTS = 60_000
-"""Points of the route in a page: two for each second of a drive of 8 hours."""
+"""Maximum points of the route in a page: two for each second of a drive of 8 hours."""
 _UNIT_M = 0.1
-"""Places are written in decimetres: finer than any receiver knows them."""
+"""Resolution of the positions in metres: finer than the accuracy of a GNSS receiver."""
 _TICK_NS = NS_PER_MS
 _VALUE_UNIT = 1e-3
 KINDS = {"handover": "Handovers", "outage": "Outages", "marker": "Marks of the engineer", "gap": "Gaps"}
 
 
 class RouteEvent(NamedTuple):
-    """Something that happened along the route."""
+    """An event on the route."""
 
     time_ns: int
     kind: str
@@ -49,14 +49,14 @@ class RouteEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class Stretches:
-    """A quantity with a word for each interval of time, such as the limit of the transfer.
+    """A quantity with a named value in each time interval, such as the limit of the transfer.
 
     Attributes
     ----------
     title : str
     words, colours : sequence of str
     begin_ns, end_ns, code : ndarray of int64, shape (n,)
-        In order of time; `code` is the index of the word.
+        Intervals in order of time; `code` is the index into `words`.
     """
 
     title: str
@@ -67,7 +67,7 @@ class Stretches:
     code: Numbers
 
     def classes(self, time_ns: Times) -> Array:
-        """Return the index of the word at each time, -1 outside of all intervals."""
+        """Return the index into `words` at each time; -1 outside all intervals."""
         if not len(self.begin_ns):
             return np.full(len(time_ns), -1)
         row = np.searchsorted(self.begin_ns, time_ns, side="right") - 1
@@ -83,7 +83,7 @@ class MappedDrive:
     ----------
     route : Route
     series : mapping of str to Table
-        SERIES by label, on the clock of the route; those with a scale of colours can be chosen.
+        SERIES by label, on the clock of the route; the user can select those that have a colour scale.
     stretches : sequence of Stretches
     events : sequence of RouteEvent
     origin_ns : int
@@ -99,7 +99,7 @@ class MappedDrive:
     origin_ns: int = 0
     speed: float = 1.0
     base: BaseMap | None = None
-    """Drawn below the route."""
+    """Base map below the route; None if there is none."""
 
     @property
     def quantities(self) -> list[str]:
@@ -108,14 +108,14 @@ class MappedDrive:
 
 
 class DrawnRoute(NamedTuple):
-    """A map."""
+    """The map of a drive in all its forms."""
 
     document: Document
     """The map as JSON for `map.js`."""
     static: Markup
     """A picture for browsers that run no scripts."""
     words: str = ""
-    """Sentences on positions that are left out."""
+    """Sentences on gaps of the route and on omitted positions."""
 
 
 def map_document(drive: MappedDrive) -> Document | None:
@@ -178,7 +178,7 @@ _MOST_NAMED = 3  # gaps in the sentence; all are on the map
 
 
 def left_out_words(route: Route) -> str:
-    """Return sentences on the gaps of a route, the longest first, and on positions that were left out."""
+    """Return sentences on the gaps of a route, the longest first, and on omitted positions."""
     words = []
     if len(route.gaps):
         longest = np.argsort(-route.gaps["length_m"], kind="stable")
@@ -234,7 +234,7 @@ def map_section(drawn: DrawnRoute) -> Markup:
 
 
 _STATIC = Markup(".map canvas, .map > .bar, .map > .classes, .map > .status, .map > .base { display: none; }")
-"""Style for browsers without scripts: the picture replaces the map."""
+"""Style for browsers without scripts: shows the picture and hides the map."""
 _HINT = (
     "Map of the route. Keys: arrows move, plus and minus zoom, 0 shows the whole, comma and full stop step "
     "along the route."
@@ -248,33 +248,33 @@ def _on_axis(time_ns: Times, drive: MappedDrive) -> Times:
 
 
 class _Plane(NamedTuple):
-    """The plane that touches the earth at a place."""
+    """The tangent plane of the earth at a reference point."""
 
     lat_deg: float
     lon_deg: float
 
     @classmethod
     def around(cls, lat_deg: Array, lon_deg: Array) -> _Plane:
-        """Return the plane at the middle.
+        """Return the plane at the middle of the positions.
 
-        Longitudes count from the first one, so that the date line does not matter.
+        Longitudes are relative to the first position, so that a route may cross the date line.
         """
         lon = lon_deg[0] + _turned(lon_deg - lon_deg[0])
         return cls((lat_deg.min() + lat_deg.max()) / 2, (lon.min() + lon.max()) / 2)
 
     def metres(self, lat_deg: Array, lon_deg: Array) -> tuple[Array, Array]:
-        """Return metres east and north of the place."""
+        """Return the positions in metres east and north of the reference point."""
         east = np.radians(_turned(lon_deg - self.lon_deg)) * EARTH_M * np.cos(np.radians(self.lat_deg))
         return east, np.radians(lat_deg - self.lat_deg) * EARTH_M
 
 
 def _turned(degrees: Array) -> Array:
-    """Return differences of longitudes between -180 and 180."""
+    """Return differences of longitudes, wrapped to the range -180 to 180."""
     return (degrees + 180) % 360 - 180
 
 
 def _quantities(drive: MappedDrive, time_ns: Times) -> list[tuple[Document, Coloured]]:
-    """Return the quantities that can colour the route, for `map.js` and for the still picture."""
+    """Return the quantities that can colour the route, for `map.js` and for the static picture."""
     shown = []
     for label in drive.quantities:
         scale, value = SCALES[label], held(drive.series[label], time_ns)
@@ -311,12 +311,12 @@ def _quantities(drive: MappedDrive, time_ns: Times) -> list[tuple[Document, Colo
 
 
 def held(series: Table, time_ns: Times) -> Array:
-    """Return the value of SERIES at each time: the last one before it, unless that is too old.
+    """Return the last value of SERIES at or before each time; NaN if that value is too old.
 
     Returns
     -------
     ndarray of float64, shape of `time_ns`
-        NaN before the first value, and where the last is older than the `gap_ns` of the series.
+        NaN before the first value, and where the last value is older than the `gap_ns` of the series.
     """
     own = series["time_ns"]
     row = np.searchsorted(own, time_ns, side="right") - 1
@@ -326,11 +326,11 @@ def held(series: Table, time_ns: Times) -> Array:
 
 
 _DEFAULT_GAP_NS = 2 * NS_PER_S
-"""Time for which a TCP value is shown on the route; not measured."""
+"""Maximum time for which a TCP value remains valid on the route. Not measured."""
 
 
 def _events(drive: MappedDrive, plane: _Plane) -> list[Document]:
-    """Return the events whose position is known."""
+    """Return the events with a known position as JSON."""
     time_ns = np.array([event.time_ns for event in drive.events], np.int64)
     places: RoutePositions = drive.route.at(time_ns)
     east, north = plane.metres(places.lat_deg, places.lon_deg)
@@ -345,14 +345,14 @@ def _events(drive: MappedDrive, plane: _Plane) -> list[Document]:
 
 _WIDTH, _HEIGHT, _MARGIN = 960, 480, 24
 _MOST_POINTS = 5_000
-"""Some 50 kB; a screen shows no more of a route."""
+"""Maximum points of the route in the SVG: about 50 kB, and enough for a screen."""
 _FINEST_PX = 0.7
-"""Shortest visible step of a line, as in map.js."""
+"""Minimum distance of two points of a line, in pixels, as in map.js."""
 _LONGEST_BAR_PX = 160
 
 
 class Coloured(NamedTuple):
-    """The quantity that colours the route: the class of each point, -1 where it has none."""
+    """The quantity that colours the route, with the colour class of each point; -1: no value."""
 
     title: str
     words: Sequence[str]
@@ -361,13 +361,13 @@ class Coloured(NamedTuple):
 
 
 def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Markup:
-    """Return the route as SVG, with its key and a scale bar.
+    """Return the route as SVG, with a legend of the colours and a scale bar.
 
     Parameters
     ----------
     east, north : ndarray of float64, m, shape (n,)
     joined : ndarray of bool, shape (n,)
-        Whether a line leads from the point before to this one.
+        Whether a line connects the previous point to this one.
     quantity : Coloured
     """
     zoom = min(
@@ -408,7 +408,7 @@ def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Mark
 
 
 def _thinned(x: Array, y: Array, joined: Mask, kind: Array, finest: float) -> Array:
-    """Return the points to draw: the first in each cell of a grid, each new class, and both ends of a gap."""
+    """Return which points to draw: first in each grid cell, changes of class, and both ends of a gap."""
     cell = np.floor(np.column_stack([x, y]) / finest)
     keep = np.ones(len(x), dtype=bool)
     keep[1:] = (cell[1:] != cell[:-1]).any(axis=1) | ~joined[1:] | (kind[1:] != kind[:-1])
@@ -418,7 +418,7 @@ def _thinned(x: Array, y: Array, joined: Mask, kind: Array, finest: float) -> Ar
 
 
 def _steps(x: Array, y: Array, chosen: Mask) -> str:
-    """Return the steps to the chosen points from those before, as the path of an SVG."""
+    """Return the lines from the previous points to the chosen points as an SVG path."""
     words: list[str] = []
     last = -1
     for i in np.flatnonzero(chosen).tolist():
@@ -430,7 +430,7 @@ def _steps(x: Array, y: Array, chosen: Mask) -> str:
 
 
 def _bar(zoom: float) -> Markup:
-    """Return the scale bar: 1, 2 or 5 times a power of ten metres."""
+    """Return the scale bar; its length is 1, 2 or 5 times a power of ten, in metres."""
     most = _LONGEST_BAR_PX / zoom
     power = 10.0 ** math.floor(math.log10(most))
     metres = next(n * power for n in (5, 2, 1) if n * power <= most)

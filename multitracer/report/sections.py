@@ -1,7 +1,7 @@
-"""The first and the last sections of a report: how far to trust the capture, where numbers come from.
+"""The first and the last sections of a report: quality of the captures, summary, and provenance.
 
-First what happened, in a sentence. Last the files, clocks, what was not decoded and why, program, command;
-whatever a capture says of itself may be of any length and number: a page shows the beginning.
+The first section is a sentence that summarizes the report. The last section lists files, clocks, data that
+was not decoded, program and command. Texts from a capture can be long or numerous: the page truncates them.
 """
 
 from __future__ import annotations
@@ -43,15 +43,16 @@ _FAST = (
 
 
 def trust_line(recording: Recording, *, answer: str = "", is_sure: bool = True) -> Markup:
-    """Return how far the captures can be trusted, with every reason; the worst one needs no unfolding.
+    """Return the line on the quality of the captures, with all reasons; the worst reason is always visible.
 
     Parameters
     ----------
     recording : Recording
     answer : str
-        How sure the answer below it is, in words; empty where the page has no answer.
+        Text on the confidence of the result below the line; "" if the page has no result.
     is_sure : bool
-        Whether that answer is more than weak: the sign and the colour of the line are those of the worse one.
+        Whether the confidence of the result is better than weak. Symbol and colour of the line show the worse
+        of quality and confidence.
     """
     trusts = [(capture, capture.analysis.trust) for capture in recording.captures]
     several, verdict = len(trusts) > 1, recording.trust
@@ -79,7 +80,7 @@ def trust_line(recording: Recording, *, answer: str = "", is_sure: bool = True) 
 
 
 def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", speed: float = 1) -> Markup:
-    """Return the summary: one sentence, the numbers behind it, how sure the clock is, and its speed."""
+    """Return the summary: one sentence, its numbers, and the accuracy and speed of the clock."""
     if drawn is None:
         return element("section", element("h2", "Summary"), element("p", NOTHING, class_="lead"))
     row, worst, rate_bps, by = drawn.direction, drawn.worst_rtt, drawn.goodput_bps, drawn.goodput_by
@@ -133,7 +134,7 @@ NOTHING = "There is no TCP connection in this capture."
 
 
 def sentence(drawn: Drawn) -> str:
-    """Return what happened in one direction: who sent how much to whom, how fast, what twice, what delay."""
+    """Return a sentence on one direction: sender, receiver, bytes, goodput, retransmissions and RTT."""
     row, worst, speed = drawn.direction, drawn.worst_rtt, drawn.goodput_bps
     unique, again, filled = row["unique_bytes"], row["retransmitted_bytes"], row["out_of_order"]
     sender, receiver = drawn.ends
@@ -163,17 +164,17 @@ def sentence(drawn: Drawn) -> str:
 
 _FILES, _LINES, _LETTERS = 50, 20, 1000
 _HASHED_BYTES = 256 << 20
-"""Maximum bytes of the files that are hashed: more would take longer than reading."""
+"""Maximum total size of the files that are hashed; hashing more would take longer than reading."""
 
 
 def provenance_section(recording: Recording, *, command: str) -> Markup:
-    """Return the section; input files are named by their SHA-256, the first of up to 256 MB together.
+    """Return the section on provenance, with the SHA-256 of the first input files, up to 256 MB in total.
 
     Parameters
     ----------
     recording : Recording
     command : str
-        As the user gave it; "" leaves it out.
+        The command line; "" if the section shall not show it.
     """
     hashes: dict[str, str] = {}
     left = _HASHED_BYTES
@@ -228,7 +229,7 @@ def provenance_section(recording: Recording, *, command: str) -> Markup:
 
 
 def _file_facts(point: str, file: SourceFile, hashes: dict[str, str]) -> _Facts:
-    """Return what is known of a file: its packets, its time and clock, where it was captured and by what."""
+    """Return table rows on a file: packets, times, clock, capture point and capture program."""
     span = None if file.first_ns is None or file.last_ns is None else file.last_ns - file.first_ns
     during = f"{moment(file.first_ns)} to {moment(file.last_ns)} ({duration(span)})"
     finest = min((i.resolution_ns for i in file.interfaces), default=None)

@@ -1,7 +1,7 @@
-"""A sheet of `figures.sheet` as still pictures: the same cells and traces, in both themes, without a script.
+"""Draws a sheet of `figures.sheet` as static pictures, in both themes and without scripts.
 
-Each panel is an SVG as wide as its column. Lines lie in a picture that is stretched to it, marks and words in
-places stated in per cent, so that neither is distorted.
+Each panel is an SVG as wide as its column. Lines are in a picture that is stretched to the panel; marks and
+text have positions in per cent, so that stretching does not distort them.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _WIDE, _HIGH = 1000, 300
-"""Units of a stretched picture: about the pixels of a screen, so that numbers need one digit of fraction."""
+"""Width and height of a stretched picture, in units of about one pixel: one decimal digit is sufficient."""
 _TICKS = 5
 _MOST_TICKS = 8
-"""Words below a panel of 300 pixels that do not touch. Not measured."""
+"""Maximum tick labels below a panel of 300 pixels that do not overlap. Not measured."""
 _MOST_LETTERS = 30
-"""Below a panel of 300 pixels, at 7 pixels each and with gaps."""
+"""Maximum total characters of the tick labels below a panel of 300 pixels: 7 pixels each, and gaps."""
 _MOST_MARKS = 150
-"""Of a line: more than these hide it. Not measured."""
+"""Maximum marks on a line: more marks would hide the line. Not measured."""
 _ROOM = 0.03
-"""Of the range of values, beside it, where a sheet states no ends."""
+"""Margin at both ends of an axis, as a share of the range of values, if the sheet sets no limits."""
 _CAP = 4
-"""Half the width of a bar's ends, in units of the picture."""
+"""Half the width of the caps of an error bar, in units of the picture."""
 _DASHES = {"dot": "2 3", "dash": "6 4", "dashdot": "6 3 2 3"}
 _DARK = {look.light: look.dark for look in (*LOOKS.values(), *TRANSPORTS)}
 _SHAPES = {
@@ -48,11 +48,11 @@ _SHAPES = {
     "cross": "M0-{0}V{0}M-{0} 0H{0}",
     "x": "M-{0}-{0}L{0} {0}M-{0} {0}L{0}-{0}",
 }
-"""Marks around 0, for half their size, 1.3 times and 0.4 times it."""
+"""SVG paths of the marks, centred at 0; parameters: half the size, and 1.3 and 0.4 times that."""
 
 
 def static_sheet(sheet: Sheet) -> Markup:
-    """Return the pictures of a sheet with their legend; the sheet has the colours of the light theme."""
+    """Return the pictures of a sheet and their legend; the sheet must have the colours of the light theme."""
     placed = [_traces_of(sheet, number) for number in range(1, len(sheet.cells) + 1)]
     across = [_across(sheet, number, placed) for number in range(1, len(sheet.cells) + 1)]
     cells = [
@@ -64,7 +64,7 @@ def static_sheet(sheet: Sheet) -> Markup:
 
 
 class _Axis(NamedTuple):
-    """An axis of a panel, in its own numbers: of a logarithmic one, their powers of ten."""
+    """An axis of a panel; a logarithmic axis stores the decimal logarithms of the values."""
 
     low: float
     high: float
@@ -74,7 +74,7 @@ class _Axis(NamedTuple):
 
     @classmethod
     def of(cls, stated: Props, columns: Sequence[Array]) -> _Axis:
-        """Return an axis with the stated ends and ticks, else with those that fit the values."""
+        """Return an axis with the limits and ticks of `stated`; missing ones are computed from the values."""
         is_log = stated.get("type") == "log"
         low, high = stated.get("range") or _bounds(columns, is_log=is_log)
         if stated.get("showticklabels", True):
@@ -86,18 +86,18 @@ class _Axis(NamedTuple):
         return cls(low, high, ticks, title, is_log)
 
     def share(self, values: Array) -> Array:
-        """Return where values lie: 0 at the begin, 1 at the end."""
+        """Return the relative positions of values: 0 at the begin of the axis, 1 at its end."""
         with np.errstate(divide="ignore", invalid="ignore"):
             own = np.log10(values) if self.is_log else np.asarray(values, np.float64)
         return np.asarray((own - self.low) / (self.high - self.low))
 
     def place(self, own: float) -> float:
-        """Return where one of its own numbers lies."""
+        """Return the relative position of a number of the axis: on a logarithmic axis, of a logarithm."""
         return (own - self.low) / (self.high - self.low)
 
 
 def _bounds(columns: Sequence[Array], *, is_log: bool) -> tuple[float, float]:
-    """Return the ends of an axis for values, with room beside them; 0 and 1 without any."""
+    """Return the limits of an axis: the range of the values plus a margin; (0, 1) without values."""
     every = np.concatenate([np.asarray(each, np.float64) for each in columns]) if columns else np.array([])
     known = every[np.isfinite(every) & ((every > 0) | (not is_log))]
     if not len(known):
@@ -132,7 +132,7 @@ def _traces_of(sheet: Sheet, number: int) -> list[Props]:
 
 
 def _across(sheet: Sheet, number: int, placed: Sequence[Sequence[Props]]) -> _Axis:
-    """Return the horizontal axis of a cell: that of the cell which it follows, and of all that follow it."""
+    """Return the horizontal axis of a cell, shared by all cells that are linked to the same axis."""
     cell = sheet.cells[number - 1]
     first = cell.x.get("matches", axis_name("x", number))
     linked = [
@@ -146,7 +146,7 @@ def _across(sheet: Sheet, number: int, placed: Sequence[Sequence[Props]]) -> _Ax
 
 
 def _cell(cell: SheetPanel, x: _Axis, y: _Axis, traces: Sequence[Props]) -> Markup:
-    """Return a panel with its title, its axes and their words."""
+    """Return a panel with its title, its axes and their labels."""
     grid = "".join(f"M0 {_HIGH * (1 - y.place(tick)):.1f}H{_WIDE}" for tick, _ in y.ticks)
     grid += "".join(f"M{_WIDE * x.place(tick):.1f} 0V{_HIGH}" for tick, _ in x.ticks)
     stretched = element(
@@ -176,7 +176,7 @@ def _cell(cell: SheetPanel, x: _Axis, y: _Axis, traces: Sequence[Props]) -> Mark
 
 
 def _times(x: _Axis) -> str:
-    """Return the class of the words below a panel: of many letters a narrow one shows every second word."""
+    """Return the CSS class of the tick labels; long labels get a class that can hide every second one."""
     return "times" if sum(len(word) for _, word in x.ticks) <= _MOST_LETTERS else "times dense"
 
 
@@ -186,13 +186,13 @@ def _words(class_: str, ticks: Sequence[tuple[float, str]], side: str) -> Markup
 
 
 def _shape(shape: Props, y: _Axis) -> Markup:
-    """Return a line across the panel."""
+    """Return a horizontal line over the full width of the panel."""
     high, line = _HIGH * (1 - y.place(shape["y0"])), shape["line"]
     return element("path", d=f"M0 {high:.1f}H{_WIDE}", **_stroke(line))
 
 
 def _line(trace: Props, x: _Axis, y: _Axis) -> Markup | None:
-    """Return the line of a trace and the bars of its points; None if it has marks alone."""
+    """Return the line of a trace and its error bars; None if the trace has only marks."""
     across, up = _WIDE * x.share(trace["x"]), _HIGH * (1 - y.share(trace["y"]))
     bars = _bars(trace, across, y)
     if "lines" not in trace["mode"]:
@@ -203,7 +203,7 @@ def _line(trace: Props, x: _Axis, y: _Axis) -> Markup | None:
 
 
 def _joined(across: Array, up: Array, *, is_step: bool) -> str:
-    """Return points joined from left to right, with a gap where one is missing."""
+    """Return an SVG path through the points from left to right, with a gap at each missing point."""
     words: list[str] = []
     is_begun = False
     for left, top in zip(across.tolist(), up.tolist(), strict=True):
@@ -217,7 +217,7 @@ def _joined(across: Array, up: Array, *, is_step: bool) -> str:
 
 
 def _bars(trace: Props, across: Array, y: _Axis) -> Markup | None:
-    """Return the bars through the points; None without any."""
+    """Return the error bars of a trace; None if it has no error bars."""
     stated = trace.get("error_y")
     if stated is None:
         return None
@@ -236,7 +236,7 @@ def _bars(trace: Props, across: Array, y: _Axis) -> Markup | None:
 
 
 def _marks(trace: Props, x: _Axis, y: _Axis) -> Markup | None:
-    """Return the marks of a trace, each with what is known of it; of a dense line none."""
+    """Return the marks of a trace, each with a tooltip; None for a line with too many points."""
     if "markers" not in trace["mode"] or ("lines" in trace["mode"] and len(trace["x"]) > _MOST_MARKS):
         return None
     marker = trace["marker"]
@@ -255,7 +255,7 @@ def _marks(trace: Props, x: _Axis, y: _Axis) -> Markup | None:
 
 
 def _words_of(trace: Props, known: Sequence[object] | None, row: int) -> str:
-    """Return what a mark says when it is pointed at."""
+    """Return the tooltip of a mark."""
     words = known[row] if known is not None else None
     name = _text(trace["name"])
     return f"{name}: {_text(words)}" if isinstance(words, str) else name
@@ -268,7 +268,7 @@ def _mark(shape: str, half: float) -> Markup:
 
 
 def _note(note: Props, x: _Axis, y: _Axis) -> Markup:
-    """Return words at a place of the panel, upwards."""
+    """Return a vertical text at a position in the panel."""
     words = element("text", _text(note["text"]), transform="rotate(-90)", dx="4", dy="4")
     return element(
         "svg", words, x=f"{x.place(note['x']):.2%}", y=f"{1 - y.place(note['y']):.2%}",
@@ -290,7 +290,7 @@ def _colour(light: str) -> str:
 
 
 def _legend(traces: Sequence[Props]) -> Markup | None:
-    """Return the names of the traces with their signs; None for fewer than two."""
+    """Return the legend: symbols and names of the traces; None for fewer than two traces."""
     named = [trace for trace in traces if trace.get("showlegend", True) and "name" in trace]
     if len(named) < 2:
         return None
@@ -309,5 +309,5 @@ def _sign(trace: Props) -> Markup:
 
 
 def _text(markup: object) -> str:
-    """Return what a text that was written for plotly shows."""
+    """Return the plain text of a plotly label."""
     return html.unescape(str(markup).replace("<br>", " "))

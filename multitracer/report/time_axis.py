@@ -1,4 +1,4 @@
-"""The time axis that all rows of the first screen share, and a row on it."""
+"""The time axis that all rows of the first screen share, and the markup of a row."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from multitracer.report.markup import Child
 
 _TICKS = 8
-"""Approximate number of ticks: labels of six letters fit at 700 pixels. Not measured."""
+"""Approximate number of ticks: labels of six characters fit into 700 pixels. Not measured."""
 _MOST_MARKS = 400
-"""Maximum marks in a row: one in two pixels."""
+"""Maximum number of marks in a row: one for each two pixels."""
 _STEPS = (1, 2, 5, 10)
 _MINUTE_S, _HOUR_S = 60, 3600
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60)
-"""Tick distances in minutes and hours."""
+"""Possible tick distances, in minutes or in hours."""
 
 
 class TimeAxis(NamedTuple):
-    """The time axis of a page: an interval, and positions in it.
+    """The time axis of a page: a time interval, and the conversion of times to positions in it.
 
     Attributes
     ----------
     begin_ns, end_ns : int
         Begin and end, recorded time, by the clock of the figure.
     origin_ns : int
-        What the figure calls 0.
+        Time at 0 s of the figure.
     speed : float
         Seconds of the figure in a recorded second.
     shift_ns : int
-        What the clock of the explained group shows when the figure's shows 0.
+        Offset of the clock of the diagnosed group from the clock of the figure.
     """
 
     begin_ns: int
@@ -46,15 +46,15 @@ class TimeAxis(NamedTuple):
 
     @property
     def length_ns(self) -> int:
-        """Its length, at least one ns."""
+        """Length of the axis in ns, at least 1."""
         return max(self.end_ns - self.begin_ns, 1)
 
     def place(self, stamp_ns: int) -> float:
-        """Return the position of a time: 0 at the begin, 1 at the end, never outside."""
+        """Return the relative position of a time: 0 at the begin, 1 at the end; times outside are clipped."""
         return min(max((stamp_ns - self.begin_ns) / self.length_ns, 0.0), 1.0)
 
     def seconds(self, stamp_ns: int) -> float:
-        """Return a moment in seconds of the figure."""
+        """Return a time in seconds of the figure."""
         return (stamp_ns - self.origin_ns) * self.speed / NS_PER_S
 
     def style(self, begin_ns: int, end_ns: int) -> str:
@@ -63,9 +63,9 @@ class TimeAxis(NamedTuple):
         return f"left:{left:.3%};width:{right - left:.3%}"
 
     def spread(self, stretches: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-        """Return intervals (begin, end, words).
+        """Return the intervals (begin, end, words) to draw.
 
-        Of those that begin within two pixels only the one that ends last.
+        Of the intervals that begin within two pixels, only the one that ends last is returned.
         """
         kept: dict[int, tuple[int, int, str]] = {}
         for each in stretches:
@@ -76,13 +76,16 @@ class TimeAxis(NamedTuple):
 
 
 def round_step(span: float, about: int) -> float:
-    """Return a tick distance, 1, 2 or 5 times a power of ten, for about `about` ticks over a span above 0."""
+    """Return a tick distance (1, 2 or 5 times a power of ten) for about `about` ticks.
+
+    `span` must be above 0.
+    """
     power = 10.0 ** math.floor(math.log10(span / about))
     return next((step * power for step in _STEPS if step * power * about >= span), 10 * power)
 
 
 def row(name: Child, track: Child, value: Child, *, kind: str = "") -> list[Markup]:
-    """Return the three cells of a row; the style sheet places them."""
+    """Return the three table cells of a row: name, track and value."""
     added = f" {kind}" if kind else ""
     return [
         element("div", name, class_=f"name{added}"),
@@ -94,7 +97,7 @@ def row(name: Child, track: Child, value: Child, *, kind: str = "") -> list[Mark
 def stretches(
     axis: TimeAxis, spans: Iterable[tuple[int, int, str]], *, label: str, kind: str = ""
 ) -> list[Markup]:
-    """Return intervals as bars, each with its words; screen readers read the row as `label`."""
+    """Return intervals as bars, each with its text; `label` is the text for screen readers."""
     bars = [
         element("i", class_=kind or None, style=axis.style(begin, end), title=words)
         for begin, end, words in spans
@@ -104,12 +107,12 @@ def stretches(
 
 
 def when(axis: TimeAxis, begin_ns: int, end_ns: int) -> str:
-    """Return begin and end of a stretch in seconds of the figure."""
+    """Return begin and end of an interval as text, in seconds of the figure."""
     return f"{axis.seconds(begin_ns):.1f} s to {axis.seconds(end_ns):.1f} s"
 
 
 def times(axis: TimeAxis) -> Markup:
-    """Return the round times of an axis, to stand below it; none if the axis is too short."""
+    """Return the tick labels below an axis; empty if the axis is too short."""
     first, last = axis.seconds(axis.begin_ns), axis.seconds(axis.begin_ns + axis.length_ns)
     ticks = []
     if last > first:

@@ -1,7 +1,8 @@
-"""The page of a measurement: which transport was faster at which size, how sure that is, the figures.
+"""The page of a measurement of transactions: which transport was faster at each size, with figures.
 
-Arms of transactions come in; a comparison with sentences, tables and pictures goes out. What must hold: the
-numbers are those of `analysis/transports.py`, and a page draws the same cells and traces as a notebook.
+The input is the transactions of each transport; the output is a comparison with sentences, tables and
+pictures. Invariants: all numbers come from `analysis/transports.py`, and a page draws the same panels and
+traces as a notebook.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 _MOST_PAIRS = 12
 _MOST_LEADS = 2
-"""Comparisons that the summary tells; each has its sentence at its table too."""
+"""Maximum number of comparisons in the summary; each comparison also has a sentence at its table."""
 _MOST_FACTS = 40
 _METHOD = (
     "RTT runs from handing the request over until the whole reply is there; the set-up of a TCP "
@@ -64,20 +65,20 @@ _METHOD = (
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTransactions:
-    """What a report of transactions is made of.
+    """The input of a report of transactions.
 
     Parameters
     ----------
-    arms : sequence of Arm
+    transports : sequence of Transport
     title : str
     sessions : sequence of (str, sequence of (str, str))
-        Each session's name and what is known of it, for the provenance.
+        Name of each session, and its (name, value) properties for the section on provenance.
     command : str
         The command line.
     notes : sequence of str
-        What was skipped when the input was read.
+        Sentences on the input that was skipped.
     links : mapping of str to str
-        Reports of the sessions' captures: name, file beside the page.
+        Reports of the sessions' captures: link text, and file name in the folder of the page.
     """
 
     transports: Sequence[Transport]
@@ -91,7 +92,7 @@ class MeasuredTransactions:
 def write_transactions(
     measured: MeasuredTransactions, path: str | os.PathLike[str], assets: Assets | None = None
 ) -> None:
-    """Write the report as one HTML file; script and style go to `assets`, by default into the file.
+    """Write the report as one HTML file; it contains script and style unless `assets` is given.
 
     Raises
     ------
@@ -104,7 +105,7 @@ def write_transactions(
 
 
 def transaction_sections(transports: Sequence[Transport]) -> list[Markup]:
-    """Return the sections on transactions."""
+    """Return the sections with the results of the transactions."""
     compared = [(first, second, compare(first, second)) for first, second in pairs(transports)[:_MOST_PAIRS]]
     return [
         _summary(transports, compared),
@@ -136,7 +137,7 @@ def _how() -> Markup:
 
 
 def _headline_text(transports: Sequence[Transport], compared: Compared) -> Iterable[str]:
-    """Yield the sentences that open the report."""
+    """Yield the first sentences of the report."""
     if not compared:
         yield from (transport_sentence(transport) for transport in transports[:_MOST_FACTS])
         return
@@ -151,7 +152,7 @@ def _headline_text(transports: Sequence[Transport], compared: Compared) -> Itera
 
 
 def _sentences(first: Transport, second: Transport, table: Table) -> Iterable[str]:
-    """Yield how two arms compare, without and with the set-up of a connection."""
+    """Yield sentences that compare two transports, without and with the time of connection setup."""
     yield comparison_sentence(first, second, table)
     if not np.isnan(table["setup_ratio"]).all():
         yield comparison_sentence(first, second, table, name="setup_ratio")
@@ -173,7 +174,7 @@ def _fact(transport: Transport) -> Markup:
 
 
 def _comparison(first: Transport, second: Transport, table: Table) -> Markup:
-    """Return the table of ratios of two arms."""
+    """Return the table of RTT ratios of two transports."""
     medians = [dict(_medians(transport)) for transport in (first, second)]
     with_setup = not np.isnan(table["setup_ratio"]).all()
     heads = (
@@ -248,7 +249,7 @@ _INFLUENCE_HEADS = ("Rank correlation of the RTT with", "RSSI", "BLER", "Cell bu
 
 
 def _influences(transports: Sequence[Transport]) -> Markup:
-    """Return how the RTT went with the radio, within the sizes of each arm."""
+    """Return the section on the correlation of the RTT with radio quantities, for each transport and size."""
     body = []
     for transport in transports[:_MOST_FACTS]:
         influences = [influence(transport, name) for name in RADIO]
@@ -297,7 +298,7 @@ def _numbers_of(transport: Transport, row: Row) -> tuple[str, ...]:
 
 
 def _table(heads: Sequence[str], body: Iterable[Sequence[str]], *, texts: Sequence[int] = ()) -> Markup:
-    """Return a table whose cells are numbers but for the columns `texts`."""
+    """Return a table; the columns `texts` contain text, all other columns numbers."""
     look = [None if place in texts else "number" for place in range(len(heads))]
     rows = [
         element("tr", [element("td", printable(cell), class_=c) for cell, c in zip(row, look, strict=True)])
@@ -340,19 +341,19 @@ _VERDICTS = ("faster", "alike", "slower", "too few", "failed", "other failed", "
 
 
 def seconds(value: float | None) -> str:
-    """Return a duration: 1.25 s, 310 ms; "dropped" for inf, "" for NA."""
+    """Return a duration as text: 1.25 s, 310 ms; "dropped" for inf, "" for NA."""
     if value is None or value != value:  # noqa: PLR0124  NaN
         return ""
     return "dropped" if isinf(value) else f"{'−' if value < 0 else ''}{duration(abs(value) * NS_PER_S)}"
 
 
 def spread(low: float, high: float) -> str:
-    """Return an interval of durations; "" for one that is not known, or where both ends were dropped."""
+    """Return a range of durations as text; "" if it is not known, or if both ends are inf."""
     return f"{seconds(low)} to {seconds(high)}" if isfinite(low) else ""
 
 
 def factor(value: float | None) -> str:
-    """Return a ratio with three digits: 0.34, 3.16, 12.5; "no bound" for inf, "" for NA."""
+    """Return a ratio as text: 0.34, 3.16, 12.5; "no bound" for inf, "" for NA."""
     if value is None or value != value:  # noqa: PLR0124  NaN
         return ""
     if isinf(value):
@@ -361,20 +362,20 @@ def factor(value: float | None) -> str:
 
 
 def factors(low: float | None, high: float | None) -> str:
-    """Return an interval of ratios: 0.34 to 3.16; "" for one that is not known."""
+    """Return a range of ratios as text: 0.34 to 3.16; "" if the range is not known."""
     return "" if low is None else f"{factor(low)} to {factor(high)}"
 
 
 def comparison_sentence(first: Transport, second: Transport, table: Table, *, name: str = "ratio") -> str:
-    """Return where the first was faster, alike, slower, or failed.
+    """Return a sentence on the sizes at which the first transport was faster, equal or slower, or failed.
 
     Parameters
     ----------
-    first, second : Arm
+    first, second : Transport
     table : Table
         From `compare`.
     name : "ratio" or "setup_ratio"
-        Which of its ratios; the second has the set-up of a connection in it.
+        Column of the table; "setup_ratio" includes the connection setup.
     """
     rows = list(table.rows())
     known = {row["size_bytes"]: (_verdict(row, name), row) for row in rows}
@@ -433,7 +434,7 @@ def _lost(rows: list[Row], prefix: str) -> str:
 
 
 def _sizes(chosen: list[int], every: list[int]) -> str:
-    """Return sizes as ranges: `128 to 2048 and 8192 bytes`."""
+    """Return sizes as text, consecutive sizes as ranges: `128 to 2048 and 8192 bytes`."""
     places = [every.index(size) for size in chosen]
     runs = [[p for _, p in run] for _, run in groupby(enumerate(places), lambda pair: pair[1] - pair[0])]
     words = [str(every[r[0]]) if len(r) == 1 else f"{every[r[0]]} to {every[r[-1]]}" for r in runs]
@@ -445,7 +446,7 @@ def _joined(words: Sequence[str]) -> str:
 
 
 def transport_sentence(transport: Transport) -> str:
-    """Return how the RTT of one arm grew with the size, and how many were dropped."""
+    """Return a sentence on the RTT of one transport by message size, and on dropped transactions."""
     rows = [row for row in size_statistics(transport).rows() if row["median_s"] is not None]
     finished = [row for row in rows if isfinite(row["median_s"])]
     if not finished:
@@ -458,14 +459,14 @@ def transport_sentence(transport: Transport) -> str:
 
 
 def dropped_words(transport: Transport) -> str:
-    """Return `none of 700 transactions was dropped`, `12 of 700 transactions were dropped`."""
+    """Return the number of dropped transactions as text, such as `12 of 700 transactions were dropped`."""
     lost = int(np.sum(dropped(transport.table)))
     of = count(len(transport.table), "transaction")
     return f"{f'{lost:,}' if lost else 'none'} of {of} {'were' if lost > 1 else 'was'} dropped"
 
 
 def cost_words(transport: Transport) -> str:
-    """Return the straight line as text: `1.05 s + 0.98 ms a byte`; "" without a line."""
+    """Return the fitted line of RTT over size as text: `1.05 s + 0.98 ms a byte`; "" if there is no fit."""
     line = straight_line(size_statistics(transport))
     if line is None:
         return ""
@@ -474,7 +475,10 @@ def cost_words(transport: Transport) -> str:
 
 
 def setup_words(transport: Transport) -> str:
-    """Return what the set-up of a connection took, and where that is known from; "" if it is not."""
+    """Return a text on the duration of the connection setup and its source.
+
+    The result is "" if the duration is not known.
+    """
     if transport.setup is not None:
         where = "" if transport.setup.source == transport.name else f" in {transport.setup.source}"
         return f"{seconds(transport.setup.seconds)} (median of {transport.setup.samples:,}{where})"

@@ -1,4 +1,4 @@
-"""From analysed captures to one self-contained HTML file, and to an index of several."""
+"""Writes the report of a recording as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -56,28 +56,28 @@ MOST_FIGURES = 6
 MOST_ROWS = 200
 FIRST_BYTES = 20_000_000
 FURTHER_BYTES = 6_000_000
-"""Of points in the first figure, and in all others together: a page stays below 28 MB."""
+"""Maximum bytes of points in the further figures together, so that a page is smaller than 28 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The options of the user.
+    """The user's options for a report.
 
     Parameters
     ----------
     connection : int, optional
-        Number of the connection to draw first and to explain; by default the longest of the group that took
-        longest.
+        Number of the connection to diagnose and to draw first; by default the longest connection of the
+        longest group.
     from_ns, to_ns : int, optional
-        Draw only this interval (link time); the numbers are those of the analysis.
+        Interval to draw (link time); the numbers of the report describe the complete recording.
     title : str
-        By default the names of the capture points.
+        Title of the page; by default the names of the capture points.
     command : str
-        The command line, for the provenance.
-    base_map : BaseMap, optional
-        Drawn below the route of a drive.
+        The command line, for the section on provenance.
+        base_map : BaseMap, optional
+            Lines to draw below the route of a drive.
     assets : Assets, optional
-        Where script and style of the page go; by default into the page.
+        Folder for script and style of the page; by default the page contains them.
     """
 
     connection: int | None = None
@@ -89,7 +89,7 @@ class Request:
     assets: Assets | None = None
 
     def recorded_ns(self, origin_ns: int, speed: float) -> Bounds:
-        """Return the interval as recorded, the end not included, on the clock whose `origin_ns` is 0."""
+        """Return the interval in recorded time, without its end; `origin_ns` is the recorded time of 0."""
         begin, end = (
             None if each is None else origin_ns + round((each - origin_ns) / speed)
             for each in (self.from_ns, None if self.to_ns is None else self.to_ns + 1)
@@ -106,13 +106,13 @@ def write_report(
     ----------
     recording : Recording
     path : path
-        Of the file to write; it appears whole or not at all.
+        File to write; it appears only when it is complete.
     request : Request
 
     Returns
     -------
-    Answer or None
-        None where no transfer could be explained.
+    FirstScreenContent or None
+        None if no transfer could be diagnosed.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def write_report(
 
 
 class _Page(NamedTuple):
-    """What a report shows, without where it comes from."""
+    """The content of a report, without the section on provenance."""
 
     sections: list[Markup | None]
     figures: list[Document]
@@ -143,7 +143,7 @@ class _Page(NamedTuple):
 
 
 def _of_captures(recording: Recording, request: Request) -> _Page:
-    """Return a report of captures: the answer, the largest connections, and the drive if there was one."""
+    """Return the content for captures: diagnosis, largest connections, and the drive if there is one."""
     captures, speed = recording.captures, recording.speed
     diagnosis = _explained(recording, request.connection) if len(recording) else None
     at_sender = None if diagnosis is None else diagnosis.transfer.at_sender
@@ -210,7 +210,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
 
 
 def _of_logs(recording: Recording, request: Request) -> _Page:
-    """Return a report of a recording without a TCP connection: its radio and its road."""
+    """Return the content for a recording without a TCP connection: radio and route."""
     radio_context = recording.radio_context()
     first_ns = radio_context.first_ns or 0
     drive = Drive(radio_context, shown_ns=request.recorded_ns(first_ns, 1))
@@ -237,7 +237,7 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
 
 
 class _Shown(NamedTuple):
-    """What a figure shows: a direction, its panels in link time, and the places worth a look."""
+    """The content of a figure: a direction, its panels in link time, and notable intervals."""
 
     drawn: Drawn
     panels: list[Panel]
@@ -245,7 +245,7 @@ class _Shown(NamedTuple):
 
 
 def _shown(transfer: Transfer, drawn: Drawn, speed: float, request: Request) -> _Shown:
-    """Return what the figure of a direction shows: of all logs, or of one capture where there is no more."""
+    """Return the content of the figure of a direction, from all logs that describe it."""
     begin_ns, end_ns, first_ns = request.from_ns, request.to_ns, axis_origin_ns(drawn.capture)
     if transfer.has_more and transfer.at_sender.capture is drawn.capture:
         return _Shown(
@@ -258,7 +258,10 @@ def _shown(transfer: Transfer, drawn: Drawn, speed: float, request: Request) -> 
 
 
 def _figures_section(drawn: list[Drawn], first: _Shown | None, *, several: bool) -> Markup | None:
-    """Return the section of the figures, with the first one as a picture; None without any figure."""
+    """Return the section of the figures, with the first figure also as a static picture.
+
+    The result is None without figures.
+    """
     if first is None:
         return None
     titles = []
@@ -273,7 +276,7 @@ def _figures_section(drawn: list[Drawn], first: _Shown | None, *, several: bool)
 
 
 def _explained(recording: Recording, connection: int | None) -> Diagnosis | None:
-    """Return the diagnosis of the page; None without data or without times."""
+    """Return the diagnosis for the page; None if there is no data or there are no times."""
     group = group_of(recording) if connection is None else None
     transfer = group.longest.transfer if group is not None else Transfer.of(recording, connection)
     if transfer.without_time:
@@ -283,7 +286,7 @@ def _explained(recording: Recording, connection: int | None) -> Diagnosis | None
 
 
 def _budgets(figures: int, route: DrawnRoute | None) -> list[int]:
-    """Return how many bytes of packed series each figure may have, after those that the map takes."""
+    """Return the maximum bytes of encoded series for each figure, after subtracting the bytes of the map."""
     spent = 0 if route is None else len(json.dumps(route.document))
     first = max(FIRST_BYTES - spent, FIRST_BYTES // 2)
     further = FURTHER_BYTES // max(figures - 1, 1)
