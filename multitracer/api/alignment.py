@@ -1,4 +1,4 @@
-"""How the clocks of a session relate, as a notebook shows it."""
+"""The relations of the clocks of a session, for notebooks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_ROWS = 50
 
 
 class Alignment:
-    """The clocks of a session and how they relate (docs/clock.md).
+    """The clocks of a session and their relations (docs/clock.md).
 
     Examples
     --------
@@ -40,7 +40,7 @@ class Alignment:
 
     @property
     def reference(self) -> str:
-        """The clock onto which the others are mapped: HOST, or HOST:DOMAIN."""
+        """The reference clock, to which all other clocks are converted: HOST or HOST:DOMAIN."""
         return (
             self._clocks.reference.host
             if self._clocks.reference.domain == "realtime"
@@ -49,7 +49,7 @@ class Alignment:
 
     @cached_property
     def edges(self) -> pd.DataFrame:
-        """Every relation of two clocks, one row for each interval between clock steps.
+        """All relations between two clocks, one row for each interval between clock steps.
 
         `mt.columns("clock_edges")`.
         """
@@ -57,20 +57,23 @@ class Alignment:
 
     @cached_property
     def mapping(self) -> pd.DataFrame:
-        """How each clock maps onto the reference, or why it does not; `mt.columns("clock_mapping")`."""
+        """The conversion of each clock to the reference, or the reason why there is none.
+
+        `mt.columns("clock_mapping")`.
+        """
         return self._frame(mapping_table(self._clocks.graph, self._clocks.reference))
 
     def place(
         self, times: Iterable[pd.Timestamp | str], clock: str, *, onto: str | None = None
     ) -> pd.DataFrame:
-        """Return times of one clock on the reference, or on another clock.
+        """Convert times of one clock to the reference clock, or to another clock.
 
         Parameters
         ----------
         times : iterable of Timestamp or str
-            As `clock` stamped them.
+            Times by the clock `clock`.
         clock, onto : str
-            HOST or HOST:DOMAIN.
+            Source clock and target clock: HOST or HOST:DOMAIN. The default of `onto` is the reference clock.
 
         Returns
         -------
@@ -95,12 +98,12 @@ class Alignment:
 
     @property
     def refused(self) -> list[str]:
-        """Clocks that could not be related, and why, a sentence each."""
+        """A sentence for each clock that could not be related, with the reason."""
         return list(self._clocks.graph.refused)
 
     @property
     def complaints(self) -> list[str]:
-        """Faults of the clocks, a sentence each with the repair."""
+        """A sentence for each fault of a clock, with the remedy."""
         return [f"{each.code}: {each.sentence}. Repair: {each.repair}." for each in self._clocks.complaints]
 
     def figure(self) -> go.Figure:

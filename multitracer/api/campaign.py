@@ -1,4 +1,4 @@
-"""Results of `multitracer.open_campaign` and `multitracer.compare`: a campaign, a comparison of two sides.
+"""The campaign of `multitracer.open_campaign`, and the comparison of `multitracer.compare`.
 
 The tables of a campaign are DataFrames, and can be queried by SQL. A comparison states the difference between
 two groups of sessions, and its confidence interval.
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 def open_campaign(
     path: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
 ) -> Campaign:
-    """Open a campaign that `multitracer campaign run` made (docs/campaigns.md).
+    """Open a campaign that `multitracer campaign run` created (docs/campaigns.md).
 
-    Rows are read later, when needed.
+    Rows are read only when they are needed.
 
     Parameters
     ----------
     path : str or path
-        Its folder, or a URL that fsspec supports: `s3://BUCKET/FOLDER`.
+        Folder of the campaign, or a URL that fsspec supports: `s3://BUCKET/FOLDER`.
     storage_options : mapping, optional
         Options for the client of a URL, as in pandas; by default from the environment.
 
@@ -57,7 +57,7 @@ def open_campaign(
     Raises
     ------
     MultiTracerError
-        If there is no campaign, or a newer MultiTracer wrote it.
+        If the path contains no campaign, or a newer version of MultiTracer wrote it.
 
     Examples
     --------
@@ -68,14 +68,14 @@ def open_campaign(
 
 
 class Campaign:
-    """A campaign as it was when it was opened; a run may add to it meanwhile."""
+    """A campaign in its state at the time of opening, even if a run adds sessions later."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
 
     @property
     def tables(self) -> dict[str, int]:
-        """The tables by name, and how many rows each has.
+        """The number of rows of each table, by the name of the table.
 
         Examples
         --------
@@ -85,12 +85,14 @@ class Campaign:
         return {name: self._catalogue.snapshot.rows(name) for name in TABLES}
 
     def query(self, sql: str) -> pd.DataFrame:
-        """Return the answer of one SQL statement for DuckDB; it can read the tables and nothing else.
+        """Return the result of one SQL statement for DuckDB.
+
+        The statement can read only the campaign's tables.
 
         Raises
         ------
         InputError
-            If it is wrong, or asks for what is not allowed.
+            If the statement is invalid or uses a forbidden function.
 
         Examples
         --------
@@ -101,7 +103,7 @@ class Campaign:
         return frame
 
     def relation(self, table: str) -> duckdb.DuckDBPyRelation:
-        """Return a table as a DuckDB relation, which is read only when its rows are asked for.
+        """Return a table as a DuckDB relation; its rows are read when they are requested.
 
         Examples
         --------
@@ -111,7 +113,7 @@ class Campaign:
         return connection(self._catalogue).table(self._name(table))
 
     def dataset(self, table: str) -> ds.Dataset:
-        """Return a table as an Arrow dataset, for other programs that read these.
+        """Return a table as an Arrow dataset, for other programs.
 
         Examples
         --------
@@ -156,14 +158,16 @@ class Campaign:
 
 
 class Comparison:
-    """Two sides compared: `headline` is the answer, `table` the numbers, `notes` what to know of them.
+    """The comparison of two groups of sessions ("sides").
 
     Attributes
     ----------
     headline : str
+        The main result in a sentence.
     notes : list of str
+        Sentences on the method and on omitted data.
     sides : dict of str to int
-        How many sessions each side has, by its name; the first side first.
+        Number of sessions of each side by its name; the first side comes first.
     """
 
     def __init__(self, result: ComparedSides) -> None:
@@ -175,7 +179,7 @@ class Comparison:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row for each quantity that a side has; `mt.columns("compared")` lists the columns.
+        """The differences, a row for each quantity of the sides; `mt.columns("compared")` lists the columns.
 
         Examples
         --------
@@ -211,15 +215,16 @@ class Comparison:
 
 
 def compare(first: Place, second: Place | None = None, *, by: str | None = None) -> Comparison:
-    """Compare two sides of many sessions, as `multitracer compare` does (docs/compare.md).
+    """Compare two groups of sessions ("sides"), as `multitracer compare` does (docs/compare.md).
 
     Parameters
     ----------
     first, second : path or Campaign
-        Each a campaign, a folder of sessions, a session or a capture; an input that is not a campaign is
-        analysed first, and the result is not stored. With `by` there is no second one.
+        A campaign, a folder of sessions, a session or a capture. An input that is not a campaign is analysed
+        first; the result is not stored. With `by`, `second` must be None.
     by : str, optional
-        A label with two values, which are the sides; LABEL=A,B for a label with more values.
+        A label whose two values divide the sessions of `first` into the sides; LABEL=A,B for a label with
+        more values.
 
     Returns
     -------
@@ -228,7 +233,7 @@ def compare(first: Place, second: Place | None = None, *, by: str | None = None)
     Raises
     ------
     InputError
-        If neither or both of `second` and `by` are given, or a side cannot be read.
+        If `second` and `by` are both given or both missing, or if a side cannot be read.
 
     Examples
     --------

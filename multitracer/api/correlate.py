@@ -1,4 +1,4 @@
-"""Which quantity of a session predicts another, at which lag, and with which confidence: `mt.correlate`."""
+"""The function `mt.correlate`: which quantity predicts another, at which lag, with which confidence."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class Correlation:
-    """Dependence between quantities, at each lag.
+    """The statistical dependence between quantities at each lag.
 
     Attributes
     ----------
     notes : list of str
-        What was compared and how, and what was left out, a sentence each.
+        Sentences on the compared quantities, the method, and omitted data.
     """
 
     def __init__(self, result: Correlated) -> None:
@@ -58,7 +58,7 @@ class Correlation:
 
     @property
     def peaks(self) -> pd.DataFrame:
-        """The row of each pair's peak, and of each pair without a result, the most certain first.
+        """A row for each pair: its peak, or the reason why there is no result; the most significant first.
 
         Examples
         --------
@@ -115,28 +115,30 @@ def correlate(  # noqa: PLR0913  # each is a choice that a result has to state
     Parameters
     ----------
     sessions : Session, path, or sequence of them
-        Several sessions are pooled; lags and surrogates stay within each session.
+        Data of several sessions are pooled; lags and surrogates do not cross the border of a session.
     of, with_ : str or sequence of str
-        Names: the label of a series, `table.column`, a column that one table has, or "throughput". Without
-        `with_`: every series of the radio and of the position.
+        Names of quantities: the label of a series, `table.column`, a column that only one table has, or
+        "throughput". Default of `with_`: all series of radio and position.
     lags : (float, float)
-        First and last lag, s; at a positive lag `of` follows `with_`.
+        First and last lag in s; at a positive lag, `of` is later than `with_`.
     step_s : float, optional
-        Width of the bins of time; by default that of the slower quantity of a pair.
+        Width of the time bins in s; by default the reading interval of the slower quantity of a pair.
     given : str
-        A third quantity; conditional_nmi is the dependence that remains when it is known.
+        A third quantity; the column `conditional_nmi` is the dependence that remains if this quantity is
+        known.
     difference : bool
-        Compare changes from bin to bin, for quantities that drift.
+        Whether to compare the changes from bin to bin instead of the values, for quantities that drift.
     estimator : "equal-count", "freedman-diaconis", "miller-madow", "ksg"
     normaliser : "min", "max", "mean", "sqrt", "joint"
     baseline : "shift", "block", "plain"
-        How surrogates are made; "plain" ignores autocorrelation, and is far too optimistic.
+        Method for the surrogates; "plain" ignores autocorrelation and gives far too many significant results.
     permutations : int
         Number of surrogates, 19 or more.
     seed : int
         Random seed of the surrogates; the same seed gives the same result.
     connection : int, optional
-        Connection of TCP quantities, in one session; by default that with the most unique bytes.
+        Number of the connection for TCP quantities, if there is one session; by default the connection with
+        the most unique bytes.
 
     Returns
     -------
@@ -171,7 +173,7 @@ def correlate(  # noqa: PLR0913  # each is a choice that a result has to state
 
 
 def _several(value: Source | Sequence[Source]) -> Sequence[Source]:
-    """Return what may be one session or a sequence of them as a sequence."""
+    """Return one session, or a sequence of sessions, as a sequence."""
     if isinstance(value, Session | str | os.PathLike):
         return [value]
     return value

@@ -30,30 +30,30 @@ def join_nearest(
     on: str = _TIME,
     suffix: str = "_nearest",
 ) -> pd.DataFrame:
-    """Add to each row the row of another table that is nearest in time.
+    """Add to each row of `left` the row of `right` that is nearest in time.
 
     Parameters
     ----------
     left, right : DataFrame
-        Each with a column of times.
-    within : float, str or Timedelta
-        Maximum distance in time (seconds, or a pandas duration). Without a row within it, the cells are NA;
-        a value is never used beyond this distance.
+        DataFrames with a column of times.
+        within : float, str or Timedelta
+        Maximum distance in time (seconds, or a pandas duration). If `right` has no row within this distance,
+        the cells are NA.
     on : str
-        Name of the column of times in both.
+        Name of the column of times in both DataFrames.
     suffix : str
         Suffix for columns of `right` whose name also exists in `left`.
 
     Returns
     -------
     DataFrame
-        The rows of `left` in their order, the columns of `right`, and `distance_s`: the time of the row of
-        `right` after that of `left`, NA where no row is near enough.
+        The rows of `left` in their order, with the columns of `right`, and `distance_s`: time of the row of
+        `right` minus time of the row of `left`, in s; NA if no row is near enough.
 
     Raises
     ------
     InputError
-        If one of the two has no such column.
+        If one of the DataFrames has no column `on`.
 
     Examples
     --------
@@ -89,29 +89,31 @@ def epochs(
     after: str | float | pd.Timedelta = 5.0,
     on: str = _TIME,
 ) -> pd.DataFrame:
-    """Cut a window out of a table around each event, so that the windows can be overlaid.
+    """Return the rows of a table in a time window around each event, so that the windows can be overlaid.
 
     Parameters
     ----------
     frame : DataFrame
-        With a column of times.
-    events : DataFrame, Series or iterable of Timestamp
-        Times of the events; of a DataFrame its column `on`, or `begin_ns`.
+        A DataFrame with a column of times.
+        events : DataFrame, Series or iterable of Timestamp
+        Times of the events; for a DataFrame, its column `on` or `begin_ns`.
     before, after : float, str or Timedelta
-        Begin and end of each window, in seconds or as a pandas duration; both ends are included.
+        Duration of the window before and after the event, in seconds or as a pandas duration; both ends are
+        included.
     on : str
         Name of the column of times.
 
     Returns
     -------
     DataFrame
-        The rows of `frame` with `event`, the number of the event from 0, and `since_event_s`. A row in two
-        windows appears twice; an event without a row near it has none.
+        The rows of `frame` with two more columns: `event`, the number of the event from 0, and
+        `since_event_s`. A row in two windows appears twice; an event without rows in its window does not
+        appear.
 
     Raises
     ------
     InputError
-        If there is no column of times.
+        If a DataFrame has no column of times.
 
     Examples
     --------
@@ -137,7 +139,7 @@ def epochs(
 
 
 def _duration(value: str | float | pd.Timedelta) -> pd.Timedelta:
-    """Return a duration; a number is seconds."""
+    """Return a duration as a Timedelta; a number is in seconds."""
     try:
         duration = pd.Timedelta(value, unit="s") if isinstance(value, int | float) else pd.Timedelta(value)
     except (ValueError, TypeError) as error:
@@ -150,13 +152,13 @@ def _duration(value: str | float | pd.Timedelta) -> pd.Timedelta:
 
 
 def _facts(frame: pd.DataFrame) -> dict[str, dict[str, str]]:
-    """Return the facts that a table holds about its columns, if it is one of ours."""
+    """Return unit, meaning and source of the columns; empty if the table is not from MultiTracer."""
     facts: dict[str, dict[str, str]] = frame.attrs.get("columns", {})
     return facts
 
 
 def _times(frame: pd.DataFrame, name: str) -> pd.Series[pd.Timestamp]:
-    """Return a column of times in nanoseconds UTC, its rows numbered from 0."""
+    """Return a column of times as nanoseconds UTC, with row numbers from 0 as the index."""
     return pd.Series(_nanoseconds(frame[_needed(frame, name)]))
 
 

@@ -66,7 +66,9 @@ class SessionFigures(Kept):
         )
 
     def handovers_figure(self, of: str = "throughput", *, theme: ThemeName = "light") -> go.Figure:
-        """Return a quantity laid over all handovers, with 95 % intervals; `of` as `handover_epochs` has it.
+        """Return the figure of a quantity around handovers, with 95 % intervals.
+
+        `of` as in `handover_epochs`.
 
         Examples
         --------
@@ -79,7 +81,7 @@ class SessionFigures(Kept):
         return epochs_figure(table, title=of, unit=unit, theme=theme)
 
     def delivered_figure(self, *others: SessionFigures, theme: ThemeName = "light") -> go.Figure:
-        """Return the packets that each flow of TCP and WTCP delivered over time, of other sessions too.
+        """Return the figure of the packets delivered by each TCP and WTCP flow, also of other sessions.
 
         Examples
         --------
@@ -92,9 +94,10 @@ class SessionFigures(Kept):
     def rates_figure(
         self, *others: SessionFigures, window_s: float | None = None, theme: ThemeName = "light"
     ) -> go.Figure:
-        """Return the rate of each flow of TCP and WTCP over a moving window, of other sessions too.
+        """Return the figure of the rate of each TCP and WTCP flow over time, also of other sessions.
 
-        `window_s` is in link seconds, > 0; by default a round number, 1/50 of the time or more.
+        `window_s` is the length of the moving window in link seconds, > 0; by default a round number of at
+        least 1/50 of the displayed time.
 
         Examples
         --------
@@ -129,7 +132,7 @@ class SessionFigures(Kept):
     def environment(
         self, *others: SessionFigures, size_bytes: int | None = None, apart: bool = False
     ) -> go.Figure:
-        """Return the radio conditions during transactions of one size, overlaid or in panels (`apart`).
+        """Return the radio conditions during transactions of one size; `apart` draws separate panels.
 
         Examples
         --------
@@ -147,6 +150,6 @@ class SessionFigures(Kept):
 
 
 def _curves(sessions: Sequence[SessionFigures]) -> tuple[list[list[FlowCurve]], str]:
-    """Return the curves of each session, and why flows have none."""
+    """Return the curves of each session, and a text on the reasons why flows have no curve."""
     pairs = [flow_curves(each._recording) for each in sessions]
     return [curves for curves, _ in pairs], "; ".join(why for _, each in pairs for why in each[:1])

@@ -1,8 +1,8 @@
-"""Tables as files, as Parquet or as CSV: connections, directions, tcp_segments, and those of a drive.
+"""Writes tables as Parquet or CSV files: connections, directions, tcp_segments, and tables of a drive.
 
-In Parquet the metadata of each column holds `unit` and `doc`, that of the file `multitracer.schema`. Points
-in time are timestamp[ns, UTC]; a missing value is null, in CSV an empty cell. Connections have the numbers of
-the session.
+In Parquet, the metadata of each column contain `unit` and `doc`, and the metadata of the file
+`multitracer.schema`. Times are timestamp[ns, UTC]; a missing value is null, in CSV an empty cell. Connections
+are numbered as in the session.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     Form = Literal["parquet", "csv"]
 
 _ROW_GROUP = 1 << 14
-"""Rows that are encoded together: 2 MB. With sixteen times as many, files of 1 to 9 million segments are 7 %
-smaller, and to make them takes 16 to 30 MiB more."""
+"""Number of rows that are encoded together (2 MB). With sixteen times as many rows, files of 1 to 9 million
+segments are 7 % smaller, but encoding needs 16 to 30 MiB more memory."""
 _CHUNK = 1 << 13
-"""Rows that are analysed together. Twice as many take 2 MiB more."""
+"""Number of rows that are analysed together. Twice as many rows need 2 MiB more memory."""
 _SESSION_NUMBER = "number of the connection in the session, from 1"
 _ENDS = {
     "capture": (pa.string(), "capture point: host of the session, or the path as it was given"),
@@ -50,7 +50,7 @@ _ENDS = {
 
 
 def write_tables(folder: Path, chosen: Chosen, *, form: Form = "parquet") -> None:
-    """Write the three tables of the chosen connections into a folder."""
+    """Write connections, directions and tcp_segments of the selected connections into a folder."""
     captures = [(capture, _rows(capture, numbers)) for capture, numbers in chosen]
     text = no_formula if form == "csv" else str
     tables = (
@@ -64,14 +64,14 @@ def write_tables(folder: Path, chosen: Chosen, *, form: Form = "parquet") -> Non
 
 
 def write_logged(folder: Path, tables: Mapping[str, pd.DataFrame], *, form: Form = "parquet") -> None:
-    """Write each table that has a row, with its host, to a file of its name.
+    """Write each table that has rows to a file with the name of the table.
 
     Parameters
     ----------
     folder : Path
-        Exists.
-    tables : mapping of str to DataFrame
-        By name, as `multitracer.open` gives them.
+        An existing folder.
+        tables : mapping of str to DataFrame
+        Tables by name, as the session of `multitracer.open` returns them.
     form : "parquet" or "csv"
     """
     text = no_formula if form == "csv" else str
@@ -108,14 +108,14 @@ def _explained(field: pa.Field, frame: pd.DataFrame) -> pa.Field:
 def write_tables_into(
     folder: str | os.PathLike[str], recording: Recording, logged: Mapping[str, pd.DataFrame]
 ) -> None:
-    """Write the tables of all connections and those of the drive into a folder, made if it is missing."""
+    """Write the tables of all connections and of the drive into a folder, which is created if necessary."""
     with replacing_folder(folder) as temporary:
         write_tables(temporary, [(capture, None) for capture in recording.captures])
         write_logged(temporary, logged)
 
 
 def write_table(path: Path, table: Table) -> None:
-    """Write one small table as Parquet, whatever the file's name ends in."""
+    """Write one small table as Parquet; the extension of the file name has no effect."""
     schema = _schema(table.schema)
     pq.write_table(pa.table(_columns(table), schema=schema), path, compression="zstd")
 
@@ -133,7 +133,7 @@ def _rows(capture: Capture, numbers: list[int] | None) -> Numbers:
 
 
 def _write(writer: pq.ParquetWriter | pc.CSVWriter, schema: pa.Schema, chunks: Iterator[pa.Table]) -> None:
-    """Write the chunks, small ones joined, so that row groups are not too small."""
+    """Write the chunks; small chunks are joined, so that row groups are not too small."""
     empty = pa.Table.from_batches([], schema)
     waiting, rows = [empty], 0
     pa.default_memory_pool().release_unused()
@@ -190,7 +190,10 @@ def _array(table: Table, column: Column) -> pa.Array:
 
 
 def _held(values: Array, missing: Array | None = None) -> pa.Array:
-    """Return values in the memory that they have; pa.array would copy them, and import pandas (40 MB)."""
+    """Return an Arrow array that shares the memory of the values.
+
+    Pa.array would copy them and import pandas (40 MB).
+    """
     there = _bits(~missing) if missing is not None and missing.any() else None
     held = _bits(values) if values.dtype == bool else pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [there, held])

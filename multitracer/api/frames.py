@@ -1,8 +1,8 @@
-"""Tables as DataFrames: the host in front, connections numbered through, every column with its meaning.
+"""Converts tables to DataFrames with a column `host` and column descriptions.
 
 `frame.attrs["columns"]` maps each column to a dict of `unit`, `meaning` and `source`.
 
-Every table and column of the API, of `export` and of plug-ins, with its unit and meaning.
+The module also lists all tables and columns of the API, of `export` and of plug-ins, with unit and meaning.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class HostTable(NamedTuple):
     host: str
     table: Table
     source: str
-    """File that it was read of, and how."""
+    """File from which the table was read, and the method."""
     offset: int = 0
-    """Offset added to its connection numbers."""
+    """Offset to add to the connection numbers of the table."""
 
 
 def framed(schema: Schema, chunks: Sequence[HostTable], *, sort: str = "") -> pd.DataFrame:
@@ -54,10 +54,10 @@ def framed(schema: Schema, chunks: Sequence[HostTable], *, sort: str = "") -> pd
     Parameters
     ----------
     schema : Schema
-        Schema of all of them; its columns exist even without rows.
-    pieces : sequence of HostTable
+        Schema of all tables; the result has all its columns even without rows.
+    chunks : sequence of HostTable
     sort : str
-        Column by which the rows are sorted; by default they stay grouped by host.
+        Column by which the rows are sorted; by default they are grouped by host.
     """
     frames = [_frame(chunk) for chunk in chunks]
     complete = pd.concat(frames or [_frame(HostTable("", Table.empty(schema), ""))], ignore_index=True)
@@ -79,12 +79,12 @@ def _frame(chunk: HostTable) -> pd.DataFrame:
 
 
 def explained(columns: Iterable[Column], *, source: str) -> dict[str, dict[str, str]]:
-    """Return unit, meaning and source of each column by its name."""
+    """Return unit, meaning and source of each column, by the name of the column."""
     return {each.name: {"unit": each.unit, "meaning": each.doc, "source": source} for each in columns}
 
 
 def described(frame: pd.DataFrame, name: str, columns: Mapping[str, Column], *, source: str) -> pd.DataFrame:
-    """Add explanations of its columns to a DataFrame without a schema."""
+    """Add descriptions of the columns to a DataFrame without a schema, and return the DataFrame."""
     frame.attrs = {"table": name, "columns": explained(columns.values(), source=source)}
     return frame
 
@@ -146,7 +146,7 @@ def columns(table: str | None = None) -> pd.DataFrame:
     Parameters
     ----------
     table : str, optional
-        Its name, such as "segments".
+        Name of the table, such as "segments"; by default all tables.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def columns(table: str | None = None) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If there is no such table.
+        If no table has this name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The cache of a session, so that a second call costs nothing."""
+"""The cache of a session's results, so that a second call takes no time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from multitracer.recording.window import Bounds
 
 _TRANSFERS = 8
-"""Maximum connections whose transfers are cached: a loop over ten thousand must not fill the memory."""
+"""Maximum number of cached transfers, so that a loop over 10,000 connections does not fill the memory."""
 
 
 class Kept:
@@ -27,7 +27,7 @@ class Kept:
     ----------
     recording : Recording
     bounds_ns : (int or None, int or None)
-        Bounds for the tables of its logs; the captures may be cut already.
+        Begin and end for the tables of logs; captures may already be cut to these bounds.
     """
 
     def __init__(self, recording: Recording, bounds_ns: Bounds = (None, None)) -> None:
@@ -43,7 +43,7 @@ class Kept:
 
     @cached_property
     def _drive(self) -> Drive:
-        """The drive, with the diagnosis of its largest connection if the packets of that have times."""
+        """The drive, with the diagnosis of its largest connection if the packets have times."""
         here = Drive(self._radio_context)
         if not here.phones or not len(self._recording) or self._transfer(None, None).without_time:
             return here
@@ -52,7 +52,7 @@ class Kept:
         return Drive(RadioContext(self._recording, point, self._bounds_ns), diagnosis)
 
     def _quantities(self, connection: int | None = None) -> Quantities:
-        """Return what the recording holds over time, by its names."""
+        """Return the quantities of the recording over time, by name."""
         return Quantities(self._recording, connection, bounds_ns=self._bounds_ns)
 
     def _read_transfer(self, connection: int | None, reverse: bool | None) -> Transfer:

@@ -1,4 +1,4 @@
-"""The result of `multitracer.open`: a session with its connections, answers and figures."""
+"""The result of `multitracer.open`: a session with its connections, diagnoses and figures."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def open(  # noqa: A001  # as in gzip.open
     Parameters
     ----------
     *paths
-        One session folder, or folder of captures and logs; or files, glob patterns and at most one `-`
-        (standard input): the captures among them form one file set. A capture is not necessary: a log of
-        the radio or of positions can be opened alone.
+        One session folder, or one folder of captures and logs; or files, glob patterns and at most one `-`
+        (standard input), whose captures form one file set. A log of the radio or of positions can be opened
+        without a capture.
     begin, end : float, str or Timestamp, optional
-        Only the part from `begin` until before `end`, as `Session.between` returns it: seconds since the
-        first packet (without a capture, since the first reading), or a time such as "2026-11-20T10:15:00.5"
-        (UTC unless it has a zone).
+        Read only the data with begin <= time < end, as `Session.between` does. A number is in seconds since
+        the first packet (without a capture, since the first reading); a string is a time such as
+        "2026-11-20T10:15:00.5" (UTC unless it has a time zone).
     max_packets : int, optional
         Read at most this many packets of each capture point.
 
@@ -67,7 +67,7 @@ def open(  # noqa: A001  # as in gzip.open
     Raises
     ------
     MultiTracerError
-        If nothing can be read.
+        If no file can be read.
 
     Examples
     --------
@@ -82,11 +82,11 @@ def open(  # noqa: A001  # as in gzip.open
 
 
 class Session(SessionTables, SessionFigures):
-    """A session, read and analysed.
+    """A session that was read and analysed.
 
-    Its tables are properties. Results of one connection are methods: `connection` is the number in the
-    session, by default that of the connection with the most unique bytes; `reverse` is False for what the
-    initiator sent, True for what the responder sent, by default the direction with more unique bytes.
+    Tables are properties. Results of one connection are methods: `connection` is the number of the connection
+    in the session, by default of the connection with the most unique bytes; `reverse` is False for data of
+    the initiator, True for data of the responder, by default the direction with more unique bytes.
     """
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class Session(SessionTables, SessionFigures):
 
     @property
     def name(self) -> str:
-        """The session's name.
+        """The name of the session.
 
         Examples
         --------
@@ -106,7 +106,7 @@ class Session(SessionTables, SessionFigures):
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about unusable or damaged files, a sentence each; more may come while logs are parsed.
+        """A sentence for each unusable or damaged file; later calls may add more when they parse logs.
 
         Examples
         --------
@@ -116,7 +116,7 @@ class Session(SessionTables, SessionFigures):
         return self._recording.warnings
 
     def between(self, begin: Time | None = None, end: Time | None = None) -> Session:
-        """Return the part of the session from `begin` until before `end`, as if nothing else were recorded.
+        """Return a session with only the data for which begin <= time < end.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class Session(SessionTables, SessionFigures):
     # --- one connection ---
 
     def tcp_segments(self, connection: int | None = None) -> pd.DataFrame:
-        """Return one connection's segments with the results of the analysis for each.
+        """Return the segments of one connection, with the analysis results of each segment.
 
         Returns
         -------
@@ -152,13 +152,14 @@ class Session(SessionTables, SessionFigures):
         return framed(TCP_SEGMENTS, [of_capture(capture, capture.analysis.tcp_segments(n))])
 
     def rtt(self, connection: int | None = None) -> pd.DataFrame:
-        """Return the round-trip times of a connection; `provenance` states how each was measured.
+        """Return the RTT samples of a connection; the column `provenance` gives the method of each sample.
 
         Returns
         -------
         DataFrame
-            `mt.columns("rtt_samples")` lists the columns. `attrs["absent"]` gives the reason for a direction
-            (`reverse`) without samples: near its receiver only the receiver's own delay can be measured.
+            `mt.columns("rtt_samples")` lists the columns. `attrs["absent"]` gives the reason why a direction
+            (key: `reverse`) has no samples: a capture near the receiver can only measure the receiver's
+            delay.
 
         Examples
         --------
@@ -175,10 +176,10 @@ class Session(SessionTables, SessionFigures):
     def series(
         self, connection: int | None = None, *, reverse: bool | None = None
     ) -> dict[str, pd.DataFrame]:
-        """Return every labelled series of a connection (docs/figures.md): time_ns and value, in link time.
+        """Return all series of a connection by label (docs/figures.md): time_ns (link time) and value.
 
-        Without a capture: the series of the radio and of the position.
-        Unit, source and meaning of each are in its `attrs`.
+        Without a capture, the result has the series of radio and position. `attrs` of each series contain
+        unit, source and meaning.
 
         Examples
         --------
@@ -197,7 +198,9 @@ class Session(SessionTables, SessionFigures):
         return frames
 
     def phases(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
-        """Return what the sender's TCP was doing when; `mt.columns("tcp_phases")` lists the columns.
+        """Return the phases of the sender's TCP, such as slow start.
+
+        `mt.columns("tcp_phases")` lists the columns.
 
         Examples
         --------
@@ -214,12 +217,12 @@ class Session(SessionTables, SessionFigures):
     # --- answers ---
 
     def diagnose(self, connection: int | None = None, *, reverse: bool | None = None) -> Diagnosis:
-        """Return what limited a transfer, and why: `.limited`, `.findings`, `.account`, `.table()`.
+        """Return the diagnosis of a transfer: its limits and their causes.
 
         Raises
         ------
         InputError
-            If packets of it carry no time.
+            If packets of the transfer have no time.
 
         Examples
         --------
@@ -229,7 +232,9 @@ class Session(SessionTables, SessionFigures):
         return self._diagnosis(connection, reverse)
 
     def findings(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
-        """Return the findings of a transfer, the costliest first; `mt.columns("findings")`.
+        """Return the findings of a transfer, the most costly first.
+
+        `mt.columns("findings")` lists the columns.
 
         Examples
         --------
@@ -241,9 +246,9 @@ class Session(SessionTables, SessionFigures):
         return framed(table.schema, [HostTable(diagnosis.transfer.at_sender.host, table, "the diagnosis")])
 
     def limits(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
-        """Return what limited a transfer at each instant, in order of time; `mt.columns("limits")`.
+        """Return the limit of a transfer in each interval, in order of time; `mt.columns("limits")`.
 
-        By default of the longest transfer of the work that took longest, as `diagnose` chooses it.
+        The default is the longest transfer of the longest group of connections, as for `diagnose`.
 
         Examples
         --------
@@ -258,9 +263,9 @@ class Session(SessionTables, SessionFigures):
         return frame
 
     def account(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
-        """Return how the time of the link was used during a transfer: class, seconds, and share of the total.
+        """Return the use of the link's time during a transfer: class, seconds, and share of the total.
 
-        It is measured from the link's log. Without one all seconds are NaN; `limits` shows the time then.
+        The source is the log of the link. Without such a log, all seconds are NaN; use `limits` instead.
 
         Examples
         --------
@@ -286,12 +291,12 @@ class Session(SessionTables, SessionFigures):
         return frame.sort_values("seconds", ascending=False, ignore_index=True)
 
     def align(self, *, reference: str | None = None) -> Alignment:
-        """Find how the clocks of the session relate: offset, drift, error, steps (docs/clock.md).
+        """Return the relations of the session's clocks: offset, drift, error, steps (docs/clock.md).
 
         Parameters
         ----------
         reference : str, optional
-            HOST or HOST:DOMAIN onto which the others are mapped; by default the TCP sender's wall clock.
+            The reference clock as HOST or HOST:DOMAIN; by default the wall clock of the TCP sender.
 
         Examples
         --------
@@ -302,7 +307,7 @@ class Session(SessionTables, SessionFigures):
 
     @cached_property
     def clock_edges(self) -> pd.DataFrame:
-        """Relations of the clocks, one row for each interval between clock steps.
+        """All relations between two clocks, one row for each interval between clock steps.
 
         `mt.columns("clock_edges")`.
 
@@ -336,9 +341,9 @@ class Session(SessionTables, SessionFigures):
         write_report(self._recording, path, Request(connection=connection, title=self.name, base_map=base))
 
     def to_parquet(self, folder: str | os.PathLike[str]) -> None:
-        """Write the tables of connections and of the drive as Parquet files into a folder, which is made.
+        """Write the tables of connections and of the drive as Parquet files into a new folder.
 
-        Writes connections, directions and tcp_segments, and the tables of `drive_tables` with rows.
+        The tables are connections, directions and tcp_segments, and those of `drive_tables` that have rows.
 
         Examples
         --------
@@ -384,7 +389,7 @@ def _window(begin: Time | None, end: Time | None) -> Window:
 
 
 def _without_round_trips(capture: Capture, connection: int) -> dict[bool, str]:
-    """Return why a direction of a connection has no round-trip times, for those that have none."""
+    """Return, for each direction (`reverse`) without RTT samples, the reason."""
     codes = capture.analysis.directions["rtt_absent"][2 * connection - 2 : 2 * connection].tolist()
     return {bool(side): RoundTrips(code).words for side, code in enumerate(codes) if code}
 

@@ -1,6 +1,6 @@
-"""The tables of a session, each a DataFrame whose attributes explain its columns.
+"""The tables of a session as DataFrames; `attrs` describe the columns.
 
-It includes the tables of logs besides captures: TCP state, link, radio and position.
+The module also has the tables of logs other than captures: TCP state, link, radio and position.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def tcp_state(self) -> pd.DataFrame:
-        """The sender's own variables as they were polled or traced; `mt.columns("tcp_state")`.
+        """The variables of the sender's TCP, polled or traced; `mt.columns("tcp_state")`.
 
         Examples
         --------
@@ -56,7 +56,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def tcp_events(self) -> pd.DataFrame:
-        """Events of the sender's kernel for its connections; `mt.columns("tcp_events")`.
+        """TCP events that the sender's kernel reported; `mt.columns("tcp_events")`.
 
         Examples
         --------
@@ -67,7 +67,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def link_frames(self) -> pd.DataFrame:
-        """The frames that each side of a radio link logged; `mt.columns("link_frames")`.
+        """The frames in the logs of both sides of a radio link; `mt.columns("link_frames")`.
 
         Examples
         --------
@@ -79,7 +79,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def link_events(self) -> pd.DataFrame:
-        """Other events of the link: stops, resets, queues; `mt.columns("link_events")`.
+        """Events of the link other than frames: stops, resets, queues; `mt.columns("link_events")`.
 
         Examples
         --------
@@ -114,7 +114,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def signalling(self) -> pd.DataFrame:
-        """The messages between phone and network that a diagnostic log holds; `mt.columns("signalling")`.
+        """The signalling messages between phone and network from diagnostic logs; `mt.columns("signalling")`.
 
         Examples
         --------
@@ -127,8 +127,8 @@ class LoggedTables(Kept):
     def handovers(self) -> pd.DataFrame:
         """The changes of the serving cell (docs/mobility.md); `mt.columns("judged_handovers")`.
 
-        From signalling where there is any, else from the readings of the radio. Legs of a dual connection
-        that were added and released are rows, too; what judges a handover is NA there.
+        They come from signalling, or, if there is none, from the radio readings. Added and released legs of a
+        dual connection are rows, too; the columns that evaluate a handover are NA in these rows.
 
         Examples
         --------
@@ -140,7 +140,7 @@ class LoggedTables(Kept):
         return framed(JUDGED_HANDOVERS, chunks, sort="time_ns")
 
     def handovers_with(self, *, minimum_stay_s: float) -> pd.DataFrame:
-        """Return `handovers` with another minimum time of stay: a shorter one makes a ping-pong.
+        """Return `handovers` with another minimum cell visit: after a shorter visit, a return is a ping-pong.
 
         Examples
         --------
@@ -155,7 +155,9 @@ class LoggedTables(Kept):
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """The cells that served, the longest first (docs/mobility.md); `mt.columns("cells")`.
+        """The serving cells, the one with the longest service first (docs/mobility.md).
+
+        `mt.columns("cells")`.
 
         Examples
         --------
@@ -199,19 +201,19 @@ class LoggedTables(Kept):
         return framed(AROUND_LIMITS, [HostTable(self._phone, self._drive.around[1], "the drive")])
 
     def handover_epochs(self, of: str = "throughput", *, seed: int = SEED) -> pd.DataFrame:
-        """Return a quantity by the time since the handovers, with intervals; `mt.columns("epochs")`.
+        """Return a quantity by time since the handover, with 95 % intervals; `mt.columns("epochs")`.
 
         Parameters
         ----------
         of : str
             "throughput" (bit/s), "rtt" (ns), or the label of a series such as "Radio_rsrp".
         seed : int
-            Random seed of the mean's interval, which is a bootstrap over handovers.
+            Random seed of the bootstrap over handovers that gives the interval of the mean.
 
         Raises
         ------
         InputError
-            If there is no radio log, or no value of that quantity.
+            If there is no radio log, or the quantity has no values.
 
         Examples
         --------
@@ -250,7 +252,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
-        """Times at which a collector could not read its source, with the reason; `mt.columns("gaps")`.
+        """Intervals in which a collector could not read its source, with the reason; `mt.columns("gaps")`.
 
         Examples
         --------
@@ -261,7 +263,7 @@ class LoggedTables(Kept):
 
     @cached_property
     def markers(self) -> pd.DataFrame:
-        """Moments that the engineer marked while recording; `mt.columns("markers")`.
+        """Markers that the engineer set during the recording; `mt.columns("markers")`.
 
         Examples
         --------
@@ -282,20 +284,20 @@ class LoggedTables(Kept):
         return self._logged("transactions", TRANSACTIONS)
 
     def table(self, layer: str, name: str) -> pd.DataFrame:
-        """Return a table that logs of a layer hold, also one that only a plug-in defines.
+        """Return a table from the logs of a layer; the table may be one that only a plug-in defines.
 
         Parameters
         ----------
         layer : str
-            As `multitracer formats` lists it: tcp, link, radio, position, clock, marker, transactions,
-            application, signalling.
+            Name of the layer in `multitracer formats`: tcp, link, radio, position, clock, marker,
+            transactions, application, signalling.
         name : str
-            Of the table, such as "clock_readings".
+            Name of the table, such as "clock_readings".
 
         Raises
         ------
         InputError
-            If no log of the session holds such a table.
+            If no log of the session has this table.
 
         Examples
         --------
@@ -312,7 +314,7 @@ class LoggedTables(Kept):
         )
 
     def _logged(self, layer: str, schema: Schema, *layers: str) -> pd.DataFrame:
-        """Return a table of all logs that hold it, each row with its host, in order of time."""
+        """Return the rows of a table from all logs that have it, with the host, in order of time."""
         logs = [each for one in (layer, *layers) for each in self._recording.tables(one, schema.name)]
         chunks = [
             HostTable(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})")
@@ -324,7 +326,7 @@ class LoggedTables(Kept):
 
 
 def _time_column(schema: Schema) -> str:
-    """Return the time column for order and windows; "" for a table without times."""
+    """Return the name of the column for sorting and windows; "" for a table without times."""
     times = [column.name for column in schema if column.is_time]
     return next((name for name in ("time_ns", "start_ns") if name in times), times[0] if times else "")
 
@@ -365,16 +367,16 @@ _TRUST = (
 class SessionTables(LoggedTables):
     """The tables of a complete session.
 
-    Each begins with the column `host`: the name of the capture point or host. Connections are numbered from 1
-    over all capture points of the session. Times are datetime64[ns, UTC]; units are in the columns' names and
-    in `frame.attrs["columns"]`.
+    The first column of each table is `host`: the name of the capture point or host. Connections are numbered
+    from 1 over all capture points of the session. Times are datetime64[ns, UTC]; units are in the columns'
+    names and in `frame.attrs["columns"]`.
     """
 
     # --- captures ---
 
     @cached_property
     def files(self) -> pd.DataFrame:
-        """The capture files and their facts, a row each.
+        """The capture files and their properties, one row for each file.
 
         Examples
         --------
@@ -392,7 +394,7 @@ class SessionTables(LoggedTables):
 
     @cached_property
     def segments(self) -> pd.DataFrame:
-        """Every TCP segment as it was captured; `mt.columns("segments")` lists the columns.
+        """All captured TCP segments; `mt.columns("segments")` lists the columns.
 
         Examples
         --------
@@ -405,7 +407,9 @@ class SessionTables(LoggedTables):
 
     @cached_property
     def connections(self) -> pd.DataFrame:
-        """The connections, a row each; `mt.columns("connections")`, and src, sport, dst, dport.
+        """The connections, one row for each.
+
+        Columns of `mt.columns("connections")`, and src, sport, dst, dport.
 
         Examples
         --------
@@ -435,7 +439,7 @@ class SessionTables(LoggedTables):
 
     @cached_property
     def wtcp(self) -> pd.DataFrame:
-        """The flows of WTCP with data, a row each; `mt.columns("wtcp")` lists the columns.
+        """The WTCP flows with data, one row for each; `mt.columns("wtcp")` lists the columns.
 
         `host` is the capture point at the receiver, empty if there is none.
 
@@ -449,7 +453,7 @@ class SessionTables(LoggedTables):
 
     @cached_property
     def trust(self) -> pd.DataFrame:
-        """Every reason for caution: host, verdict on that host, code, count and sentence.
+        """All reasons for caution with the captures: host, verdict on the host, code, count and sentence.
 
         Examples
         --------
@@ -470,15 +474,15 @@ class SessionTables(LoggedTables):
         Parameters
         ----------
         step_s : float, optional
-            Length of the intervals, s; by default one interval: the time in which all flows are active.
+            Length of the intervals in s; by default there is one interval, in which all flows are active.
         reverse : bool, optional
-            Whose data: False those of initiators, True those of responders; by default the larger direction.
+            False for the data of initiators, True for those of responders; by default the larger direction.
 
         Returns
         -------
         DataFrame
-            Gap and index are NA where they are not meaningful; the column `reason` gives the reason.
-            `attrs["notes"]` lists what was left out.
+            Gap and index are NA where they have no meaning; the column `reason` explains it. `attrs["notes"]`
+            lists omitted flows.
 
         Examples
         --------
@@ -489,7 +493,7 @@ class SessionTables(LoggedTables):
         return self._of_flows(FAIRNESS, fair.fairness, fair.notes)
 
     def shares(self, *, step_s: float | None = None, reverse: bool | None = None) -> pd.DataFrame:
-        """Return what each TCP flow had of the link, by intervals; parameters as `fairness`.
+        """Return the share of the total rate of each TCP flow, by interval; parameters as in `fairness`.
 
         Examples
         --------
@@ -505,7 +509,7 @@ class SessionTables(LoggedTables):
         return frame
 
     def verdicts(self) -> pd.DataFrame:
-        """Return every retransmission of every capture with the verdict on it (docs/verdicts.md).
+        """Return all retransmissions of all captures, with the verdict on each (docs/verdicts.md).
 
         Returns
         -------
@@ -527,7 +531,7 @@ class SessionTables(LoggedTables):
 
 
 def of_capture(capture: Capture, table: Table) -> HostTable:
-    """Return a table of a capture point, connections numbered through the session."""
+    """Return a table of a capture point, with the offset for connection numbers of the session."""
     paths = ", ".join(file.path for file in capture.tables.files)
     return HostTable(capture.point.name, table, paths, capture.offset)
 

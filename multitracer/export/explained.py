@@ -1,4 +1,4 @@
-"""The diagnosis of a recording for an export, if there is one."""
+"""The diagnosis of a recording, and its texts, for an export."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
 
 _LONGEST_NAME = 200
-"""Maximum characters of a name from outside; file systems allow 255 bytes."""
+"""Maximum characters of a name from the input; file systems allow 255 bytes."""
 
 
 def explained(recording: Recording, connection: tuple[Capture, int] | None = None) -> Diagnosis | None:
@@ -28,13 +28,14 @@ def explained(recording: Recording, connection: tuple[Capture, int] | None = Non
     Parameters
     ----------
     recording : Recording
-    connection : tuple of Part and int, optional
-        A connection, as numbered in its part.
+    connection : tuple of Capture and int, optional
+        A capture, and the number of a connection in it.
 
     Returns
     -------
     Diagnosis or None
-        None if there is no connection, or its packets have no times; the recording gets a warning then.
+        None if there is no connection, or its packets have no times; the function then adds a warning to the
+        recording.
     """
     if not len(recording):
         recording.warn_once(f"{recording.name}: holds no TCP connection, so there is nothing to explain")
@@ -50,7 +51,7 @@ def explained(recording: Recording, connection: tuple[Capture, int] | None = Non
 
 
 def answer(diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield the answer line by line: the first sentence, what would help, the connection, the limits."""
+    """Yield the diagnosis as lines of text: headline, remedy, connection, limits."""
     transfer = diagnosis.transfer
     ends = transfer.at_sender.capture.analysis.ends(transfer.at_sender.connection)
     sender, receiver = (ends.source, ends.destination)[:: -1 if transfer.reverse else 1]
@@ -62,7 +63,7 @@ def answer(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def short_name(text: str) -> str:
-    """Return a name from outside as printable text of bounded length."""
+    """Return a name from the input as printable text of bounded length."""
     return printable(portable(text))[:_LONGEST_NAME]
 
 

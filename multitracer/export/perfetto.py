@@ -1,14 +1,14 @@
 """A trace of one transfer for ui.perfetto.dev: limits and findings, packets, counters, and causes.
 
-From top to bottom: the fields of a protobuf message (only the part that a trace needs); the messages of a
-trace, written to a stream; counters and events of the link; the lanes of conclusions; the packets; and
-`write_trace`, which combines all. A segment is a slice from its sending to its ACK; a lost one ends at its
-retransmission. A flow arrow leads from the lost or needlessly repeated segment to the retransmission, and on
-to the first ACK that covers it.
+The module defines, in this order: fields of protobuf messages (only those that a trace needs); the messages
+of a trace; counters and events of the link; tracks of limits and findings; packets; and `write_trace`, which
+combines all. A segment is a slice from its sending to its ACK; the slice of a lost segment ends at the
+retransmission. A flow arrow leads from a lost or unnecessarily repeated segment to the retransmission, and
+from there to the first ACK that covers the data.
 
-What must hold: times are link time, ns since 1970, of the sender's clock. The trace's clock is BOOTTIME, as
-Perfetto's own; a clock snapshot relates it to the time since 1970. Slices of one track never overlap. Packets
-are written one after the other; texts from outside are printable and of bounded length.
+Invariants: times are link time of the sender's clock, in ns since 1970. The clock of the trace is BOOTTIME,
+Perfetto's default; a clock snapshot relates it to the time since 1970. Slices of one track never overlap.
+Packets are written one by one; texts from the input are printable and of bounded length.
 
 Sources: Protocol Buffers, "Encoding"; Perfetto, protos/perfetto/trace (TracePacket, TrackDescriptor,
 TrackEvent).
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     Placed = Callable[[Array], list[int]]
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
-"""Wire types: integers of any length, eight bytes, and bytes with their length before them."""
+"""Wire types of protobuf: varint, eight bytes, and length-delimited bytes."""
 _DOUBLE, _LONG = struct.Struct("<d"), struct.Struct("<Q")
 _UINT64 = (1 << 64) - 1
 
@@ -58,11 +58,11 @@ _UINT64 = (1 << 64) - 1
 _GROUP = 1 << 14
 _LAST = [bytes([n]) if n < 0x80 else bytes([n & 0x7F | 0x80, n >> 7]) for n in range(_GROUP)]
 _MORE = [bytes([n & 0x7F | 0x80, n >> 7 | 0x80]) for n in range(_GROUP)]
-"""Fourteen bits as two bytes, at the end of an integer and before it; they are looked up, not computed."""
+"""Lookup tables for 14 bits of a varint as two bytes: at its end, and before its end."""
 
 
 def varint(number: int) -> bytes:
-    """Return an integer, seven bits a byte, the lowest first; a negative one as its 64 bits."""
+    """Return an integer as a varint: seven bits in each byte, lowest first; a negative one as 64 bits."""
     rest, head = number & _UINT64, b""
     while rest >= _GROUP:
         head += _MORE[rest & _GROUP - 1]
@@ -71,53 +71,53 @@ def varint(number: int) -> bytes:
 
 
 def integer(field: int, number: int) -> bytes:
-    """Return a field of an integer type, or of an enumeration."""
+    """Return an encoded field of an integer type or an enumeration."""
     return _LAST[field << 3 | _VARINT] + varint(number)
 
 
 def fixed64(field: int, number: int) -> bytes:
-    """Return a field of type fixed64."""
+    """Return an encoded field of type fixed64."""
     return _LAST[field << 3 | _FIXED64] + _LONG.pack(number)
 
 
 def double(field: int, number: float) -> bytes:
-    """Return a field of type double."""
+    """Return an encoded field of type double."""
     return _LAST[field << 3 | _FIXED64] + _DOUBLE.pack(number)
 
 
 def message(field: int, content: bytes) -> bytes:
-    """Return a field that holds another message, or bytes."""
+    """Return an encoded field that contains another message, or bytes."""
     return _LAST[field << 3 | _BYTES] + varint(len(content)) + content
 
 
 def text(field: int, words: str) -> bytes:
-    """Return a field of type string."""
+    """Return an encoded field of type string."""
     return message(field, words.encode())
 
 
 Notes = Mapping[str, str | int | float]
-"""Details of a slice, shown when it is selected: values by name."""
+"""Details of a slice that Perfetto shows for the selected slice: values by name."""
 _PACKET = 1
-"""Field of Trace."""
+"""Field number of `packet` in the message Trace."""
 _CLOCKS, _TIME, _SEQUENCE, _EVENT, _FLAGS, _TRACK = 6, 8, 10, 11, 13, 60
-"""Fields of TracePacket."""
+"""Field numbers of the message TracePacket."""
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
-"""TrackEvent.Type."""
+"""Values of the enumeration TrackEvent.Type."""
 _EXPLICIT = 3
-"""TrackDescriptor.ChildTracksOrdering: by sibling_order_rank."""
+"""Value of TrackDescriptor.ChildTracksOrdering: order by sibling_order_rank."""
 _REALTIME, _BOOTTIME = 1, 6
-"""BuiltinClock."""
+"""Values of the enumeration BuiltinClock."""
 _STATE_CLEARED = 1
-"""TracePacket.SequenceFlags: nothing before this packet is needed to read what follows."""
+"""Value of TracePacket.SequenceFlags: later packets do not depend on packets before this one."""
 _UNITS = {"ns": 1, "bytes": 3}
-"""CounterDescriptor.Unit; other units have a name."""
+"""Values of CounterDescriptor.Unit; all other units are given by name."""
 _LONGEST_TEXT = 2_000
-"""Characters of a sentence in a trace; not measured."""
+"""Maximum characters of a sentence in a trace. Not measured."""
 _ROOT = 1
 
 
 class FlowArrows(NamedTuple):
-    """Arrows that pass through an event, and those that end at it, by their numbers."""
+    """Numbers of the flow arrows that pass through an event, and of those that end at the event."""
 
     through: tuple[int, ...] = ()
     to: tuple[int, ...] = ()
@@ -127,7 +127,7 @@ _NO_FLOWS = FlowArrows()
 
 
 class Trace:
-    """Writes one trace; tracks are shown in the order in which they are made.
+    """Writes one trace; Perfetto shows the tracks in the order of their creation.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Trace:
     begin_ns : int
         Start of the trace, ns since 1970.
     answer : str
-        The headline, shown with the name.
+        The headline, which Perfetto shows with the name.
     """
 
     def __init__(self, stream: BinaryIO, name: str, begin_ns: int, answer: str) -> None:
@@ -150,9 +150,9 @@ class Trace:
         self._write(message(_TRACK, root))
 
     def track(self, name: str, *, unit: str | None = None, doc: str = "") -> int:
-        """Return the number of a new track; with a unit ("" for none) one of a counter.
+        """Create a track and return its number; with a unit ("": no unit), the track is a counter.
 
-        Tracks of one name that follow each other are shown as one.
+        Perfetto merges consecutive tracks with the same name.
         """
         self._tracks += 1
         words = integer(1, self._tracks) + integer(5, _ROOT) + text(2, _bounded(name))
@@ -166,20 +166,20 @@ class Trace:
     def slice(
         self, track: int, begin_ns: int, end_ns: int, name: str, notes: Notes, flows: FlowArrows = _NO_FLOWS
     ) -> None:
-        """Write a slice; those of a track must be written in order, and not overlap."""
+        """Write a slice; the slices of a track must be in order of time and must not overlap."""
         self._event(begin_ns, integer(9, _BEGIN) + integer(11, track) + _name(23, name) + _more(notes, flows))
         self._event(end_ns, integer(9, _END) + integer(11, track))
 
     def instant(
         self, track: int, time_ns: int, name: str, notes: Notes, flows: FlowArrows = _NO_FLOWS
     ) -> None:
-        """Write an event without a length."""
+        """Write an event without a duration."""
         self._event(
             time_ns, integer(9, _INSTANT) + integer(11, track) + _name(23, name) + _more(notes, flows)
         )
 
     def count(self, track: int, time_ns: int, value: float) -> None:
-        """Write a value that holds from a time on."""
+        """Write a value of a counter; it is valid from this time until the next value."""
         number = integer(30, int(value)) if value.is_integer() else double(44, value)
         self._event(time_ns, integer(9, _COUNTER) + integer(11, track) + number)
 
@@ -192,12 +192,12 @@ class Trace:
 
 @lru_cache(maxsize=1 << 10)
 def _name(field: int, name: str) -> bytes:
-    """Return the name of an event or of a note: few of them are written many times."""
+    """Return the encoded name of an event or a note; cached, because few names are written many times."""
     return text(field, name)
 
 
 def _more(notes: Notes, flows: FlowArrows) -> bytes:
-    """Return the fields of an event that it may lack."""
+    """Return the encoded optional fields of an event: notes and flow arrows."""
     parts = [message(4, _name(10, name) + _value(value)) for name, value in notes.items()]
     parts += [fixed64(47, flow) for flow in flows.through]
     parts += [fixed64(48, flow) for flow in flows.to]
@@ -205,7 +205,7 @@ def _more(notes: Notes, flows: FlowArrows) -> bytes:
 
 
 def _value(value: str | float) -> bytes:
-    """Return a field of DebugAnnotation."""
+    """Return the encoded value field of a DebugAnnotation."""
     if isinstance(value, str):
         return text(6, _bounded(value))
     return integer(4, value) if isinstance(value, int) else double(5, value)
@@ -222,12 +222,12 @@ def _lines(words: str) -> str:
 _PLACES = re.compile(r".*_(data|ack)|(Rlp|Cdpd)\w*")
 """Labels of series whose values are byte positions; they are not counters, because packets are slices."""
 _AT_ONCE = 1 << 16
-"""Points that are Python numbers at a time."""
+"""Number of points that are converted to Python numbers at a time, to limit memory."""
 _EVENTS = re.compile(r"Rlp(Snd|Rcv)_(xoff|xon|rst)")
 
 
 def write_counters(trace: Trace, transfer: Transfer, bounds_ns: Bounds) -> None:
-    """Write a track for each series of values over time, within bounds of link time."""
+    """Write a counter track for each series of the transfer, within bounds of link time."""
     series = transfer.series
     for label, table in (_rates(transfer) | series).items():
         if _PLACES.fullmatch(label) is None:
@@ -256,7 +256,7 @@ def _write_counter(trace: Trace, label: str, table: Table) -> None:
 
 
 def _rates(transfer: Transfer) -> dict[str, Table]:
-    """Return the rate at which new bytes arrived, in link time."""
+    """Return the series of the rate of new bytes, in link time."""
     is_arrival = transfer.vantage is Vantage.NEAR_RECEIVER
     rates = (goodput if is_arrival else delivered)(transfer.sender, reverse=transfer.reverse)
     window_s = rates.provenance["window_ns"] * transfer.speed / NS_PER_S
@@ -273,7 +273,7 @@ def _rates(transfer: Transfer) -> dict[str, Table]:
 
 
 class Lanes:
-    """Tracks of one name, as many as slices overlap; each slice gets a free track.
+    """Tracks of one name for overlapping slices: each slice gets a free track.
 
     Parameters
     ----------
@@ -286,10 +286,13 @@ class Lanes:
     def __init__(self, trace: Trace, name: str, *, most: int) -> None:
         self._trace, self._name, self._most = trace, name, most
         self._busy: list[tuple[int, int]] = []
-        """End of the last slice and number of each track, ordered by that end."""
+        """End of the last slice, and number, of each track; ordered by the end."""
 
     def free(self, begin_ns: int, end_ns: int) -> int | None:
-        """Return a track for a slice, which begins no earlier than those before; None if all are taken."""
+        """Return a free track for a slice; None if all are in use.
+
+        Slices must come in order of their begin.
+        """
         if self._busy and self._busy[0][0] <= begin_ns:
             track = self._busy[0][1]
             heapq.heapreplace(self._busy, (end_ns, track))
@@ -302,11 +305,11 @@ class Lanes:
 
 
 _MOST_FINDINGS_AT_ONCE = 100
-"""Findings that overlap at an instant; not measured."""
+"""Maximum number of findings that overlap at a time, each on its own track. Not measured."""
 
 
 def write_conclusions(trace: Trace, diagnosis: Diagnosis, placed: Placed) -> int:
-    """Write the lanes; return the number of findings without a free track.
+    """Write the tracks of limits and findings; return the number of findings that had no free track.
 
     Parameters
     ----------
@@ -362,7 +365,7 @@ _OPENS = np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
 
 
 class _Chains:
-    """Transmissions of the same data: flow arrows by row of the sender's table, and verdicts in words."""
+    """Repeated transmissions of data: flow arrows by row of the sender's table, and verdicts as text."""
 
     def __init__(self, transfer: Transfer) -> None:
         self.of_data: defaultdict[int, list[int]] = defaultdict(list)
@@ -370,7 +373,7 @@ class _Chains:
         self.words: dict[int, str] = {}
         self.evidence: dict[int, str] = {}
         self.lost: dict[int, int] = {}
-        """Row of the retransmission, by the row of the lost segment."""
+        """Row of the retransmission by row of the lost segment."""
         verdicts = transfer.verdicts
         names = ("row", "earlier_row", "answer_row", "cause", "necessity", "evidence")
         for flow, row in enumerate(zip(*(verdicts[name].tolist() for name in names), strict=True), start=1):
@@ -390,7 +393,7 @@ class _Chains:
 
 
 def write_packets(trace: Trace, transfer: Transfer, placed: Placed) -> int:
-    """Write the segments with data and the ACKs; return the number of segments without their own track."""
+    """Write the data segments and the ACKs; return the number of segments that had no free track."""
     chains = _Chains(transfer)
     without = _write_data(trace, transfer, placed, chains)
     _write_acks(trace, transfer, placed, chains)
@@ -434,7 +437,7 @@ def _write_acks(trace: Trace, transfer: Transfer, placed: Placed, chains: _Chain
 
 
 def _end_times(transfer: Transfer, rows: Array, chains: _Chains) -> Array:
-    """Return when each segment was acknowledged, or sent again as lost; else the end of the capture."""
+    """Return the end time of each segment in ns: its ACK, its retransmission, or the end of the capture."""
     sender = transfer.sender
     acks = _timed(transfer, transfer.acks[sender["ack_bytes"][transfer.acks] != NA])
     level = np.maximum.accumulate(sender["ack_bytes"][acks]) if len(acks) else np.zeros(0, np.int64)
@@ -454,7 +457,7 @@ def _timed(transfer: Transfer, rows: Array) -> Array:
 def _cells(
     transfer: Transfer, rows: Array, placed: Placed, ends: Array
 ) -> Iterator[tuple[int, Row, int, int]]:
-    """Yield each row with its cells, its time and its end, few of them as Python numbers at a time."""
+    """Yield row number, row, time and end of each segment; only a limited number of rows is in memory."""
     names = ("seq_bytes", "payload_bytes", "ack_bytes", "window_bytes", "frame", "flags", "kind")
     for begin in range(0, len(rows), _AT_ONCE):
         cut = slice(begin, begin + _AT_ONCE)
@@ -491,7 +494,7 @@ def _ack_words(cells: Row) -> str:
 
 
 def write_trace(stream: BinaryIO, recording: Recording, diagnosis: Diagnosis) -> None:
-    """Write a trace of the explained transfer, in link time.
+    """Write a trace of the diagnosed transfer, in link time.
 
     Parameters
     ----------

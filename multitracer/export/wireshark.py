@@ -1,13 +1,13 @@
 """Writes a pcapng file with comments on the packets, and colour rules for them.
 
-From top to bottom: the first words of comments, with the colour rules (a file `colorfilters` of a Wireshark
-profile) that find them; the comments of each packet; the records of all capture points, read again in order
-of time; and `write_pcapng`, which writes a section with the answer, an interface for each capture point, and
-the records with their comments.
+The module defines, in this order: the first words of comments, and colour rules that search for these words
+(file `colorfilters` of a Wireshark profile); the comments of each packet; the records of all capture points
+in order of time, read again from the files; and `write_pcapng`, which writes a section with the headline, an
+interface for each capture point, and the records with their comments.
 
-What must hold: each record is written byte for byte with its original length; records that cannot be written
-are counted with the reason. A remark is printable text of ours; names in it are cut. Stamps are nanoseconds
-since 1970.
+Invariants: each record is written byte for byte with its original length; records that cannot be written are
+counted with the reason. A comment is printable text; names in it have a bounded length. Time stamps are
+nanoseconds since 1970.
 
 Sources: draft-ietf-opsawg-pcapng; Wireshark User's Guide, "Packet colorization".
 """
@@ -57,12 +57,13 @@ _RULES = (
     ("window closed", CLOSED, "#ffe7a8", "#1c2430"),
     ("evidence", EVIDENCE, "#f0d7ec", "#1c2430"),
 )
-"""Name, word of the remark, background, text: the hues of `figures/palette.py`, each text with a contrast of
-7 : 1 or more (WCAG 2.2, 1.4.6). The first rule that fits decides."""
+"""Colour rules: name, first word of the comment, background and text colour. The hues are those of
+`figures/palette.py`; the contrast of the text is at least 7 : 1 (WCAG 2.2, 1.4.6). The first matching rule
+applies."""
 
 
 def colour_rules() -> str:
-    """Return the text of the file: a line for each rule, colours as 16 bits a channel."""
+    """Return the text of the file `colorfilters`: one line for each rule, colours as 16 bits a channel."""
     lines = [
         f'@MultiTracer: {name}@frame.comment matches "(^|\\n){word}:"@{_channels(back)}{_channels(ink)}'
         for name, word, back, ink in _RULES
@@ -71,13 +72,13 @@ def colour_rules() -> str:
 
 
 def _channels(colour: str) -> str:
-    """Return #rrggbb as Wireshark writes it: [65535,0,0]."""
+    """Return a colour #rrggbb in Wireshark's format: [65535,0,0]."""
     return f"[{','.join(str(257 * int(colour[i : i + 2], 16)) for i in (1, 3, 5))}]"
 
 
 _OPENS = Flag.SYN | Flag.FIN | Flag.RST
 _MOST_OF_ONE = 20
-"""Remarks of one packet; not measured."""
+"""Maximum number of comments on one packet. Not measured."""
 
 
 @dataclass(slots=True)
@@ -88,17 +89,17 @@ class Remarks:
     ----------
     capture : Capture
     names : list of str
-        Names of its files, shown after a frame number; empty for a file whose numbers do not change.
+        Names of the files, written after a frame number; empty for a file whose frame numbers do not change.
     verdicts : SegmentVerdicts
-        Verdicts on its segments.
+        Verdicts on the segments of the capture.
     again : ndarray of int64, shape (n_segments,)
-        Row of the retransmission of a lost segment; NA if it was not lost, or not sent again.
+        Row of the retransmission of a lost segment; NA if the segment was not lost or not retransmitted.
     missed : ndarray of bool, shape (n_segments,)
-        Segments that did not reach the other capture point.
+        Which segments did not reach the other capture point.
     closed : ndarray of bool, shape (n_segments,)
-        Segments that offer a window of 0.
+        Which segments advertise a window of 0.
     of_rows : dict
-        Sentences on the incidents of a segment, by its row.
+        Sentences on the incidents of a segment, by the row of the segment.
     """
 
     capture: Capture
@@ -113,7 +114,7 @@ class Remarks:
     def of(
         cls, recording: Recording, capture: Capture, diagnosis: Diagnosis | None, names: list[str]
     ) -> Remarks:
-        """Return the comments on a capture point, with the incidents of the explained transfer."""
+        """Return the comments for a capture point, with the incidents of the diagnosed transfer."""
         verdicts = segment_verdicts(recording, capture)
         missed = np.zeros(len(capture.tables.segments), dtype=bool)
         remarks = cls(capture, names, verdicts, _next_copies(verdicts), missed, _closed(capture))
@@ -134,7 +135,7 @@ class Remarks:
         return "\n".join([*self.of_rows.get(row, ()), *self._lines(row)])
 
     def frame(self, file: int, frame: int) -> str:
-        """Return a frame in words, with the name of its file where it does not keep its number."""
+        """Return a text for a frame, with the name of its file if the export changes the frame number."""
         return f"frame {frame} of {self.names[file]}" if self.names[file] else f"frame {frame}"
 
     def _frame_of(self, row: int) -> str:
@@ -142,7 +143,7 @@ class Remarks:
         return self.frame(int(segments["file"][row]), int(segments["frame"][row]))
 
     def _lines(self, row: int) -> list[str]:
-        """Return the remarks that need nothing but this capture point's tables."""
+        """Return the comments that come from the tables of this capture point alone."""
         lines = []
         if self.verdicts.cause[row] != NO_VERDICT:
             lines.append(self._verdict(row))
@@ -164,7 +165,7 @@ class Remarks:
         return words if earlier == NA else f"{words}; copy of {self._frame_of(earlier)}"
 
     def _add_missed(self, diagnosis: Diagnosis) -> None:
-        """Mark segments of the explained transfer that the other capture point did not see."""
+        """Set `missed` for segments of the diagnosed transfer that the other point did not capture."""
         transfer = diagnosis.transfer
         for pairs, is_here in (
             (transfer.data_pairs, transfer.at_sender.capture is self.capture),
@@ -189,7 +190,7 @@ class Remarks:
                     self._add(int(tables[table][int(row)]), f"{EVIDENCE}: of {finding.kind}")
 
     def _explained_rows(self, diagnosis: Diagnosis) -> dict[str, Array]:
-        """Return the rows here of the transfer's tables `sender` and `receiver`, of those captured here."""
+        """Return the rows in this capture of the transfer's tables, if they were captured here."""
         transfer, receiver = diagnosis.transfer, diagnosis.transfer.at_receiver
         rows_of = self.capture.analysis.partition.rows_of
         tables = {}
@@ -207,7 +208,7 @@ class Remarks:
 
 
 def _next_copies(verdicts: SegmentVerdicts) -> Array:
-    """Return, of each segment that was lost by the verdict on its copy, the row of that copy."""
+    """Return the row of the retransmission of each lost segment; NA for segments that were not lost."""
     again = np.full(len(verdicts.earlier), NA)
     copies = np.flatnonzero((verdicts.necessity == Necessity.NECESSARY.value) & (verdicts.earlier != NA))
     again[verdicts.earlier[copies][::-1]] = copies[::-1]  # of several the first is written last
@@ -215,7 +216,7 @@ def _next_copies(verdicts: SegmentVerdicts) -> Array:
 
 
 def _closed(capture: Capture) -> Mask:
-    """Return which segments offer a window of 0, as `zero_window_segments` counts them."""
+    """Return which segments advertise a window of 0, by the same rule as `zero_window_segments`."""
     segments = capture.tables.segments
     closed: Mask = (segments["window"] == 0) & ((segments["flags"] & _OPENS) == 0)
     return closed
@@ -227,17 +228,17 @@ def _receivers_capture(diagnosis: Diagnosis) -> Capture | None:
 
 
 class CapturedPacket(NamedTuple):
-    """One packet as it was captured."""
+    """One packet of a capture file."""
 
     time_ns: int
-    """Time on the common clock of all capture points, if they are related."""
+    """Time on the common clock if the clocks are related; otherwise on the clock of the capture point."""
     packet: bytes
     original_bytes: int
     link_type: int
     file: int
-    """Index into the files of its capture point."""
+    """Index into the files of the capture point."""
     frame: int
-    """Frame number in that file, from 1."""
+    """Frame number in the file, from 1."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,7 @@ class Selection:
     Parameters
     ----------
     bounds_ns : (int or None, int or None)
-        Begin and end by the stamps of the captures, the end not included; None leaves a side open.
+        Begin and end by the time stamps of the captures, the end not included; None: unbounded.
     connections : dict of int to list of int, optional
         Connections (from 1) by the index of the capture point; by default all packets.
     """
@@ -257,11 +258,11 @@ class Selection:
 
     @property
     def is_all(self) -> bool:
-        """Whether every packet is meant."""
+        """Whether the selection contains all packets."""
         return self.bounds_ns == (None, None) and self.connections is None
 
     def frames(self, place: int, capture: Capture) -> list[Array] | None:
-        """Return the frames of the connections, for each file in ascending order; None for all frames."""
+        """Return the frame numbers of the connections for each file, in ascending order; None: all frames."""
         if self.connections is None:
             return None
         numbers = self.connections.get(place, [])
@@ -273,19 +274,19 @@ class Selection:
 
 @dataclass
 class PointRecords:
-    """One capture point whose records are read.
+    """One capture point, for reading its records.
 
     Parameters
     ----------
     capture : Capture
     place : int
-        Its index among the capture points.
+        Index of the capture point.
     clock : str
-        How its times were converted to the common clock; empty if they are unchanged.
-    path : sequence of Relation
-        Relations for the conversion.
+        Text on the conversion of the times to the common clock; "" if they are unchanged.
+    path : ClockPath
+        Clock relations for the conversion.
     left_out : int
-        Packets without a time that a pcapng can hold, counted while they are read.
+        Number of packets whose time pcapng cannot represent; counted while packets are read.
     """
 
     capture: Capture
@@ -295,7 +296,7 @@ class PointRecords:
     left_out: int = 0
 
     def records(self, selection: Selection) -> Iterator[CapturedPacket]:
-        """Yield the records in the order of the files."""
+        """Yield the selected records in the order of the files."""
         frames = selection.frames(self.place, self.capture)
         for index, file in enumerate(self.capture.tables.files):
             yield from self._of_file(index, file, selection, None if frames is None else frames[index])
@@ -325,7 +326,7 @@ class PointRecords:
 
 
 def sources(recording: Recording) -> list[PointRecords]:
-    """Return the capture points of a recording, their times on one clock where the clocks are related.
+    """Return the capture points of a recording, with times on one clock if the clocks are related.
 
     Raises
     ------
@@ -360,7 +361,7 @@ def in_order(
 def _keyed(
     source: PointRecords, selection: Selection
 ) -> Iterator[tuple[int, int, PointRecords, CapturedPacket]]:
-    """Yield records with the latest time so far, so that a step back does not change their order."""
+    """Yield records with a sort key, the latest time so far: backward steps do not change the order."""
     latest = 0
     for record in source.records(selection):
         latest = max(latest, record.time_ns)
@@ -380,7 +381,7 @@ def _chosen(time_ns: Times, numbers: Array, bounds_ns: Bounds, frames: Array | N
 
 
 def _put_on_one_clock(recording: Recording, source: PointRecords) -> None:
-    """Have the times of a capture point moved onto the clock of the reference, if all of them can be."""
+    """Convert the times of a capture point to the reference clock, if all of them can be converted."""
     clocks, stamps = recording.clocks, source.capture.tables.segments["time_ns"]
     stamps = stamps[stamps != NOT_A_TIME]
     if clocks is None or not len(stamps):
@@ -398,7 +399,7 @@ def _put_on_one_clock(recording: Recording, source: PointRecords) -> None:
 
 
 _LONGEST_COMMENT = 8_000
-"""Characters, at most four bytes each: an option of pcapng holds 65,535 bytes."""
+"""Maximum characters of a comment, with at most four bytes each: a pcapng option has at most 65,535 bytes."""
 _ALL = Selection()
 
 
@@ -416,13 +417,13 @@ def write_pcapng(
     ----------
     stream : binary file
     recording : Recording
-        With a capture; its files are read again.
+        A recording with a capture; its files are read again.
     diagnosis : Diagnosis, optional
         Diagnosis for the comment of the section, and for the incidents of packets.
     selection : Selection
         Packets to write.
     snap_bytes : int, optional
-        Maximum bytes of each packet; all by default.
+        Maximum number of bytes of each packet to write; by default all bytes.
 
     Raises
     ------
@@ -465,12 +466,12 @@ class _Point:
     remarks: Remarks
     _file: int = -1
     _rows: dict[int, list[int]] = field(default_factory=dict)
-    """Rows of segments with a comment, by frame of the present file."""
+    """Rows of segments with a comment, by frame number of the current file."""
     _earlier: dict[int, list[str]] = field(default_factory=dict)
-    """Original comments, by frame of the present file."""
+    """Comments that the file already contains, by frame number of the current file."""
 
     def comment(self, record: CapturedPacket) -> str:
-        """Return the comment on a packet; empty if there is nothing to say."""
+        """Return the comment on a packet; "" if there is none."""
         if record.file != self._file:
             self._open(record.file)
         lines = [printable(text) for text in self._earlier.get(record.frame, ())]
@@ -492,7 +493,7 @@ class _Point:
 
 
 def _file_names(captured: list[PointRecords], *, keeps_numbers: bool) -> list[list[str]]:
-    """Return, of each capture point, what its files are called; one that keeps its numbers needs no name."""
+    """Return the file names of each capture point; "" for a file whose frame numbers do not change."""
     if keeps_numbers and len(captured) == 1 and len(captured[0].capture.tables.files) == 1:
         return [[""]]
     return [_names_of(source, is_alone=len(captured) == 1) for source in captured]
@@ -530,7 +531,7 @@ def _end(
     captured: list[PointRecords],
     interfaces: dict[tuple[int, int], int],
 ) -> None:
-    """Write the number of packets that capture programs dropped; warn about records that were left out."""
+    """Write the number of packets that capture programs dropped, and warn about records that were omitted."""
     for source in captured:
         capture = source.capture.tables
         known = [each.dropped_packets for file in capture.files for each in file.interfaces]

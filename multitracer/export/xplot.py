@@ -1,12 +1,12 @@
-"""The plots that `tcptrace -G` draws, from our tables and verdicts, for Tim Shepard's xplot (xplot.org).
+"""Writes the plots of `tcptrace -G` from the tables and verdicts, for Tim Shepard's xplot (xplot.org).
 
-From top to bottom: how a command is written; the data of one direction (`Exchange`); the time/sequence
-graph (tsg), the curves (owin, rtt, tput, ssize) and the time line (tline: time runs down, each segment is an
-arrow from one end to the other); and `write_plots`, which chooses the connections and names the files as
-tcptrace numbers them (a2b_tsg.xpl).
+The module defines, in this order: functions that write commands; the data of one direction (`Exchange`); the
+time/sequence graph (tsg), the curves (owin, rtt, tput, ssize) and the time line (tline: time increases
+downwards, each segment is an arrow between the endpoints); and `write_plots`, which selects the connections
+and names the files like tcptrace (a2b_tsg.xpl).
 
-What must hold: a file is a heading, commands and `go`, as the demo.0 of xplot-xplot.org 0.90.7 lists them, in
-printable ASCII. Points of sent and acknowledged data are those of tcptrace 6.6.7; docs/export.md lists
+Invariants: a file consists of a header, commands and `go`, as in the file demo.0 of xplot-xplot.org 0.90.7,
+in printable ASCII. Points of sent and acknowledged data equal those of tcptrace 6.6.7; docs/export.md lists
 the intended differences.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table, Times
 
 _AT_ONCE = 1 << 16
-"""Rows whose texts are in memory at a time."""
+"""Number of rows whose texts are in memory at a time."""
 END = "go\n"
 
 
@@ -50,19 +50,19 @@ def heading(title: str, across: str, up: str, *, axes: str = "timeval signed") -
 
 
 def moment(time_ns: int) -> str:
-    """Return a time as xplot's timeval: seconds with six digits, rounded down as tcptrace has them."""
+    """Return a time in xplot's format timeval: seconds with six decimals, rounded down as in tcptrace."""
     seconds, rest = divmod(time_ns, NS_PER_S)
     return f"{seconds}.{rest // NS_PER_US:06d}"
 
 
 def rows(*columns: Array) -> Iterator[tuple[int, ...]]:
-    """Yield the rows of columns as Python numbers, few of them at a time."""
+    """Yield the rows of columns as Python numbers; only a limited number of rows is in memory."""
     for begin in range(0, len(columns[0]), _AT_ONCE):
         yield from zip(*(column[begin : begin + _AT_ONCE].tolist() for column in columns), strict=True)
 
 
 def curve(time_ns: Times, value: Array, colour: str, label: str) -> Iterator[str]:
-    """Yield dots that lines join, with a label at the first line, as tcptrace draws a curve.
+    """Yield the commands of a curve as in tcptrace: dots, lines between them, and a label at the first line.
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ def curve(time_ns: Times, value: Array, colour: str, label: str) -> Iterator[str
 
 
 def timed(time_ns: Times, chosen: Array) -> Array:
-    """Return the rows of a mask that carry a time: int64, in capture order."""
+    """Return the indices of the selected rows that have a time: int64, in capture order."""
     return np.flatnonzero(chosen & (time_ns != NOT_A_TIME))
 
 
 def lines(*parts: Iterable[str]) -> Iterator[str]:
-    """Yield what several parts of a plot write, and the end of the file."""
+    """Yield the commands of several parts of a plot, and the end of the file."""
     for part in parts:
         yield from part
     yield END
@@ -103,9 +103,9 @@ class Exchange:
     ----------
     capture : Capture
     number : int
-        Number of the connection in it, from 1.
+        Number of the connection in the capture, from 1.
     reverse : bool
-        Whose data: False the initiator's, True the responder's.
+        False for the data of the initiator, True for those of the responder.
     segments : Table
         TCP_SEGMENTS of the connection.
     verdicts : SegmentVerdicts
@@ -120,19 +120,19 @@ class Exchange:
 
     @property
     def ends(self) -> str:
-        """The two ends as tcptrace titles them, the sender first."""
+        """Names of the two endpoints in a title of tcptrace, the sender first."""
         ends = self.capture.analysis.ends(self.number)
         source, target = (ends.source, ends.destination)[:: -1 if self.reverse else 1]
         return f"{source}_==>_{target}"
 
     @cached_property
     def own(self) -> Array:
-        """Rows of the segments of this direction that carry a time, in capture order."""
+        """Rows of the segments of this direction that have a time, in capture order."""
         return timed(self.segments["time_ns"], self.segments["reverse"] == self.reverse)
 
     @cached_property
     def back(self) -> Array:
-        """Rows of the returning ACKs with a time; without those of resets, whose ACK number is not valid."""
+        """Rows of the opposite direction's ACKs that have a time, except RSTs (invalid ACK number)."""
         segments = self.segments
         back = (segments["reverse"] != self.reverse) & (segments["ack_bytes"] != NA)
         return timed(segments["time_ns"], back & ((segments["flags"] & Flag.RST) == 0))
@@ -149,7 +149,7 @@ class Exchange:
 
     @cached_property
     def origin(self) -> int:
-        """The number on the wire of what our tables call byte 0 of this direction."""
+        """Sequence number on the wire of byte 0 of this direction in the tables."""
         if len(self.own):
             first = self.own[0]
             return int(self.segments["seq"][first]) - int(self.segments["seq_bytes"][first])
@@ -159,7 +159,10 @@ class Exchange:
         return 0
 
     def mark(self, row: int) -> str:
-        """Return what tcptrace writes at a segment, R (sent again) with our verdict; empty if nothing."""
+        """Return tcptrace's mark at a segment; R (retransmitted) has the verdict appended.
+
+        The result is "" without a mark.
+        """
         flags, kind = int(self.segments["flags"][row]), int(self.segments["kind"][row])
         verdict = self._verdict(row)
         if verdict:
@@ -184,24 +187,24 @@ class Exchange:
 
 
 def half_round_trip_ns(exchange: Exchange) -> int:
-    """Return half of the shortest round trip of a direction; 0 where none was measured."""
+    """Return half of the minimum RTT of a direction in ns; 0 if no RTT was measured."""
     rows = exchange.capture.analysis.directions
     shortest = int(rows["rtt_min_ns"][2 * (exchange.number - 1) + exchange.reverse])
     return max(shortest, 0) // 2 if rows["rtt_count"][2 * (exchange.number - 1) + exchange.reverse] else 0
 
 
 def without_time(exchange: Exchange) -> int:
-    """Return how many segments of the connection carry no time, and are not drawn."""
+    """Return the number of segments of the connection that have no time and are therefore not drawn."""
     stamps = exchange.segments["time_ns"]
     return len(stamps) - len(timed(stamps, np.ones(len(stamps), dtype=bool)))
 
 
 _MARK_COLOURS = {"R": "red", "O": "pink", "H": "blue", "P": "blue", "S": "orange", "F": "orange"}
-"""Colours by the first letter of a mark, as in tcptrace."""
+"""Colour of a mark by its first letter, as in tcptrace."""
 
 
 def tsg(exchange: Exchange) -> Iterator[str]:
-    """Yield the file: sequence numbers are those on the wire, continued where they wrap."""
+    """Yield the time/sequence graph; sequence numbers are those on the wire, without the wrap at 2^32."""
     return lines(
         [heading(f"{exchange.ends} (time sequence graph)", "time", "sequence number", axes="timeval double")],
         _sent(exchange),
@@ -215,7 +218,7 @@ def tsg(exchange: Exchange) -> Iterator[str]:
 
 
 def _sent(exchange: Exchange) -> Iterator[str]:
-    """Yield each segment as a line between arrows, from its first number to the one after its last."""
+    """Yield each segment as a line with arrows, from its first sequence number to the one after its last."""
     segments, origin = exchange.segments, exchange.origin
     marked = _marked(exchange)
     columns = (segments[name][exchange.own] for name in ("time_ns", "seq_bytes", "end_bytes", "flags"))
@@ -240,7 +243,7 @@ def _upper_end(at: str, high: int, flags: int) -> str:
 
 
 def _marked(exchange: Exchange) -> set[int]:
-    """Return the rows that may have a mark: few, so each is examined alone."""
+    """Return the few rows that may have a mark."""
     kind, flags = exchange.segments["kind"][exchange.own], exchange.segments["flags"][exchange.own]
     unexpected = (
         SegmentKind.RETRANSMISSION
@@ -253,7 +256,7 @@ def _marked(exchange: Exchange) -> set[int]:
 
 
 def _steps(exchange: Exchange, level: Array, colour: str, tick: str) -> Iterator[str]:
-    """Yield a step curve of ACK or window; a tick where it did not change."""
+    """Yield a step curve of the ACK number or the window, with a tick where a segment did not change it."""
     before: tuple[str, int] | None = None
     yield f"{colour}\n"
     for stamp, value in rows(
@@ -270,7 +273,7 @@ def _steps(exchange: Exchange, level: Array, colour: str, tick: str) -> Iterator
 
 
 def _closed(exchange: Exchange) -> Iterator[str]:
-    """Yield a Z where the window closes."""
+    """Yield a mark Z where the advertised window becomes 0."""
     segments, opens = exchange.segments, np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
     closed = (segments["window_bytes"][exchange.back] == 0) & (
         (segments["flags"][exchange.back] & opens) == 0
@@ -280,7 +283,7 @@ def _closed(exchange: Exchange) -> Iterator[str]:
 
 
 def _sacks(exchange: Exchange) -> Iterator[str]:
-    """Yield what the receiver reports to have, as lines at the time of the report; a D-SACK has a D."""
+    """Yield the SACK blocks as lines at the time of the ACK; a D-SACK has a mark D."""
     blocks, segments = exchange.capture.analysis.sack_blocks(exchange.number), exchange.segments
     is_back = np.isin(blocks["row"], exchange.back)
     own = blocks.take(is_back)
@@ -293,11 +296,11 @@ def _sacks(exchange: Exchange) -> Iterator[str]:
 
 
 _INTERVAL = 10
-"""Segments for a point of the red throughput curve, the default of tcptrace's --thru_interval."""
+"""Number of segments for a point of the red throughput curve; default of tcptrace's --thru_interval."""
 
 
 def owin(exchange: Exchange) -> Iterator[str]:
-    """Yield the outstanding data in red, their mean so far in blue, the window offered in yellow."""
+    """Yield the plot: outstanding data in red, running mean in blue, advertised window in yellow."""
     segments, data = exchange.segments, exchange.data
     time, flight = segments["time_ns"][data], segments["flight_bytes"][data]
     mean = np.cumsum(flight) // np.arange(1, len(flight) + 1)
@@ -310,7 +313,7 @@ def owin(exchange: Exchange) -> Iterator[str]:
 
 
 def rtt(exchange: Exchange) -> Iterator[str]:
-    """Yield round-trip times in whole milliseconds, at their ACKs: exact ACKs of segments sent once."""
+    """Yield the plot of RTTs in integer ms at the time of the ACK, for exact ACKs of segments sent once."""
     samples = exchange.capture.analysis.rtt_samples(exchange.number)
     own = samples["reverse"] == exchange.reverse
     own &= (samples["provenance"] == Provenance.EXACT_ACK) & (samples["time_ns"] != NOT_A_TIME)
@@ -322,7 +325,7 @@ def rtt(exchange: Exchange) -> Iterator[str]:
 
 
 def ssize(exchange: Exchange) -> Iterator[str]:
-    """Yield the payload of each segment in red, and their mean so far in blue."""
+    """Yield the plot: payload of each segment in bytes in red, and its running mean in blue."""
     time, size = (exchange.segments[name][exchange.payload] for name in ("time_ns", "payload_bytes"))
     mean = np.cumsum(size, dtype=np.int64) // np.arange(1, len(size) + 1)
     return lines(
@@ -333,9 +336,9 @@ def ssize(exchange: Exchange) -> Iterator[str]:
 
 
 def tput(exchange: Exchange) -> Iterator[str]:
-    """Yield the throughput: yellow of one segment, red of ten, blue since the first.
+    """Yield the plot of throughput: of one segment in yellow, of ten in red, since the first in blue.
 
-    Retransmissions count.
+    The throughput includes retransmissions.
     """
     time, size = (
         exchange.segments[name][exchange.payload].astype(np.int64) for name in ("time_ns", "payload_bytes")
@@ -354,7 +357,7 @@ def tput(exchange: Exchange) -> Iterator[str]:
 
 
 def _rates(size: Array, span_ns: Array) -> Array:
-    """Return bytes per second, rounded down; NA where no time passed, or time decreased."""
+    """Return bytes per second, rounded down; NA where the time difference is not above 0."""
     passed = np.where(span_ns > 0, span_ns, 1)
     return np.where(span_ns > 0, (size * float(NS_PER_S) / passed).astype(np.int64), NA)
 
@@ -375,10 +378,10 @@ _NAMES = ((Flag.SYN, "SYN "), (Flag.FIN, "FIN "), (Flag.RST, "RST "), (Flag.PSH,
 
 
 def tline(both: tuple[Exchange, Exchange]) -> Iterator[str]:
-    """Yield the file of both directions; numbers count from the first of each, the endpoints are a and b.
+    """Yield the time line of both directions, with relative sequence numbers; the endpoints are a and b.
 
-    A capture shows when a segment passed it; for the other end half of the minimum RTT is added or
-    subtracted. Without an RTT, arrows are horizontal.
+    The time of a segment is known only at the capture point; for the other endpoint, half of the minimum RTT
+    is added or subtracted. Without an RTT, arrows are horizontal.
     """
     title = heading(f"{both[0].ends} (time line graph)", "segments", "relative time", axes="unsigned dtime")
     return lines([title, "invisible 0 -0.000000\ninvisible 100 -0.000000\n"], _arrows(both))
@@ -407,7 +410,7 @@ def _arrows(both: tuple[Exchange, Exchange]) -> Iterator[str]:
 
 
 def _shifts(both: tuple[Exchange, Exchange]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return for each direction the shift from the capture to the sending and the arrival of segments."""
+    """Return for each direction the offsets in ns from capture time to sending and to arrival time."""
     vantage = both[0].capture.analysis.directions["vantage"][2 * (both[0].number - 1)]
     half = max(map(half_round_trip_ns, both))
     if vantage == Vantage.NEAR_SENDER:
@@ -428,7 +431,7 @@ def _seconds(ns: int) -> str:
 
 
 MOST_CONNECTIONS = 50
-"""Connections that are drawn without being named: 550 files; not measured."""
+"""Maximum number of connections that are drawn by default (550 files). Not measured."""
 _PLOTS = {"tsg": tsg, "owin": owin, "rtt": rtt, "tput": tput, "ssize": ssize}
 
 
@@ -440,10 +443,10 @@ def write_plots(
     Parameters
     ----------
     folder : Path
-        Exists.
-    recording : Recording
+        An existing folder.
+        recording : Recording
     chosen : iterable of (Capture, int), optional
-        Connections to draw; by default all, or of many those with the most unique bytes.
+        Connections to draw; by default those with the most unique bytes, at most `MOST_CONNECTIONS`.
 
     Raises
     ------
@@ -484,7 +487,7 @@ def _write_connection(
 
 
 def letters(place: int) -> str:
-    """Return what tcptrace calls a host: a to z, then aa, ab, ..., from 0."""
+    """Return tcptrace's letters for a host with an index from 0: a to z, then aa, ab, ..."""
     name = ""
     while place >= 0:
         name = ascii_lowercase[place % len(ascii_lowercase)] + name

@@ -1,9 +1,9 @@
-"""The graph of clocks: for each relation the residuals of its evidence after subtracting the fitted line.
+"""The figure of clock relations: for each relation, the residuals of its evidence from the fitted line.
 
-Two captures: a packet from the first to the second lies above 0 by its delay, a packet in the other direction
-lies below. No point may cross 0 by more than the error, which is drawn around it; the two envelopes are
-nearest to it. Simultaneous readings lie around 0. A vertical line is a clock step: each side has its own
-fitted line.
+For two captures, a packet from the first to the second is above 0 by its delay, and a packet in the other
+direction below 0. No point may cross 0 by more than the error, which is drawn as a band around 0; the two
+envelopes connect the points nearest to 0. Simultaneous readings lie around 0. A vertical line marks a clock
+step: there is a separate fitted line before and after the step.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _PANEL_PX = 340
 _LESSER = 0.5
 """Height of a panel of readings, relative to that of packets."""
 _TOP_PX = 62
-"""Space above the first panel, for the buttons and two lines of title."""
+"""Space above the first panel in pixels, for the buttons and a title of two lines."""
 _BEFORE_THE_OFFSET = re.compile(r": (?=[+-][\d,.]+ s\b)")
 _CLOSE = 4
-"""How many times as far as the envelopes and the bound the first view reaches."""
+"""Range of the initial view, as a multiple of the distance of the envelopes and the error bound from 0."""
 _BOUND_BARS = 200
 _BOUND, _BOUND_NAME = "clock_bound", "± 95 %"
 _BAND_OPACITY = 0.3
@@ -50,7 +50,7 @@ _WORDS: dict[int, tuple[str, str, str]] = {
 
 
 def alignment_figure(clocks: Clocks, *, theme: ThemeName = "light") -> go.Figure:
-    """Return the figure of all relations that have evidence to show.
+    """Return the figure of all clock relations that have evidence.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def alignment_figure(clocks: Clocks, *, theme: ThemeName = "light") -> go.Figure
     Raises
     ------
     InputError
-        If there is nothing to draw.
+        If no relation has evidence.
     """
     shown = [r for r in clocks.graph.relations if any(e.points is not None for e in r.estimates)]
     shown = sorted(shown, key=lambda r: r.source.host == r.target.host)[:_MOST_PANELS]
@@ -90,7 +90,7 @@ def _in_two_lines(words: go.layout.Annotation) -> None:
 
 
 def _as_band(trace: go.Scatter) -> None:
-    """Make one shaded band of bars."""
+    """Change the style of a trace so that its bars form a shaded band."""
     times, low, high = trace.x[0::3], trace.y[0::3], trace.y[1::3]
     trace.update(
         x=np.concatenate([times, times[::-1]]),
@@ -104,7 +104,10 @@ def _as_band(trace: go.Scatter) -> None:
 
 
 def _look_closely(drawn: go.Figure, panel: Panel, axis: int) -> None:
-    """Zoom to the neighbourhood of the envelopes: full queues are up to a thousand times as far from 0."""
+    """Limit the value axis to the range near the envelopes.
+
+    Delays of full queues are up to 1000 times larger.
+    """
     ends = [int(np.abs(s.value).max()) for s in panel.drawn if "envelope" in s.role or s.role == _BOUND]
     farthest = max(int(np.abs(series.value).max()) for series in panel.drawn)
     reach = _CLOSE * max(ends, default=0)
@@ -122,7 +125,7 @@ def _panel(number: int, relation: Relation) -> Panel:
 
 
 def _short(clock: Clock) -> str:
-    """Return a clock's name; of a file the last two parts of its path."""
+    """Return the name of a clock; for a file, the last two parts of its path."""
     parts = clock.host.split("/")
     return str(clock) if len(parts) == 1 else "/".join(parts[-2:])
 
@@ -173,7 +176,7 @@ def _sorted(label: str, role: str, time_ns: np.ndarray, value: np.ndarray, doc: 
 
 
 def _bound(parts: list[tuple[Estimate, int]]) -> Series:
-    """Return the 95 % interval around 0, as bars."""
+    """Return the 95 % confidence interval of the relation around 0, as bars."""
     times, values = [], []
     for estimate, first in parts:
         stamps = np.linspace(0, estimate.last_ns - estimate.first_ns, _BOUND_BARS).astype(np.int64)

@@ -1,8 +1,8 @@
-"""Which quantity predicts which: a matrix of the peaks with their lags, and each pair's curve over the lags.
+"""The figure of correlations: a matrix of the peaks with their lags, and a curve over the lags for each pair.
 
-A number in the matrix is bold if the pair's false discovery rate is at most 5 %. Below, the shaded band is
-the level of chance at each lag in 95 % of the surrogates; the bar at the peak is the uncertainty of its lag.
-The last lines give the reasons for pairs without a number, for readers on paper.
+A number in the matrix is bold if the false discovery rate of the pair is at most 5 %. In the curves below,
+the shaded band is the range of 95 % of the surrogates (chance level) at each lag; the bar at the peak is the
+uncertainty of its lag. The last lines give the reasons for pairs without a number, also for print.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ LEVEL = 0.05
 """Maximum false discovery rate of a significant pair; a convention."""
 _ROW_PX, _CURVE_PX = 44, 210
 _MOST_PAIRS = 24
-"""Maximum pairs with a curve, the most significant first, and pairs with a reason; the matrix has all."""
+"""Maximum number of pairs with a curve, and of pairs with a reason; the matrix has all pairs."""
 _MOST_WIDE = 2
-"""Maximum columns for which a cell on a phone has number and lag in one line."""
+"""Maximum number of columns at which a cell shows number and lag in one line on a phone."""
 _LETTERS = 24
-"""Maximum letters of a name at an axis."""
+"""Maximum characters of a name at an axis."""
 
 
 def correlation_figure(table: Table, *, theme: ThemeName = "light") -> go.Figure:
@@ -74,13 +74,13 @@ def _matrix_cell(table: Table, xs: list[str], ys: list[str], more: str = "") -> 
 
 
 def _names(names: list[str]) -> Props:
-    """Return an axis of names."""
+    """Return the properties of a category axis with these names."""
     shown = [_short(name) for name in names]
     return {"type": "category", "tickvals": names, "ticktext": shown, "automargin": True}
 
 
 def _reasons_cell(table: Table, without: list[int]) -> SheetPanel:
-    """Return words alone: why pairs have no number."""
+    """Return a panel of text: the reasons for pairs without a number."""
     reasons = [f"{table['x'][row]} and {table['y'][row]}: {table['reason'][row]}" for row in without]
     more = f"; and {len(reasons) - _MOST_PAIRS:,} more pairs" if len(reasons) > _MOST_PAIRS else ""
     hidden = {"visible": False}
@@ -94,12 +94,12 @@ def _short(name: str) -> str:
 
 
 def _shown(table: Table) -> Array:
-    """Return the row of each pair that the matrix shows."""
+    """Return the indices of the rows that the matrix shows, one for each pair."""
     return np.flatnonzero(table["is_peak"] | np.isnan(table["lag_s"]))
 
 
 def _notes(table: Table, columns: int) -> list[Props]:
-    """Return the words in each field of the matrix."""
+    """Return the text in each cell of the matrix."""
     between = " at " if columns <= _MOST_WIDE else "<br>"
     notes: list[Props] = []
     for row in _shown(table).tolist():
@@ -157,7 +157,7 @@ def _curve_cell(table: Table, peak: int) -> SheetPanel:
 
 
 def _curve(table: Table, peak: int, number: int, theme: ThemeName) -> list[Props]:
-    """Return the band of chance, the curve, and the peak with its interval."""
+    """Return the traces of a pair: chance band, curve, and peak with the uncertainty of its lag."""
     rows = (table["x"] == table["x"][peak]) & (table["y"] == table["y"][peak])
     own = table.take(rows)
     axes = {"type": "scatter", "xaxis": axis_name("x", number), "yaxis": axis_name("y", number)}
@@ -183,4 +183,4 @@ def _curve(table: Table, peak: int, number: int, theme: ThemeName) -> list[Props
 
 
 _BANDS: dict[ThemeName, str] = {"light": "rgba(107,118,134,0.18)", "dark": "rgba(151,163,179,0.22)"}
-"""Fills of what chance reaches, by theme."""
+"""Fill colour of the chance band, by theme."""

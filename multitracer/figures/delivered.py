@@ -1,7 +1,7 @@
 """Delivered packets and rate of each flow, of one or several recordings (paper 001, figures 3 to 6).
 
-Where each recording has one flow, or there is one recording, each flow has its own colour and dash. Otherwise
-each flow has a colour by its position in the recording, and each recording has a dash.
+If there is one recording, or one flow in each recording, each flow has its own colour and dash. Otherwise the
+position of a flow in its recording determines the colour, and the recording determines the dash.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 
 _HEIGHT_PX = 400
 _MOST_POINTS = 2000
-"""Maximum points of a curve: two on each pixel of a wide screen."""
+"""Maximum points of a curve: two for each pixel of a wide screen."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _WINDOWS = 50
-"""Divisor of the shown time for the default window, which is rounded up to a round number of seconds."""
+"""The default window is the displayed time divided by this number, rounded up to a round number of
+seconds."""
 _ROUND = tuple(digit * 10.0**power for power in range(7) for digit in (1, 2, 5))
 
 
 class _Axes(NamedTuple):
-    """Texts of a panel, and how its points are joined."""
+    """Texts of a panel, and the shape of the lines between its points."""
 
     title: str
     unit: str
@@ -48,7 +49,7 @@ class _Axes(NamedTuple):
 def delivered_figure(
     sessions: Sequence[Sequence[FlowCurve]], *, empty: str = "", theme: ThemeName = "light"
 ) -> go.Figure:
-    """Return the packets that each flow had delivered at each time; the hover text has the bytes.
+    """Return the figure of the packets delivered by each flow over time; the hover text has the bytes.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def rates_figure(
     sessions : sequence of sequence of FlowCurve
         Curves of each recording.
     window_s : float, optional
-        Length of the window in link seconds, > 0; by default a round number, 1/50 of the time or more.
+        Length of the window in link seconds, > 0; by default `default_window_s`.
     empty : str
         Why there is no curve, if there is none.
     theme : "light" or "dark"
@@ -98,7 +99,7 @@ def rates_figure(
 
 
 def default_window_s(sessions: Sequence[Sequence[FlowCurve]]) -> float:
-    """Return the window of `rates_figure`: the round number of seconds that is 1/50 of the time or more."""
+    """Return the default window of `rates_figure` in s: a round number, at least 1/50 of the time."""
     until_s = max((curve.until_s for flows in sessions for curve in flows), default=0.0)
     return next((number for number in _ROUND if number >= until_s / _WINDOWS), _ROUND[-1])
 
@@ -127,7 +128,7 @@ def _drawn(
 
 
 def _style(sessions: Sequence[Sequence[FlowCurve]], number: int, place: int) -> tuple[SeriesStyle, str]:
-    """Return colour and dash of a flow by its place in its recording, and the number of that."""
+    """Return colour and dash of the flow at index `place` of recording `number`."""
     if max(map(len, sessions)) == 1:
         return TRANSPORTS[number % len(TRANSPORTS)], _DASHES[number % len(_DASHES)]
     again = place if len(sessions) == 1 else number
@@ -135,7 +136,7 @@ def _style(sessions: Sequence[Sequence[FlowCurve]], number: int, place: int) -> 
 
 
 def _names(sessions: Sequence[Sequence[FlowCurve]]) -> list[list[str]]:
-    """Return the legend name of each flow, with its recording if only that distinguishes two."""
+    """Return the legend name of each flow; equal names get the name of the recording appended."""
     short = [[f"{curve.transport}, {curve.flow}" for curve in flows] for flows in sessions]
     often = Counter(name for names in short for name in names)
     if max(often.values(), default=0) < 2:
@@ -147,7 +148,7 @@ def _names(sessions: Sequence[Sequence[FlowCurve]]) -> list[list[str]]:
 
 
 def _steps(curve: FlowCurve) -> Props:
-    """Return the packets and bytes delivered so far, from the first one to the end of the recording."""
+    """Return the cumulative packets and bytes from the first delivery to the end of the recording."""
     count = len(curve.time_s)
     rows = np.unique(np.linspace(0, max(count - 1, 0), min(count, _MOST_POINTS)).astype(np.int64))
     total = np.cumsum(curve.new_bytes)
@@ -160,6 +161,6 @@ def _steps(curve: FlowCurve) -> Props:
 
 
 def _from_first_to_last(time_s: Array, curve: FlowCurve) -> Array:
-    """Return the times, preceded by the first time and followed by the end of the recording."""
+    """Return the times in s; the first time is repeated, and the end of the recording is appended."""
     first_s = curve.time_s[0] if len(curve.time_s) else curve.until_s
     return np.concatenate([[first_s], time_s, [max(curve.until_s, first_s)]])

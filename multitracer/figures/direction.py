@@ -1,4 +1,4 @@
-"""Data of one direction of a connection, and how its series are made and labelled.
+"""Data of one direction of a connection, and functions that make and label its series.
 
 Labels follow docs/figures.md (paper 004, section 4.5): ``TcpSnd_*`` where the capture was made near
 the sender of the data, ``TcpRcv_*`` near its receiver, ``TcpMid_*`` between them, ``Tcp_*`` where that is
@@ -29,7 +29,7 @@ PREFIXES = {
     Vantage.NEAR_RECEIVER: "TcpRcv",
     Vantage.BETWEEN: "TcpMid",
 }
-"""Prefixes of the labels of a capture, by its vantage point."""
+"""Prefix of the series labels, by the vantage point of the capture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class FigureDirection:
     reverse : bool
         False draws the initiator's data, True the responder's.
     vantage : Vantage
-        Where it was captured.
+        Vantage point of the capture: at the sender, the receiver or between them.
     """
 
     segments: Table
@@ -67,7 +67,7 @@ class FigureDirection:
     ) -> FigureDirection:
         """Return a direction of a connection (from 1); by default the one with more unique bytes.
 
-        `vantage` is where it was captured, if more is known than its packets show.
+        `vantage` is the vantage point of the capture; by default it is estimated from the packets.
         """
         if reverse is None:
             reverse = bool(analysis.connections["bulk_direction"][connection - 1])
@@ -81,7 +81,7 @@ class FigureDirection:
 
     @property
     def prefix(self) -> str:
-        """Prefix of the labels."""
+        """Prefix of the series labels, such as ``TcpSnd``."""
         return PREFIXES[self.vantage]
 
     @property
@@ -92,21 +92,24 @@ class FigureDirection:
 
     @property
     def acks(self) -> Array:
-        """Which segments acknowledge this direction's data, RSTs excepted: bool, shape (n_segments,)."""
+        """Which segments, except RSTs, acknowledge data of this direction: bool, shape (n_segments,)."""
         columns = self.segments
         valid = (columns["ack_bytes"] != NA) & ((columns["flags"] & Flag.RST) == 0)
         mask: Array = valid & (columns["reverse"] != self.reverse)
         return mask
 
     def has(self, kind: SegmentKind) -> Array:
-        """Return which segments have any of the bits: bool, shape (n_segments,)."""
+        """Return which segments have at least one bit of `kind`: bool, shape (n_segments,)."""
         mask: Array = (self.segments["kind"] & np.uint32(kind)) != 0
         return mask
 
     def series(
         self, name: str, role: str, rows: Array, value: Array, *, rare: bool = False, doc: str
     ) -> Series:
-        """Return the series `prefix_name` of the masked rows, with `value` given for every segment."""
+        """Return the series `prefix_name` of the rows that the mask `rows` selects.
+
+        `value` is for all segments.
+        """
         index = np.flatnonzero(rows)
         return in_order(
             Series(

@@ -1,7 +1,7 @@
-"""The figure of a recording without packets: its radio and its route, over time or over distance.
+"""The figure of a recording without packets: radio and route, over time or over distance.
 
-Over distance, a point is drawn at the position of the car at its time (`Route.at`). Where the position is not
-known nothing is drawn: a line is interrupted there, and the axis title counts the points that are left out.
+Over distance, a point is drawn at the position of the vehicle at the time of the point (`Route.at`). Points
+with an unknown position are not drawn: lines are interrupted there, and the axis title gives their number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 TIME_TITLE = "seconds from the first reading"
 _PANEL_PX = 190
-"""Height of a panel with share 1."""
+"""Height in pixels of a panel whose `share` is 1."""
 _MIN_PX = 320
 
 
@@ -44,7 +44,7 @@ def drive_panels(radio_context: RadioContext, view: StackedView = WHOLE) -> list
     Raises
     ------
     InputError
-        If the recording holds nothing to draw, or no series has a requested label.
+        If the recording has no data to draw, or no series has a requested label.
     """
     panels = radio_context_panels(radio_context)
     if not panels:
@@ -62,14 +62,14 @@ def drive_figure(
     distance: bool = False,
     theme: ThemeName = "light",
 ) -> go.Figure:
-    """Return the figure; its axis begins at the first reading, or at the first place of the route.
+    """Return the figure of radio and route; its axis begins at the first reading or at the route's begin.
 
     Parameters
     ----------
-    surroundings : Surroundings
+    radio_context : RadioContext
     view : StackedView
     panels : list of Panel, optional
-        Panels of this view, if they were made already; thinned in place.
+        Panels of this view, if the caller already has them; the function thins them in place.
     distance : bool
         Draw over the distance along the route instead of time.
     theme : "light" or "dark"
@@ -77,7 +77,7 @@ def drive_figure(
     Raises
     ------
     InputError
-        As in `drive_panels`; or if there is no route.
+        If `drive_panels` raises it, or if there is no route for a figure over distance.
     """
     origin_ns = radio_context.first_ns or 0
     if panels is None:
@@ -103,11 +103,12 @@ def _height_px(panels: list[Panel]) -> int:
 
 
 _TICKS_PER_M = 1_000_000
-"""A figure's axis counts 10^9 ticks as one: a second of time, or a kilometre of distance."""
+"""Ticks of the distance axis in a metre: 10^9 ticks are a kilometre, as 10^9 ns are a second."""
 LEVEL = "zero_level"
-"""The role of a constant series, which is not a reading."""
+"""Role of the constant series at the level without a signal; it contains no measurements."""
 WITHOUT_DISTANCE = frozenset({"sequence", "phase", "travelled"})
-"""Panels that mean nothing over distance: bytes and phases are of one transfer, and the route of itself."""
+"""Keys of the panels that have no meaning over distance: bytes and phases of a transfer, and the distance
+itself."""
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,9 @@ class OverDistance:
     Attributes
     ----------
     panels : list of Panel
-        Their times are distances, in ticks of a micrometre from the begin of the route.
+        Panels whose times are distances from the begin of the route, in micrometres.
     points, unplaced : int
-        How many points there were, and of how many the place is not known.
+        Number of points in total, and of points whose position is not known.
     """
 
     panels: list[Panel]
@@ -128,7 +129,7 @@ class OverDistance:
 
     @property
     def axis(self) -> SharedAxis:
-        """The axis; its title states what is not drawn."""
+        """The axis of distance; its title gives the number of points that are not drawn."""
         share = f"{self.unplaced:,} of {count(self.points, 'point')}"
         missing = f" ({share} not drawn: their place is not known)" if self.unplaced else ""
         return SharedAxis(f"kilometres along the route{missing}", "km", ".3f")
@@ -137,14 +138,15 @@ class OverDistance:
 def over_distance(
     panels: Sequence[Panel], route: Route | None, *, speed: float = 1, origin_ns: int = 0
 ) -> OverDistance:
-    """Return panels over distance, without those that are not meaningful there.
+    """Return the panels over distance, without panels that have no meaning over distance.
 
     Parameters
     ----------
     panels : sequence of Panel
     route : Route or None
     speed, origin_ns : float, int
-        The time of the panels is link time: `speed` seconds in a recorded one, counted from the origin.
+        Conversion of the panels' link time: `speed` link seconds pass in a recorded second; both times are
+        equal at `origin_ns`.
 
     Raises
     ------
@@ -171,7 +173,7 @@ def over_distance(
 
 
 class _Chunks:
-    """The segments of a route between its gaps: within each, every instant has a position."""
+    """The parts of a route between its gaps; the position is known at all times within a part."""
 
     def __init__(self, route: Route, speed: float, origin_ns: int) -> None:
         time_ns = route.table["time_ns"]
@@ -190,18 +192,18 @@ class _Chunks:
         return np.asarray(np.searchsorted(self._begin, recorded, side="right") - 1)
 
     def known(self, time_ns: Times) -> Array:
-        """Return at which times the place is known."""
+        """Return for each time whether the position is known: bool, shape of `time_ns`."""
         recorded = self._recorded(time_ns)
         chunk = self._chunk(recorded)
         return np.asarray((chunk >= 0) & (recorded <= self._end[chunk]))
 
     def _ticks(self, recorded: Times) -> Array:
-        """Return the distance at times within the segments, never decreasing, in ticks."""
+        """Return the distance at times within the parts of the route, in ticks; it never decreases."""
         metres = np.maximum.accumulate(self._route.at(recorded).distance_m)
         return np.asarray(np.rint(metres * _TICKS_PER_M).astype(np.int64))
 
     def placed(self, series: Series) -> Series:
-        """Return the series over distance, its line interrupted wherever the place is not known."""
+        """Return the series over distance; its line is interrupted where the position is not known."""
         if series.role == LEVEL:
             ends = np.rint(self._route.table["distance_m"][[0, -1]] * _TICKS_PER_M).astype(np.int64)
             return replace(series, time_ns=ends, value=series.value[[0, -1]])
@@ -218,7 +220,7 @@ class _Chunks:
         return replace(complete, value=value)
 
     def strip(self, series: Series) -> Series:
-        """Return a series that is 1 between pairs of points, each pair cut to where the place is known."""
+        """Return a series of intervals over distance, cut to the times with a known position."""
         begin, end = self._recorded(series.time_ns[::2]), self._recorded(series.time_ns[1::2])
         first = np.searchsorted(self._end, begin, side="left")
         last = np.searchsorted(self._begin, end, side="right")

@@ -1,13 +1,13 @@
 """The radio and the route as panels, for transactions of one size and for a drive.
 
-`overlay` is the figure of paper 000 (figures 2 and 4): the radio conditions during the transactions, all in
-one picture, each curve scaled and shifted into its own band, which shows what changes together but not how
-much. `panels` shows the same on real axes that zoom together. `radio_context_panels` shows the
-`RadioContext` of a recording: power, quality, share of lost blocks, rates, speed and distance; `cell_strip`
-the serving cell.
+`overlay` is the figure of paper 000 (figures 2 and 4): all curves of the radio conditions during the
+transactions in one picture. Each curve is scaled and shifted into its own band, so that the picture shows
+simultaneous changes but not their size. `panels` shows the same curves on axes with units that zoom together.
+`radio_context_panels` shows the `RadioContext` of a recording: power, quality, share of lost blocks, rates,
+speed and distance; `cell_strip` the serving cell.
 
-What must hold: a line joins two readings only where none is missing between them; a value is that of the log,
-in the unit of the panel; a missing value has no point. The dashed line is the level that a modem reports
+Invariants: a line connects two readings only if no reading is missing between them; a value is that of the
+log, in the unit of the panel; a missing value has no point. The dashed line is the level that a modem reports
 without a signal.
 """
 
@@ -52,14 +52,14 @@ if TYPE_CHECKING:
 ZERO_LEVEL_DBM = -113.0
 """Level that a CDPD modem reports without a signal (paper 000, section IV.B)."""
 _MOST = 2_000
-"""Transactions of an arm that are drawn; of more, the first."""
+"""Maximum number of transactions that are drawn for a transport; these are the first ones."""
 _MOST_TRANSPORTS = 8
 _HALF = 0.5
 _OVERLAY_PX, _RTT_PX, _OTHER_PX = 560, 190, 95
 _BAND = 0.82
 """Share of a band's height that its curve may use."""
 _STRONG_DBM = -51.0
-"""The strongest that +CSQ can say (TS 27.007 8.5): where the RSSI's band ends at its top."""
+"""Highest level that +CSQ can report (TS 27.007, section 8.5); upper limit of the RSSI band."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class _Curve:
     unit: str
     value: Array
     share: float
-    """Height of its band."""
+    """Relative height of the band of this curve."""
     minimum: float | None = None
-    """Lower end of its band or axis, if that is given."""
+    """Lower end of the band or axis of this curve; None: the minimum of the values."""
     empty: str = "not recorded: no modem was polled"
 
     @property
@@ -82,7 +82,7 @@ class _Curve:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Lowest and highest value of its band."""
+        """Return the lower and upper end of the band, in the unit of the curve."""
         low = float(self.known.min()) if self.minimum is None else self.minimum
         high = float(self.known.max())
         if self.role == "radio_rssi":
@@ -92,7 +92,7 @@ class _Curve:
         return (low, high) if high > low else (low, low + max(abs(low), 1.0))
 
     def words(self) -> str:
-        """Return its name and its range."""
+        """Return the name and the range of the curve as text."""
         if not len(self.known):
             return f"{self.name}: {self.empty}"
         low, high = float(self.known.min()), float(self.known.max())
@@ -100,14 +100,17 @@ class _Curve:
 
 
 def rtt_range_s(transport: Transport, size_bytes: int) -> float:
-    """Return maximum minus minimum RTT of the finished transactions of a size; NaN if there are none."""
+    """Return maximum minus minimum RTT, in s, of the finished transactions of a size.
+
+    The result is NaN without any transaction.
+    """
     rtts = transport.rtt_s(transport.at(size_bytes))
     done = rtts[np.isfinite(rtts)]
     return float(done.max() - done.min()) if len(done) else float("nan")
 
 
 def default_size(transport: Transport) -> int:
-    """Return the default size: the largest one of which less than half of the transactions were dropped."""
+    """Return the largest message size at which less than half of the transactions were dropped."""
     lost = {size: float(np.mean(dropped(transport.at(size)))) for size in transport.sizes}
     return max(
         (size for size in transport.sizes if lost[size] < _HALF),
@@ -118,20 +121,20 @@ def default_size(transport: Transport) -> int:
 def overlay(
     transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light"
 ) -> go.Figure:
-    """Return the environment overlay of one size, a panel for each variant, its transactions side by side.
+    """Return the overlay figure for one message size: a panel for each transport, over its transactions.
 
     Parameters
     ----------
-    arms : sequence of Arm
-        Up to eight are drawn.
+    transports : sequence of Transport
+        At most eight are drawn.
     size_bytes : int, optional
-        By default that of `default_size`, for each variant.
+        Message size; by default `default_size` of each transport.
     theme : "light" or "dark"
 
     Raises
     ------
     InputError
-        If no variant has a transaction of that size.
+        If no transport has a transaction of that size.
     """
     return overlay_sheet(transports, size_bytes, theme=theme).figure()
 
@@ -139,7 +142,7 @@ def overlay(
 def overlay_sheet(
     transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light"
 ) -> Sheet:
-    """Return what `overlay` draws; parameters and errors are the same."""
+    """Return the sheet that `overlay` draws; parameters and errors are those of `overlay`."""
     cells: list[SheetPanel] = []
     traces: list[Props] = []
     for number, (transport, size) in enumerate(_chosen(transports, size_bytes), 1):
@@ -150,7 +153,7 @@ def overlay_sheet(
 
 
 def _overlaid(transport: Transport, size: int, theme: ThemeName) -> tuple[SheetPanel, list[Props]]:
-    """Return the panel of one variant, its curves in bands one below the other."""
+    """Return the panel of one transport and its traces: each curve is in its own band."""
     table = _first(transport.at(size))
     number = np.arange(1, len(table) + 1)
     curves = _curves(transport, table)
@@ -182,9 +185,9 @@ def _overlaid(transport: Transport, size: int, theme: ThemeName) -> tuple[SheetP
 def panels(
     transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light"
 ) -> go.Figure:
-    """Return RTT, efficiency, RSSI, BLER and cell busy of one size on real axes over one time axis.
+    """Return the figure of RTT, efficiency, RSSI, BLER and cell busy for one message size over time.
 
-    Parameters and errors are those of `overlay`; the time axis is that of one variant.
+    Parameters and errors are those of `overlay`; each transport has its own time axis.
     """
     return panels_sheet(transports, size_bytes, theme=theme).figure()
 
@@ -192,7 +195,7 @@ def panels(
 def panels_sheet(
     transports: Sequence[Transport], size_bytes: int | None = None, *, theme: ThemeName = "light"
 ) -> Sheet:
-    """Return what `panels` draws; parameters and errors are the same."""
+    """Return the sheet that `panels` draws; parameters and errors are those of `overlay`."""
     cells: list[SheetPanel] = []
     traces: list[Props] = []
     for transport, size in _chosen(transports, size_bytes):
@@ -205,7 +208,7 @@ def panels_sheet(
 
 
 def _stacked(transport: Transport, size: int, theme: ThemeName) -> Iterator[tuple[SheetPanel, list[Props]]]:
-    """Yield the panels of one variant with their traces."""
+    """Yield the panels of one transport with their traces."""
     table = _first(transport.at(size))
     began_s = transport.begin_s(table)
     curves = _curves(transport, table)
@@ -227,7 +230,7 @@ def _stacked(transport: Transport, size: int, theme: ThemeName) -> Iterator[tupl
 
 
 def _chosen(transports: Sequence[Transport], size_bytes: int | None) -> list[tuple[Transport, int]]:
-    """Return the arms that have the size, with it; each with a size of its own if none is given."""
+    """Return the transports with this message size; without a size, all with their default size."""
     if size_bytes is None:
         return [(transport, default_size(transport)) for transport in transports[:_MOST_TRANSPORTS]]
     cells = [(transport, size_bytes) for transport in transports if size_bytes in transport.sizes]
@@ -306,7 +309,7 @@ def _trace(curve: _Curve, x: Array, y: Array, theme: ThemeName) -> Props:
 
 
 def _diamonds(table: Table, x: Array, y: float, theme: ThemeName) -> list[Props]:
-    """Return the dropped transactions, above the RTT of all others."""
+    """Return a mark for each dropped transaction, above the RTT of all finished ones."""
     lost = dropped(table)
     if not lost.any():
         return []
@@ -329,7 +332,7 @@ def _diamonds(table: Table, x: Array, y: float, theme: ThemeName) -> list[Props]
 
 
 class _Lane(NamedTuple):
-    """A panel: its key, title, unit, share of the height, and the role of each series."""
+    """Description of a panel: key, title, unit, share of the height, and the role of each series."""
 
     key: str
     title: str
@@ -387,7 +390,7 @@ def line_with_gaps(label: str, role: str, table: Table, *, scale: float) -> Seri
     Parameters
     ----------
     table : Table
-        SERIES with `gap_ns` in its provenance: readings farther apart are not joined.
+        SERIES with `gap_ns` in its provenance: readings with a longer distance in time are not connected.
     scale : float
         Factor to the unit of the panel.
     """
@@ -400,7 +403,7 @@ def line_with_gaps(label: str, role: str, table: Table, *, scale: float) -> Seri
 
 
 def _radio_zero_level(lines: list[Series]) -> Series:
-    """Return the level of no signal over the time of the other lines."""
+    """Return the constant line at the level without a signal, over the time range of the other lines."""
     ends = np.array([min(s.time_ns[0] for s in lines), max(s.time_ns[-1] for s in lines)], np.int64)
     level = np.full(2, round(ZERO_LEVEL_DBM / DBM.scale), np.int64)
     doc = f"{ZERO_LEVEL_DBM:.0f} dBm: what a modem states for this power or less (TS 27.007, 8.5)"
@@ -408,20 +411,20 @@ def _radio_zero_level(lines: list[Series]) -> Series:
 
 
 _COLOURS = 6
-"""Roles cell_1 to cell_6 of the palette; a seventh is for all other cells."""
+"""Number of cells with a colour of their own (roles cell_1 to cell_6); all others share a colour."""
 _MOST_NAMED = 12
-"""Cells with a line of the legend: those that served longest."""
+"""Maximum number of cells in the legend: those that served longest."""
 
 
 def cell_name(cell: Row) -> str:
-    """Return a row of CELLS or CELL_VISITS in words: technology, network, and what identifies the cell."""
+    """Return the name of the cell in a row of CELLS or CELL_VISITS: technology, network, identifiers."""
     names = {"cell_id": "cell", "physical_cell_id": "PCI", "channel": "channel"}
     facts = [f"{word} {cell[name]}" for name, word in names.items() if cell[name] not in (None, NA)]
     return " ".join(filter(None, (cell["rat"], cell["plmn"], ", ".join(facts) or "cell not identified")))
 
 
 def cell_strip(cell_visits: CellVisits) -> Panel | None:
-    """Return the strip of the serving cell over time; None if the phone never reports one."""
+    """Return the strip panel of the serving cell over time; None if the phone reports no cell."""
     if not cell_visits.cells:
         return None
     seconds = np.bincount(
@@ -442,7 +445,7 @@ def cell_strip(cell_visits: CellVisits) -> Panel | None:
 
 
 def _strip(cell_visits: CellVisits, chosen: Mask, name: str, role: str) -> Series:
-    """Return a series that is 1 during the chosen intervals; adjacent intervals are joined."""
+    """Return a series that is 1 during the visits that `chosen` selects; adjacent visits are joined."""
     begin, end = cell_visits.begin_ns[chosen], cell_visits.end_ns[chosen]
     apart = begin[1:] > end[:-1]
     first, last = np.append(True, apart)[: len(begin)], np.append(apart, True)[: len(end)]

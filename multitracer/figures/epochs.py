@@ -1,4 +1,4 @@
-"""A quantity laid over all handovers: mean and median by the time since them, with 95 % intervals."""
+"""A quantity around handovers: mean and median by time since the handover, with 95 % confidence intervals."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _BAND_OPACITY = 0.22
 
 
 def epochs_figure(epochs: Table, *, title: str, unit: str, theme: ThemeName = "light") -> go.Figure:
-    """Return the figure: the quantity above, and below how many handovers each bin has.
+    """Return the figure: the quantity in the upper panel, the number of handovers in each bin in the lower.
 
     Parameters
     ----------
     epochs : Table
         EPOCHS.
     title, unit : str
-        Of the quantity.
+        Name and unit of the quantity.
     theme : "light" or "dark"
     """
     facts = epochs.provenance

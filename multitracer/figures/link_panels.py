@@ -1,4 +1,4 @@
-"""The data link in the stacked figure: its series, link time, and the error of times from another clock.
+"""The data link in the stacked figure: its series, link time, and the error of converted times.
 
 A session whose link ran faster than real time is shown in link time (`in_link_time`). Times that were
 converted from another clock have an error: `time_error_band` shows the range of a series.
@@ -40,7 +40,7 @@ LINK_ROLES = {
     "RlpSnd_rexmt": "link_again",
     "RlpSnd_rst": "link_reset",
 }
-"""Role of each label, in the order of drawing: the most important ones come last."""
+"""Role of each label in drawing order: the most important ones are last, on top."""
 LINK_UNASKED = frozenset(LINK_ROLES) - {
     "RlpRcv_dup",
     "RlpRcv_srej",
@@ -48,9 +48,9 @@ LINK_UNASKED = frozenset(LINK_ROLES) - {
     "RlpRcv_xon",
     "RlpRcv_rst",
 }
-"""Labels that are drawn without a request: of the others the sender's side shows the same events."""
+"""Labels that are drawn by default; the events of all others are also in the sender's series."""
 LINK_RARE = frozenset(LINK_ROLES) - {"RlpSnd_data", "RlpRcv_data"}
-"""Labels of which each single point matters."""
+"""Labels of series of rare events, in which each point is important."""
 
 
 def recorded_series(
@@ -61,7 +61,7 @@ def recorded_series(
     shift_bytes: int = 0,
     rare: Collection[str] = (),
 ) -> list[Series]:
-    """Return the series of these roles that tables hold, in the order of the roles.
+    """Return the series of the tables that have one of these roles, in the order of `roles`.
 
     Parameters
     ----------
@@ -70,11 +70,11 @@ def recorded_series(
     roles : mapping of str to str
         Role of each label.
     source : str
-        What recorded them, for their description.
+        Name of the recorder, for the description of the series.
     shift_bytes : int
         Vertical offset, so that groups of series are separate.
     rare : collection of str
-        Labels of the series of which each point matters.
+        Labels of series of rare events, which thinning must not remove.
     """
     way = "higher" if shift_bytes > 0 else "lower"
     shift = f"; drawn {abs(shift_bytes):,} bytes {way}" if shift_bytes else ""
@@ -102,7 +102,7 @@ def in_link_time(panels: list[Panel], *, speed: float, origin_ns: int) -> list[P
     speed : float
         Link seconds in a recorded second.
     origin_ns : int
-        The time that does not change.
+        Recorded time that equals the link time.
     """
     if speed == 1:
         return panels
@@ -122,7 +122,7 @@ def in_link_time(panels: list[Panel], *, speed: float, origin_ns: int) -> list[P
 
 
 def place_in_link_time(place: NamedInterval, *, speed: float, origin_ns: int) -> NamedInterval:
-    """Return the place in link time."""
+    """Return the interval in link time; parameters as of `in_link_time`."""
     if speed == 1:
         return place
     begin, end = stretched(np.array([place.from_ns, place.to_ns]), speed=speed, origin_ns=origin_ns).tolist()
@@ -134,10 +134,10 @@ _MOST_TRIPLED = 20_000
 
 
 def time_error_band(series: Series, clock: Moved) -> Series | None:
-    """Return bars from the minimum to the maximum value that a growing series may have at each time.
+    """Return bars from the minimum to the maximum value that a non-decreasing series may have at each time.
 
-    At a time t these are its values at t - error and t + error. They are drawn at each point and at the ends
-    of its error, so that zooming in shows the uncertainty of a point.
+    At a time t, these are the values of the series at t - error and t + error. Bars are drawn at each point,
+    and at both ends of its error interval, so that the uncertainty of a point is visible after zooming in.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def time_error_band(series: Series, clock: Moved) -> Series | None:
     Returns
     -------
     Series or None
-        None if the times are exact, or their error is not known.
+        The bars; None if the times are exact or their error is not known.
     """
     known = clock.table["time_ns"] != NOT_A_TIME
     if not len(series) or not clock.placed or not np.any(clock.bound_ns[known] > 0):

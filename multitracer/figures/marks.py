@@ -1,7 +1,7 @@
 """Rectangles and trendlines that a user adds to a figure (paper 004, section 4.4).
 
-A rectangle in the time/sequence panel shows where another figure zooms in (paper 004, Figure 5). A trendline
-is a least-squares line whose slope is a throughput.
+A rectangle in the time/sequence panel shows the range of a second, zoomed figure (paper 004, Figure 5). A
+trendline is a least-squares line whose slope is a throughput.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROOM = 0.012
 
 @dataclass(frozen=True, slots=True)
 class FigureMark:
-    """An interval to frame (ns since 1970, None: no bound), and its label."""
+    """An interval to frame with a rectangle (ns since 1970; None: unbounded), and its label."""
 
     from_ns: int | None
     to_ns: int | None
@@ -51,7 +51,7 @@ def with_marks(
     panels : list of Panel
         From top to bottom.
     marks : sequence of FigureMark
-        Intervals; one without drawn points is left out.
+        Intervals to frame; intervals without drawn points are ignored.
     origin_ns : int
         Origin of the figure's time axis, ns.
     theme : "light" or "dark"
@@ -74,7 +74,10 @@ def with_marks(
 
 
 def _frame(panel: Panel, mark: FigureMark, origin_ns: int) -> dict[str, object] | None:
-    """Return the corners of the rectangle; bounds such as windows may stick out of it."""
+    """Return the rectangle around the points of an interval, except bounds such as windows.
+
+    The result is None without points.
+    """
     inside = [s.between(mark.from_ns, mark.to_ns) for s in panel.drawn if not s.bound and s.role != "trend"]
     values = [column for s in inside for column in (s.value, s.until) if column is not None and len(column)]
     if not values:
@@ -89,19 +92,19 @@ def _frame(panel: Panel, mark: FigureMark, origin_ns: int) -> dict[str, object] 
 
 
 _WITH_TREND = frozenset({"data", "received", "link_data"})
-"""Roles that get a line unasked: one of each group."""
+"""Roles that have a trendline by default: one role of each group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A requested line.
+    """A trendline that the user requested.
 
     Parameters
     ----------
     label : str
         Label of the series to fit.
     from_ns, to_ns : int, optional
-        Fit only to this interval, both ends included; None leaves a side open.
+        Fit only the points of this interval, both ends included; None: unbounded.
     named : bool
         Whether the label of the line shows the interval.
     """
@@ -125,18 +128,18 @@ def add_trends(
     Parameters
     ----------
     panels : list of Panel
-        With all points of their series, also those out of view.
+        Panels with all points of their series, also those outside the view.
     fits : iterable of Fit, optional
-        None adds a line through the data of each group in view, where a line is determined.
+        Trendlines to add; None: one line through the data of each group in view that has enough points.
     origin_ns : int
-        What the time axis calls 0.
+        Time at 0 s of the time axis.
     from_ns, to_ns : int or None
         The interval that is in view.
 
     Raises
     ------
     InputError
-        If no drawn series has that label, or its interval has no two points to put a line through.
+        If no drawn series has the requested label, or the interval has fewer than two points.
     """
     counted = [(panel, series) for panel in panels if panel.unit is BYTES for series in panel.drawn]
     fitted: list[tuple[Panel, Series, str]] = []

@@ -1,15 +1,15 @@
 """Colours, marks and lines of each kind of series, in the two themes of a figure.
 
-The hues are Okabe and Ito's ("Color Universal Design", 2008), darkened for the light theme so that each keeps
-a contrast of 3 : 1 with the background (WCAG 2.2, 1.4.11), and adjusted until all can be distinguished with
-the three kinds of colour blindness, which `tests/figures/test_palette.py` computes. Sent data are blue, ACKs
-are green, link and windows are orange, losses and retransmissions are vermillion, reports of the receiver are
-purple. No two series of a panel differ by hue alone: mark, line and dash differ as well.
+The hues are those of Okabe and Ito ("Color Universal Design", 2008). They are darkened for the light theme,
+so that the contrast with the background is at least 3 : 1 (WCAG 2.2, 1.4.11), and adjusted so that readers
+with each of the three kinds of colour blindness can distinguish them (`tests/figures/test_palette.py`). Sent
+data are blue, ACKs are green, link and windows are orange, losses and retransmissions are vermillion, reports
+of the receiver are purple. No two series of a panel differ by hue alone: mark, line and dash differ as well.
 
-Colour scales of values on a map: classes from bad to good, stated with their limits and unit.
-The colours are those of ColorBrewer's 6-class RdYlBu (Brewer, "ColorBrewer 2.0", colorbrewer2.org), which
-stay apart under the common colour blindnesses; a dark outline sets the pale ones off from a white page. A
-missing value is grey. Red is bad: low power, a low rate, a high loss.
+The module also has the colour scales of maps: classes from bad to good, with limits and unit. The colours are
+those of ColorBrewer's 6-class RdYlBu (Brewer, "ColorBrewer 2.0", colorbrewer2.org), which are safe for the
+common kinds of colour blindness; pale colours get a dark outline on a white page. A missing value is grey.
+Red is bad: low power, a low rate, a high loss.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 ThemeName = Literal["light", "dark"]
 Mark = Literal["points", "line", "step", "bars"]
 Props = dict[str, Any]
-"""Properties of a Plotly object, named and nested as its JSON has them."""
+"""Properties of a plotly object, with the names and nesting of plotly's JSON."""
 
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Helvetica Neue", Arial, sans-serif'
 
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """The colours of a figure that do not belong to a series."""
+    """The colours of a figure other than those of series, for one theme."""
 
     paper: str
     ink: str
@@ -58,7 +58,7 @@ THEMES: dict[ThemeName, Theme] = {
 class SeriesStyle:
     """The appearance of one role of series.
 
-    `size_px` is a marker's diameter or a line's width; `symbol` counts for points, `dash` for lines.
+    `size_px` is the diameter of a marker or the width of a line; `symbol` applies to points, `dash` to lines.
     """
 
     light: str
@@ -69,7 +69,7 @@ class SeriesStyle:
     dash: str = "solid"
 
     def colour(self, theme: ThemeName) -> str:
-        """Return the colour on that theme's background."""
+        """Return the colour for the background of that theme."""
         return self.light if theme == "light" else self.dark
 
 
@@ -161,7 +161,7 @@ LOOKS: dict[str, SeriesStyle] = {
     "reading": SeriesStyle(*_BLUE, "line", 1.4),
     "event": SeriesStyle(*_INK, "points", 7, "diamond-open"),
 }
-"""The look of every role; `Series.role` names one of these."""
+"""Style of each role; `Series.role` is a key of this dict."""
 
 LIMITS = {
     Limit.HANDSHAKE: _SKY[1],
@@ -175,7 +175,7 @@ LIMITS = {
     Limit.CONGESTION_WINDOW: _BLUE[0],
     Limit.UNKNOWN: _FAINT[0],
 }
-"""Colours of limits on a route, in either theme: a limit has the hue of its layer."""
+"""Colours of limits on a route, in both themes; the hue shows the layer of the limit."""
 
 TRANSPORTS = (
     SeriesStyle(*_BLUE, "line", 2, "circle"),
@@ -189,7 +189,7 @@ TRANSPORTS = (
 
 
 def template(theme: ThemeName) -> Props:
-    """Return the part of a plotly layout that a theme decides: fonts, colours and axis lines."""
+    """Return the layout properties that depend on the theme: fonts, colours and axis lines."""
     colours = THEMES[theme]
     axis = {
         "gridcolor": colours.grid,
@@ -216,17 +216,17 @@ MISSING = "#8a94a3"
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Classes of a quantity.
+    """A colour scale: six classes of a quantity.
 
     Attributes
     ----------
     title : str
     unit : str
     limits : sequence of float
-        Five, ascending; a value that equals one belongs to the class above it.
+        Five class limits, ascending; a value equal to a limit belongs to the class above the limit.
     high_is_good : bool
     factor : float
-        What a value is multiplied with for the legend, such as 3.6 from m/s to km/h.
+        Factor from the value to the unit of the legend, such as 3.6 from m/s to km/h.
     """
 
     title: str
@@ -237,7 +237,7 @@ class Scale:
 
     @property
     def colours(self) -> tuple[str, ...]:
-        """The colour of each class, from the lowest values to the highest."""
+        """Return the colour of each class, from the lowest values to the highest."""
         return BAD_TO_GOOD if self.high_is_good else BAD_TO_GOOD[::-1]
 
     def classes(self, value: Array) -> Array:
@@ -255,7 +255,7 @@ class Scale:
         return np.where(np.isfinite(value), np.searchsorted(self.limits, value, side="right"), -1)
 
     def words(self) -> list[str]:
-        """Return each class in words, from the lowest values to the highest."""
+        """Return the range of each class as text, from the lowest values to the highest."""
         texts = [f"{limit * self.factor:,.6g}" for limit in self.limits]
         between = [f"{low} to {high}" for low, high in pairwise(texts)]
         return [f"below {texts[0]}", *between, f"{texts[-1]} or more"]
@@ -277,4 +277,5 @@ SCALES = {
     "TcpSnd_rtt": Scale("Round-trip time", "ms", (3e7, 6e7, 1e8, 2e8, 1e9), high_is_good=False, factor=1e-6),
     "Gps_speed": Scale("Speed", "km/h", (5 / 3.6, 15 / 3.6, 30 / 3.6, 50 / 3.6, 90 / 3.6), factor=3.6),
 }
-"""Colour scales by the label of a series. The limits are typical of drive-test reports; not measured."""
+"""Colour scales by the label of a series. The class limits are typical of drive-test reports; not
+measured."""

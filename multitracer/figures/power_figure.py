@@ -1,4 +1,4 @@
-"""Received power over time, and what a transfer over that radio did: the five panels of paper 002."""
+"""Received power over time, and a transfer over this radio link: the five panels of paper 002."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ WINDOW_NS = 100 * NS_PER_MS
 """Window of the moving average of the throughput (paper 002, section II)."""
 _TALL_PX, _PANEL_PX, _EVENTS_PX = 300, 150, 70
 _MOST_POINTS = 5_000
-"""Maximum points of the power curve, several for each pixel; minimum and maximum of each interval are drawn.
-Not measured."""
+"""Maximum points of the power curve, several for each pixel; of more points, the minimum and maximum of each
+interval are drawn. Not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerTransfer:
-    """Sent and arrived data of a transfer; times in ns since the start of the channel, each (n,) int64.
+    """Sent and received data of a transfer.
+
+    All arrays are int64, shape (n,); times are in ns since the start of the channel.
 
     Parameters
     ----------
     sent_ns, sent_bytes : Times, Numbers
-        Sending time of each data segment, and its position in the stream.
+        Sending time of each data segment, and the position of the segment in the stream.
     arrived_ns, arrived_bytes : Times, Numbers
-        Arrival time of data, and the position of their end in the stream.
+        Arrival times, and the end of the arrived data as a position in the stream.
     window_ns, window_bytes : Times, Numbers
-        The congestion window; empty if it is not known.
+        Times and values of the congestion window; empty if it is not known.
     """
 
     sent_ns: Times
@@ -57,19 +59,19 @@ def power_figure(
     transfer: PowerTransfer | None = None,
     theme: ThemeName = "light",
 ) -> go.Figure:
-    """Return the figure of a radio: received power and its threshold, and the panels of a transfer.
+    """Return the figure of a radio link: received power, threshold, and the panels of a transfer.
 
     Parameters
     ----------
     name : str
-        Of the scenario or file.
+        Name of the scenario or file.
     time_ns : (n,) int64
-        Since the channel's begin.
+        Times since the start of the channel.
     power_dbm : (n,) float64
     threshold_dbm : float, optional
-        Drawn as a line.
+        Minimum power for reception, drawn as a line.
     transfer : PowerTransfer, optional
-        With it there are five panels: power, window, throughput, sequence and transmissions.
+        The transfer: the figure then has five panels (power, window, throughput, sequence, transmissions).
     theme : "light" or "dark"
     """
     seconds, drawn_dbm = _thinned(time_ns, power_dbm)
@@ -96,7 +98,7 @@ def power_figure(
 
 
 def _thinned(time_ns: Times, power_dbm: Array) -> tuple[Array, Array]:
-    """Return seconds and power; of many steps the minimum and maximum of each interval."""
+    """Return times in s and power in dBm; of too many points, the minimum and maximum of each interval."""
     per = -(-len(power_dbm) // (_MOST_POINTS // 2))
     if per < 3:
         return time_ns / NS_PER_S, power_dbm
@@ -108,7 +110,7 @@ def _thinned(time_ns: Times, power_dbm: Array) -> tuple[Array, Array]:
 def _panels(
     transfer: PowerTransfer, axis: Props, lowest: Props, theme: ThemeName
 ) -> tuple[list[SheetPanel], list[Props]]:
-    """Return the four panels below the power, and what is drawn in them."""
+    """Return the four panels below the power, and their traces."""
     arrived_s, rate = moving_rate(transfer.arrived_ns, transfer.arrived_bytes)
     unknown = "" if len(transfer.window_ns) else "No log of the sender's variables was found."
     cells = [
@@ -139,19 +141,19 @@ def _panels(
 
 
 def moving_rate(arrived_ns: Times, arrived_bytes: Numbers) -> tuple[Array, Array]:
-    """Return the rate of what arrived for the first time: a moving average over 100 ms, ten points a window.
+    """Return the rate of new data as a moving average over 100 ms, with ten points in a window.
 
     Parameters
     ----------
     arrived_ns : (n,) int64
         Ascending.
     arrived_bytes : (n,) int64
-        Up to where the data of each arrival reach.
+        End of the data of each arrival, as a position in the stream.
 
     Returns
     -------
     tuple of (m,) float64
-        End of the window, s since 0 ns; byte/s.
+        End of each window in s since time 0, and the rate in byte/s.
     """
     if not len(arrived_ns):
         return np.zeros(0), np.zeros(0)

@@ -1,11 +1,11 @@
-"""The RTT of transactions by message size: its median for each transport, and its distribution.
+"""The RTT of transactions by message size: median for each transport, and distribution.
 
-The sizes have a log2 axis (paper 000, figures 1, 3, 5 and 6). The dashed line is the RTT that grows linearly
-with the size; on this axis it is a curve, as the paper says. A median counts a dropped transaction as longer
-than any other. The lower panel shows the share of dropped transactions, if there are any.
+The axis of sizes is logarithmic to base 2 (paper 000, figures 1, 3, 5 and 6). The dashed line is the linear
+fit of the RTT over size; on this axis it is a curve, as the paper explains. For the median, a dropped
+transaction counts as longer than all finished ones. The lower panel shows the share of dropped transactions.
 
-The distribution has a panel for each size, all transports in it: paired CDFs. A curve ends at the share that
-was not dropped; a diamond marks it if some were dropped.
+The distribution has a panel for each size with the CDFs of all transports. A curve ends at the share of
+finished transactions; if some were dropped, a diamond marks the end.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ if TYPE_CHECKING:
 
 _RTT_PX, _DROPPED_PX = 380, 90
 _APART = 0.045
-"""Octaves between the marks of neighbouring variants, so that their bars do not overlap."""
+"""Distance in octaves between the marks of neighbouring transports, so that their bars do not overlap."""
 _CURVE_POINTS = 60
 _FADED = 0.75
 _MOST_ABOVE = 1.7
-"""How far above the highest curve the value axis ends at most."""
+"""Maximum ratio of the upper limit of the value axis to the highest curve."""
 
 
 class _Drawn(NamedTuple):
-    """A variant with its numbers and its style."""
+    """A transport with its statistics and its style."""
 
     transport: Transport
     table: Table
     look: SeriesStyle
     colour: str
     shift: float
-    """Factor on the sizes."""
+    """Factor on the sizes, so that the marks of different transports do not overlap."""
 
 
 def rtt_size_figure(transports: Sequence[Transport], *, theme: ThemeName = "light") -> go.Figure:
-    """Return the figure: a panel for each message that is varied.
+    """Return the figure of RTT by message size: one panel for each varied message (request or response).
 
     Parameters
     ----------
-    arms : sequence of Arm
+    transports : sequence of Transport
     theme : "light" or "dark"
     """
     return rtt_size_sheet(transports, theme=theme).figure()
 
 
 def rtt_size_sheet(transports: Sequence[Transport], *, theme: ThemeName = "light") -> Sheet:
-    """Return what `rtt_size_figure` draws."""
+    """Return the sheet that `rtt_size_figure` draws."""
     drawn = _drawn(transports, theme)
     cells: list[SheetPanel] = []
     traces: list[Props] = []
@@ -83,7 +83,7 @@ def rtt_size_sheet(transports: Sequence[Transport], *, theme: ThemeName = "light
 
 
 def looks_of(transports: Sequence[Transport]) -> list[SeriesStyle]:
-    """Return the style of each arm; variants of one name, which differ in the varied parameter, share it."""
+    """Return the style of each transport; transports with the same name share a style."""
     names = list(dict.fromkeys(transport.name for transport in transports))
     return [TRANSPORTS[names.index(transport.name) % len(TRANSPORTS)] for transport in transports]
 
@@ -104,12 +104,12 @@ def _drawn(transports: Sequence[Transport], theme: ThemeName) -> list[_Drawn]:
 
 
 def on_cell(number: int) -> dict[str, str]:
-    """Return the axes of a trace in the cell of that number."""
+    """Return the axis properties that place a trace in the cell `number`."""
     return {"xaxis": axis_name("x", number), "yaxis": axis_name("y", number)}
 
 
 def _once_in_legend(traces: list[Props]) -> list[Props]:
-    """Return the traces, each name in the legend once; a click there hides all traces of that name."""
+    """Return the traces; each name is in the legend once, and a click on it hides all traces of that name."""
     seen: set[str] = set()
     for trace in traces:
         trace["legendgroup"] = trace["name"]
@@ -148,7 +148,7 @@ def _without_labels(cell: SheetPanel) -> SheetPanel:
 
 
 def _highest(group: Sequence[_Drawn]) -> float:
-    """Return where the value axis ends: bars that reach far above all curves leave the picture."""
+    """Return the upper limit of the value axis in s; bars far above all curves are cut off."""
     tables = [each.table for each in group]
     curves = [table[name] for table in tables for name in ("median_s", "with_setup_s")]
     bars = [_upper(table)[np.isfinite(table["median_s"])] for table in tables]
@@ -160,7 +160,7 @@ def _highest(group: Sequence[_Drawn]) -> float:
 
 
 def _upper(table: Table) -> Array:
-    """Return where the bar of each size ends: the 95th percentile, or the longest if more were dropped."""
+    """Return the upper end of the bar of each size in s: the 95th percentile, or the maximum if it is inf."""
     return np.where(np.isinf(table["p95_s"]), table["most_s"], table["p95_s"])
 
 
@@ -239,7 +239,7 @@ def _with_setup(each: _Drawn) -> list[Props]:
 
 
 def _lost_notes(each: _Drawn) -> list[Props]:
-    """Return a word at each size that has no median, because half or more were dropped."""
+    """Return a note at each size without a median, because at least half of the transactions were dropped."""
     rows = [row for row in each.table.rows() if np.isinf(row["median_s"])]
     return [
         {
@@ -292,18 +292,18 @@ _TICKS = [digit * 10.0**power for power in range(-6, 6) for digit in (1, 2, 5)]
 
 
 def cdf_figure(transports: Sequence[Transport], *, theme: ThemeName = "light") -> go.Figure:
-    """Return the figure, smallest size first; at most 24 panels.
+    """Return the figure of the RTT distributions, the smallest size first; at most 24 panels.
 
     Parameters
     ----------
-    arms : sequence of Arm
+    transports : sequence of Transport
     theme : "light" or "dark"
     """
     return cdf_sheet(transports, theme=theme).figure()
 
 
 def cdf_sheet(transports: Sequence[Transport], *, theme: ThemeName = "light") -> Sheet:
-    """Return what `cdf_figure` draws."""
+    """Return the sheet that `cdf_figure` draws."""
     groups = {
         (a.vary, a.other_bytes): [b for b in transports if (b.vary, b.other_bytes) == (a.vary, a.other_bytes)]
         for a in transports
@@ -329,7 +329,7 @@ def cdf_sheet(transports: Sequence[Transport], *, theme: ThemeName = "light") ->
 
 
 def _gaps(transports: Sequence[Transport]) -> dict[tuple[str, int], str]:
-    """Return the comparison of two variants at each size: ratio of medians, and largest vertical distance."""
+    """Return a text for each size that compares two transports: ratio of medians, maximum CDF distance."""
     gaps = {}
     if len({transport.name for transport in transports}) == 2:
         for first, second in pairs(transports):
@@ -340,7 +340,7 @@ def _gaps(transports: Sequence[Transport]) -> dict[tuple[str, int], str]:
 
 
 def _reach(transports: Sequence[Transport]) -> list[float] | None:
-    """Return the decades that all panels show, with a margin; None if no transaction finished."""
+    """Return the common limits of the RTT axes as decimal logarithms; None if no transaction finished."""
     rtts = [transport.rtt_s(transport.table) for transport in transports]
     done = [value for each in rtts for value in each[np.isfinite(each) & (each > 0)].tolist()]
     return [float(np.log10(min(done) / _ROOM)), float(np.log10(max(done) * _ROOM))] if done else None
@@ -399,7 +399,7 @@ def _curve(
 
 
 def _thinned(finished: Array, count: int) -> tuple[Array, Array]:
-    """Return up to 400 corners of a CDF, the first at share 0 and the last kept."""
+    """Return at most 400 corners of a CDF, including the first (share 0) and the last."""
     if not len(finished):
         return finished, finished
     rows = np.unique(np.linspace(0, len(finished) - 1, min(_MOST_POINTS, len(finished))).astype(np.int64))

@@ -1,13 +1,13 @@
-"""A series: one labelled line of a figure, as whole numbers that can be traced to frames of a file.
+"""A series: one labelled line of a figure, with integer values; each point refers to a frame of a file.
 
-Labels follow docs/figures.md (paper 004, section 4.5). Rules of the file: time is int64 nanoseconds,
-values are int64 in the base unit of their panel (bytes, nanoseconds, bit/s), rows are in order of time.
+Labels follow docs/figures.md (paper 004, section 4.5). Times are int64 nanoseconds, values are int64 in the
+base unit of the panel (bytes, nanoseconds, bit/s), and points are in order of time.
 
-`thin` keeps the picture with fewer points, and all rare events: M4 keeps the first, last, lowest and highest
-point of every bin of time, so that a line through these points covers the same pixels as the line through all
-points (Jugel et al., "M4: a visualization-oriented time series data aggregation", VLDB
-2014). Written in NumPy, because tsdownsample 0.1.5 panics on some times that a hostile capture can hold, and
-is no faster here.
+`thin` reduces the number of points without changing the picture, and keeps all rare events. Its method, M4,
+keeps the first, last, lowest and highest point of each time bin, so that a line through these points covers
+the same pixels as the line through all points (Jugel et al., "M4: a visualization-oriented time series data
+aggregation", VLDB 2014). It uses NumPy, because tsdownsample 0.1.5 panics on some times that a malicious
+capture can contain, and is not faster here.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask
 
 BREAK = -(1 << 50)
-"""The value of a point at which a line ends: nothing is drawn to it or from it.
+"""Value of a point that interrupts a line: no line is drawn to this point or from it.
 
-`points/decoder.js` knows it too; a double holds exactly twice its distance to any other value, which is what
-zigzag needs.
+`points/decoder.js` has the same constant. The zigzag encoding needs twice the difference of two values; with
+this constant, a double represents it exactly.
 """
 
 
@@ -38,24 +38,24 @@ class Series:
     Parameters
     ----------
     label : str
-        Its name in the legend, for example ``TcpSnd_data``.
+        Name of the series in the legend, for example ``TcpSnd_data``.
     role : str
-        The key of its style in `palette.LOOKS`.
+        Key of the style in `palette.LOOKS`.
     time_ns : ndarray of int64, shape (n,)
-        Not decreasing.
+        Times of the points, not decreasing.
     value : ndarray of int64, shape (n,)
-        In the base unit of its panel; BREAK where a line is interrupted.
+        Values in the base unit of the panel; BREAK interrupts a line.
     until : ndarray of int64, shape (n,), optional
         The other end of each bar; None for points and lines.
     frame, file : ndarray of int, shape (n,), optional
-        The packet that each point comes from: its number in the file, and the file's index.
+        The packet of each point: frame number in the file, and index of the file.
     answer : ndarray of int, shape (n,), optional
-        The number of the acknowledging packet, for points that come from two packets.
+        Frame number of the acknowledging packet, for points that come from two packets.
     rare : bool
-        Whether each single point matters, so that thinning must keep it.
+        Whether the points are rare events, which thinning must not remove.
     bound : bool
-        Whether it is a bound, such as a window: where it is far above the other series, it is cut off instead
-        of compressing them.
+        Whether the series is a bound, such as a window. A bound far above the other series is cut off, so
+        that these use the full height.
     doc : str
         Meaning and source of the series, in a sentence.
     """
@@ -77,11 +77,11 @@ class Series:
 
     @property
     def is_drawn(self) -> Mask:
-        """Mask of the drawn points: all except breaks."""
+        """Mask of the drawn points: all except those with the value BREAK."""
         return np.asarray(self.value != BREAK)
 
     def take(self, index: Array | slice) -> Series:
-        """Return the points that positions (int64, shape (n,)), a mask or a slice select."""
+        """Return the series with the selected points; `index` is an array of positions, a mask or a slice."""
         until, frame, file, answer = (
             None if column is None else column[index]
             for column in (self.until, self.frame, self.file, self.answer)
@@ -97,14 +97,14 @@ class Series:
         )
 
     def between(self, from_ns: int | None, to_ns: int | None) -> Series:
-        """Return the points with from_ns <= time <= to_ns; None is no bound."""
+        """Return the series with the points for which from_ns <= time <= to_ns; None: unbounded."""
         first = 0 if from_ns is None else np.searchsorted(self.time_ns, from_ns, "left")
         last = len(self) if to_ns is None else np.searchsorted(self.time_ns, to_ns, "right")
         return self if (first, last) == (0, len(self)) else self.take(slice(first, last))
 
 
 def in_order(series: Series) -> Series:
-    """Return the series sorted by time (stable) and without points that have none."""
+    """Return the series sorted by time (stable), without points whose time is missing."""
     timed = series.time_ns != NOT_A_TIME
     if not bool(np.all(timed)):
         series = series.take(timed)
@@ -132,10 +132,10 @@ def seconds_since(time_ns: Array, origin_ns: int) -> Array:
 
 
 BINS = 1024
-"""About one per pixel of a wide screen."""
+"""Default number of time bins: about one for each pixel of a wide screen."""
 
 RARE_LIMIT = 20_000
-"""Maximum points of a series of rare events that are all kept; with more, its events are not rare."""
+"""Maximum number of points of a series of rare events; a series with more points is thinned."""
 
 _PER_BIN = 4
 _SPAN_BITS = 41
@@ -143,7 +143,7 @@ _SPAN_BITS = 41
 
 
 def thin(series: Series, *, bins: int = BINS) -> Series:
-    """Return the series with at most 4 points (8 if it has bars) in each of `bins` bins of time, as M4 keeps.
+    """Return the series thinned by M4: at most 4 points (8 for bars) in each of `bins` time bins.
 
     A rare series of up to `RARE_LIMIT` points is returned unchanged.
     """

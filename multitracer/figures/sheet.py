@@ -1,8 +1,8 @@
-"""A sheet: panels in a grid or one above the other, on axes that are not a capture's time.
+"""A sheet: panels in a grid or in one column, with axes other than the time of a capture.
 
-Every figure has two layouts, for a desktop and for a phone (`layout.meta["narrow"]`): text in a figure does
-not wrap by itself, and three panels side by side do not fit 390 pixels. `plot.js` chooses. A report draws the
-same sheet as static SVG (`report/static_sheet.py`).
+Each figure has two layouts, for a desktop and for a phone (`layout.meta["narrow"]`), because plotly does not
+wrap text, and three panels side by side do not fit into 390 pixels. `plot.js` selects the layout. A report
+draws the same sheet as static SVG (`report/static_sheet.py`).
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
     from multitracer.figures.palette import Props, ThemeName
 
 _WIDE_LETTERS, _NARROW_LETTERS = 92, 38
-"""Letters of a line that fit on paper, and beside the axis on a phone (measured: 580 and 250 pixels)."""
+"""Maximum characters in a line on paper, and beside the axis on a phone (measured: 580 and 250 pixels)."""
 _LINE_PX = 17
 _TITLE_PX = 14
-"""Between a panel and the words above it, and what is above them."""
+"""Distance in pixels between a panel and the text above it, and between that text and the panel above."""
 _BELOW_PX = 46
-"""Space for the tick labels and the title of an x axis."""
+"""Space for the tick labels and the title of an x axis, in pixels."""
 _LEGEND_PX = 24
 _BUTTONS_PX = 26
-"""Space for plotly's buttons at the top."""
+"""Space for plotly's buttons at the top, in pixels."""
 _GUTTER = 0.065
 
 
 @dataclass(frozen=True, slots=True)
 class SheetPanel:
-    """One panel.
+    """One panel of a sheet.
 
     Parameters
     ----------
     title : str
-        Written above it, in bold.
+        Title above the panel, in bold.
     height_px : int
     x, y : dict
-        Properties of its axes besides those of the theme.
+        Properties of the axes, in addition to those of the theme.
     empty : str
-        Why the panel is empty, if it is.
+        Text on the reason why the panel is empty; "" if it is not empty.
     notes : list of dict
-        Annotations at data coordinates of this panel; their text is markup of ours.
+        Annotations at data coordinates of this panel; their text may contain plotly's HTML tags.
     shapes : list of dict
-        The same, across the whole panel.
+        Shapes at data coordinates that extend over the full width of the panel.
     own_x : bool
-        Whether it has x labels of its own; else they stand below the lowest panel.
+        Whether the panel has its own x labels; otherwise they are below the lowest panel.
     more : str
-        Written below the title.
+        Text below the title.
     """
 
     title: str
@@ -67,7 +67,7 @@ class SheetPanel:
 
 
 def axis_name(letter: str, number: int) -> str:
-    """Return how a trace names its axis: y, y2, y3, ..."""
+    """Return plotly's name of an axis: y, y2, y3, ..."""
     return letter if number == 1 else f"{letter}{number}"
 
 
@@ -77,13 +77,13 @@ class Sheet(NamedTuple):
     Attributes
     ----------
     cells : list of SheetPanel
-        From left to right, then down.
+        Panels from left to right, row by row.
     traces : list of dict
-        Each belongs to the cell whose number (from 1) its axes have.
+        Traces; the number of a trace's axes is the number of its cell, from 1.
     theme : "light" or "dark"
         Theme of the trace colours.
     columns : int
-        Columns on a desktop; a phone shows one.
+        Number of columns on a desktop; a phone shows one column.
     """
 
     cells: list[SheetPanel]
@@ -92,7 +92,7 @@ class Sheet(NamedTuple):
     columns: int = 1
 
     def figure(self) -> go.Figure:
-        """Return it as plotly draws it."""
+        """Return the sheet as a plotly figure."""
         import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
 
         cells, traces, columns = self.cells, self.traces, self.columns
@@ -119,13 +119,13 @@ def _blanks(cells: list[SheetPanel]) -> list[Props]:
 
 @dataclass(frozen=True, slots=True)
 class _Screen:
-    """The screen of a sheet: letters that fit above a panel, and panels side by side."""
+    """The screen of a layout: characters that fit above a panel, and number of columns."""
 
     theme: ThemeName
     letters: int
     columns: int
     named: int
-    """Traces in the legend."""
+    """Number of traces in the legend."""
 
     def layout(self, cells: list[SheetPanel]) -> Props:
         narrow = self.letters == _NARROW_LETTERS
@@ -154,13 +154,13 @@ class _Screen:
         return frame
 
     def _heights(self, row: list[SheetPanel]) -> tuple[int, int, int]:
-        """Return the pixels above, of and below the panels of a row."""
+        """Return the space above the panels of a row, their height, and the space below them, in pixels."""
         lines = max(len(self._lines(cell.title)) + len(self._lines(cell.more)) for cell in row)
         below = _BELOW_PX if any(cell.own_x for cell in row) else 0
         return _TITLE_PX + _LINE_PX * lines, max(cell.height_px for cell in row), below
 
     def _put(self, frame: Props, cell: SheetPanel, number: int, domain: list[float]) -> None:
-        """Add a panel's axes, its title, and what is written and drawn in it."""
+        """Add axes, title, notes and shapes of a panel to the layout `frame`."""
         x, y = axis_name("x", number), axis_name("y", number)
         here = {"xref": f"{x} domain", "yref": f"{y} domain", "showarrow": False, "align": "left"}
         title = here | {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}

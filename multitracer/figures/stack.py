@@ -1,8 +1,8 @@
-"""Panels of series stacked over one time axis, as the plain dict that plotly calls a figure.
+"""Panels of series stacked over one time axis, as a plain dict in the format of a plotly figure.
 
-A plain dict costs a tenth of `plotly.graph_objects.Figure`, whose validation a report does not need; `figure`
-makes the validated object. Every panel has its own value axis; all share the time axis, so they zoom
-together. A panel without a point states why.
+A plain dict takes a tenth of the time of `plotly.graph_objects.Figure`, whose validation a report does not
+need; `figure` returns the validated object. Each panel has its own value axis; all panels share the time axis
+and zoom together. A panel without points shows the reason.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 BOUND_NOTE = "bound"
-"""Name of a note that is valid only for the whole time; a report writes its own for each view."""
+"""Name of a note that is valid only for the full time range; a report writes a new note for each view."""
 
 TIME_TITLE = "seconds from the start of the capture"
 """Title of the time axis for a link at real speed."""
 
 _GAP, _GAPS = 0.055, 0.28
-"""Free share of the height between two panels, and between all: of ten, half the figure would be free."""
+"""Maximum share of the height for the space between two panels, and for all such spaces together."""
 _MOST_SHADES = 500
 _SHADE_OPACITY = 0.16
 _READING_PX = 3
 _LOW_SHARE = 0.6
 """Share of the height below which a panel has few labels."""
 _LINE_LETTERS = 100
-"""Letters of a line in a figure that is 1000 pixels wide."""
+"""Maximum characters in a line of a figure that is 1000 pixels wide."""
 _ROOM = 0.05
-"""Free share of a value axis above and below what is drawn."""
+"""Margin of a value axis above and below the drawn values, as a share of their range."""
 
 
 class SharedAxis(NamedTuple):
-    """The axis that all panels share: its title, its unit, and the format of a place on it (d3)."""
+    """The axis that all panels share: title, unit, and d3 format of a position on the axis."""
 
     title: str = TIME_TITLE
     unit: str = "s"
@@ -52,7 +52,7 @@ class SharedAxis(NamedTuple):
 
     @property
     def hover(self) -> str:
-        """The place in a hover text."""
+        """Template for the position on the axis in a hover text."""
         return f"%{{x:{self.form}}} {self.unit}"
 
 
@@ -60,13 +60,13 @@ TIME_AXIS = SharedAxis()
 
 
 def axis_origin_ns(capture: Capture) -> int:
-    """Return the time of a capture's first packet, which figures and sentences call 0; 0 without a packet."""
+    """Return the time of a capture's first packet in ns, the origin of its figures; 0 without packets."""
     return capture.tables.first_ns or 0
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How a panel's whole numbers become an axis: `scale` times the base unit, then SI prefixes."""
+    """Unit of a panel's axis: an integer value times `scale` is in the base unit, shown with SI prefixes."""
 
     scale: float
     suffix: str
@@ -87,27 +87,27 @@ PLAIN = Unit(1e-3, "", ".3~f")
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One value axis and what is drawn against it.
+    """A panel: one value axis and its series.
 
     Parameters
     ----------
     key : str
-        Its name in code, for example "sequence".
+        Identifier, for example "sequence".
     title : str
-        Written above it.
+        Title above the panel.
     unit : Unit
-        Unit of the values of its series.
+        Unit of the values of all series.
     share : float
-        Height, relative to the other panels.
+        Height relative to the other panels.
     series : list of Series
-        Empty ones are left out of the figure.
+        Series of the panel; the figure omits empty ones.
     empty : str
-        The sentence to show when no series has a point: why, and what would help.
+        Sentence shown if no series has a point: the reason and a remedy.
     from_zero : bool
         Whether the value axis always shows 0.
     shades : bool
-        Whether its series are 1 while a state lasts, else 0, without a scale: each such interval of a rare
-        series shades the background of all panels in its colour.
+        Whether each series is 1 during a state and 0 otherwise. The panel then has no scale, and each
+        interval of a series of rare events shades the background of all panels in the colour of the series.
     """
 
     key: str
@@ -121,7 +121,7 @@ class Panel:
 
     @property
     def drawn(self) -> list[Series]:
-        """The series that have points."""
+        """The series that have at least one point."""
         return [s for s in self.series if len(s)]
 
 
@@ -133,7 +133,7 @@ def figure(
     height_px: int = 900,
     x_axis: SharedAxis = TIME_AXIS,
 ) -> go.Figure:
-    """Return the panels as a plotly figure with all points of their series; parameters as `plain_figure`."""
+    """Return the panels as a plotly figure with all points; the parameters are those of `plain_figure`."""
     import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
 
     return go.Figure(
@@ -149,18 +149,18 @@ def plain_figure(
     height_px: int = 900,
     x_axis: SharedAxis = TIME_AXIS,
 ) -> Props:
-    """Return the panels as the dict that plotly calls a figure, with all points of their series.
+    """Return the panels, with all points, as a dict in the format of a plotly figure.
 
     Parameters
     ----------
     panels : list of Panel
-        From top to bottom.
-    origin_ns : int
-        The time that the axis calls 0.
+        Panels from top to bottom.
+        origin_ns : int
+            Time at 0 s of the axis.
     theme : "light" or "dark"
     height_px : int
     x_axis : SharedAxis
-        The axis that they share.
+        The axis that all panels share.
     """
     traces = [
         style(series, panel, axis, theme=theme, x_axis=x_axis) | points(series, panel.unit, origin_ns)
@@ -172,14 +172,14 @@ def plain_figure(
 
 
 def plain(text: str) -> str:
-    """Return text that plotly shows as it is: it renders some HTML tags, and a host's name may hold them."""
+    """Return the text escaped for plotly, which interprets some HTML tags; a host name may contain tags."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def style(
     series: Series, panel: Panel, axis: int, *, theme: ThemeName, x_axis: SharedAxis = TIME_AXIS
 ) -> Props:
-    """Return a trace without its points: type, axis, look and hover text."""
+    """Return the properties of a series' trace without the points: type, axis, style and hover text."""
     look = LOOKS[series.role]
     colour = look.colour(theme)
     trace: Props = {
@@ -210,7 +210,7 @@ def style(
 
 
 def placeholders(panels: list[Panel]) -> list[Props]:
-    """Return a trace without points for each empty panel; plotly draws no axis that no trace uses."""
+    """Return a trace without points for each empty panel; plotly draws only axes that a trace uses."""
     blank = {"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}
     return [
         blank | {"yaxis": "y" if axis == 1 else f"y{axis}"}
@@ -227,7 +227,7 @@ def _hover(series: Series, unit: Unit, x_axis: SharedAxis) -> str:
 
 
 def points(series: Series, unit: Unit, origin_ns: int) -> Props:
-    """Return the `x`, `y` and `customdata` of a trace: seconds, axis values, and the frame of each point."""
+    """Return `x` (seconds), `y` (axis values) and `customdata` (frame of each point) of a trace."""
     seconds = seconds_since(series.time_ns, origin_ns)
     value = np.where(series.value == BREAK, np.nan, series.value * unit.scale)
     frames = frame_words(series)
@@ -239,7 +239,7 @@ def points(series: Series, unit: Unit, origin_ns: int) -> Props:
 
 
 def frame_words(series: Series) -> Array | None:
-    """Return "frame 1234" of each point, with its answer and its file where it has them.
+    """Return a text such as "frame 1234" for each point, with the answer's frame and the file if known.
 
     Returns
     -------
@@ -257,7 +257,7 @@ def frame_words(series: Series) -> Array | None:
 
 
 def layout(panels: list[Panel], *, origin_ns: int, theme: ThemeName, x_axis: SharedAxis = TIME_AXIS) -> Props:
-    """Return the layout: one shared axis, an axis of values per panel, titles, shades, why one is empty."""
+    """Return the layout: shared axis, value axes, titles, shades, and the reasons for empty panels."""
     frame: Props = {
         "template": {"layout": template(theme)},
         "hovermode": "closest",
@@ -311,7 +311,7 @@ def _value_axis(panel: Panel, domain: list[float]) -> Props:
 def _shades(panel: Panel, origin_ns: int, theme: ThemeName) -> list[Props]:
     """Return a rectangle for each interval in which a series of the panel is 1.
 
-    The longest if there are many.
+    If there are too many, only the longest intervals have a rectangle.
     """
     shapes = []
     for series in (s for s in panel.drawn if s.rare):
@@ -342,9 +342,9 @@ def _shade(begin_s: float, end_s: float, colour: str) -> Props:
 
 
 def value_range(panel: Panel) -> list[float] | None:
-    """Return the range that shows a panel's series, and its bounds unless they would squash the rest.
+    """Return the range of the value axis; None without points. Bounds far above the other series are ignored.
 
-    That is when one reaches more than twice as high, or three times where the axis begins at 0.
+    A bound is ignored if it is more than twice as high (three times, if the axis begins at 0).
     `points/panel.js` does the same for each view.
     """
     ends = [_extremes(series) for series in panel.drawn if not series.bound]
@@ -386,12 +386,12 @@ def _words(panel: Panel, axis: int, theme: ThemeName) -> list[Props]:
 
 
 def _fits_in_a_line(panel: Panel) -> bool:
-    """Return whether the names of a panel's series fit below it; otherwise the legend alone has them."""
+    """Return whether the names of a panel's series fit into a line below the panel."""
     return sum(len(series.label) + 3 for series in panel.drawn) <= _LINE_LETTERS
 
 
 def _key(panel: Panel, base: Props, theme: ThemeName) -> Props:
-    """Return the names of what the panel shows, below it, each with its colour."""
+    """Return the annotation below a panel with the names of its series in their colours."""
     names = [
         f'<span style="color:{LOOKS[series.role].colour(theme)}">■</span> {plain(series.label)}'
         for series in panel.drawn
@@ -401,7 +401,7 @@ def _key(panel: Panel, base: Props, theme: ThemeName) -> Props:
 
 
 def _bounds_above(panel: Panel, base: Props) -> list[Props]:
-    """Return a note on the bounds that leave the picture at its top."""
+    """Return a note on the bounds that are cut off at the top of the panel."""
     top = (value_range(panel) or [0, 0])[1] / panel.unit.scale
     names = [series.label for series in panel.drawn if series.bound and _extremes(series)[1] > top]
     if not names:

@@ -1,7 +1,8 @@
-"""The stacked figure: both ends' captures, the sender's own variables and the link over one time axis.
+"""The stacked figure: captures of both endpoints, variables of the sender, and the link over one time axis.
 
-Paper 004, sections 4.4 and 4.5; how to read it: docs/figures.md. It holds all of the time/sequence figure
-and, where they were recorded, the receiver's series, the sender's variables and its phases, and the link's.
+Paper 004, sections 4.4 and 4.5; how to read it: docs/figures.md. It contains the complete time/sequence
+figure and, if they were recorded, the series of the receiver, the variables and phases of the sender, and the
+series of the link.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ if TYPE_CHECKING:
     from multitracer.recording.transfer import Transfer
 
 OFFSET_BYTES = 10_000
-"""Between the groups of series of the link, the sender and the receiver (paper 004, section 4.5)."""
+"""Default vertical offset between the series of link, sender and receiver (paper 004, section 4.5)."""
 
 _HEIGHT_PX = 1050
 _MIN_PX = 420
 _COMPLETE_SHARE = 0.22 + 3.2 + 1.6 + 1.2 + 1.2
-"""Sum of the shares of all panels, which are `_HEIGHT_PX` high together."""
+"""Sum of the shares of all panels; with this sum, the figure is `_HEIGHT_PX` high."""
 _NO_SCALE = Unit(1, "", "")
 _RECEIVER = {"TcpRcv_data": "received", "TcpRcv_ack": "receiver_ack"}
 _VARIABLES = {
@@ -69,14 +70,13 @@ class StackedView:
     Parameters
     ----------
     from_ns, to_ns : int, optional
-        Draw only this interval, both ends included; the trendlines are fitted to it.
+        Draw only this interval, both ends included; trendlines are fitted to it.
     offset_bytes : int
-        Distance between the groups of series: those of the link above those of the sender, the receiver's
-        below.
+        Vertical offset between groups of series: the link above the sender, the receiver below.
     labels : sequence of str
-        Draw only the series whose labels match one of these patterns; empty for the default ones.
+        Draw only series whose labels match one of these patterns; empty: the default series.
     fits : sequence of Fit
-        Trendlines to draw instead of one through each group; if labels are chosen, only these.
+        Trendlines to draw instead of the default, one through each group. With `labels`, there is no default.
     marks : sequence of FigureMark
         Intervals to frame.
     """
@@ -109,15 +109,15 @@ def stacked(
         The connection in the logs of the recording.
     view : StackedView
     panels : list of Panel, optional
-        Panels of this view, if they were made already; thinned in place.
+        Panels of this view, if the caller already has them; the function thins them in place.
     origin_ns : int, optional
-        The time that the axis calls 0; the sender's first packet by default.
+        Time at 0 s of the axis; by default the time of the sender's first packet.
     theme : "light" or "dark"
 
     Returns
     -------
     plotly.graph_objects.Figure
-        The figure, with buttons that zoom to interesting intervals.
+        The figure, with buttons that zoom to notable intervals.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
     Raises
     ------
     InputError
-        As `stacked` does.
+        As in `stacked`.
     """
     origin_ns, speed = axis_origin_ns(transfer.at_sender.capture), transfer.speed
     sent, reverse = transfer.at_sender, transfer.reverse
@@ -191,12 +191,12 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
 
 
 def chosen_panels(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:
-    """Return the panels with the series whose labels match one of the patterns, and no others.
+    """Return the panels with only the series whose labels match one of the patterns.
 
     Raises
     ------
     InputError
-        If there is none.
+        If no series matches.
     """
     if not patterns:
         return panels
@@ -218,7 +218,7 @@ def missing(panels: Sequence[Panel], patterns: Sequence[str]) -> list[str]:
 
 
 def stacked_places(transfer: Transfer) -> list[NamedInterval]:
-    """Return the places worth a look in link time, the first timeout and the first recovery among them."""
+    """Return the notable intervals in link time, including the first timeout and the first recovery."""
     phases, resets, candidates = transfer.phases, transfer.link.get("RlpSnd_rst"), []
     for phase, key in _PLACES.items():
         rows = np.flatnonzero(phases["phase"] == phase)
@@ -253,7 +253,7 @@ _WORDS = {
 
 
 def _phase_panel(transfer: Transfer, view: StackedView) -> Panel:
-    """Return the panel of the phases: each has a series that is 1 during it and 0 outside, in the view."""
+    """Return the panel of the sender's phases; the series of a phase is 1 during the phase, else 0."""
     phases, drawn = transfer.phases, []
     origin_ns, speed = axis_origin_ns(transfer.at_sender.capture), transfer.speed
     for phase in TcpPhase:

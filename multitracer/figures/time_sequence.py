@@ -1,8 +1,8 @@
 """The time/sequence figure of one direction, with flight, RTT and throughput on the same time axis.
 
-How to read it: docs/figures.md; paper 004, section 4.4. From top to bottom: the panels, the series of
-sequence numbers and flight, those of round trips, reconstructed timers and rates, and the figure of a
-connection as `multitracer plot` and a notebook show it.
+docs/figures.md and paper 004, section 4.4, explain how to read the figure. The module defines, in this order:
+the panels; the series of sequence numbers and flight; the series of RTTs, reconstructed timers and rates; and
+the figure of a connection for `multitracer plot` and notebooks.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def time_sequence(
     direction : FigureDirection
         For example ``FigureDirection.of(analysis, 1)``.
     origin_ns : int, optional
-        The time that the axis calls 0; the connection's first segment by default.
+        Time at 0 s of the axis; by default the time of the connection's first segment.
     from_ns, to_ns : int, optional
-        Draw only this interval, thinned for it alone; both ends are included.
+        Draw only this interval, both ends included; points are thinned for this interval.
     theme : "light" or "dark"
 
     Returns
     -------
     plotly.graph_objects.Figure
-        Thinned by M4 to what a screen can show; every retransmission, SACK, zero window and reset is kept as
-        long as there are no more than `downsample.RARE_LIMIT` of its kind.
+        The figure, thinned by M4 to the resolution of a screen. It contains all retransmissions, SACKs, zero
+        windows and resets, unless there are more than `series.RARE_LIMIT` of a kind.
     """
     import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
 
@@ -75,7 +75,7 @@ def plain_time_sequence(
     to_ns: int | None = None,
     theme: ThemeName = "light",
 ) -> Props:
-    """Return the figure as the dict that plotly calls one; parameters as of `time_sequence`."""
+    """Return the figure as a dict in plotly's format; the parameters are those of `time_sequence`."""
     if from_ns is None and to_ns is None:
         panels = time_sequence_panels(direction, kept=thin)
     else:
@@ -89,7 +89,7 @@ def plain_time_sequence(
 
 
 def cut(panels: list[Panel], from_ns: int | None, to_ns: int | None) -> list[Panel]:
-    """Return the panels with the points of an interval, both ends included; None is no bound."""
+    """Return the panels with only the points of an interval, both ends included; None: unbounded."""
     return [
         replace(
             panel,
@@ -109,7 +109,7 @@ def time_sequence_panels(
     ----------
     direction : FigureDirection
     speed : float
-        Speed of the recorded link, for the title that shows the averaging time of throughput.
+        Speed of the recorded link, for the title with the averaging time of the throughput.
     kept : callable, optional
         Function that thins each series; by default all points are kept.
     """
@@ -162,7 +162,7 @@ _NOT_PLAIN_DATA = (
 
 
 def _sequence_series(direction: FigureDirection) -> list[Series]:
-    """Return the series of the time/sequence panel, in bytes; empty ones too."""
+    """Return the series of the time/sequence panel, in bytes, including empty ones."""
     sent, acks, has, columns = direction.sent, direction.acks, direction.has, direction.segments
     flags, first_byte, next_expected = columns["flags"], columns["seq_bytes"], columns["ack_bytes"]
     edge = next_expected + np.maximum(columns["window_bytes"], 0)
@@ -237,7 +237,7 @@ def _sack(direction: FigureDirection) -> list[Series]:
 
 
 def _flight_series(direction: FigureDirection) -> list[Series]:
-    """Return outstanding bytes (with and less what is SACKed) and the advertised window's size."""
+    """Return the series of outstanding bytes, with and without SACKed bytes, and of the advertised window."""
     columns, series, acks = direction.segments, direction.series, direction.acks
     occupies = columns["end_bytes"] > columns["seq_bytes"]
     rows = (direction.sent & occupies) | (acks & ~occupies)
@@ -254,7 +254,7 @@ def _flight_series(direction: FigureDirection) -> list[Series]:
 _RATE_WINDOWS, _FEWEST_WINDOWS = 400, 10
 """Maximum and minimum number of rate windows in a connection."""
 _LONGEST_WINDOW_NS = 10**17
-"""Maximum window, three years: for captures with wrong times."""
+"""Maximum rate window in ns (three years), for captures with wrong times."""
 _PROVENANCES = (
     (Provenance.TIMESTAMP, "rtt_timestamp", "ACK of new data that echoes the segment's timestamp (RFC 7323)"),
     (Provenance.SACK, "rtt_sack", "SACK block that names the segment (RFC 2018)"),
@@ -263,10 +263,10 @@ _PROVENANCES = (
 
 
 def _round_trip_series(direction: FigureDirection) -> list[Series]:
-    """Return RTT samples by provenance, each at the moment its answer was captured, and timers, in ns.
+    """Return the series of RTT samples (at the capture time of the ACK), SRTT and RTO, in ns.
 
-    The timers, SRTT and RTO, are as RFC 6298 gives them from the samples; never the sender's own values.
-    None near the receiver, whoever says that the capture was made there.
+    SRTT and RTO are computed from the samples by RFC 6298; they are not the sender's own values. For a
+    capture near the receiver, these two series are empty.
     """
     if direction.vantage == Vantage.NEAR_RECEIVER:
         return []
@@ -305,10 +305,10 @@ def _round_trip_series(direction: FigureDirection) -> list[Series]:
 
 
 def _rate_series(direction: FigureDirection, *, segments: Table, window_ns: int) -> list[Series]:
-    """Return goodput and, where bytes were sent again or none is known, throughput: moving averages, bit/s.
+    """Return moving averages in bit/s: goodput and, if it is unknown or differs, throughput.
 
-    Goodput is what arrived near the receiver, and what was acknowledged elsewhere. `segments` are those of
-    the direction that have a time.
+    Near the receiver, goodput counts the data that arrived; elsewhere, the acknowledged data. `segments` are
+    the segments of the direction that have a time.
     """
     drawn: list[Series] = []
     got_through = (delivered, "payload that ACKs and SACK blocks report, each byte once, when they arrived")
@@ -330,9 +330,9 @@ def _rate_series(direction: FigureDirection, *, segments: Table, window_ns: int)
 
 
 def _rate_window_ns(segments: Table, *, reverse: bool) -> int:
-    """Return the window of the rates: the time of 16 segments, within what the eye can distinguish.
+    """Return the averaging window of the rates in ns: the time of 16 segments, limited by the resolution.
 
-    1, 2 or 5 times a power of ten; docs/figures.md.
+    The window is 1, 2 or 5 times a power of ten (see docs/figures.md).
     """
     times = segments["time_ns"]
     span = int(times.max()) - int(times.min()) if len(times) else 0
@@ -349,16 +349,16 @@ def connection_figure(
     reverse: bool | None = None,
     theme: ThemeName = "light",
 ) -> go.Figure:
-    """Return the time/sequence figure of one connection; 0 on the time axis is the capture's first packet.
+    """Return the time/sequence figure of one connection; 0 s is the time of the capture's first packet.
 
     Parameters
     ----------
     capture : Capture
         The capture and its analysis.
     connection : int
-        Number of the connection within the part, from 1.
+        Number of the connection in the capture, from 1.
     reverse : bool, optional
-        False draws what the initiator sent, True what the responder sent; by default the direction with more
+        False draws the data of the initiator, True those of the responder; by default the direction with more
         unique bytes.
     theme : "light" or "dark"
     """
@@ -375,12 +375,12 @@ def plain_connection_figure(
     end_ns: int | None = None,
     theme: ThemeName = "light",
 ) -> Props:
-    """Return the same as the dict that plotly calls a figure.
+    """Return the figure of `connection_figure` as a dict in plotly's format.
 
     Parameters
     ----------
     begin_ns, end_ns : int, optional
-        Draw only begin <= time < end, thinned for that interval alone.
+        Draw only points with begin <= time < end; they are thinned for this interval.
 
     Other parameters are those of `connection_figure`.
     """

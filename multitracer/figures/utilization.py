@@ -1,7 +1,7 @@
 """Figure 6 of paper 004: histogram of the channel utilization of transfers, with their throughput.
 
-A bin is a rounded-up utilization, as the paper counts (its footnote 5): 99 < u <= 100 is 100. The bar in each
-bin is the range of the throughput of its transfers.
+The bin of a transfer is its utilization in percent, rounded up (footnote 5 of the paper): 99 < u <= 100 is
+bin 100. The bar in each bin is the range of the throughput of its transfers.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def utilization_histogram(
     throughput_bytes_per_s : ndarray, shape (n,)
         Payload over duration, bytes/s.
     excluded : int
-        Transfers that are left out because their call was dropped; the title counts them.
+        Number of transfers that were excluded because their call was dropped; shown in the title.
     theme : "light" or "dark"
 
     Raises
     ------
     InputError
-        If there is no transfer.
+        If there are no transfers.
     """
     import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
 

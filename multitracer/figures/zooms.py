@@ -1,4 +1,4 @@
-"""Places in a direction that are worth a look, and the buttons that zoom a figure's time axis to them."""
+"""Notable intervals of a direction, and the buttons that zoom the time axis of a figure to them."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class NamedInterval:
     about_ns: int = 0
 
     def meets(self, from_ns: int | None, to_ns: int | None) -> bool:
-        """Whether it overlaps with an interval; None means no bound."""
+        """Return whether this interval overlaps with another one; None: unbounded."""
         return (to_ns is None or self.from_ns <= to_ns) and (from_ns is None or self.to_ns >= from_ns)
 
 
 def places(direction: FigureDirection) -> list[NamedInterval]:
-    """Return the places of a direction in order of interest, none twice; empty without a timed segment."""
+    """Return the notable intervals of a direction, the most important first, without duplicates."""
     segments, samples = direction.segments, direction.rtt_samples
     times = segments["time_ns"]
     timed = times != NOT_A_TIME
@@ -92,7 +92,7 @@ def places(direction: FigureDirection) -> list[NamedInterval]:
 def with_presets(
     figure: go.Figure, places: Sequence[NamedInterval], *, origin_ns: int, theme: ThemeName
 ) -> go.Figure:
-    """Return the figure with a button for each interval and one for all.
+    """Return the figure with a button for each interval, and one for the complete time range.
 
     Parameters
     ----------
@@ -144,4 +144,4 @@ TITLES = {
     "reset": "Reset",
     "link_reset": "First link reset",
 }
-"""The words for each kind of place."""
+"""Button text for each kind of interval."""

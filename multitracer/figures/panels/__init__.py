@@ -1,10 +1,9 @@
-"""Further panels of the stacked figure: one file each, found by its name.
+"""Further panels of the stacked figure; each file of this folder defines a panel.
 
-A module binds `panel(transfer)`, which returns a `Panel` of what a transfer holds, or None where
-there is nothing to show. Times are those of the sender's clock as recorded, as in `transfer.sender` and
-`transfer.logged`: link time and cutting come later. (`transfer.series` is in link time already, so it is not
-what a panel is made of.) The roles "reading" (a line) and "event" (points) are for series without a style
-of their own.
+A module defines `panel(transfer)`, which returns a `Panel`, or None if the transfer has no data for the
+panel. Times are recorded times of the sender's clock, as in `transfer.sender` and `transfer.logged`; the
+caller converts them to link time and cuts the view. (Panels must not use `transfer.series`, which is already
+in link time.) The roles "reading" (a line) and "event" (points) are for series without a style of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class PanelModule(Protocol):
 
 
 def further_panels(transfer: Transfer) -> list[Panel]:
-    """Return the panels of this folder that have something to show, by the names of their files."""
+    """Return the panels of this folder that have data, in the order of their file names."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = (cast("PanelModule", importlib.import_module(f"{__name__}.{name}")) for name in names)
     panels = (module.panel(transfer) for module in modules)
