@@ -1,15 +1,15 @@
-"""Collectors write live sources to raw logs; one runs alone (`python -m collectors.NAME`) or under `capture`.
+"""Collectors record live sources in raw logs, alone (`python -m collectors.NAME`) or under `capture`.
 
-A source comes in (a kernel's sockets, a modem, a GPS receiver, a network interface); one log goes out, which
-a module of `parsers` reads. Nothing is analysed here. Read first: `_collector.py` (what a collector is), then
-`tcp_info.py`.
+The input is a source (sockets of the kernel, a modem, a GPS receiver, a network interface); the output is one
+log, which a module of `parsers` reads. Collectors do not analyse data. Read `_collector.py` (the interface of
+a collector) first, then `tcp_info.py`.
 
-What must hold: a collector only appends to the one log that it made, and writes each record at once, so that
-killing it costs at most the record that it was writing. Readings carry monotonic times; the log holds pairs
-of these with the wall clock. Missed readings are counted. It ends on SIGTERM, SIGINT, SIGHUP, after
-`--duration`, or when the process that started it ends.
+Invariants: a collector only appends to its own log, and writes each record immediately: if the collector is
+killed, at most the last record is incomplete. Readings have monotonic times; the log contains pairs of
+monotonic and wall-clock times. Missed readings are counted. A collector ends on SIGTERM, SIGINT or SIGHUP,
+after `--duration`, or when its parent process ends.
 
-Other packages build collectors from the names that this package exports (docs/collectors.md).
+Plug-ins build their own collectors with the names that this package exports (docs/collectors.md).
 """
 
 from collectors._collector import Collector, collectors, installed

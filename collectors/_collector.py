@@ -1,4 +1,4 @@
-"""The contract of a collector, which every public module here keeps."""
+"""The interface of a collector; all public modules of this package implement it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "multitracer.collectors"
-"""The group of entry points under which other packages offer collectors: NAME = "MODULE"."""
+"""Entry-point group in which other packages register collectors: NAME = "MODULE"."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _LONGEST_WORDS = 200
 _SUFFIX = re.compile(r"\.[a-z0-9]{1,16}")
@@ -26,23 +26,24 @@ _SUFFIX = re.compile(r"\.[a-z0-9]{1,16}")
 class Collector:
     """One live source.
 
-    A module, ours or another package's, binds it to the name `COLLECTOR` in its last line.
+    A module of a collector assigns it to the name `COLLECTOR` in the last line.
 
-    The module runs as `python -m MODULE -o LOG [--duration SECONDS] …` and ends as the package requires.
+    The command `python -m MODULE -o LOG [--duration SECONDS] …` runs the collector; it ends as described for
+    the package.
     """
 
     name: str
-    """The module's name: `tcp_info`."""
+    """Name of the module, for example `tcp_info`."""
     layer: str
-    """The layer of the stack its records belong to: packet, tcp, link, radio, position, clock."""
+    """Layer of the records: packet, tcp, link, radio, position or clock."""
     description: str
-    """One line, for `multitracer doctor`."""
+    """Description in one line, for `multitracer doctor`."""
     log_format: str
-    """The name of the format in `parsers` that reads its log."""
+    """Name of the log's format in `parsers`."""
     suffix: str
-    """How its logs' names end: `.jsonl`."""
+    """Suffix of the log's file name, for example `.jsonl`."""
     check: Callable[[], None]
-    """Raises PreflightError, with what to do, if the collector cannot run here."""
+    """Function that raises PreflightError, with a remedy, if the collector cannot run on this machine."""
     module: str = ""
     """Module that `python -m` runs; set by `collectors`."""
 
@@ -52,13 +53,13 @@ class InstalledCollectors:
     """The result of `installed`: usable collectors, and errors of the others."""
 
     collectors: dict[str, Collector]
-    """Collectors by name: ours, then those of other packages."""
+    """Collectors by name: first those of this package, then those of other packages."""
     broken: tuple[PluginError, ...]
-    """Collectors of other packages that cannot be used, and why."""
+    """Errors of unusable collectors of other packages."""
 
 
 def collectors() -> dict[str, Collector]:
-    """Return every collector by name; see `installed` for those of other packages that cannot be used.
+    """Return all usable collectors by name; `installed` also returns the errors of unusable ones.
 
     Raises
     ------
@@ -70,7 +71,7 @@ def collectors() -> dict[str, Collector]:
 
 @functools.cache
 def installed() -> InstalledCollectors:
-    """Find every public module here, then the entry points; a broken plug-in disables only itself.
+    """Return the collectors of this package and of all entry points, with the errors of broken plug-ins.
 
     Raises
     ------
@@ -110,7 +111,7 @@ def _bound(name: str, module: str) -> Collector:
 
 
 def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
-    """Return the collector of another package; its name becomes a file's name, so it must be plain."""
+    """Return the collector of an entry point; its name must be valid as a file name."""
     if point.name in taken:
         raise PluginError("a collector with this name already exists; rename one of them")
     collector = _bound(point.name, point.module)
@@ -123,7 +124,7 @@ def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
 
 
 def _check(collector: Collector) -> None:
-    """Run the check of another package's collector; an exception of any kind counts as a failed check."""
+    """Run the check of another package's collector; convert exceptions of all types to PreflightError."""
     try:
         collector.check()
     except PreflightError:

@@ -1,4 +1,4 @@
-"""A conversation with one modem over one port: asks, waits, and passes on unsolicited lines."""
+"""Communication with one modem over one port: commands, answers and unsolicited lines."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 
 ANYWHERE = ("/dev/serial/by-id/*", "/dev/ttyUSB*", "/dev/ttyACM*")
-"""Where USB modems and receivers appear on Linux."""
+"""Path patterns of USB modems and receivers on Linux."""
 BAUD = 115_200
 _TIOCGEXCL = 0x8004_5440
-"""asm-generic/ioctls.h: whether somebody took a terminal for himself; termios has it from Python 3.13 on."""
+"""ioctl that returns whether a terminal is in exclusive mode (asm-generic/ioctls.h); in termios from Python
+3.13."""
 _READ_BYTES = 4096
 _REASONS = {
     errno.ENOENT: "unplugged",
@@ -48,7 +49,7 @@ _REASONS = {
 
 
 class NoPortError(CollectorError):
-    """A port that cannot be used now; `why` is the reason that the gap in the log states."""
+    """The port is not usable now; `why` is the reason for the gap in the log."""
 
     def __init__(self, path: str, why: str, hint: str = "") -> None:
         super().__init__(f"{path}: {why}; {hint or 'waiting for it'}")
@@ -62,7 +63,7 @@ class Port:
     Raises
     ------
     NoPortError
-        If it does not exist, is used by another process, or disappears.
+        If the port does not exist, is in use by another process, or disappears.
     PreflightError
         If pyserial is not installed.
     """
@@ -88,7 +89,7 @@ class Port:
         return data
 
     def write(self, data: bytes) -> None:
-        """Write a command; if the modem does not take it, drop it: its answer will not come."""
+        """Write a command; if the port does not accept it, discard it, so that no answer follows."""
         try:
             os.write(self.fileno(), data)
         except BlockingIOError:
@@ -102,10 +103,9 @@ class Port:
 
 
 def candidates(names: Sequence[str]) -> list[str]:
-    """Return the paths that names match now: a path, a pattern, or `usb:SERIALNUMBER`.
+    """Return the existing paths that match names: a path, a pattern, or `usb:SERIALNUMBER`.
 
-    A path that does not exist is returned too, so that an error can name it; a pattern without a match is
-    not.
+    A path without a pattern is returned even if it does not exist, so that an error can name it.
     """
     paths: list[str] = []
     for name in names:
@@ -202,10 +202,10 @@ class CommandPort:
         self._on_unsolicited = on_unsolicited
         self._conversation = Conversation()
         self.is_settled = False
-        """Whether nothing of an earlier answer can still come."""
+        """Whether no part of an earlier answer can still arrive."""
 
     def ask(self, command: str, *, timeout_s: float) -> CommandAnswer:
-        """Return the answer, or the part that arrived within the timeout: then its `result` is empty.
+        """Send a command and return the answer; after the timeout, the partial answer with an empty `result`.
 
         Raises
         ------
@@ -220,13 +220,13 @@ class CommandPort:
         return self._conversation.give_up(time.monotonic_ns())
 
     def listen(self, until_ns: int) -> bool:
-        """Take unsolicited lines until an instant; return whether to go on."""
+        """Read unsolicited lines until a time; return False if the collector must end."""
         for _ in self._events(until_ns):
             pass
         return self._stop.reason is None
 
     def settle(self) -> bool:
-        """Wait until no octets arrive, send AT, and return whether the modem answered."""
+        """Wait until no more octets arrive, send AT, and return whether the modem answered."""
         give_up_ns = time.monotonic_ns() + _LONGEST_SETTLING_NS
         while not self._conversation.is_drained(time.monotonic_ns(), for_ns=_IDLE_NS):
             if time.monotonic_ns() >= give_up_ns or not self.listen(time.monotonic_ns() + _IDLE_NS):
@@ -235,12 +235,12 @@ class CommandPort:
         return self.is_settled
 
     def introduce(self) -> Iterator[CommandAnswer]:
-        """Yield the modem's answers about itself, after its echo was turned off."""
+        """Turn off the echo, and yield the answers that identify the modem."""
         for command in ("ATE0", *_IDENTITY):
             yield self.ask(command, timeout_s=_PROBE_S)
 
     def _events(self, until_ns: int) -> Iterator[CommandAnswer]:
-        """Yield answers until an instant; unsolicited lines are passed on."""
+        """Yield answers until a time, and pass unsolicited lines to `on_unsolicited`."""
         while self._stop.wait(until_ns, readable=[self.port.fileno()]):
             data = self.port.read()
             for event in self._conversation.receive(data, time.monotonic_ns()):

@@ -1,4 +1,4 @@
-"""A raw log: append-only, one record a line, each line written at once."""
+"""A raw log: append-only, with one record in each line, and each line written immediately."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 class Log:
     """The file that a collector writes, or standard output if `path` is None.
 
-    Each call passes its data to the kernel before it returns, so that a killed collector leaves at most its
-    last record incomplete. An existing file is never written to; a FIFO or a device may be.
+    Each call passes its data to the kernel before it returns: if the collector is killed, at most the last
+    record is incomplete. The class never writes to an existing file, except a FIFO or a device.
 
     Raises
     ------
     InputError
-        If `path` exists already or cannot be made.
+        If `path` already exists or cannot be created.
     CollectorError
-        If writing fails later: the disk is full, or the reader of the pipe is gone.
+        If writing fails later, because the disk is full or the reader of a pipe has ended.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -50,7 +50,7 @@ class Log:
         self.write(line(fields))
 
     def sync_probe(self, tag: str) -> None:
-        """Write the tag of a sync probe, with the clocks of this instant."""
+        """Write the tag of a sync probe, with the present readings of the clocks."""
         self.record(kind="clap", tag=tag, **clock_reading())
 
     def write(self, data: bytes) -> None:
@@ -68,7 +68,7 @@ def line(fields: dict[str, object]) -> bytes:
 
 
 def clock_reading() -> dict[str, int]:
-    """Return CLOCK_REALTIME between two readings of CLOCK_MONOTONIC, the tightest of three."""
+    """Return CLOCK_REALTIME between two readings of CLOCK_MONOTONIC, in ns: the best of three attempts."""
     return min((_clock_reading() for _ in range(3)), key=_bracket_ns)
 
 

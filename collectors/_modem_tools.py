@@ -1,4 +1,4 @@
-"""A modem read through the tools of ModemManager or libqmi, which share the port with other programs."""
+"""Reads a modem with the tools of ModemManager or libqmi, which share the port with other programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OBJECT = re.compile(rb"/org/freedesktop/ModemManager1/Modem/\d+")
 
 
 class AnswerLog(Protocol):
-    """Where answers are written."""
+    """The log to which answers are written."""
 
     def answer(self, answer: CommandAnswer) -> None:
         """Write an answer."""
@@ -34,7 +34,7 @@ class AnswerLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool, and the modem that it reads."""
+    """A command-line tool, and the modem that it reads."""
 
     name: str
     modem: str
@@ -68,7 +68,7 @@ class ToolModem:
         self._is_ready = False
 
     def ask_all(self) -> str | None:
-        """Run the tool; return why it gave no answer, None if it did."""
+        """Run the tool; return the reason if there was no answer, else None."""
         if not self._is_ready:
             self._is_ready = self._run(self._first) is None
         why = self._run(self._each)
@@ -77,7 +77,7 @@ class ToolModem:
         return why
 
     def listen(self, until_ns: int) -> bool:
-        """Wait until an instant; return whether to go on."""
+        """Wait until a time; return False if the collector must end."""
         return self._stop.wait(until_ns)
 
     def _run(self, command: list[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""The options that every collector takes, and how its errors reach the program that started it."""
+"""The options of all collectors, and the exit status and message after an error."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MONOTONIC = {"clock": "CLOCK_MONOTONIC", "unit": "ns"}
-"""Entry in the header of a log about the clock of its records."""
+"""Entry in the header of a log that gives the clock of its records."""
 
 
 def parser(description: str | None, *, traffic: bool = True) -> argparse.ArgumentParser:
-    """Return a parser with the common options, with or without those that select TCP traffic.
+    """Return a parser with the common options and, if `traffic`, the options that select TCP traffic.
 
     `description` is the collector's module docstring.
     """
@@ -61,7 +61,7 @@ def parser(description: str | None, *, traffic: bool = True) -> argparse.Argumen
 
 
 def header(name: str, chosen: argparse.Namespace, **more: object) -> dict[str, object]:
-    """Return the first record of a log: which program ran, where, and with which options."""
+    """Return the first record of a log: program, host and options."""
     system = os.uname()
     return {
         "kind": "header",

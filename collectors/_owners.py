@@ -1,4 +1,4 @@
-"""Finds the sockets of chosen processes: the kernel reports an inode, and /proc names its process."""
+"""Finds the sockets of selected processes: the kernel reports inodes, /proc has the process of an inode."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _MOST_REMEMBERED = 100_000
 
 
 class Owners:
-    """Sockets of the processes chosen by PID or name, by their owner when the socket was first seen.
+    """Selects the sockets of processes, given by PID or name, when a socket is first seen.
 
-    A socket stays chosen after its process closed it, because its last data may still be on its way. A socket
-    without a process (it waits to be accepted) is looked up again.
+    A socket remains selected after its process has closed it, because its last data may still be in flight. A
+    socket without a process (not yet accepted) is looked up again.
 
     Raises
     ------
     InputError
-        If a process chosen by number does not exist, or lives in another network namespace.
+        If a process given by PID does not exist, or is in another network namespace.
     PreflightError
-        If this user may not see the sockets of a chosen process.
+        If the user has no permission to see the sockets of a selected process.
     """
 
     def __init__(self, *, pids: Iterable[int], names: Iterable[str]) -> None:
@@ -41,7 +41,7 @@ class Owners:
             _check(pid)
 
     def choose(self, sockets: list[DiagSocket]) -> list[DiagSocket]:
-        """Return those of `sockets` that belong to the chosen processes."""
+        """Return those of `sockets` that belong to the selected processes."""
         if not (self._pids or self._names):
             return sockets
         undecided = [s for s in sockets if s.cookie not in self._decided and s.inode]

@@ -1,4 +1,4 @@
-"""Profiles: the commands for each kind of modem, one TOML file each in `profiles/`."""
+"""Profiles: the commands for each type of modem; each TOML file in `profiles/` is a profile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Profile:
     """Pattern to find in the identification of a modem (ATI, AT+CGMI, AT+CGMM), case ignored; empty for
     none."""
     init: tuple[str, ...]
-    """Commands sent once, after the port is opened."""
+    """Commands that are sent once after opening the port."""
     asks: tuple[Ask, ...]
     baud: int | None = None
 
@@ -54,7 +54,7 @@ def profiles() -> dict[str, Profile]:
 
 
 def chosen_profile(name: str) -> Profile:
-    """Return a bundled profile by its name, or one of the user's by the path of its file.
+    """Return a bundled profile by name, or a profile of the user by the path of its file.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def chosen_profile(name: str) -> Profile:
 
 
 def matching(identity: str) -> Profile:
-    """Return the profile for a modem's answers about itself; the generic one if none matches."""
+    """Return the profile that matches the identification of a modem; the generic profile if none does."""
     bundled = profiles()
     for profile in bundled.values():
         if profile.match and re.search(profile.match, identity, re.IGNORECASE | re.DOTALL):

@@ -1,4 +1,4 @@
-"""Times at which a polling collector reads, and its report to the recorder that its source is open."""
+"""The schedule of a polling collector, and its report to the recorder that the source is open."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import random
 from multitracer.units import NS_PER_S
 
 VARIABLE = "MULTITRACER_READY_FD"
-"""Names the descriptor of the pipe; the recorder, which imports no collector, has the same word."""
+"""Environment variable with the descriptor of the pipe; the recorder has the same constant."""
 _LINE = b"ready\n"
 
 
 def ready() -> None:
-    """State, once, that the source is open: everything from now on is recorded."""
+    """Report once to the recorder that the source is open: all later data are recorded."""
     descriptor = os.environ.pop(VARIABLE, "")
     if not descriptor.isdecimal():
         return
@@ -27,7 +27,7 @@ def ready() -> None:
 
 
 class Schedule:
-    """Times of the rounds: absolute instants, so that one late round does not delay the next ones."""
+    """Absolute times of the rounds, so that one late round does not delay the next rounds."""
 
     def __init__(self, *, hz: float, poisson: bool, start_ns: int) -> None:
         self._mean_ns = NS_PER_S / hz
@@ -36,7 +36,7 @@ class Schedule:
         self.due_ns: float = start_ns
 
     def advance(self, now_ns: int) -> int:
-        """Move on to the next instant after `now_ns`; return how many were passed over."""
+        """Advance to the next round after `now_ns`; return the number of skipped rounds."""
         passed = -1
         while passed < 0 or self.due_ns <= now_ns:
             self.due_ns += self._random.expovariate(1 / self._mean_ns) if self._poisson else self._mean_ns

@@ -1,8 +1,8 @@
 """Decides when a collector ends: at a signal, after its duration, or with the process that started it.
 
-The signals are SIGTERM, SIGINT and SIGHUP (a closed terminal; ignored if it was started by `nohup`).
-With `--tags` it also reads tags on standard input, one a line: those of sync probes, which every log of a
-recording holds at one instant.
+The signals are SIGTERM, SIGINT and SIGHUP (a closed terminal; ignored if it was started by `nohup`). With
+`--tags`, the collector also reads tags of sync probes from standard input, one in each line; all logs of a
+recording contain the same tag at the same time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Itimerspec(ctypes.Structure):
 
 
 def read_together() -> dict[str, int]:
-    """Return realtime and boottime between two readings of monotonic, the tightest of three."""
+    """Return realtime and boottime between two readings of monotonic, in ns: the best of three attempts."""
     return min((_read_once() for _ in range(3)), key=_bracket_ns)
 
 
@@ -82,7 +82,7 @@ def _read_once() -> dict[str, int]:
 
 
 def discipline() -> dict[str, object]:
-    """Return what NTP, chrony or PTP stated to the kernel of its clock; empty where it cannot be read."""
+    """Return the state of the clock as NTP, chrony or PTP set it in the kernel; empty if not available."""
     timex = _Timex()
     state = _LIBC.adjtimex(ctypes.byref(timex))
     if state < 0:
@@ -99,7 +99,7 @@ def discipline() -> dict[str, object]:
 
 
 class SetAlarm:
-    """Becomes readable when CLOCK_REALTIME is set; without timerfd it never does."""
+    """A descriptor that becomes readable when CLOCK_REALTIME is set; never without timerfd."""
 
     def __init__(self) -> None:
         self._descriptor = _LIBC.timerfd_create(time.CLOCK_REALTIME, os.O_NONBLOCK | os.O_CLOEXEC)
@@ -107,11 +107,11 @@ class SetAlarm:
 
     @property
     def descriptors(self) -> list[int]:
-        """The descriptors to wait for."""
+        """Return the file descriptors to wait for."""
         return [self._descriptor] if self._descriptor >= 0 else []
 
     def take(self) -> bool:
-        """Return whether the clock was set since the last time."""
+        """Return whether the clock was set since the last call."""
         try:
             os.read(self._descriptor, 8)
         except BlockingIOError:
@@ -149,10 +149,10 @@ class Stop:
     duration_ns : int, optional
         End after this time.
     outlive_parent : bool
-        Continue when the process that started this one ends. By default its end is noticed within a second,
-        by polling: the signal that Linux offers comes already when a *thread* of the parent ends.
+        Whether to continue when the parent process ends. By default its end is detected within a second by
+        polling, because the signal of Linux also comes when only a *thread* of the parent ends.
     tags : bool
-        Read tags on standard input, and end at its end: then the parent is gone.
+        Whether to read tags from standard input, and to end at the end of the input.
     """
 
     def __init__(
@@ -164,11 +164,11 @@ class Stop:
         self._tags = tags
         self._rest = b""
         self.on_tag: Callable[[str], None] = lambda tag: None
-        """Called with each tag while waiting."""
+        """Function that `wait` calls with each tag."""
         self.on_set: Callable[[], None] = lambda: None
-        """Called while waiting as soon as somebody has set CLOCK_REALTIME."""
+        """Function that `wait` calls as soon as CLOCK_REALTIME was set."""
         self.reason: str | None = None
-        """Why the collector ends; None while it goes on."""
+        """Reason why the collector ends; None while it runs."""
 
     def __enter__(self) -> Self:
         self._wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -193,7 +193,7 @@ class Stop:
         self.reason = self.reason or signal.Signals(number).name
 
     def wait(self, until_ns: int, *, readable: Sequence[int] = ()) -> bool:
-        """Wait until an instant, which may have passed, or for a descriptor; return whether to go on."""
+        """Wait until a time or until a descriptor is readable; return False if the collector must end."""
         while self._goes_on():
             left_ns = min(until_ns, self._look_ns, self._end_ns or until_ns) - time.monotonic_ns()
             sources = [self._wake, *readable, *self._alarm.descriptors]

@@ -1,7 +1,7 @@
-"""A tracing instance of the kernel: own buffer, clock, filters and events, without effect on others.
+"""A tracing instance of the kernel, with its own buffer, clock, filters and events.
 
-Source: Documentation/trace/ftrace.rst (instances, trace_pipe, per_cpu stats). Removing an instance that
-someone reads fails with EBUSY, so even a wrong guess about who is dead costs no living collector its events.
+Source: Documentation/trace/ftrace.rst (instances, trace_pipe, per_cpu stats). Removing an instance that is
+being read fails with EBUSY, so that a running collector never loses its events.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _START_TIME_FIELD = 19  # of /proc/PID/stat behind the name, from 0: starttime i
 
 
 def tracefs() -> Path:
-    """Return where tracefs is mounted; mount it at its default place if it is not.
+    """Return the mount point of tracefs; mount it at the default path if necessary.
 
     Raises
     ------
@@ -64,7 +64,8 @@ def _mount() -> Path:
 class Instance:
     """A tracing instance that exists while the context lasts.
 
-    Its name holds the PID and start time of this process; entering removes the instances of dead processes.
+    The name contains PID and start time of this process; entering the context removes instances of dead
+    processes.
     """
 
     def __init__(self, root: Path) -> None:
@@ -99,7 +100,7 @@ class Instance:
         Raises
         ------
         CollectorError
-            If the kernel refuses the value, with its own explanation where it has one.
+            If the kernel rejects the value; the message contains the kernel's explanation if there is one.
         """
         try:
             (self._path / name).write_text(f"{value}\n")
@@ -109,7 +110,7 @@ class Instance:
             ) from error
 
     def lost(self) -> dict[str, int]:
-        """Return how many events all processors' buffers have lost so far, as the kernel counts them."""
+        """Return the numbers of lost events of all CPUs so far, by the kernel's counters."""
         total: dict[str, int] = {}
         for stats in self._path.glob("per_cpu/cpu*/stats"):
             for name, count in _COUNTER.findall(stats.read_text()):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 GPSD = "127.0.0.1:2947"
 BAUD = 9600
 _SILENT_NS = 3 * NS_PER_S
-"""Receivers speak once a second."""
+"""Time without a line after which a receiver is silent; receivers send once a second."""
 _TICK_NS = 250 * NS_PER_MS
 _CONNECT_S = 1.0
 _KNOCK_NS = 10 * NS_PER_S
@@ -117,7 +117,7 @@ class GpsRun:
         self.passed = 0
 
     def run(self, stop: Stop) -> None:
-        """Record until `stop` asks for the end."""
+        """Record until `stop` ends the run."""
         second_ns = time.monotonic_ns()
         stop.on_set = self._clock
         self._clock()
@@ -141,7 +141,7 @@ class GpsRun:
         return [self._source.fileno()] if self._source is not None else []
 
     def _take(self) -> str | None:
-        """Read the available lines; return why there is no source, if there is none."""
+        """Read the available lines; return the reason if there is no source, else None."""
         try:
             source = self._source or self._open()
             self._lines(source.read())
@@ -156,7 +156,7 @@ class GpsRun:
         return None
 
     def _is_another(self) -> bool:
-        """Return whether the receiver may be at another port, so that a silent port can be abandoned."""
+        """Return whether another port may have a receiver, so that a silent port can be closed."""
         if self.lines or isinstance(self._source, Gpsd):
             return False
         return not self._is_chosen or len(candidates(self._devices)) > 1
@@ -198,7 +198,7 @@ class GpsRun:
                 self._line(line.decode("latin-1").strip("\r\n "), at_ns)
 
     def _line(self, text: str, at_ns: int) -> None:
-        """Keep a line about positions; count the others."""
+        """Write a line about positions to the log; count other lines."""
         try:
             kept, shown = self._understood(text)
         except RemoteProtocolError:
@@ -215,7 +215,10 @@ class GpsRun:
         )
 
     def _understood(self, text: str) -> tuple[bool, dict[str, object]]:
-        """Return whether to keep a line, and its values; raise RemoteProtocolError if it is not valid."""
+        """Return whether to record a line, and its values.
+
+        Raise RemoteProtocolError if the line is invalid.
+        """
         if text.startswith("{"):
             kind, shown = report(text)
             return kind in _KEPT_REPORTS and len(text) <= _MOST_LINE_BYTES, {"shown": shown} if shown else {}

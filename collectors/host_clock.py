@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     Reading = dict[str, int]
 
 _LOOK_NS = NS_PER_S
-"""Interval of checks for a clock step, where the kernel does not report steps."""
+"""Interval of checks for a clock step if the kernel does not report steps."""
 _SMALLEST_STEP_NS = 200 * NS_PER_US
-"""Smallest step: more than reading errors and slewing (500 ppm) can move realtime within a second."""
+"""Minimum step: larger than reading errors and slewing (500 ppm) within a second."""
 _SMALLEST_SLEEP_NS = 100 * NS_PER_MS
 _ASK_NS = 60 * NS_PER_S
 _ASK_S = 1.0
@@ -49,12 +49,12 @@ _TOOLS = {
     "chrony": (["chronyc", "-n", "-c", "tracking"], ""),
     "ptp": (["pmc", "-u", "-b", "0", "GET TIME_STATUS_NP"], " RESPONSE MANAGEMENT "),
 }
-"""Tool and the words before its answer, by the key in a reading."""
+"""Command of each tool and the text before its answer, by the key in a reading."""
 _PTP_CLOCKS = Path("/sys/class/ptp")
 
 
 class HostClockRecorder:
-    """One run: readings at their time, and events between two readings.
+    """One run of the collector: periodic readings, and events between two readings.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class HostClockRecorder:
         self.write(end=stop.reason)
 
     def look(self) -> None:
-        """Write a reading if something happened to a clock, or if one is due."""
+        """Write a reading if a clock step or suspend occurred, or if a reading is due."""
         reading = self._read()
         event = self._event(reading)
         if event or reading["monotonic_before_ns"] >= self._due_ns:
@@ -109,7 +109,7 @@ class HostClockRecorder:
         self._log.record(host=self._host, **reading, **discipline(), **more, **self._by_daemons())
 
     def _event(self, now: Reading) -> dict[str, object]:
-        """Return what happened since the last reading: a suspend explains what would look like a step."""
+        """Return the event since the last reading (step or suspend); empty if there was none."""
         if self._last is None:
             return {}
         slept = _between(now, "boottime_ns") - _between(self._last, "boottime_ns")
@@ -124,7 +124,7 @@ class HostClockRecorder:
         return {}
 
     def _by_daemons(self) -> dict[str, str]:
-        """Return the reports of the programs that discipline the clock, if it is time to ask them."""
+        """Return the reports of the programs that discipline the clock; empty if no report is due."""
         now = time.monotonic_ns()
         if now < self._ask_ns:
             return {}
@@ -153,7 +153,7 @@ def _ptp_clocks() -> dict[str, str]:
 
 
 def _between(reading: Reading, name: str) -> int:
-    """Return how far a clock is ahead of monotonic."""
+    """Return the difference of a clock to CLOCK_MONOTONIC in ns."""
     return reading[name] - (reading["monotonic_before_ns"] + reading["monotonic_after_ns"]) // 2
 
 
@@ -186,7 +186,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def check() -> None:
-    """Return without error: every Linux has these clocks."""
+    """Check nothing: all Linux systems have these clocks."""
 
 
 COLLECTOR = Collector(

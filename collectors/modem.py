@@ -93,7 +93,7 @@ class ModemLog:
         self._log.record(kind="port", at_ns=time.monotonic_ns(), state=state, port=path, **more)
 
     def miss(self, count: int, *, since_ns: float, why: str) -> None:
-        """Write that rounds had no answer, or no further answer after the last one."""
+        """Write a record on rounds that had no answer, or only an incomplete answer."""
         self.missed += count
         since = max(round(since_ns), self._answered_ns)
         until_ns = time.monotonic_ns()
@@ -115,8 +115,8 @@ class SerialModem:
         The options: device, baud, timeout.
     profile : Profile, optional
         The commands; by default found by the identification of the modem.
-    books, stop
-        The log, and the end of the run.
+    log, stop
+        The log, and the condition that ends the run.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class SerialModem:
         self._round = 0
 
     def ask_all(self) -> str | None:
-        """Send the commands of this round; return why there was no answer, None if there was one."""
+        """Send the commands of this round; return the reason if there was no answer, else None."""
         try:
             line = self._line or self._connect()
             if not line.is_settled and not line.settle():
@@ -170,7 +170,7 @@ class SerialModem:
         self._profile = self._given
 
     def _connect(self) -> CommandPort:
-        """Return a line to the first port that answers, or to the only chosen one even if it does not."""
+        """Return a connection to the first port that answers; a single given port need not answer."""
         if time.monotonic_ns() < self._look_ns:
             raise NoPortError(self._names[0], "no modem")
         paths = candidates(self._names)
@@ -201,7 +201,7 @@ class SerialModem:
         )
 
     def _meet(self, line: CommandPort) -> None:
-        """Find out which modem this is, choose its profile, and prepare it."""
+        """Identify the modem, select its profile, and send the initial commands."""
         identity = []
         for answer in line.introduce():
             self._log.answer(answer)
@@ -240,7 +240,7 @@ class SerialModem:
 
 
 def _answers(line: CommandPort) -> bool:
-    """Return whether a modem answers one of two attempts; a port that disappears has none."""
+    """Return whether the modem answers one of two attempts; False if the port disappears."""
     try:
         return line.settle() or line.settle()
     except NoPortError:
@@ -248,7 +248,7 @@ def _answers(line: CommandPort) -> bool:
 
 
 def record(modem: SerialModem | ToolModem, log: ModemLog, stop: Stop, *, hz: float) -> None:
-    """Poll the modem at each instant of the schedule, until `stop` asks for the end."""
+    """Poll the modem at the times of the schedule, until `stop` ends the run."""
     schedule = Schedule(hz=hz, poisson=False, start_ns=time.monotonic_ns())
     stop.on_set = partial(log.clock, at_once=True)
     while modem.listen(math.ceil(schedule.due_ns)):
@@ -323,7 +323,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def check() -> None:
-    """Raise PreflightError if there is no modem, or this user may not use it."""
+    """Raise PreflightError if there is no modem, or the user has no permission to use it."""
     if manages_a_modem():
         return
     check_pyserial()

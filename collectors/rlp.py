@@ -51,7 +51,7 @@ class Listener:
     Raises
     ------
     InputError
-        If the address is not of this host, or taken.
+        If the address does not belong to this host, or the port is in use.
     """
 
     def __init__(self, address: Address) -> None:
@@ -131,7 +131,7 @@ class RlpRecorder:
         self._note(f"clap cause={tag[:12]}")
 
     def _take(self) -> None:
-        """Write the packets that have arrived, for at most a second: a signal must be noticed in a flood."""
+        """Write the arrived packets, for at most a second, so that a signal is handled even in a flood."""
         until_ns = time.monotonic_ns() + NS_PER_S
         while time.monotonic_ns() < until_ns and (datagram := self._listener.receive()):
             data, time_ns, (host, port) = datagram
@@ -193,7 +193,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def check() -> None:
-    """Raise PreflightError if the port is taken, or the loopback interface is down."""
+    """Raise PreflightError if the port is in use, or the loopback interface is down."""
     try:
         Listener(_address(LISTEN)).close()
     except InputError as error:

@@ -39,7 +39,7 @@ _UNHEARD = "127.77.47.29"
 """Loopback address for the UDP packets that SCAT also sends; no program listens there."""
 _LOOK_NS = 200 * NS_PER_MS
 _PATIENCE_S = 5.0
-"""SCAT turns the modem's log off with three commands of half a second each."""
+"""Maximum time for the end of SCAT in s; it turns off the modem's log with three commands of 0.5 s each."""
 _LAST_WORDS_BYTES = 300
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -50,7 +50,7 @@ def _end_with_parent() -> None:
 
 
 class Scat:
-    """A process of SCAT, which ends with this one at the latest."""
+    """A process of SCAT, which ends at the latest when this process ends."""
 
     def __init__(self, command: list[str], words: Path) -> None:
         self._words = words
@@ -70,13 +70,13 @@ class Scat:
 
     @property
     def last_words(self) -> str:
-        """The last line that it wrote of an error."""
+        """Return the last error line of the program."""
         text = self._words.read_bytes()[-_LAST_WORDS_BYTES:].decode(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return "".join(c for c in lines[-1] if c.isprintable()) if lines else "no words"
 
     def stop(self) -> int:
-        """End it as Ctrl-C does, so that it turns off the modem's log; return its exit status."""
+        """End SCAT with SIGINT, so that it turns off the modem's log; return its exit status."""
         if not self.has_ended:
             self._child.send_signal(signal.SIGINT)
         try:

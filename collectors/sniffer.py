@@ -44,12 +44,12 @@ _PACKET_OUTGOING, _ARPHRD_LOOPBACK = 4, 772
 
 
 class Link:
-    """A packet socket on one interface or on all; the kernel removes the link's header (packet(7)).
+    """A packet socket on one or all interfaces; the kernel removes the link header (packet(7)).
 
     Raises
     ------
     PreflightError
-        If this process may not open one, or scapy is missing.
+        If the process has no permission for packet sockets, or scapy is missing.
     CollectorError
         If there is no such interface, or the filter is not valid.
     """
@@ -120,7 +120,7 @@ class Link:
         return size, time.time_ns(), origin
 
     def count_dropped(self) -> None:
-        """Add the packets that the kernel has dropped since the last call; it resets its count when read."""
+        """Add the packets that the kernel dropped since the last call to `dropped`."""
         statistics = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
         self.dropped += struct.unpack("II", statistics)[1]
 
@@ -130,7 +130,7 @@ class Link:
 
 
 def _attach(link: socket.socket, expression: str) -> None:
-    """Let the kernel pass only packets that match a filter, compiled for packets that begin with IP."""
+    """Attach a filter to the socket; it is compiled for packets that begin with the IP header."""
     try:
         from scapy.arch.common import compile_filter
     except ImportError as error:
@@ -163,7 +163,7 @@ def _record(chosen: argparse.Namespace, link: Link, stop: Stop, notes: Log) -> N
 
 
 def _take(link: Link, capture: Log, snap_bytes: int) -> int:
-    """Write the packets that have arrived, for at most a second, and return their number."""
+    """Write the arrived packets, for at most a second, and return their number."""
     packets, until_ns = 0, time.monotonic_ns() + NS_PER_S
     while time.monotonic_ns() < until_ns and (received := link.receive()):
         packet, time_ns = received

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _RECEIVE_BYTES = 1 << 16
 _NETLINK_TIMEOUT_S = 1.0
 _CHEAPER_TO_DUMP = 64
-"""Known sockets beyond which one dump costs less than asking for each."""
+"""Number of known sockets above which one dump takes less time than a request for each socket."""
 
 _SHOWN = (
     "ca_state", "retransmits", "backoff", "rto", "rtt", "rttvar", "min_rtt", "snd_mss", "snd_cwnd",
@@ -67,7 +67,7 @@ _SHOWN = (
 
 @dataclass(frozen=True, slots=True)
 class SocketReading:
-    """An answer, and the instants of CLOCK_MONOTONIC between which it was true."""
+    """An answer of the kernel, and the times (CLOCK_MONOTONIC) before the request and after the answer."""
 
     before_ns: int
     after_ns: int
@@ -75,11 +75,11 @@ class SocketReading:
 
 
 class NoAnswerError(CollectorError):
-    """A request got no complete answer: the kernel's buffer was full, or it took too long."""
+    """The kernel gave no complete answer, because its buffer was full or the timeout expired."""
 
 
 class SocketReader:
-    """Reads sockets from the kernel, and remembers which ones exist.
+    """Reads TCP sockets from the kernel, and stores the list of known sockets.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class SocketReader:
     ip_versions : sequence of 4 and 6
         IP versions of the sockets to read.
     owners : Owners
-        Chooses among the sockets that pass the filter.
+        Selects sockets by their process, among those that pass the filter.
     """
 
     def __init__(self, *, bytecode: bytes, ip_versions: Sequence[IpVersion], owners: Owners) -> None:
@@ -101,7 +101,7 @@ class SocketReader:
         self._netlink.settimeout(_NETLINK_TIMEOUT_S)
 
     def look(self) -> list[SocketReading]:
-        """Return a reading of every chosen socket that exists."""
+        """Return a reading of each existing selected socket, from a dump."""
         readings = [r for version in self._ip_versions for r in self._dump(version)]
         chosen = {s.cookie for s in self._owners.choose([r.socket for r in readings])}
         by_cookie = {r.socket.cookie: r for r in readings if r.socket.cookie in chosen}
@@ -114,7 +114,7 @@ class SocketReader:
         self._netlink.close()
 
     def ask(self) -> list[SocketReading]:
-        """Return a reading of every known socket that still exists."""
+        """Return a reading of each known socket that still exists, with one request for each."""
         readings = [r for s in self.known.values() for r in self._ask(s)]
         self.known = {r.socket.cookie: r.socket for r in readings}
         return readings
@@ -200,7 +200,7 @@ def _text(address: bytes) -> str:
 
 
 class TcpInfoRecorder:
-    """One run: reads on schedule, writes the answers and the gaps."""
+    """One run of the collector: reads by a schedule, and writes answers and gaps."""
 
     def __init__(self, reader: SocketReader, log: Log, chosen: argparse.Namespace) -> None:
         self._reader = reader
@@ -319,7 +319,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def check() -> None:
-    """Raise PreflightError if the kernel does not answer here."""
+    """Raise PreflightError if the kernel does not answer requests for sockets."""
     with closing(SocketReader(bytecode=b"", ip_versions=(4,), owners=Owners(pids=(), names=()))) as reader:
         reader.look()
 

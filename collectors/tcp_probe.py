@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _EVENTS = ("tcp_probe", "tcp_retransmit_skb", "tcp_cong_state_set")
 _READ_BYTES = 1 << 16
 _WAKE_NS = 100 * NS_PER_MS
-"""How long events wait in the buffers; waking for each one would cost far more."""
+"""Interval in ns at which the buffers are read; a wake-up for each event would cost far more CPU time."""
 _BUFFER_KIB = 4096
 _ALL_BUFFERS_KIB = 65536
 _ADDRESS = re.compile(
@@ -59,7 +59,7 @@ class TcpProbeRecorder:
         self._clock_ns = 0
 
     def run(self, stop: Stop) -> None:
-        """Record until `stop` asks for the end, then take the rest of the buffers."""
+        """Record until `stop` ends the run, then read the remaining events."""
         stop.on_set = self._clock
         self._clock()
         pipe = os.open(self._instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -76,7 +76,7 @@ class TcpProbeRecorder:
         self._comment(kind="end", reason=stop.reason)
 
     def _drain(self, pipe: int) -> None:
-        """Copy what the buffers hold, for at most a second: a signal must be noticed in a flood."""
+        """Copy the buffers to the log, for at most a second, so that a signal is handled even in a flood."""
         until_ns = time.monotonic_ns() + NS_PER_S
         while time.monotonic_ns() < until_ns:
             try:
@@ -111,12 +111,12 @@ class TcpProbeRecorder:
 
 
 def comment(fields: dict[str, object]) -> bytes:
-    """Return the line of the log that carries `fields`."""
+    """Return a comment line of the log that contains `fields`."""
     return b"# multitracer " + line(fields)
 
 
 def arm(instance: Instance, *, ports: Sequence[int], buffer_kib: int) -> list[str]:
-    """Choose clock, buffers, filters and events of an instance; return the events this kernel has."""
+    """Set clock, buffers, filters and events of an instance; return the events that the kernel supports."""
     present = [event for event in _EVENTS if (instance / f"events/tcp/{event}").exists()]
     chosen = "||".join(f"sport=={port}||dport=={port}" for port in ports)
     instance.set("trace_clock", "mono")
@@ -160,7 +160,7 @@ def _preflight() -> Path:
 
 
 def check() -> None:
-    """Raise PreflightError if the kernel's TCP cannot be traced here."""
+    """Raise PreflightError if the kernel's TCP cannot be traced."""
     _preflight()
 
 

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 FILTER = "tcp or udp port 9009"
 """Default filter: TCP, and the sync probes."""
 SNAP_BYTES = 128
-"""Ethernet, IPv6 and TCP with all its options; with --snap 0 whole packets."""
+"""Default number of captured bytes: Ethernet, IPv6 and TCP with all options. With --snap 0, packets are
+complete."""
 _LOOK_NS = 200 * NS_PER_MS
 _OPENING_NS = 10 * NS_PER_MS
-"""How often it is looked whether tcpdump listens, which it does some 20 ms after its start."""
+"""Interval of checks whether tcpdump has opened the interface; this takes about 20 ms after its start."""
 _COUNT_NS = 5 * NS_PER_S
 _PATIENCE_S = 5.0
 _PROBE_S = 5.0
@@ -85,7 +86,7 @@ class Tcpdump:
         self._child.send_signal(signal.SIGUSR1)
 
     def listen_to(self) -> None:
-        """Take tcpdump's output since the last call."""
+        """Read tcpdump's output since the last call."""
         assert self._child.stderr is not None
         while text := self._child.stderr.read(1 << 16):
             self._stderr = (self._stderr + text.decode("utf-8", "replace"))[-4096:]
@@ -135,7 +136,7 @@ def _command(chosen: argparse.Namespace, program: str) -> list[str]:
 
 
 def _as_root() -> list[str]:
-    """Return the options that keep tcpdump root; without them it could not write into root's folders."""
+    """Return the options that let tcpdump keep root privileges, needed to write into root's folders."""
     return ["-Z", pwd.getpwuid(0).pw_name] if os.geteuid() == 0 else []
 
 
@@ -228,7 +229,7 @@ def _preflight() -> str:
 
 
 def check() -> None:
-    """Raise PreflightError, with what to do, if tcpdump cannot open an interface here."""
+    """Raise PreflightError, with a remedy, if tcpdump cannot open an interface."""
     program = _preflight()
     tcpdump = Tcpdump([program, "-i", "any", *_as_root(), "-w", "-", "-c", "1", "--", "less 1"])
     until = time.monotonic() + _PROBE_S

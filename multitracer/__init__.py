@@ -1,7 +1,7 @@
-"""MultiTracer: capture what happens to a TCP connection at every layer, on one clock.
+"""MultiTracer: recording and analysis of TCP connections at all layers, with one clock.
 
-`multitracer.open(path)` reads a capture or a session folder; see `multitracer.Session`. To read the code,
-begin with `multitracer/tables.py`: packages pass tables to each other. Plug-ins with their own formats or
+`multitracer.open(path)` reads a capture or a session folder; see `multitracer.Session`. Readers of the code
+begin with `multitracer/tables.py`, because packages exchange tables. Plug-ins with their own formats or
 collectors use `multitracer.plugins`.
 """
 

@@ -1,4 +1,4 @@
-"""The result of a packet reader: tables of TCP segments, and facts of the files."""
+"""The result of a packet reader: tables of TCP segments, and properties of the files."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class CaptureTables:
 
     @property
     def first_ns(self) -> int | None:
-        """Smallest packet time of all files; None without a packet that carries a time."""
+        """Smallest packet time of all files in ns; None if no packet has a time."""
         return min((f.first_ns for f in self.files if f.first_ns is not None), default=None)
 
     def where(self, chosen: Mask) -> CaptureTables:
-        """Return the segments that a mask chooses (bool, shape (n_segments,)), with SACK blocks and options.
+        """Return the segments that a mask selects (bool, shape (n_segments,)), with SACK blocks and options.
 
-        The files, and therefore the index `file`, stay as they are; so do the flows.
+        The files (and therefore the index `file`) and the flows do not change.
         """
         row = np.cumsum(chosen) - 1
         return CaptureTables(
@@ -44,7 +44,7 @@ class CaptureTables:
         )
 
     def between(self, begin_ns: int | None, end_ns: int | None) -> CaptureTables:
-        """Return the segments with begin <= time < end; None leaves a side open."""
+        """Return the segments with begin <= time < end; None: unbounded."""
         time_ns = self.segments["time_ns"]
         chosen = np.ones(len(time_ns), dtype=bool)
         if begin_ns is not None:
@@ -54,7 +54,7 @@ class CaptureTables:
         return self if chosen.all() else self.where(chosen)
 
     def of_files(self, indexes: list[int]) -> CaptureTables:
-        """Return what the files at `indexes` hold, as if only they had been read."""
+        """Return the segments of the files at `indexes`, as if only these files had been read."""
         number = np.full(len(self.files), -1, dtype=np.int64)
         number[indexes] = np.arange(len(indexes))
         renumbered = number[self.segments["file"]]
@@ -67,7 +67,7 @@ class CaptureTables:
 def of_kernel(time_ns: Times, part: DecodedPart, before: CaptureTables) -> CaptureTables:
     """Return segments of one file that the native kernel decoded, with the files and flows of `before`.
 
-    The records of `part` are frames.
+    The record numbers of `part` become frame numbers.
     """
     columns: dict[str, Array] = {
         "time_ns": time_ns,
@@ -85,7 +85,7 @@ def of_kernel(time_ns: Times, part: DecodedPart, before: CaptureTables) -> Captu
 
 
 def joined(captures: list[CaptureTables]) -> CaptureTables:
-    """Return captures of the same files as one, in this order, with the flows of the last."""
+    """Return the concatenation of captures of the same files, with the flows of the last capture."""
     rows = np.cumsum([0, *(len(capture.segments) for capture in captures)]).tolist()
     sides = {}
     for name, schema in (("sack_blocks", SACK_BLOCKS), ("syn_options", SYN_OPTIONS)):
@@ -98,7 +98,7 @@ def joined(captures: list[CaptureTables]) -> CaptureTables:
 
 
 def _follow(table: Table, chosen: Mask, row: Numbers) -> Table:
-    """Return the rows of a side table whose segment was chosen, with the new row of that segment."""
+    """Return the rows of a dependent table whose segment is selected, with new segment row numbers."""
     kept = table.take(chosen[table["row"]])
     kept.columns["row"] = row[kept["row"]]
     return kept

@@ -1,4 +1,4 @@
-"""Names of packet contents, and facts and counts of capture files; without tables."""
+"""Names of packet contents, and properties and counts of capture files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Flag(IntFlag):
 
 
 class IpProtocol(IntEnum):
-    """Protocol numbers of IP (IANA, Assigned Internet Protocol Numbers), of those that are named here."""
+    """Protocol numbers of IP that the program names (IANA, Assigned Internet Protocol Numbers)."""
 
     ICMP = 1
     IGMP = 2
@@ -53,7 +53,7 @@ class OptionKind(IntEnum):
 
 
 class CaptureMark(IntFlag):
-    """How a segment was captured, where this limits the conclusions."""
+    """Properties of a captured segment that limit its analysis."""
 
     HAS_TIMESTAMPS = 0x001
     HEADER_CUT = 0x002
@@ -63,13 +63,13 @@ class CaptureMark(IntFlag):
     LENGTH_FROM_CAPTURE = 0x008
     """The IP length is 0 (TSO): the payload length comes from the record's original length."""
     FRAGMENT = 0x010
-    """First fragment of a fragmented IP packet; payload is what all its fragments carry."""
+    """First fragment of a fragmented IP packet; the payload length is that of all fragments."""
     TUNNELLED = 0x020
     """Found inside GRE or IP-in-IP."""
     MPTCP = 0x040
     """An MPTCP option is present."""
     BAD_LENGTH = 0x080
-    """Header lengths contradict each other; payload is the part that is there."""
+    """Header lengths contradict each other; the payload length is that of the captured part."""
     URGENT = 0x100
     """URG is set with a non-zero pointer."""
     LENGTH_OVERWRITTEN = 0x200
@@ -77,7 +77,8 @@ class CaptureMark(IntFlag):
 
 
 GSMTAP = "gsmtap"
-"""Protocol name for datagrams to the GSMTAP port, counted separately from UDP: they may hold signalling."""
+"""Protocol name for datagrams to the GSMTAP port, which may contain signalling; counted separately from
+UDP."""
 WTCP_SYN = "wtcp syn"
 """Protocol name for a datagram that begins a WTCP connection, counted separately from UDP."""
 
@@ -93,12 +94,12 @@ class CaptureInterface:
     filter: str | None = None
     resolution_ns: float = 1000.0
     dropped_packets: int | None = None
-    """`isb_ifdrop` + `isb_osdrop` of the interface statistics block, where present."""
+    """`isb_ifdrop` + `isb_osdrop` of the interface statistics block; None if absent."""
 
 
 @dataclass(slots=True)
 class SourceFile:
-    """The facts of one input file, whatever was or was not decoded in it."""
+    """Properties and packet counts of one input file."""
 
     path: str
     format: str
@@ -109,7 +110,7 @@ class SourceFile:
     packets: int = 0
     """Complete packet records, decoded or not."""
     bytes: int = 0
-    """Decompressed bytes read."""
+    """Number of decompressed bytes that were read."""
     link_types: dict[int, int] = field(default_factory=dict)
     """Packets by LINKTYPE number."""
     protocols: dict[str, int] = field(default_factory=dict)
@@ -121,37 +122,39 @@ class SourceFile:
     last_ns: int | None = None
     """Largest packet time."""
     time_steps_back: int = 0
-    """Packets stamped earlier than the packet before them."""
+    """Number of packets with an earlier time than the previous packet."""
     largest_step_back_ns: int = 0
     without_time: int = 0
-    """Packets with no time stamp, or with one that cannot be."""
+    """Number of packets without a time stamp, or with an impossible one."""
     time_faults: dict[str, int] = field(default_factory=dict)
-    """Packets with an impossible time stamp, by reason; other packets without a time have no stamp."""
+    """Number of packets with an impossible time stamp, by reason; packets without a time stamp do not
+    count."""
     damaged: str | None = None
     """Damage with its offset, if reading stopped early or bytes were lost; None for a complete file."""
     lost_ranges: list[tuple[int, int]] = field(default_factory=list)
     """Begin and end of each unreadable range of the (decompressed) file that is followed by packets."""
     stopped: bool = False
-    """Whether reading stopped at the requested number of packets, whether or not more follow."""
+    """Whether reading stopped at the requested number of packets; more packets may follow."""
     interfaces: list[CaptureInterface] = field(default_factory=list)
     comments: list[tuple[int | None, str]] = field(default_factory=list)
-    """(packet number or None for the section or interface, text)."""
+    """Comments of the file: packet number (None: comment on a section or interface), and text."""
     hardware: str | None = None
     operating_system: str | None = None
     application: str | None = None
     expansion_ratio: float | None = None
-    """Decompressed over compressed size; above 200 warns."""
+    """Ratio of decompressed to compressed size; None for an uncompressed file. Above 200 there is a
+    warning."""
     warnings: list[str] = field(default_factory=list)
 
     @property
     def untimed(self) -> str:
-        """Why packets carry no time, in words; "" if all do."""
+        """Text on the reasons why packets have no time; "" if all packets have one."""
         faults = dict(self.time_faults)
         faults["pcapng's simple packets"] = self.without_time - sum(faults.values())
         return ", ".join(f"{reason}: {n:,}" for reason, n in faults.items() if n > 0)
 
     def in_order_of_names(self) -> None:
-        """Sort the counts, so that their order does not depend on the size of the chunks."""
+        """Sort the counts by name, so that their order does not depend on the chunk size."""
         self.link_types = dict(sorted(self.link_types.items()))
         self.protocols = dict(sorted(self.protocols.items()))
         self.not_decoded = dict(sorted(self.not_decoded.items()))

@@ -1,4 +1,4 @@
-"""Addresses and ports of connections, as text and back."""
+"""Converts addresses and ports of connections to text and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Endpoints(NamedTuple):
-    """The two ends of a connection, the initiator first."""
+    """The two endpoints of a connection, the initiator first."""
 
     src: str
     sport: int
@@ -35,7 +35,7 @@ def host_port(host: str, port: int) -> str:
 
 
 def host_text(version: int, address: bytes) -> str:
-    """Return an address of a table as text."""
+    """Return an address from a table as text."""
     if version == 4:
         return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}"
     import socket
@@ -51,7 +51,7 @@ def endpoints_of(flows: Table, directed: Array) -> list[Endpoints]:
     flows : Table
         FLOWS.
     directed : ndarray of int, shape (n,)
-        2 x row in flows, + 1 if the flow's endpoint b sent.
+        2 x row in `flows`, plus 1 if endpoint b of the flow is the sender.
     """
     rows = flows.take(directed >> 1)
     a, b = (_hosts(rows["ip_version"], rows[f"address_{end}"], rows[f"port_{end}"]) for end in "ab")
@@ -69,12 +69,12 @@ def _hosts(version: Array, address: Array, port: Array) -> list[tuple[str, int]]
 
 
 def flows_with(flows: Table, host: str, port: int) -> Array:
-    """Return which flows have an endpoint, on either side: a mask of bool, shape (n_flows,).
+    """Return which flows have HOST:PORT as one of their endpoints: bool, shape (n_flows,).
 
     Raises
     ------
     InputError
-        If the host is no IP address.
+        If `host` is not an IP address.
     """
     import numpy as np
 
@@ -98,7 +98,7 @@ def _packed(host: str) -> tuple[int, bytes]:
 
 
 def vlan_text(vlan: int) -> str | None:
-    """Return VLAN ids, outermost first, joined by dots; None if untagged (`vlan` of FLOWS below 0)."""
+    """Return VLAN IDs, outermost first, separated by dots; None if untagged (`vlan` of FLOWS below 0)."""
     if vlan < 0:
         return None
     tags = (vlan.bit_length() - 1) // 12

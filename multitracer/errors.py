@@ -1,7 +1,7 @@
-"""Every error that MultiTracer raises on purpose.
+"""The exceptions of MultiTracer.
 
-A message reads *where: what is wrong; what to do*. The command line prints it as one line and exits
-with status 1. Anything else that escapes is a bug of ours.
+A message has the form *where: what is wrong; what to do*. The command line prints it as one line and exits
+with status 1. Any other exception is a bug of MultiTracer.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ _EXCERPT_BYTES = 60
 
 
 class MultiTracerError(Exception):
-    """The root of all sanctioned errors."""
+    """Base class of all exceptions of MultiTracer."""
 
 
 class FormatError(MultiTracerError, ValueError):
-    """Bytes of a log that do not follow its format.
+    """The content of a log violates the format of the log.
 
     Parameters
     ----------
     path : str or Path
         The file, as the user named it.
     reason : str
-        What is wrong and, where that helps, what to do.
+        Description of the error and, if possible, of the remedy.
     offset : int, optional
         Byte offset into the (decompressed) file.
     line : int, optional
@@ -58,44 +58,44 @@ class FormatError(MultiTracerError, ValueError):
 
 
 class UnknownFormatError(MultiTracerError, ValueError):
-    """A file whose bytes no installed format claims, or that several claim."""
+    """The format of a file is unknown: no installed format recognizes it, or several do."""
 
 
 class InputError(MultiTracerError, ValueError):
-    """An input or an option that cannot be used as asked: a missing file, no such connection."""
+    """An input or an option is not usable, for example a missing file or an unknown connection."""
 
 
 class WindowError(InputError):
-    """A stretch of time whose end is not after its begin; a mistake in the options, not in the input."""
+    """The end of a requested interval is not after its begin: an error in the options, not in the input."""
 
 
 class SchemaError(MultiTracerError, ValueError):
-    """A table whose columns, dtypes or lengths are not those of its schema."""
+    """The columns, dtypes or lengths of a table violate its schema."""
 
 
 class ClockError(MultiTracerError, ValueError):
-    """Clocks that cannot be related as asked."""
+    """The requested relation of clocks cannot be computed."""
 
 
 class CollectorError(MultiTracerError, RuntimeError):
-    """A collector that failed: its command, return code and last words."""
+    """A collector failed; the message has its command, exit status and last error output."""
 
 
 class PreflightError(CollectorError):
-    """A missing tool or permission, with the command that fixes it."""
+    """A tool or a permission is missing; the message has the command that corrects this."""
 
 
 class ProtocolError(MultiTracerError):
-    """A protocol was broken; see the two subclasses for by whom."""
+    """A protocol rule was violated, by this program or by the peer (see the subclasses)."""
 
 
 class LocalProtocolError(ProtocolError):
-    """Our own caller asked for something that the protocol forbids now."""
+    """The calling code requested an action that the protocol forbids in its present state."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent something that the protocol forbids."""
+    """The peer violated the protocol."""
 
 
 class PluginError(MultiTracerError):
-    """A plug-in that could not be loaded: which one and why."""
+    """A plug-in could not be loaded; the message has its name and the reason."""

@@ -1,4 +1,4 @@
-"""Which files a recording is made of: capture points, and logs by layer; what the rooms call them."""
+"""Types for the files of a recording: capture points, and logs by layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Point(NamedTuple):
-    """One place where packets were captured, with the files of that capture in order."""
+    """One capture point, with its capture files in order."""
 
     name: str
     """The host's name in a session folder, otherwise the path as the user gave it."""
@@ -22,12 +22,12 @@ class Point(NamedTuple):
 
 
 class HostLog(NamedTuple):
-    """A log of a host that is no packet capture."""
+    """A log of a host other than a packet capture."""
 
     host: str
     path: str
     format: str
-    """As `multitracer formats` names it."""
+    """Name of the format, as in `multitracer formats`."""
     layer: str
     """The layer that the log describes: tcp, link, radio, position, clock, transactions, marker."""
 
@@ -37,35 +37,35 @@ class ParsedLog(NamedTuple):
 
     log: HostLog
     tables: dict[str, Table]
-    """By name. They are shared by all who read the log: nobody changes one."""
+    """Tables by name. All readers of the log share them; they must not be changed."""
 
 
 class PointTables(Protocol):
-    """What was captured at one point."""
+    """The captured segments of one capture point."""
 
     @property
     def point(self) -> Point:
-        """Where that was."""
+        """The capture point."""
 
     @property
     def tables(self) -> CaptureTables:
-        """Its segments, with the files that they came from."""
+        """The segments of the capture point, with their files."""
 
 
 class LogSource(Protocol):
-    """The logs of one recording, each parsed once: what the clocks of a recording are found in."""
+    """The logs of one recording, each parsed once; the search for clock relations reads them."""
 
     @property
     def folder(self) -> Path | None:
-        """The session folder; None of loose files."""
+        """The session folder; None if the recording consists of single files."""
 
     @property
     def manifest(self) -> Manifest | None:
-        """The manifest of the folder."""
+        """The manifest of the folder; None if there is none."""
 
     @property
     def name(self) -> str:
-        """The recording's name."""
+        """The name of the recording."""
 
     def logs(self, layer: str) -> Sequence[ParsedLog]:
-        """Return the logs of a layer."""
+        """Return all logs of a layer."""

@@ -1,12 +1,12 @@
 """manifest.json: the description of a session folder, with the type of every key.
 
-It names the hosts, the collectors with their command lines, the experiment variables and the checksums of
-the logs. It is written at the start of a recording and replaced by rename, so that at any instant the
-folder can be opened. Its content is data of unknown origin: nothing in it is run, and a path in it that
-leads out of the folder is refused. docs/session.md has the layout of the folder.
+It names the hosts, the collectors with their command lines, the experiment variables and the checksums of the
+logs. It is written at the start of a recording and replaced by a rename, so that the folder can be opened at
+any time. The content is not trusted: the program executes nothing from it, and rejects a path that leads out
+of the folder. docs/session.md has the layout of the folder.
 
-The fields of the classes are the keys of the file, their annotations the types. A key of another type is
-not used, which a warning says; it is kept in `more`, as a key that no field has is, and written back.
+The fields of the classes are the keys of the file; the annotations are the types. A key whose value has a
+wrong type is ignored with a warning. Ignored and unknown keys are stored in `more` and written back.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 SCHEMA = "multitracer.session/1"
 MAX_BYTES = 16 << 20
-"""A longer manifest is refused: a day of recording with every collector makes some 100 kB."""
+"""Maximum size of a manifest; a recording of a day with all collectors has about 100 kB."""
 
 
 class Role(StrEnum):
-    """What a host did in the recording."""
+    """The role of a host in the recording."""
 
     SENDER = "sender"
     RECEIVER = "receiver"
     CLIENT = "client"
-    """It measured: it sent the requests."""
+    """The host sent the requests of a measurement."""
     SERVER = "server"
 
 
 @dataclass(slots=True)
 class CollectorRun:
-    """One run of one collector: how it was started, and how it ended."""
+    """One run of one collector: command, times and outcome."""
 
     name: str
     host: str
@@ -52,16 +52,16 @@ class CollectorRun:
     started_ns: int | None = None
     ended_ns: int | None = None
     outcome: str | None = None
-    """How it ended, for example "ended", "killed by signal 9"; None while it runs."""
+    """How the run ended, for example "ended" or "killed by signal 9"; None while it runs."""
     more: Document = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class LogFile:
-    """One log as it was when the recording ended."""
+    """Path, size and checksum of a log at the end of the recording."""
 
     path: str
-    """Relative to the session folder, with slashes."""
+    """Path relative to the session folder, with slashes."""
     host: str
     bytes: int | None = None
     sha256: str | None = None
@@ -70,22 +70,22 @@ class LogFile:
 
 @dataclass(slots=True)
 class Host:
-    """One machine of the recording; its name is also that of its subfolder."""
+    """One machine of the recording; its subfolder has the same name."""
 
     role: Role | None = None
     kernel: str | None = None
     machine: str | None = None
     addresses: list[str] = field(default_factory=list)
-    """IP addresses of its own."""
+    """IP addresses of the host."""
     more: Document = field(default_factory=dict)
-    """Further facts: node, device, route, sysctls, clock_error, ..."""
+    """Further keys: node, device, route, sysctls, clock_error, ..."""
 
     def document(self) -> Document:
-        """Return every fact, as it is written."""
+        """Return the host as the JSON object that is written."""
         return _written(self)
 
     def add(self, facts: Document) -> None:
-        """Take more facts; those that have a field of their own go there."""
+        """Add the keys of a JSON object: to the field of that name, or else to `more`."""
         for key, value in facts.items():
             if key in ("kernel", "machine", "addresses"):
                 setattr(self, key, value)
@@ -95,7 +95,7 @@ class Host:
 
 @dataclass(slots=True)
 class Measurement:
-    """The plan of `measure run` (multitracer.measure.plan): which transactions, and over what."""
+    """The plan of `measure run` (see multitracer.measure.plan): transactions and transport."""
 
     protocol: str | None = None
     """`tcp`, `centauruscomm` or `wtcp`."""
@@ -109,19 +109,19 @@ class Measurement:
 
 @dataclass(slots=True)
 class Variables:
-    """Experiment variables: varied settings, and settings of the recording."""
+    """Experiment variables: varied settings, and fixed settings of the recording."""
 
     scenario: str | None = None
-    """Name of the scenario; of a measurement over a modelled link its TOML text."""
+    """Name of the scenario; for a measurement over a modelled link, the TOML text of the scenario."""
     title: str | None = None
     figure: str | None = None
-    """Number of the figure of the paper."""
+    """Number of the figure in the paper that the run reproduces."""
     direction: str | None = None
     seed: int | None = None
     parameters: Document = field(default_factory=dict)
     """All numbers of the scenario by section; `parameters[HOST]` is the profile of that host's TCP."""
     virtual: bool | None = None
-    """Whether it ran in virtual time."""
+    """Whether the recording ran in virtual time."""
     speed: float | None = None
     """Link seconds in a recorded second."""
     measurement: Measurement | None = None
@@ -129,47 +129,47 @@ class Variables:
     """Name of the modelled link."""
     tcp_profile: str | None = None
     extensions: list[str] | None = None
-    """Of CentaurusComm, by name; none in use is an empty list."""
+    """Names of the CentaurusComm extensions in use; an empty list if there are none."""
     ended: str | None = None
     """Why a run ended; None while it runs."""
     runs: list[Document] = field(default_factory=list)
-    """Of a measurement in real time: each run of its plan, with `seed`, `started_ns` and why it `ended`."""
+    """Runs of the plan of a measurement in real time, with `seed`, `started_ns` and `ended` (the reason)."""
     more: Document = field(default_factory=dict)
-    """Labels, and whatever else the engineer or a program adds."""
+    """Labels, and other keys that the engineer or a program adds."""
 
     @classmethod
     def of(cls, document: Document) -> Variables:
-        """Return the variables that a JSON object holds."""
+        """Return the variables from a JSON object."""
         return _Reader(Path(MANIFEST)).variables(document)
 
     def document(self) -> Document:
-        """Return every variable that has a value, as it is written."""
+        """Return the variables that have a value as the JSON object that is written."""
         return _written(self)
 
 
 @dataclass(slots=True)
 class Manifest:
-    """What a recording says of itself."""
+    """The description of a recording in its manifest.json."""
 
     name: str
     created_ns: int | None = None
     hosts: dict[str, Host] = field(default_factory=dict)
-    """By the name of their subfolder."""
+    """Hosts by the name of their subfolder."""
     collectors: list[CollectorRun] = field(default_factory=list)
     variables: Variables = field(default_factory=Variables)
     files: list[LogFile] = field(default_factory=list)
     more: Document = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list, compare=False)
-    """What of the file was not usable, a sentence each; never written."""
+    """A sentence for each unusable part of the file; not written to the file."""
 
     def host(self, name: str) -> Host:
-        """Return a host; an empty one is made where there is none."""
+        """Return a host; if it does not exist, add an empty one."""
         return self.hosts.setdefault(name, Host())
 
 
 _Entry = TypeVar("_Entry", CollectorRun, LogFile)
 _SPARSE = (Host, Variables, Measurement)
-"""Of these only the keys are written that say something; of the others all, a reader may count on them."""
+"""Classes of which only non-empty fields are written; of all other classes, all fields are written."""
 
 # --- reading ---
 
@@ -190,22 +190,22 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "list[CollectorRun]": (list,),
     "list[LogFile]": (list,),
 }
-"""Annotation of a field -> types of its value in JSON."""
+"""Allowed types of a JSON value, by the annotation of the field."""
 _ELEMENTS = {"list[str]": str, "list[str] | None": str, "list[Document]": dict}
 _OWN = ("more", "warnings")
-"""Fields that are no keys."""
+"""Fields of the classes that are not keys of the file."""
 _LONGEST_SHOWN = 60
 
 
 class _Reader:
-    """Makes the classes of JSON values, and keeps a sentence for each thing that was skipped."""
+    """Converts JSON values to the classes, and collects a sentence for each value that it ignores."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.warnings: list[str] = []
 
     def manifest(self, document: Document) -> Manifest:
-        """Return the manifest; its name is that of its folder where it has none."""
+        """Return the manifest; if it has no name, the name of the folder is used."""
         known: Document = {"name": self._path.parent.name}
         known |= self._known(Manifest, document, "the manifest")
         hosts = {name: self._host(each, name) for name, each in known.pop("hosts", {}).items()}
@@ -218,7 +218,10 @@ class _Reader:
         return Manifest(**known, warnings=self.warnings)
 
     def _known(self, kind: type, document: Document, what: str) -> Document:
-        """Return what a JSON object has of a class's fields, each of its type; the rest is `more`."""
+        """Return the keys of a JSON object that are fields of `kind` with the right type.
+
+        The rest is `more`.
+        """
         types = {each.name: str(each.type) for each in fields(kind) if each.name not in _OWN}
         known: Document = {"more": {}}
         for key, value in document.items():
@@ -282,7 +285,7 @@ class _Reader:
 
 
 def _fits(value: object, annotation: str) -> bool:
-    """Return whether a JSON value is of the type that a field has; true is no number."""
+    """Return whether a JSON value has the type of a field; true and false are not numbers."""
     if annotation in _ELEMENTS and type(value) is list:
         return all(type(each) is _ELEMENTS[annotation] for each in value)
     return type(value) in _TYPES[annotation]
@@ -293,13 +296,13 @@ def _shown(value: object) -> str:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a session folder, None if it has none.
+    """Return the manifest of a session folder; None if the folder has no manifest.
 
     Raises
     ------
     FormatError
-        If the file is not a JSON object, or over 16 MiB. Wrong content does not raise: a key of the wrong
-        type is in `Manifest.warnings`.
+        If the file is not a JSON object, or is larger than 16 MiB. A key of the wrong type raises no error
+        but adds a sentence to `Manifest.warnings`.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -327,7 +330,7 @@ def _no_constant(name: str) -> None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest beside the old one, then put it in its place, so that a reader sees one whole."""
+    """Write the manifest to a temporary file and rename it, so that readers see only complete manifests."""
     document = {"schema": SCHEMA, **_written(manifest)}
     temporary = folder / f"{MANIFEST}.tmp"
     with temporary.open("w", encoding="utf-8") as stream:
@@ -338,7 +341,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def _written(entry: Manifest | Host | CollectorRun | LogFile | Variables | Measurement) -> Document:
-    """Return an object's fields as they are written, and its `more`."""
+    """Return the fields of an object, and the keys of its `more`, as the JSON object that is written."""
     own = {each: getattr(entry, each.name) for each in fields(entry) if each.name not in _OWN}
     stated = {each.name: _plain(value) for each, value in own.items() if not _is_default(each, value)}
     every = {} if isinstance(entry, _SPARSE) else {each.name: _plain(value) for each, value in own.items()}
@@ -369,12 +372,12 @@ def checksum(path: Path) -> str:
 
 
 def inside(folder: Path, relative: str) -> Path:
-    """Return the file that a path relative to `folder` names.
+    """Return the absolute path of a file in `folder` after checking the relative path.
 
     Raises
     ------
     InputError
-        If the path is absolute, leads out of the folder (by `..` or by a symbolic link), or holds a NUL.
+        If the path is absolute, leads out of the folder (by `..` or a symbolic link), or contains a NUL.
     """
     parts = PurePosixPath(relative)
     if parts.is_absolute() or ".." in parts.parts or "\0" in relative:
@@ -388,7 +391,7 @@ def inside(folder: Path, relative: str) -> Path:
 
 
 def changed_files(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Yield a sentence for each log that is not as the manifest recorded it."""
+    """Yield a sentence for each log that differs from its entry in the manifest."""
     for log in manifest.files:
         try:
             path = inside(folder, log.path)

@@ -3,11 +3,10 @@
 `multitracer-native` (the folder `native/`) is used if it can be imported and has the version of this package.
 `MULTITRACER_NATIVE=0` disables it. Its results equal those of the Python code, bit for bit.
 
-Reading: `CaptureFile` reads a complete file; `walk_pcap`, `walk_pcapng`, `pcapng_packets` and `decode` read
-the windows and blocks that Python passes. Counting: `CountingPass`, over a file or over columns.
-`EachSegment` and `place_segments` analyse each segment. `identities`, `copies`, `among`, `join` and
-`same_packets` match the packets of two captures; `places`, `span_minimum` and `first_painters` are functions
-on columns.
+`CaptureFile` reads a complete file; `walk_pcap`, `walk_pcapng`, `pcapng_packets` and `decode` read chunks and
+blocks that Python passes. `CountingPass` counts the segments of a file or of columns. `EachSegment` and
+`place_segments` analyse each segment. `identities`, `copies`, `among`, `join` and `same_packets` match the
+packets of two captures; `places`, `span_minimum` and `first_painters` are functions on columns.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Kernel(Protocol):
         """Return a hash of the columns for each row, or for the given rows."""
 
     def copies(self, key: Array, /) -> tuple[Array, Array]:
-        """Return how many equal keys precede each key, and how many equal keys there are."""
+        """Return for each key the number of equal keys before it, and the total number of equal keys."""
 
     def among(self, key: Array, wanted: Array, /) -> Array:
         """Return the indexes of the keys that are in `wanted`."""
@@ -100,7 +99,7 @@ class Kernel(Protocol):
     def join(
         self, near_key: Array, near_copy: Array, far_key: Array, far_copy: Array, /
     ) -> tuple[Array, Array]:
-        """Return the indexes of equal (key, copy) pairs at both points, in order of the near one."""
+        """Return the indexes of equal (key, copy) pairs at both points, in order of the near point."""
 
     def same_packets(
         self,
@@ -111,8 +110,7 @@ class Kernel(Protocol):
     ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
         """Return the indexes of the same packets at both points.
 
-        Also returned: which packets are first, which are equally frequent at both points, and which are
-        unique.
+        The second tuple contains masks: packets that are first, equally frequent at both points, and unique.
         """
 
     def place_segments(
@@ -127,7 +125,9 @@ class Kernel(Protocol):
         """Return the minimum of values[low[i]:high[i]] for each i; None if the ranges are not in order."""
 
     def first_painters(self, left: Array, right: Array, cells: int, /) -> Array | None:
-        """Return the first range that covers each cell, else the number of ranges.
+        """Return for each cell the index of the first range that covers it.
+
+        The number of ranges if none does.
 
         None if a range is empty.
         """
@@ -144,7 +144,7 @@ class CountingPass(Protocol):
     marked: list[int]
     """Number of segments that have each bit of the marks, except HAS_TIMESTAMPS."""
     oversized: int
-    """Number of oversized segments (larger than their receiver accepts) that are not stored."""
+    """Number of segments that are larger than their receiver accepts, and are not stored."""
     segments: int
     """Number of segments so far."""
 
@@ -159,7 +159,7 @@ class CountingPass(Protocol):
         """
 
     def finish(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-        """Return the counts of each direction, its other facts, and how each connection began.
+        """Return the counts and other properties of each direction, and the begin of each connection.
 
         If a range of connections is known, there is a row for each, in order of their numbers.
         """
@@ -177,8 +177,8 @@ class CountingPass(Protocol):
 Rest = tuple[tuple[int, int, int], tuple[bytes, list[int], list[int], list[int]] | None, list[bytes]]
 """Parts of a block that Python must process.
 
-They are the numbers of IPv4 and IPv6 segments and of UDP datagrams; concatenated packets with captured and
-original lengths and times; and pcapng blocks that are not packets.
+The tuple contains: the numbers of IPv4 and IPv6 segments and of UDP datagrams; concatenated packets with
+their captured lengths, original lengths and times; and pcapng blocks that are not packets.
 """
 
 
@@ -211,7 +211,7 @@ class CaptureFile(Protocol):
         """Return the number of packets and of backward steps, the largest step, and the extreme times."""
 
     def rests(self) -> list[Rest]:
-        """Return the parts that Python must process, of each block since the last call."""
+        """Return the parts of each block since the last call that Python must process."""
 
     def flows(self) -> dict[str, Array]:
         """Return the flows as columns."""

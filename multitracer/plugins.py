@@ -1,8 +1,8 @@
-"""What packages that extend MultiTracer use: formats, collectors, tables and errors.
+"""The API for packages that extend MultiTracer: formats, collectors, tables and errors.
 
-A package brings a log format under the entry-point group `multitracer.formats`, a collector under
-`multitracer.collectors`; docs/formats.md and docs/collectors.md show one of each, whole. The names of this
-module are a promise, as those of `multitracer` are.
+A package registers a log format in the entry-point group `multitracer.formats`, and a collector in
+`multitracer.collectors`; docs/formats.md and docs/collectors.md have complete examples. The names of this
+module are stable, like those of `multitracer`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Tables: what one room hands to the next, and the segments of a capture as they were seen.
+"""The class `Table`, with which packages exchange data, and the schemas of captured segments.
 
 A table is a set of NumPy columns of equal length (struct of arrays). Decoding and analysis never need
-pandas; `Table.to_pandas` makes a DataFrame at the border. Column names carry their unit. Time is int64
+pandas; `Table.to_pandas` makes a DataFrame for the user. Column names contain the unit. Time is int64
 nanoseconds since 1970 UTC.
 
-A value that is missing is `NA` of its column: `NOT_A_TIME` in int64 columns whose unit is ns, `-1` in
-signed integer columns marked `na`, NaN in floats. `to_pandas` turns each into `pandas.NA` / `NaT`.
+The value of a missing cell is `NOT_A_TIME` in int64 columns with the unit ns, -1 in other signed integer
+columns marked `na`, and NaN in float columns. `to_pandas` turns each into `pandas.NA` / `NaT`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     """Which rows are meant."""
 
     class DecodedPart(TypedDict):
-        """What the native kernel decodes of consecutive records; see `parsers/_packets/parts.py`."""
+        """Segments that the native kernel decoded from consecutive records.
+
+        See `parsers/_packets/parts.py`.
+        """
 
         in_ipv4: int
         udp: int
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
 
 
 _DTYPES: dict[str, np.dtype[np.generic]] = {}
-"""By their names: to make one costs as much as to check a column with it."""
+"""Cache of dtypes by name, because the construction is slow."""
 
 
 @dataclass(slots=True)
@@ -69,16 +72,16 @@ class Table:
     Parameters
     ----------
     schema : Schema
-        The columns that must be there, no more and no fewer.
+        The exact set of columns.
     columns : mapping of str to ndarray, each of shape (n_rows,)
-        Cast to the schema's dtypes where that is safe ("same_kind").
+        The columns; they are cast to the dtypes of the schema if that is safe ("same_kind").
     provenance : dict
-        Where the rows come from: source file, clock, what was skipped and why.
+        Origin of the rows: source file, clock, and skipped data with the reason.
 
     Raises
     ------
     SchemaError
-        If a column is missing, unknown, of another length or of a dtype that cannot be cast.
+        If a column is missing or unknown, has another length, or has a dtype that cannot be cast.
     """
 
     schema: Schema
@@ -133,9 +136,9 @@ class Table:
         return Table(self.schema, picked, dict(self.provenance))
 
     def within(self, begin_ns: int | None, end_ns: int | None, *, column: str = "time_ns") -> Table:
-        """Return the rows between two times, the end not included; None leaves a side open.
+        """Return the rows between two times, the end not included; None: unbounded.
 
-        A row whose time in `column` is missing lies in no window that has a side.
+        If there is a bound, rows without a time in `column` are excluded.
         """
         time_ns = self[column]
         inside = np.ones(len(self), dtype=bool) if begin_ns is None else time_ns >= begin_ns
@@ -144,12 +147,12 @@ class Table:
         return self if inside.all() else self.take(inside)
 
     def missing(self, name: str) -> Array:
-        """Return which cells of a column hold no value: bool, shape (n_rows,)."""
+        """Return which cells of a column are missing: bool, shape (n_rows,)."""
         column = next(c for c in self.schema if c.name == name)
         return np.asarray(_is_missing(column, self.columns[name]), dtype=bool)
 
     def rows(self) -> Iterator[Row]:
-        """Yield each row as a dict of Python values, a missing one as None; for small tables."""
+        """Yield each row as a dict of Python values, with None for a missing cell; for small tables."""
         for i in range(len(self)):
             yield {c.name: _python_value(c, self.columns[c.name][i]) for c in self.schema}
 
@@ -169,7 +172,7 @@ class Table:
 
 
 def between_ns(earlier_ns: Array, later_ns: Array) -> Array:
-    """Return the times from the first stamps to the second, NOT_A_TIME where one of the two is not known.
+    """Return the differences of two columns of times in ns; NOT_A_TIME where a time is missing.
 
     Parameters
     ----------

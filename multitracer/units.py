@@ -1,4 +1,4 @@
-"""Unit constants. Time is int64 nanoseconds inside; seconds appear only at the edges."""
+"""Unit constants. The program computes with int64 nanoseconds; only input and output use seconds."""
 
 from __future__ import annotations
 

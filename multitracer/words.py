@@ -1,6 +1,6 @@
-"""Numbers as an engineer writes them, and foreign text made harmless: for a terminal, a page, a file.
+"""Formats numbers with suitable units, and escapes untrusted text for a terminal, a page or a file.
 
-Numbers have three digits and the unit that fits.
+Numbers have three significant digits.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ UNKNOWN = "unknown"
 
 
 def size(number: float) -> str:
-    """Return bytes in decimal units: 2.4 MB."""
+    """Return a number of bytes as text in decimal units: 2.4 MB."""
     return _scaled(number, "B")
 
 
 def rate(bits_per_second: float) -> str:
-    """Return a bit rate: 612 kbit/s."""
+    """Return a bit rate as text: 612 kbit/s."""
     return _scaled(bits_per_second, "bit/s")
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 packet, 1,234 packets."""
+    """Return a number with its noun as text: 1 packet, 1,234 packets."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def share(part: float, complete: float) -> str:
-    """Return a percentage: 1.8 %; a share that is not nothing never reads 0 %."""
+    """Return a ratio as a percentage: 1.8 %; a ratio above 0 is never shown as 0 %."""
     if not complete:
         return UNKNOWN
     percent = 100 * part / complete
@@ -43,12 +43,12 @@ def share(part: float, complete: float) -> str:
 
 
 def ends(low: str, high: str) -> str:
-    """Return the two ends of a range: 1.2 to 1.4; one of them if they are written alike."""
+    """Return a range as text: 1.2 to 1.4; only one number if both have the same text."""
     return low if low == high else f"{low} to {high}"
 
 
 def duration(ns: float | None) -> str:
-    """Return a length of time: 31 s, 120 ms, 2 h 5 min; "unknown" for NA."""
+    """Return a duration as text: 31 s, 120 ms, 2 h 5 min; "unknown" for NA."""
     if ns is None or ns == NOT_A_TIME or isnan(ns):
         return UNKNOWN
     seconds = ns / NS_PER_S
@@ -61,17 +61,17 @@ def duration(ns: float | None) -> str:
 
 
 def three_digits(number: float) -> str:
-    """Return a number with three digits that count, and all before the point: 0.00123, 12.5, 1,234."""
+    """Return a number with three significant digits and all integer digits: 0.00123, 12.5, 1,234."""
     return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"
 
 
 def about(seconds: float) -> str:
-    """Return a length of time with two digits that count: 0.41 s, 12 s; from 100 s on as `duration`."""
+    """Return a duration with two significant digits: 0.41 s, 12 s; from 100 s on like `duration`."""
     return f"{seconds:.2g} s" if seconds < 99.5 else duration(seconds * NS_PER_S)
 
 
 def moment(ns: int | None) -> str:
-    """Return a point in time as UTC with milliseconds; the number of ns where no calendar reaches."""
+    """Return a time as UTC text with milliseconds; the number of ns if the calendar has no such date."""
     if ns is None or ns == NOT_A_TIME:
         return UNKNOWN
     try:
@@ -82,7 +82,7 @@ def moment(ns: int | None) -> str:
 
 
 def time_error(ns: float) -> str:
-    """Return the error of a time or clock with the unit that fits: 1.2 ms, 340 ns."""
+    """Return the error of a time or a clock as text with a suitable unit: 1.2 ms, 340 ns."""
     for unit_ns, name in ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "µs")):
         if abs(ns) >= _ROUNDS_UP * unit_ns:
             return (
@@ -92,7 +92,7 @@ def time_error(ns: float) -> str:
 
 
 def clock_offset(ns: int) -> str:
-    """Return the offset of two clocks with every microsecond, so that two can be compared: +2.400148 s."""
+    """Return the offset of two clocks as text with a resolution of 1 µs: +2.400148 s."""
     return f"{ns / NS_PER_S:+,.6f} s"
 
 
@@ -127,10 +127,10 @@ def _three(number: float) -> str:
 
 
 def printable(text: object) -> str:
-    r"""Return text on one line with what a terminal would act on written out (`\x1b`, `\u202e`, `\udc80`).
+    r"""Return text on one line, with control characters as Python escapes (`\x1b`, `\u202e`, `\udc80`).
 
-    Control and formatting characters, line breaks, unassigned code points and lone surrogates are written as
-    Python escapes; everything else stays.
+    Control and formatting characters, line breaks, unassigned code points and lone surrogates become Python
+    escapes; all other characters do not change.
     """
     shown = str(text)
     if shown.isprintable():
@@ -139,11 +139,11 @@ def printable(text: object) -> str:
 
 
 def portable(path: str) -> str:
-    r"""Return a file name that any UTF-8 writer takes: bytes that are not UTF-8 become `\xNN`."""
+    r"""Return a file name as valid UTF-8: bytes that are not UTF-8 become `\xNN`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def no_formula(text: str) -> str:
-    """Return printable text that a spreadsheet takes for text: an apostrophe before what it would run."""
+    """Return printable text that a spreadsheet does not execute: a formula gets an apostrophe in front."""
     shown = printable(text)
     return f"'{shown}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else shown

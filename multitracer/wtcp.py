@@ -1,7 +1,7 @@
-"""What a capture holds of WTCP: its packets as a reader took them apart, and the flows that analysis finds.
+"""Tables of WTCP in a capture: the decoded packets, and the flows that the analysis finds.
 
-docs/wtcp.md has the wire format. A connection is recognised by its hand-shake alone: a SYN and the SYN-ACK
-that repeats the identity in it, 64 random bits. Times are those of the capture.
+docs/wtcp.md has the wire format. A connection is recognised only by its handshake: a SYN, and a SYN-ACK that
+repeats the 64 random bits of the SYN. Times are those of the capture.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WTCP_PACKETS = Schema(
         Column("payload_bytes", "int64", "payload of the application, computed from the UDP length", "bytes"),
     ),
 )
-"""The packets of WTCP connections, in capture order; of SYNs the first and last, before their answer."""
+"""The packets of WTCP connections, in capture order; of repeated SYNs only the first and the last."""
 
 DELIVERIES = Schema(
     "deliveries",
@@ -52,7 +52,7 @@ DELIVERIES = Schema(
         Column("new_bytes", "int64", "payload in this packet that had not arrived before", "bytes"),
     ),
 )
-"""The packets that brought the receiver of a flow something new, in capture order."""
+"""The packets that delivered new data to the receiver of a flow, in capture order."""
 
 WTCP_FLOWS = Schema(
     "wtcp",
@@ -89,7 +89,7 @@ WTCP_FLOWS = Schema(
         ),
     ),
 )
-"""The flows of WTCP in a recording, those with data."""
+"""The WTCP flows of a recording that have data."""
 
 
 @dataclass(slots=True)
@@ -101,9 +101,9 @@ class WtcpCapture:
     packets : Table
         WTCP_PACKETS.
     ends : list of Endpoints
-        Of each connection, the initiator first.
+        Endpoints of each connection, the initiator first.
     skipped : dict of str to int
-        Why packets between those ends were not used -> how many.
+        Number of ignored packets between these endpoints, by reason.
     """
 
     packets: Table = field(default_factory=lambda: Table.empty(WTCP_PACKETS))
