@@ -1,7 +1,7 @@
-"""Any CSV log with a map of its columns beside it: `drive.csv` and `drive.csv.toml`.
+"""CSV logs with a map of the columns in a second file: `drive.csv` and `drive.csv.toml`.
 
 A map names columns of the tables `radio` and `position`, and the columns of the log that hold their values;
-docs/formats.md shows one. A file is read this way only if its map exists; the map must not be a symbolic
+docs/formats.md shows one. A CSV file has this format only if its map exists; the map must not be a symbolic
 link.
 """
 
@@ -24,7 +24,7 @@ _MOST_BYTES = 1 << 16
 
 
 def sniff(_head: bytes) -> Match:
-    """Return "no": only the map states what a CSV means."""
+    """Return "no": the content of a CSV does not identify this format, only the map does."""
     return "no"
 
 
@@ -34,7 +34,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     Raises
     ------
     FormatError
-        If there is no map, or it does not fit.
+        If there is no map, or the map does not fit the log.
     """
     map_path = map_of(path)
     if not has_map(path):

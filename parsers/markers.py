@@ -1,4 +1,4 @@
-"""markers.jsonl: one JSON record for each moment that the engineer marked while recording.
+"""markers.jsonl: one JSON record for each marker that the engineer set during the recording.
 
 Source: multitracer/recorder/supervisor.py.
 """
@@ -39,7 +39,7 @@ def sniff(head: bytes) -> Match:
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `markers`.
+    """Return the table `markers`.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""The log of `collectors.modem`: a modem's answers with the two stamps around each, and the gaps.
+"""The log of `collectors.modem`: answers of a modem, each between two time stamps, and gaps.
 
-Every answer is decoded here again, from its raw octets. Source: collectors/modem.py for the records,
+Answers are decoded again from their raw octets. Source: collectors/modem.py for the records,
 multitracer/protocols/modem for the answers.
 """
 
@@ -25,7 +25,7 @@ _MOST_PORTS = 1000
 
 
 class _Log(CollectorLog):
-    """The totals of the records read so far."""
+    """Reads the records of a log, and collects the rows."""
 
     def __init__(self, path: str, lines: LogLines) -> None:
         super().__init__(path, lines, name="modem")
@@ -34,7 +34,7 @@ class _Log(CollectorLog):
         self._says = ""
 
     def take(self, text: str) -> None:
-        """Use one line, or count why it could not be used."""
+        """Read one line, or count it as unusable by reason."""
         record = self.record(text)
         if record is None:
             return
@@ -73,7 +73,7 @@ class _Log(CollectorLog):
         return True
 
     def _port(self, record: dict[str, object]) -> bool:
-        """Keep the port and the modem for the provenance."""
+        """Store port and modem for the provenance; return whether the record is valid."""
         if not is_time(record.get("at_ns")):
             return False
         says = str(record.get("says", ""))[:_MOST_SAID]
@@ -86,7 +86,7 @@ class _Log(CollectorLog):
         return True
 
     def radio(self) -> Table:
-        """Return the readings, on the wall clock where the log's clock records place them."""
+        """Return the readings; times are wall-clock times, converted with the clock records of the log."""
         columns = self.rows.columns()
         sent, answered = (self.pairs.place(columns[f"{end}_ns"]) for end in ("asked", "answered"))
         placed = {"asked_ns": sent, "answered_ns": answered, "time_ns": sent + (answered - sent) // 2}
@@ -95,17 +95,17 @@ class _Log(CollectorLog):
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" for a log that begins with our header."""
+    """Return "yes" for a log that begins with the header of `collectors.modem`."""
     return "yes" if head.startswith(header_of("modem")) else "no"
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `radio` and `gaps`.
+    """Return the tables `radio` and `gaps`.
 
     Raises
     ------
     FormatError
-        If the first record is not our header.
+        If the first record is not this header.
     """
     log = _Log(path, LogLines(stream)).read()
     return {"radio": log.radio(), "gaps": log.gaps()}

@@ -1,7 +1,7 @@
 """Output of `mmcli --signal-get -J`, `qmicli --nas-get-signal-info` and `uqmi --get-signal-info`, in a loop.
 
-The outputs follow each other, each after a time stamp (a `date` in the loop) or with one before every line.
-Without time stamps the readings have no times. Source: multitracer/protocols/modem/tools.py.
+Each output follows a time stamp (a `date` in the loop), or each line begins with one. Without time stamps,
+readings have no time. Source: multitracer/protocols/modem/tools.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_CHARACTERS = 1 << 16
 
 
 class _Log:
-    """The output that is being read, and the rows so far."""
+    """Reads the outputs of a log, and collects the rows."""
 
     def __init__(self, lines: LogLines) -> None:
         self._lines = lines
@@ -46,7 +46,7 @@ class _Log:
         self._begin = 0
 
     def take(self, text: str) -> None:
-        """Use one line."""
+        """Read one line."""
         stamp = date_line(text) if text[:1] not in '{}]\t"' else None
         if stamp is not None:
             if not stamp.rest:
@@ -64,7 +64,7 @@ class _Log:
             self._add(text)
 
     def _starts(self, text: str) -> str:
-        """Return which tool's output begins with a line; empty if none does."""
+        """Return the tool whose output begins with this line; "" if there is none."""
         if "] Successfully got signal info" in text:
             return "qmicli"
         if self._tool != "gsmctl" and not self._output and _GSMCTL_LINE.match(text):
@@ -90,7 +90,7 @@ class _Log:
         return text.count("{") + text.count("[") == text.count("}") + text.count("]")
 
     def flush(self) -> None:
-        """Decode the output so far."""
+        """Decode the current output."""
         output, tool = "\n".join(self._output), self._tool
         self._output, self._tool = [], ""
         if not output:
@@ -115,12 +115,12 @@ def sniff(head: bytes) -> Match:
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `radio`.
+    """Return the table `radio`.
 
     Raises
     ------
     FormatError
-        If no output of one of the tools is in it.
+        If the log contains no output of these tools.
     """
     lines = LogLines(stream)
     log = _Log(lines)

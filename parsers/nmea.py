@@ -1,7 +1,8 @@
-"""NMEA 0183 logs: a satellite receiver's output, sentence by sentence.
+"""NMEA 0183 logs: the sentences of a satellite receiver.
 
-Lines without a right checksum are counted and passed over, text and binary between sentences too. A fix has
-the receiver's own time; a log that holds no date has no times. What follows a checksum is ignored.
+Lines without a correct checksum are counted and skipped, also text and binary data between sentences. The
+time of a fix is that of the receiver; if the log contains no date, fixes have no time. Text after a checksum
+is ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _REPORT = re.compile(rb'^[^#\n]{0,60}\{ ?"class": ?"[A-Z]', re.MULTILINE)
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" for text with a sentence whose checksum is right, and without a report of gpsd."""
+    """Return "yes" for a text with a correct NMEA checksum and without reports of gpsd."""
     if _REPORT.search(head):
         return "no"
     for match in _BEGIN.finditer(head):
@@ -36,12 +37,12 @@ def sniff(head: bytes) -> Match:
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `position`.
+    """Return the table `position`.
 
     Raises
     ------
     FormatError
-        If there is no sentence.
+        If the log contains no sentence.
     """
     lines, epochs, log = LogLines(stream), Epochs(), Positions("nmea")
     sentences = 0

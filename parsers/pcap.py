@@ -1,7 +1,7 @@
 """The classic capture file of tcpdump, Wireshark and related tools.
 
-Source: draft-ietf-opsawg-pcap. `_pcap/dialect_choice.py` tells the old and modified variants apart, and
-`_pcap/walk.py` walks over the records.
+Source: draft-ietf-opsawg-pcap. `_pcap/dialect_choice.py` distinguishes old and modified variants, and
+`_pcap/walk.py` finds the records.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def sniff(head: bytes) -> Match:
 
 
 def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
-    """Yield the records of a file, one batch per window; note its facts in `source`.
+    """Yield the records of a file in batches, and store the properties of the file in `source`.
 
     Raises
     ------
     FormatError
-        If not even the file header is there.
+        If the file header is incomplete.
     """
     window = StreamWindow(stream)
     window.refill()
@@ -58,7 +58,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
 
 
 def parse(stream: BinaryIO, *, path: str) -> CaptureTables:
-    """Return the TCP segments of a pcap file, and its other content."""
+    """Return the TCP segments of a pcap file, and the counts of all other packets."""
     return decode_stream(stream, SourceFile(path, "pcap"), blocks)
 
 

@@ -1,8 +1,8 @@
 """The capture file of Wireshark and dumpcap: sections, interfaces and blocks.
 
 Source: draft-ietf-opsawg-pcapng. Blocks that are not packets (names, secrets, journal entries, custom and
-unknown ones) are skipped. `_pcapng/walk.py` finds the blocks, `_pcapng/blocks.py` reads those that
-describe the others, `_pcapng/packets.py` reads the packets.
+unknown ones) are skipped. `_pcapng/walk.py` finds the blocks, `_pcapng/blocks.py` reads sections, interfaces
+and statistics, `_pcapng/packets.py` reads the packets.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ OVERLAP_BYTES = LARGEST_PACKET + 4096
 
 
 def sniff(head: bytes) -> Match:
-    """Return "maybe" for a section header block: pcapng is also the container of other logs' formats."""
+    """Return "maybe" for a section header block, because other log formats also use pcapng files."""
     return "maybe" if head[:4] == SECTION_HEADER else "no"
 
 
 def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
-    """Yield the packet records of a file, one batch per window; note its facts in `source`.
+    """Yield the packet records of a file in batches, and store the properties of the file in `source`.
 
     Raises
     ------
     FormatError
-        If there is no section header.
+        If the file has no section header.
     """
     window = StreamWindow(stream)
     window.refill()
@@ -55,19 +55,19 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
 
 
 class _Reading:
-    """The packets of one file, window by window; after damage, from the next complete block on."""
+    """Reads the packets of one file in windows; after damage, it continues at the next complete block."""
 
     def __init__(self, window: StreamWindow, sections: Sections, damage: FileDamage) -> None:
         self.done = False
-        """Whether the end of the file is reached."""
+        """Whether all of the file was read."""
         self._window, self._sections, self._damage = window, sections, damage
         self._packets = 0
         self._reason: str | None = None
-        """Why reading ended before the stream did."""
+        """Reason why reading ended before the end of the stream; None if it did not."""
         self._walked = WalkedBlocks(sections)
 
     def batch(self) -> PacketRecords:
-        """Return the packets of the window."""
+        """Return the packets of the current window."""
         offset = self._window.offset
         self._walked = walk(self._window, self._sections)
         records, damage = packet_records(self._window, self._walked, self._sections, self._packets)
@@ -78,7 +78,7 @@ class _Reading:
         return records
 
     def _note_unexpected(self) -> None:
-        """Count as lost a block with a packet's layout and another type: its content is not guessed."""
+        """Count a block of unknown type with the layout of a packet as lost: its content is unknown."""
         for begin, end, kind in self._walked.unexpected:
             where = self._window.offset_of(begin)
             is_before = self._reason is None or begin < self._walked.damaged_at
@@ -104,7 +104,7 @@ class _Reading:
             self._resume(walked)
 
     def _resume(self, walked: WalkedBlocks) -> None:
-        """Continue at the next block, at any distance; without one, reading is finished."""
+        """Continue at the next valid block, at any distance; if there is none, end the reading."""
         window, begin = self._window, walked.damaged_at + 1
         lost = window.offset_of(walked.damaged_at)
         block = None
@@ -122,12 +122,12 @@ class _Reading:
             self._reason, window.begin = None, block
 
     def finish(self) -> None:
-        """Note the damage of the file."""
+        """Store the damage of the file in its `SourceFile`."""
         self._damage.ended(self._reason or self._window.remains("block"))
 
 
 def parse(stream: BinaryIO, *, path: str) -> CaptureTables:
-    """Return the TCP segments of a pcapng file, and its other content."""
+    """Return the TCP segments of a pcapng file, and the counts of all other packets."""
     return decode_stream(stream, SourceFile(path, "pcapng"), blocks)
 
 

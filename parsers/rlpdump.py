@@ -1,7 +1,7 @@
 """rlpdump's log of one side of a GSM radio link: a pcapng file of frames, with events between them.
 
-multitracer/protocols/rlpdump.py describes the format, and writes it. Frames whose information was cut are
-read like complete ones. An incomplete record ends the log; the records before it are used.
+multitracer/protocols/rlpdump.py describes the format, and writes it. Frames with a truncated information
+field are read like complete frames. At an incomplete record the log ends; all records before it are read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     Raises
     ------
     FormatError
-        If the stream does not begin like a log of rlpdump.
+        If the stream does not begin with the section header of rlpdump.
     """
     log, window, damaged = RlpTotals(path), StreamWindow(cast("Readable", stream), size=_WINDOW_BYTES), None
     while damaged is None and window.refill():
@@ -57,7 +57,10 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 
 
 def _take_blocks(window: StreamWindow, log: RlpTotals) -> str | None:
-    """Take every complete block in the window, in order; return why the log ends there."""
+    """Read all complete blocks in the window, in order.
+
+    Return the reason if the log ends there, else None.
+    """
     while True:
         packets = _step_over_packets(window, log.order) if log.order else []
         if packets:
@@ -81,7 +84,7 @@ def _take_blocks(window: StreamWindow, log: RlpTotals) -> str | None:
 
 
 def _step_over_packets(window: StreamWindow, order: str) -> list[int]:
-    """Return where the packet blocks at the window's begin begin, as long as they are complete and valid."""
+    """Return the offsets of the complete and valid packet blocks at the begin of the window."""
     head, closing = (struct.Struct(order + form).unpack_from for form in ("II", "I"))
     view, end, at = window.view, window.end, window.begin
     packet = BlockType.ENHANCED_PACKET.value
@@ -99,14 +102,14 @@ def _step_over_packets(window: StreamWindow, order: str) -> list[int]:
 
 
 def _head(window: StreamWindow, log: RlpTotals) -> tuple[int, int, str]:
-    """Return type, length and byte order of the block at the window's begin; order "" if it is unknown."""
+    """Return type, length and byte order ("" if unknown) of the block at the begin of the window."""
     head = bytes(window.view[window.begin : window.begin + _SMALLEST_BLOCK_BYTES])
     order = (byte_order(head) if head.startswith(SECTION_HEADER) else "") or log.order
     return *struct.unpack_from((order or "<") + "II", head), order
 
 
 def _damage(window: StreamWindow, length: int, order: str) -> str | None:
-    """Return what is wrong with the block at the window's begin."""
+    """Return a text on the damage of the block at the begin of the window; None if it is intact."""
     if not order:
         return "the file does not begin with a section header"
     if length % 4 or not _SMALLEST_BLOCK_BYTES <= length <= _LONGEST_BLOCK_BYTES:

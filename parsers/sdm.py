@@ -1,7 +1,8 @@
-"""Samsung's diagnostic log (SDM), as its phones write it (`.sdm`) or as SCAT records it (`.sdmraw`).
+"""Samsung's diagnostic log (SDM): the phone's own file (`.sdm`), or a recording by SCAT (`.sdmraw`).
 
-Only the lengths of its frames are checked here; the program `scat` decodes them, tshark the messages in them.
-A frame of a phone's own log has the time at which it was logged; those that SCAT recorded have none.
+This module only checks the lengths of the frames; the program `scat` decodes the frames, and tshark the
+messages in them. Frames in the phone's own file have the time of logging; frames recorded by SCAT have no
+time.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 _BEGIN, _END = 0x7F, 0x7E
-"""Octets around a frame; after the first come a length of 16 bits, an octet, and the length less three."""
+"""Octets at the begin and the end of a frame. A length of 16 bits, an octet, and the length minus three
+follow the first octet."""
 _LOGGED = b"\x39\x7f"
-"""Octets after the length with which each record of a phone's log begins."""
+"""Octets that follow the length at the begin of each record in a phone's own file."""
 _CHUNK_BYTES = 1 << 16
 _MIN_LENGTH = 13  # the header behind the first octet has 14 octets
 _NO_TIMES = (
@@ -57,7 +59,7 @@ class _Raw:
 
 
 def _frame_end(data: bytes, at: int) -> int | None:
-    """Return where a frame ends; `at` if none begins there, None if more octets are needed."""
+    """Return the end of the frame at `at`; `at` if no frame begins there, None if more octets are needed."""
     if len(data) < at + 6:
         return None
     outer = int.from_bytes(data[at + 1 : at + 3], "little")
@@ -71,7 +73,7 @@ def _frame_end(data: bytes, at: int) -> int | None:
 
 @dataclass(slots=True)
 class _Logged:
-    """The records of a phone's own log: a length, then the mark, the time and the frame without its ends."""
+    """The records of a phone's own file: length, mark, time, and frame without begin and end octets."""
 
     stream: BinaryIO
     complete: int = 0
@@ -98,7 +100,7 @@ class _Logged:
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" if two frames, or two records, follow each other."""
+    """Return "yes" if the log begins with two consecutive frames or records."""
     end = _frame_end(head, 0)
     if end and (_frame_end(head, end) or 0) > end:
         return "yes"
@@ -116,12 +118,12 @@ def _records(head: bytes) -> int:
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `signalling`, `radio` and `handovers`.
+    """Return the tables `signalling`, `radio` and `handovers`.
 
     Raises
     ------
     FormatError
-        If no frame is complete.
+        If the log has no complete frame.
     PreflightError
         If scat or tshark is not installed.
     """
@@ -146,7 +148,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 
 @dataclass(slots=True)
 class _Behind:
-    """A stream without its first octets, which were already read."""
+    """The rest of a stream whose first octets were already read."""
 
     begin: bytes
     stream: BinaryIO

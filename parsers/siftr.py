@@ -1,9 +1,9 @@
 """FreeBSD's siftr(4): the state of a TCP sender at each packet, in bytes.
 
-Three layouts: 1.2.2 and 1.2.3 (25 fields), 1.2.4 (28), 1.3.0 (27, no hash). Round-trip time and timeout are
-in ticks where the first line has `hz` and `tcp_rtt_scale`, else in microseconds. A line of direction `i`
-is the state before an incoming packet, one of `o` the state when a packet is sent. Source:
-sys/netinet/siftr.c of FreeBSD.
+There are three layouts: 1.2.2 and 1.2.3 (25 fields), 1.2.4 (28), 1.3.0 (27, no hash). RTT and timeout are in
+ticks if the first line has `hz` and `tcp_rtt_scale`, else in microseconds. A line with direction `i` has the
+state before an incoming packet, a line with `o` the state when a packet is sent. Source: sys/netinet/siftr.c
+of FreeBSD.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STATES = (
     TcpState.CLOSE_WAIT, TcpState.FIN_WAIT1, TcpState.CLOSING, TcpState.LAST_ACK, TcpState.FIN_WAIT2,
     TcpState.TIME_WAIT,
 )  # fmt: skip
-"""TCP states by FreeBSD's number (tcp_fsm.h)."""
+"""TCP states by their number in FreeBSD (tcp_fsm.h)."""
 _COLUMNS = (
     "time_ns", "ip_version", "address_local", "port_local", "address_remote", "port_remote",
     "ssthresh_bytes", "cwnd_bytes", "snd_wnd_bytes", "rcv_wnd_bytes", "state", "snd_mss_bytes", "srtt_ns",
@@ -57,7 +57,7 @@ class _Units:
 
 
 class _Log:
-    """The totals of the lines read so far."""
+    """Reads the lines of a log, and collects the rows."""
 
     def __init__(self, lines: LogLines) -> None:
         self.lines = lines
@@ -66,7 +66,7 @@ class _Log:
         self.units = _Units(None, None)
 
     def take(self, text: str) -> None:
-        """Use one line, or count why it could not be used."""
+        """Read one line, or count it as unusable by reason."""
         if text.startswith(("enable_time_secs=", "disable_time_secs=")):
             self._facts(text)
         elif not _DATA.match(text):
@@ -140,19 +140,19 @@ def _span(steps: int, step_ns: float | None) -> int:
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" for a log with its first line, "maybe" for lines of packets alone."""
+    """Return "yes" for a log with siftr's first line, "maybe" for packet lines without it."""
     if head.startswith(b"enable_time_secs=") and b"siftrver=" in head.partition(b"\n")[0]:
         return "yes"
     return "maybe" if _SNIFFED.search(head) else "no"
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `tcp_state`.
+    """Return the table `tcp_state`.
 
     Raises
     ------
     FormatError
-        If no line is one of siftr.
+        If the log contains no packet line of siftr.
     """
     lines = LogLines(stream)
     log = _Log(lines)

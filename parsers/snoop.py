@@ -31,7 +31,7 @@ _MAGIC = b"snoop\0\0\0"
 _HEADER_BYTES = 16
 _LAYOUT = RecordLength(24, struct.Struct(">I"), 8)
 _LINK_TYPES = {0: 1, 2: 6, 4: 1, 8: 10, 18: 123}
-"""LINKTYPE by data link type: 802.3 and Ethernet, token ring, FDDI, Sun's ATM."""
+"""LINKTYPE by snoop's data link type: 802.3 and Ethernet, token ring, FDDI, Sun's ATM."""
 _UNKNOWN = 0x10000
 """Offset added to a data link type without a known LINKTYPE."""
 _NO_FRACTION = "the fraction of the timestamp is not below one second"
@@ -43,12 +43,12 @@ def sniff(head: bytes) -> Match:
 
 
 def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
-    """Yield the records of a file, one batch per window; note its facts in `source`.
+    """Yield the records of a file in batches, and store the properties of the file in `source`.
 
     Raises
     ------
     FormatError
-        If not even the file header is there, or its version is unknown.
+        If the file header is incomplete, or its version is unknown.
     """
     window = StreamWindow(stream)
     window.refill()
@@ -82,7 +82,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
 
 
 def parse(stream: BinaryIO, *, path: str) -> CaptureTables:
-    """Return the TCP segments of a snoop file, and its other content."""
+    """Return the TCP segments of a snoop file, and the counts of all other packets."""
     return decode_stream(stream, SourceFile(path, "snoop"), blocks)
 
 

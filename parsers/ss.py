@@ -1,10 +1,9 @@
-"""The output of `ss -tin` in a loop: any of -o -e -m -p -H -O, with dates between.
+"""The output of `ss -tin` in a loop, with time stamps between the outputs; -o -e -m -p -H -O are allowed.
 
 `ss` prints no time. The time stamps of the recorder bound the time of a reading: it was made after the
 previous stamp and before the next one; a stamp on the line of a socket, at its start or end, is later than
-the reading. Where no line names a socket, because `grep` removed them, one connection is assumed, with a
-warning. Source:
-misc/ss.c of iproute2 (read with 6.1).
+the reading. If no line names a socket (for example because of `grep`), the reader assumes one connection and
+warns. Source: misc/ss.c of iproute2 (read with 6.1).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _USERS = re.compile(r"users:\(\(.*\)\)")
-"""Names of processes may hold anything, also what looks like a token."""
+"""Pattern of process names, which is removed first: they may contain text that looks like a token."""
 _TIMER = re.compile(r"timer:\((\w+),([^,)]*),(\d{1,3})\)")
 _NUMBER = r"\d[\d.]*(?:e[+-]?\d{1,2})?"
 _TOKEN = re.compile(rf"(?<!\S)([a-z_]+):({_NUMBER})(?:/({_NUMBER}))?")
@@ -70,7 +69,7 @@ _COUNTS = {
     "total_received_bytes": "bytes_received",
     "inode": "ino",
 }
-"""Token by column, where both have the same unit."""
+"""Token of `ss` by table column, if both have the same unit."""
 _MILLISECONDS = {
     "srtt_ns": "rtt",
     "min_rtt_ns": "minrtt",
@@ -83,7 +82,7 @@ COLUMNS = (
     "cookie", "congestion_control", "timer", "timer_expires_ns", "retransmits", "retransmitted_segments",
     "total_retransmitted_segments", "rttvar_ns", "delivery_rate", "app_limited", *_COUNTS, *_MILLISECONDS,
 )  # fmt: skip
-"""The columns of TCP_STATE that `details` gives, in this order."""
+"""The columns of TCP_STATE that `details_of` returns, in this order."""
 
 _PLACES = {name: place for place, (name, _) in enumerate(LAYOUT)}
 _FIELD_OF = {
@@ -98,7 +97,7 @@ _ZERO_ALWAYS = (
     "backoff", "unacked_segments", "sacked_segments", "lost_segments", "retransmitted_segments",
     "total_retransmitted_segments",
 )  # fmt: skip
-"""Printed by every `ss` that prints variables, unless 0."""
+"""Columns that all versions of `ss` print with the variables, unless the value is 0."""
 _ZERO_IF_KNOWN = {
     "total_acked_bytes": "bytes_acked",
     "total_received_bytes": "bytes_received",
@@ -111,22 +110,22 @@ _ZERO_IF_KNOWN = {
     "total_retransmitted_bytes": "bytes_retrans",
     "snd_wnd_bytes": "snd_wnd",
 }
-"""Fields of struct tcp_info that were added later, by column; if not printed, 0 only where it is
-supported."""
+"""Newer fields of struct tcp_info, by column; if one is not printed, it is 0 only if the kernel supports
+it."""
 
 
 def has_variables(details: str) -> bool:
-    """Return whether a text holds the part that comes from struct tcp_info."""
+    """Return whether a text contains variables from struct tcp_info."""
     return _VARIABLES.search(details) is not None
 
 
 def details_of(text: str) -> tuple[tuple[object, ...], int]:
-    """Return the values of `COLUMNS` that a socket's text holds, and how far into struct tcp_info they reach.
+    """Return the values of `COLUMNS` in a socket's text, and the last position in struct tcp_info among them.
 
     Raises
     ------
     ValueError
-        If a value makes no sense.
+        If a value is invalid.
     """
     details = _USERS.sub(" ", text)
     tokens = {name: (value, second) for name, value, second in _TOKEN.findall(details)}
@@ -144,21 +143,21 @@ def details_of(text: str) -> tuple[tuple[object, ...], int]:
 
 
 def with_zeros(columns: dict[str, Array], has_info: Array, newest: int) -> dict[str, Array]:
-    """Return columns of TCP_STATE in which variables that `ss` omits because they are 0 are 0.
+    """Return columns of TCP_STATE with 0 for the variables that `ss` omits because they are 0.
 
     Parameters
     ----------
     columns : dict of str to ndarray, each of shape (n,)
         Columns by name, as `details_of` returns them, and `send_queue_bytes`.
     has_info : ndarray of bool, shape (n,)
-        Whether a row has variables at all.
+        Whether a row has variables from struct tcp_info.
     newest : int
         The highest position in struct tcp_info that `details_of` found in the log.
 
     Returns
     -------
     dict of str to ndarray, each of shape (n,)
-        NA where a variable is still unknown.
+        The columns; NA where a variable remains unknown.
     """
     known = [name for name, field in _ZERO_IF_KNOWN.items() if newest >= _PLACES[field]]
     zeros = {name: _zero(columns[name], has_info) for name in (*_ZERO_ALWAYS, *known)}
@@ -178,7 +177,7 @@ def _zero(values: Array, where: Array) -> Array:
 
 
 def _timer(details: str) -> tuple[int, int, int]:
-    """Return which timer runs, when it fires, and how often the retransmission timer fired in a row."""
+    """Return the running timer, its remaining time, and the number of consecutive retransmission timeouts."""
     match = _TIMER.search(details)
     if match is None:
         return NA, NOT_A_TIME, NA
@@ -188,7 +187,7 @@ def _timer(details: str) -> tuple[int, int, int]:
 
 
 def _span_ns(number: str, unit: str) -> int:
-    """Return a duration as `ss` prints it: 4.5 seconds are "4.500ms" there."""
+    """Return a duration of `ss` in ns; `ss` prints 4.5 seconds as "4.500ms"."""
     unit_ns = NS_PER_S if "." in number else _SPAN_NS[unit]
     return round(float(number) * unit_ns)
 
@@ -248,7 +247,7 @@ _COLUMNS = (
     "address_remote", "port_remote", "state", "receive_queue_bytes", "send_queue_bytes", *COLUMNS,
 )  # fmt: skip
 _NOBODY = (0, bytes(16), 0, bytes(16), 0, NA, NA, NA)
-"""Endpoints, state and queues of a socket whose own line is not in the log."""
+"""Values of endpoints, state and queues for a socket whose own line is not in the log."""
 _ONE_ASSUMED = "no line names a socket; all readings are assumed to be of one connection"
 _DAY_NS = 86_400 * NS_PER_S
 
@@ -258,16 +257,16 @@ class _Block:
     """One socket, from its own line to the last of its details."""
 
     line: re.Match[str] | None
-    """The line of the socket; None where only its variables were recorded."""
+    """The line of the socket; None if only its variables were recorded."""
     stamp: int
-    """How many time stamps precede it, its own included."""
+    """Number of time stamps before the socket, including its own."""
     details: str
     stamped_itself: bool = False
 
 
 @dataclass(slots=True)
 class _Log:
-    """The totals of the lines read so far."""
+    """Reads the lines of a log, and collects the rows."""
 
     lines: LogLines
     rows: Rows = field(default_factory=lambda: Rows(TCP_STATE, _COLUMNS))
@@ -280,7 +279,7 @@ class _Log:
     days: int = 0
 
     def take(self, text: str) -> None:
-        """Use one line."""
+        """Read one line."""
         stamp = date_line(text, time_of_day=True) or date_at_end(text)
         own = stamp is not None and _of_socket(stamp.rest)
         if stamp:
@@ -303,7 +302,7 @@ class _Log:
             self.lines.skip("neither a socket nor a time")
 
     def _lacks_variables(self) -> bool:
-        """Return whether the socket of the last lines still waits for its variables."""
+        """Return whether the variables of the current socket have not been read yet."""
         return self.pending is not None and not has_variables(self.pending.details)
 
     def _stamp(self, stamp: DateLine, *, alone: bool) -> None:
@@ -318,7 +317,7 @@ class _Log:
         self.stamps.append(replace(stamp, time_ns=time_ns))
 
     def flush(self) -> None:
-        """Add the socket whose lines are now complete."""
+        """Add the current socket as a row."""
         block, self.pending = self.pending, None
         if block is None:
             return
@@ -337,7 +336,7 @@ class _Log:
         )
 
     def table(self, path: str) -> Table:
-        """Return the readings, each between the stamps around it."""
+        """Return the readings; the time of each lies between two time stamps."""
         stamp, itself, named, has_info = np.array(self.blocks, dtype=np.int64).reshape(-1, 4).T
         columns = with_zeros(self.rows.columns(), has_info.astype(bool), self.newest)
         columns |= self._times(stamp, itself.astype(bool))
@@ -354,7 +353,7 @@ class _Log:
         return filled(TCP_STATE, {name: values[whose] for name, values in columns.items()}, provenance)
 
     def _is_known(self, stamp: Array, itself: Array, named: Array) -> Array:
-        """Return which readings belong to a known socket, or to the only one; count the others."""
+        """Return which readings belong to a known socket, or to the only socket; count all others."""
         if named.any():
             self.lines.skip("variables without a preceding line of their socket", int((~named).sum()))
             return named
@@ -368,7 +367,7 @@ class _Log:
         return ~several
 
     def _times(self, before: Array, itself: Array) -> dict[str, Array]:
-        """Return the three time columns: stamps precede sockets, unless the log begins with sockets."""
+        """Return the three time columns; time stamps precede sockets, unless the log begins with a socket."""
         stamps = np.array([NOT_A_TIME, *(s.time_ns for s in self.stamps), NOT_A_TIME], dtype=np.int64)
         coarse = np.array([0, *(s.resolution_ns for s in self.stamps), 0], dtype=np.int64)
         follow = bool(len(before)) and before[0] == 0
@@ -382,12 +381,12 @@ class _Log:
 
 
 def _of_socket(text: str) -> bool:
-    """Return whether a text is a socket's line, or its details."""
+    """Return whether a text is the line of a socket, or a line of its details."""
     return bool(_SOCKET.fullmatch(text) or _HEADING.match(text) or _DETAILS.search(text))
 
 
 def _endpoints(line: re.Match[str] | None) -> tuple[object, ...]:
-    """Return ends, state and queues of a socket; raise ValueError if one is not valid."""
+    """Return endpoints, state and queues of a socket; raise ValueError if one is not valid."""
     if line is None:
         return _NOBODY
     (version, local), (other, remote) = address(line["local"]), address(line["remote"])
@@ -399,19 +398,19 @@ def _endpoints(line: re.Match[str] | None) -> tuple[object, ...]:
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" for the variables of sockets, "maybe" for sockets alone or only the heading."""
+    """Return "yes" for sockets with variables, "maybe" for sockets without variables or only the heading."""
     if _DETAIL.search(head):
         return "yes"
     return "maybe" if _SNIFFED.search(head) or _HEADED.search(head) else "no"
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `tcp_state`.
+    """Return the table `tcp_state`.
 
     Raises
     ------
     FormatError
-        If there is no socket in it.
+        If the log contains no socket.
     """
     lines = LogLines(stream)
     log = _Log(lines)

@@ -43,7 +43,7 @@ def sniff(head: bytes) -> Match:
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `clock_readings`; the provenance holds the tags in the same order.
+    """Return the table `clock_readings`; its provenance has the tags in the same order.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""The log of `collectors.tcp_info`: one JSON record a line; a reading holds the raw `struct tcp_info`.
+"""The log of `collectors.tcp_info`: one JSON record in each line; readings contain the raw `struct tcp_info`.
 
-The struct is decoded here again, from its bytes; what the record shows of it is for people. Source:
-collectors/tcp_info.py for the records, linux/tcp.h for the struct.
+The struct is decoded again from its bytes; the decoded fields in the record are only for human readers.
+Source: collectors/tcp_info.py for the records, linux/tcp.h for the struct.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _AS_READ = {
     "delivery_rate": "delivery_rate",
     "app_limited": "app_limited",
 }
-"""Field of struct tcp_info by column, where both have the same unit."""
+"""Field of struct tcp_info by table column, if both have the same unit."""
 _MICROSECONDS = {
     "srtt_ns": "rtt",
     "rttvar_ns": "rttvar",
@@ -68,7 +68,7 @@ _NO_MIN_RTT = 0xFFFFFFFF
 
 
 class _Log(CollectorLog):
-    """The totals of the records read so far."""
+    """Reads the records of a log, and collects the rows."""
 
     def __init__(self, path: str, lines: LogLines) -> None:
         super().__init__(path, lines, name="tcp-info")
@@ -77,7 +77,7 @@ class _Log(CollectorLog):
         self.late: list[tuple[int, int, int]] = []
 
     def take(self, text: str) -> None:
-        """Use one line, or count why it could not be used."""
+        """Read one line, or count it as unusable by reason."""
         record = self.record(text)
         if record is None or record.get("kind") == "gone":
             return
@@ -95,7 +95,7 @@ class _Log(CollectorLog):
         return True
 
     def _miss(self, record: Document) -> bool:
-        """Keep when readings were skipped: no gap of the sockets, as the next reading holds all counters."""
+        """Store the time of skipped readings; they are no gap, because the next reading has all counters."""
         since, until, count = (record.get(key) for key in ("since_ns", "until_ns", "count"))
         if not (is_time(since) and is_time(until) and is_time(count)):
             return False
@@ -104,7 +104,7 @@ class _Log(CollectorLog):
         return True
 
     def table(self) -> Table:
-        """Return the readings, on the wall clock where the log's clock records place them."""
+        """Return the readings; times are wall-clock times, converted with the clock records of the log."""
         columns = self.rows.columns()
         info = tcp_info_columns(self.blobs, byte_order=_byte_order(self.header))
         placed = [self.pairs.place(columns[f"read_{end}_ns"]) for end in ("before", "after")]
@@ -114,7 +114,7 @@ class _Log(CollectorLog):
         return filled(TCP_STATE, columns, self.provenance())
 
     def provenance(self) -> Document:
-        """Return remarks for the reader of the log."""
+        """Return the provenance: counts, clock conversion and warnings."""
         gaps = np.array([gap[:2] for gap in self.late[:_MOST_GAPS]], dtype=np.int64).reshape(-1, 2)
         since, until = (self.pairs.place(gaps[:, side]).tolist() for side in (0, 1))
         return super().provenance() | {
@@ -183,17 +183,17 @@ def _byte_order(header: Document) -> Literal["little", "big"]:
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" for a log that begins with our header."""
+    """Return "yes" for a log that begins with the header of `collectors.tcp_info`."""
     return "yes" if head.startswith(header_of("tcp-info")) else "no"
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `tcp_state`.
+    """Return the table `tcp_state`.
 
     Raises
     ------
     FormatError
-        If the first record is not our header.
+        If the first record is not this header.
     """
     return {"tcp_state": _Log(path, LogLines(stream)).read().table()}
 

@@ -1,12 +1,12 @@
 """Output of `adb shell dumpsys telephony.registry`, once or in a loop with a `date` before each.
 
-Each statement is a row: `mSignalStrength` one for each technology that has a value, `mCellInfo` one for each
-cell, `mServiceState` one. 2147483647 (CellInfo.UNAVAILABLE) means no value. A time stamp counts only at the
-start of a line; the log of events that Android appends, whose times are indented, is not read. Numbers of
-subscribers and phones are not read at all.
+`mSignalStrength` gives a row for each technology with a value, `mCellInfo` a row for each cell,
+`mServiceState` one row. 2147483647 (CellInfo.UNAVAILABLE) means a missing value. Only time stamps at the
+start of a line are read; Android's event log at the end, with indented times, is ignored. Subscriber and
+phone numbers are ignored.
 
-The unit of `rssnr` is dB where the line has fields of Android 12 or later, 0.1 dB where one value of the log
-is beyond 30; otherwise it is not known, and the number is in `sinr_raw` alone. Source: frameworks/base of
+The unit of `rssnr` is dB if the line has fields of Android 12 or later, 0.1 dB if one value of the log is
+above 30; otherwise the unit is not known, and only `sinr_raw` has the number. Source: frameworks/base of
 Android, telephony/java/android/telephony/CellSignalStrength*.java, CellIdentity*.java, SignalStrength.java.
 """
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from multitracer.tables import Document, Table
 
 _UNAVAILABLE = {2147483647, -2147483648, 9223372036854775807}
-"""CellInfo.UNAVAILABLE and UNAVAILABLE_LONG."""
+"""Numbers that mean a missing value: CellInfo.UNAVAILABLE and UNAVAILABLE_LONG."""
 _MOST_CHARACTERS = 1 << 20
 _MOST_CELLS = 256
 _LARGEST_SNR_DB = 30
-"""CellSignalStrengthLte.getRssnr is from -20 to 30 dB since Android 11."""
+"""Maximum SNR in dB: CellSignalStrengthLte.getRssnr is -20 to 30 dB since Android 11."""
 _START = re.compile(r"mSignalStrength=|mCellInfo=|mServiceState=")
 _CARD = re.compile(r"Phone Id=(\d{1,2})\b")
 _STRENGTH = re.compile(r"CellSignalStrength(Lte|Nr|Gsm|Wcdma|Cdma):")
@@ -54,7 +54,7 @@ _RIL_RAT = {
     "LTE": "LTE", "LTE_CA": "LTE", "NR": "NR", "NR_SA": "NR", "UMTS": "UMTS", "HSPA": "HSPA", "HSPAP": "HSPA",
     "HSDPA": "HSPA", "HSUPA": "HSPA", "EDGE": "EDGE", "GPRS": "GSM", "GSM": "GSM", "1xRTT": "CDMA",
 }  # fmt: skip
-"""ServiceState.rilRadioTechnologyToString."""
+"""Technology by the names of ServiceState.rilRadioTechnologyToString."""
 _LEVELS: dict[str, dict[str, tuple[str, float]]] = {
     "Lte": {
         "rssi_dbm": ("rssi", 1), "rsrp_dbm": ("rsrp", 1), "rsrq_db": ("rsrq", 1), "sinr_raw": ("rssnr", 1),
@@ -73,11 +73,11 @@ _IDENTITY = {
     "Wcdma": {"cell_id": "mCid", "physical_cell_id": "mPsc", "area_code": "mLac", "channel": "mUarfcn"},
 }
 _NO_BER = 99
-"""TS 27.007, 8.5: not known or not detectable."""
+"""Value of the BER for "not known or not detectable" (TS 27.007, section 8.5)."""
 
 
 class _Log:
-    """The dump that is being read, and the rows so far."""
+    """Reads the dumps of a log, and collects the rows."""
 
     def __init__(self, lines: LogLines) -> None:
         self._lines = lines
@@ -93,7 +93,7 @@ class _Log:
         """Number of impossible values, by column."""
 
     def take(self, text: str) -> None:
-        """Use one line."""
+        """Read one line."""
         if text and not text[0].isspace():
             stamp = date_line(text)
             if stamp is not None:
@@ -128,7 +128,7 @@ class _Log:
             self._text = []
 
     def flush(self) -> None:
-        """Decode the statement collected so far."""
+        """Decode the current object, which may have several lines."""
         text = " ".join(self._text)
         self._text, self._length = [], 0
         if text.startswith("mSignalStrength="):
@@ -145,7 +145,7 @@ class _Log:
             self.rows.append({"source": source, **known, **stamps, "modem": self._card})
 
     def _can_be(self, name: str, value: object) -> bool:
-        """Return whether a value is possible; count it if it is not."""
+        """Return whether a value is possible; count an impossible value."""
         if name not in RANGES or not isinstance(value, int | float):
             return True
         minimum, most = RANGES[name]
@@ -167,7 +167,7 @@ class _Log:
                 self._append("mSignalStrength", {"role": role, "rat": _RAT[technology], **values})
 
     def _old_signal_strength(self, numbers: list[int]) -> None:
-        """Use the blank-separated numbers of Android 9 and before."""
+        """Read the blank-separated numbers of Android 9 and earlier."""
         gsm, ber = numbers[:2]
         if 0 <= gsm < _NO_BER:
             quality = {"rxqual": ber} if 0 <= ber < _NO_BER else {}
@@ -204,7 +204,7 @@ class _Log:
 
 
 def _parts(text: str, start: re.Pattern[str]) -> Iterator[tuple[str, str]]:
-    """Yield the technology and the text of each object, up to the next one of its kind."""
+    """Yield technology and text of each object; the text ends at the next match of `start`."""
     matches = list(start.finditer(text))[:_MOST_CELLS]
     ends = [*(match.start() for match in matches[1:]), len(text)]
     for match, end in zip(matches, ends, strict=False):  # without a match there is but the end
@@ -212,7 +212,7 @@ def _parts(text: str, start: re.Pattern[str]) -> Iterator[tuple[str, str]]:
 
 
 def _numbers(text: str) -> dict[str, int]:
-    """Return the fields with a number that means a value; of two fields of one name the first."""
+    """Return the numeric fields that have a value; if a name occurs twice, the first one."""
     pairs = [(match[1], int(match[2])) for match in _PAIR.finditer(text)]
     return {name: number for name, number in reversed(pairs) if number not in _UNAVAILABLE}
 
@@ -245,7 +245,7 @@ def _printable(text: str) -> str:
 
 
 def _in_tenths(table: Table) -> bool:
-    """Put rssnr into sinr_db if one value shows that all are in 0.1 dB; return whether its unit is open."""
+    """Set sinr_db from rssnr if one value proves the unit 0.1 dB; return whether the unit is unknown."""
     raw = table["sinr_raw"]
     known = ~table.missing("sinr_raw")
     if (np.abs(raw[known]) > _LARGEST_SNR_DB).any():
@@ -255,26 +255,26 @@ def _in_tenths(table: Table) -> bool:
 
 
 def _unnumbered(table: Table) -> None:
-    """Leave out the number of the card in a dump of a phone with one card."""
+    """Remove the SIM card number from the rows of a phone with only one card."""
     numbers = table["modem"][~table.missing("modem")]
     if len(np.unique(numbers)) < 2:
         table["modem"][:] = NA
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" for the registry's state of the radio."""
+    """Return "yes" for output with the radio state of the telephony registry."""
     is_state = b"last known state:" in head and b"mCallState=" in head
     is_part = b"mSignalStrength=SignalStrength" in head or b"mCellInfo=[CellInfo" in head
     return "yes" if is_state or is_part else "no"
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `radio`.
+    """Return the table `radio`.
 
     Raises
     ------
     FormatError
-        If it holds no radio reading.
+        If the log contains no radio reading.
     """
     lines = LogLines(stream)
     log = _Log(lines)

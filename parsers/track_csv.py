@@ -1,7 +1,7 @@
-"""Logs of positions as CSV whose columns are known: each is one map in `parsers/maps/`.
+"""CSV logs of positions with known columns; `parsers/maps/` has a map for each type of log.
 
-A map beside the file (`track.csv.toml`) takes precedence over these.
-docs/formats.md lists them, and how certain each is.
+A map in the folder of the log (`track.csv.toml`) takes precedence. docs/formats.md lists the maps and their
+reliability.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def sniff(head: bytes) -> Match:
-    """Return "yes" for a first line that has the columns of one of the maps with positions alone."""
+    """Return "yes" if the first line has the columns of a bundled map that gives only positions."""
     return sniff_layer(head, "position")
 
 
 def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
-    """Return `position`.
+    """Return the table `position`.
 
     Raises
     ------

@@ -1,10 +1,11 @@
-"""A copy of a session that can be shared: without addresses, identities, cells, positions and payload.
+"""Makes a copy of a session for sharing, without addresses, identities, cells, positions and payload.
 
-A session folder comes in; a new folder with the same structure comes out. Read `session.py` first: its table
-shows how each kind of log is changed. `pseudonyms.py` has the mapping, one random key for a whole session,
-which is never stored, and applies it to a packet; `logs.py` applies it to a log.
+The input is a session folder; the output is a new folder with the same structure. Read `session.py` first:
+its table shows the changes to each type of log. `pseudonyms.py` maps identifiers with one random key for the
+complete session, which is never stored, and rewrites packets; `logs.py` rewrites logs.
 
-What must hold: the analysis of the copy gives the same numbers for TCP as that of the original. The same
-address has the same pseudonym in every log, and addresses with a common prefix keep one. Data that cannot be
-made anonymous (free text, unknown files) are left out, and the user is informed. The original is only read.
+Invariants: the analysis of the copy gives the same TCP results as that of the original. An address has the
+same pseudonym in all logs, and addresses with a common prefix have pseudonyms with a common prefix. Data that
+cannot be made anonymous (free text, unknown files) are omitted, and the user is informed. The original is not
+changed.
 """

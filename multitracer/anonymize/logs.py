@@ -39,10 +39,10 @@ _CELL_COLUMNS = ("cell_id", "area_code", "physical_cell_id")
 _SIDES = ("", "source_", "target_")
 """Prefixes of cell columns: none in a reading or message; source or target cell in a handover."""
 TABLES = "tables"
-"""Folder of the tables of signalling in a copy: they are for people and programs, and no logs."""
+"""Folder of the signalling tables in a copy; these tables are not logs."""
 _UDP_GSMTAP_BYTES = 20 + 8 + 16
 _GSMTAP_TYPE = 20 + 8 + 2
-"""Position in a packet of the type of its GSMTAP payload."""
+"""Offset of the GSMTAP payload type in a packet."""
 _KEPT_OCTETS = 4
 _COMMENT = "# multitracer "
 """Prefix of a JSON object in the text of a kernel trace."""
@@ -78,7 +78,7 @@ def packets(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
 
 
 def _signalling_of_capture(path: Path, into: Path, pseudonyms: Pseudonyms) -> str:
-    """Write the tables of a capture's signalling; return their description, or the error, as text."""
+    """Write the signalling tables of a capture; return a text that describes them, or the error."""
     from parsers._signalling.signalling import read_signalling  # noqa: PLC0415  # few captures hold any
 
     try:
@@ -88,7 +88,7 @@ def _signalling_of_capture(path: Path, into: Path, pseudonyms: Pseudonyms) -> st
 
 
 def _signalling(tables: dict[str, Table], path: Path, into: Path, pseudonyms: Pseudonyms) -> str:
-    """Write the messages and the handovers of a log, their cells mapped; return in words what was written."""
+    """Write messages and handovers of a log with pseudonymous cells; return a text that describes them."""
     written = []
     for name in (SIGNALLING.name, HANDOVERS.name):
         table = tables.get(name)
@@ -103,7 +103,7 @@ def _signalling(tables: dict[str, Table], path: Path, into: Path, pseudonyms: Ps
 
 
 def _map_cells(table: Table, pseudonyms: Pseudonyms) -> None:
-    """Replace the identities of cells and of their areas in all columns of a table."""
+    """Replace cell and area identities by pseudonyms in all columns of a table."""
     for name in (f"{side}{kind}" for side in _SIDES for kind in _CELL_COLUMNS):
         if name in table.columns:
             column, known = table.columns[name], ~table.missing(name)
@@ -112,14 +112,14 @@ def _map_cells(table: Table, pseudonyms: Pseudonyms) -> None:
 
 
 def _length(packet: bytes) -> int:
-    """Return the total length that an IP packet states, bytes."""
+    """Return the total length in the header of an IP packet, in bytes."""
     if packet[0] >> 4 == 4:
         return int.from_bytes(packet[2:4])
     return 40 + int.from_bytes(packet[4:6])
 
 
 def link(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
-    """Copy a log of the link, unless its frames hold what users sent."""
+    """Copy a link log, unless its frames contain user data."""
     del pseudonyms
     if any(map(_holds_contents, parsers.read_ip_packets(path))):
         return Written(
@@ -136,7 +136,7 @@ def _holds_contents(packet: parsers.IpPacket) -> bool:
 
 
 def lines(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
-    """Write a log of text line by line: JSON with its strings mapped, other lines with their addresses."""
+    """Write a text log line by line, with pseudonyms in JSON strings and in addresses of other lines."""
     name = free_name(into, f"{_unpacked(path)}.gz")
     with _compressed(into / name) as stream:
         for line in parsers.read_lines(path):
@@ -156,7 +156,7 @@ def _line(line: str, pseudonyms: Pseudonyms) -> str:
 
 
 def in_document(value: Json, pseudonyms: Pseudonyms) -> Json:
-    """Return a JSON value with its strings mapped, names of machines and command lines included."""
+    """Return a JSON value with pseudonyms in its strings, including machine names and command lines."""
     if isinstance(value, str):
         return pseudonyms.in_words(value)
     if isinstance(value, list):
@@ -175,7 +175,7 @@ def _member(key: str, value: Json, pseudonyms: Pseudonyms) -> Json:
 
 
 def radio(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
-    """Write the readings of a radio log as a table, its cells mapped; its positions as a table beside it."""
+    """Write a radio log as a table with pseudonymous cells, and its positions as a second table."""
     tables = _tables(path, RADIO.name)
     table = tables[RADIO.name]
     _map_cells(table, pseudonyms)
@@ -192,14 +192,14 @@ def radio(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
 
 
 def position(path: Path, into: Path, pseudonyms: Pseudonyms) -> Written:
-    """Write the fixes of a position log as a table, rounded, without columns that would reveal the route."""
+    """Write a position log as a table with rounded positions, without columns that would reveal the route."""
     table = _rounded(_tables(path, POSITION.name)[POSITION.name])
     why = f"{_ROUNDED}{_zone_words(table)}"
     return Written(_as_csv(table, pseudonyms, into, f"{_stem(path)}.csv.gz"), why)
 
 
 def _rounded(table: Table) -> Table:
-    """Return POSITION, changed in place, without columns that would reveal the route."""
+    """Round the positions of POSITION in place, remove columns that would reveal the route, and return it."""
     for name in _ROUTE_COLUMNS:
         table.columns[name][:] = np.nan
     for name in ("lat_deg", "lon_deg"):
@@ -208,13 +208,13 @@ def _rounded(table: Table) -> Table:
 
 
 def _zone_words(table: Table) -> str:
-    """Return the caveat about the time zone, which the numbers of a copy do not show."""
+    """Return the caveat about the time zone of a log, because the copy no longer shows it."""
     is_unknown = table.provenance.get("zone") == "unknown"
     return "; times without a zone, read as UTC" if is_unknown else ""
 
 
 def _tables(path: Path, name: str) -> dict[str, Table]:
-    """Return the tables of a log, which has one of this name."""
+    """Return the tables of a log; a table `name` must be among them."""
     _, parsed = parsers.read(path)
     if not isinstance(parsed, dict) or name not in parsed:
         raise FormatError(path, f"the log has no table {name}")
@@ -222,7 +222,7 @@ def _tables(path: Path, name: str) -> dict[str, Table]:
 
 
 def _as_csv(table: Table, pseudonyms: Pseudonyms, into: Path, name: str) -> str:
-    """Write a table as CSV into a folder; return the name of the file."""
+    """Write a table as a CSV file into a folder; return the file name."""
     name = free_name(into, name)
     for column in table.schema:
         if column.dtype.startswith("U"):
@@ -246,7 +246,7 @@ def _cell(value: object) -> str:
 
 
 def free_name(into: Path, name: str) -> str:
-    """Return the name, with a number before its ending if a folder has a file of that name: no log is lost.
+    """Return the name; if the folder already has such a file, with a number before the extension.
 
     `drive.csv` and `drive.gpx` both become `drive.csv.gz`, as do the files of a ring of captures.
     """
@@ -258,12 +258,12 @@ def free_name(into: Path, name: str) -> str:
 
 
 def _unpacked(path: Path) -> str:
-    """Return the name of a log without the ending of a compression."""
+    """Return the name of a log without the extension of a compression format."""
     return next((path.name.removesuffix(each) for each in _PACKED if path.name.endswith(each)), path.name)
 
 
 def _stem(path: Path) -> str:
-    """Return the name of a log without its endings; a date in it stays."""
+    """Return the name of a log without its extensions; a date in the name remains."""
     return PurePath(_unpacked(path)).stem
 
 

@@ -1,11 +1,11 @@
-"""One key, one mapping: the same address becomes the same pseudonym in every log of a session.
+"""Maps identifiers to pseudonyms; an address has the same pseudonym in all logs of a session.
 
 IP addresses keep their common prefixes (Xu, Fan, Ammar, Moon: "Prefix-Preserving IP Address Anonymization",
 ICNP 2002), with HMAC-SHA-256 in place of the paper's block cipher. The key is random and never stored.
 
-One packet without addresses and payload: headers to the end of TCP or UDP, checksums as right as before.
-A checksum is updated for the new addresses (RFC 1624), so that a wrong one stays wrong. Of packets other than
-TCP and UDP only the IP header stays, of a tunnel the outer one.
+An anonymous packet has pseudonymous addresses and ends after the TCP or UDP header. Its checksums are updated
+for the new addresses (RFC 1624), so that a wrong checksum stays wrong. A packet with another protocol has
+only the IP header, a tunnelled packet only the outer one.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _IPV4 = r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])"
 _MAC = r"(?<![\w:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![\w:])"
 _IPV6 = r"(?<![\w:.])(?=[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:)[0-9A-Fa-f:]*(?:\d{1,3}(?:\.\d{1,3}){3})?(?![\w:]|\.\d)"
 _PTP_CLOCK = r"(?<![\w.])[0-9A-Fa-f]{6}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{6}(?![\w.])"
-"""An EUI-64 made of a MAC address, as linuxptp writes it: 3a7f98.fffe.8138a6."""
+"""Pattern of an EUI-64 that contains a MAC address, in the format of linuxptp: 3a7f98.fffe.8138a6."""
 _ADDRESS = re.compile(f"{_MAC}|{_PTP_CLOCK}|{_IPV6}|{_IPV4}")
 _IDENTITY = re.compile(r"(?<!\d)\d{14,20}(?!\d)")
-"""IMEI, IMSI, ICCID and MEID are runs of 14 to 20 digits (TS 23.003; ITU-T E.118)."""
+"""Pattern of IMEI, IMSI, ICCID and MEID: 14 to 20 digits (TS 23.003; ITU-T E.118)."""
 _KEY_BYTES = 32
 _PHYSICAL_CELLS = 1008  # TS 38.211, 7.4.2.1; LTE has 504, UMTS 512 scrambling codes
 
@@ -48,9 +48,10 @@ class Pseudonyms:
     def __init__(self, key: bytes | None = None) -> None:
         self._key = key or secrets.token_bytes(_KEY_BYTES)
         self.ip: Callable[[bytes], bytes] = functools.lru_cache(maxsize=1 << 16)(self._ip)
-        """Maps an IPv4 or IPv6 address (4 or 16 bytes); loopback, multicast and unspecified ones stay."""
+        """Maps an IPv4 or IPv6 address (4 or 16 bytes); loopback, multicast and unspecified addresses do not
+        change."""
         self.hardware: Callable[[bytes], bytes] = functools.lru_cache(maxsize=1 << 16)(self._hardware)
-        """Maps a link-layer address of any length; broadcast and multicast ones stay."""
+        """Maps a link-layer address of any length; broadcast and multicast addresses do not change."""
 
     def _hash(self, what: bytes, data: bytes) -> bytes:
         return hmac.digest(self._key, what + b"\0" + data, hashlib.sha256)
@@ -81,34 +82,37 @@ class Pseudonyms:
         return str(number)[-len(text) :].rjust(len(text), "0")
 
     def name(self, text: str, *, kind: str) -> str:
-        """Return a name such as `host-4f1c` for a name."""
+        """Return the pseudonym of a name, such as `host-4f1c` for `kind` "host"."""
         return f"{kind}-{self._hash(kind.encode(), text.encode()).hex()[:4]}"
 
     def cell(self, number: int) -> int:
-        """Return a number of 28 bits for the identity of a cell or of its area."""
+        """Return the pseudonym of a cell or area identity: a number of 28 bits."""
         return int.from_bytes(self._hash(b"cell", str(number).encode())[:4]) >> 4
 
     def of_cell(self, column: str, number: int) -> int:
-        """Return a pseudonym for a number of a column of RADIO, within the range that readers accept."""
+        """Return the pseudonym of a value in a cell column of RADIO, within the valid range of the column."""
         if column == "physical_cell_id":
             return self.physical_cell(number)
         return self.cell(number) >> 4 if column == "area_code" else self.cell(number)
 
     def physical_cell(self, number: int) -> int:
-        """Return a pseudonym of a physical cell identity; outside the standard range that of `cell`."""
+        """Return the pseudonym of a physical cell identity.
+
+        For a value outside the standard range, that of `cell`.
+        """
         return self._physical_cells[number] if 0 <= number < _PHYSICAL_CELLS else self.cell(number)
 
     @functools.cached_property
     def _physical_cells(self) -> list[int]:
-        """A permutation: two cells stay two."""
+        """A random permutation of all physical cell identities, so that different cells remain different."""
         return sorted(range(_PHYSICAL_CELLS), key=lambda n: self._hash(b"physical cell", str(n).encode()))
 
     def in_addresses(self, text: str) -> str:
-        """Return text with every address in it mapped."""
+        """Return the text with all addresses replaced by pseudonyms."""
         return _ADDRESS.sub(lambda match: self._address_text(match[0]), text)
 
     def in_words(self, text: str) -> str:
-        """Return text with every address and every long number in it mapped."""
+        """Return the text with all addresses and all long numbers replaced by pseudonyms."""
         return _IDENTITY.sub(lambda match: self.digits(match[0]), self.in_addresses(text))
 
     def _address_text(self, text: str) -> str:
@@ -128,12 +132,12 @@ class Pseudonyms:
 
 
 _CHECKSUM: dict[int, int] = {IpProtocol.TCP: 16, IpProtocol.UDP: 6}
-"""Position of the checksum in the transport header."""
+"""Offset of the checksum in the transport header, by IP protocol number."""
 _UDP_BYTES = 8
 _IPV6_BYTES = 40
 _LONGEST_SYNC_PROBE = 64
 _EXTENSIONS = frozenset({0, 43, 60})
-"""Hop-by-hop, routing and destination options: what follows them is still the transport header."""
+"""IPv6 extension headers before the transport header: hop-by-hop, routing and destination options."""
 
 
 def anonymous(packet: bytes, pseudonyms: Pseudonyms) -> bytes | None:
@@ -142,7 +146,7 @@ def anonymous(packet: bytes, pseudonyms: Pseudonyms) -> bytes | None:
     Returns
     -------
     bytes or None
-        None if not even its IP header was captured.
+        The packet; None if its IP header was not captured completely.
     """
     version = packet[0] >> 4 if packet else 0
     if version == 4:
@@ -176,7 +180,7 @@ def _ipv6(packet: bytes, pseudonyms: Pseudonyms) -> bytes | None:
 
 
 def _transport(made: bytearray, at: int, protocol: int, before: bytes, after: bytes) -> int:
-    """Bring the checksum of the header at `at` up to date; return where the copy ends."""
+    """Update the checksum of the transport header at offset `at`; return the end of the anonymous packet."""
     checksum = _CHECKSUM.get(protocol)
     if checksum is None:
         return at
@@ -193,7 +197,7 @@ def _transport(made: bytearray, at: int, protocol: int, before: bytes, after: by
 
 
 def _update(made: bytearray, place: int, before: bytes, after: bytes) -> None:
-    """Bring a checksum up to date: HC' = ~(~HC + ~m + m') (RFC 1624, equation 3)."""
+    """Update a checksum in place: HC' = ~(~HC + ~m + m') (RFC 1624, equation 3)."""
     total = ~int.from_bytes(made[place : place + 2]) & 0xFFFF
     for old, new in zip(_words(before), _words(after), strict=True):
         total += (~old & 0xFFFF) + new

@@ -61,12 +61,12 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
     Returns
     -------
     dict
-        Why a log was left out, or what its copy lacks, by its relative path.
+        Reason why a log was omitted, or the parts that its copy lacks, by the relative path of the log.
 
     Raises
     ------
     InputError
-        If it is not a session folder.
+        If `session` is not a session folder.
     """
     if session.folder is None:
         raise InputError(
@@ -94,7 +94,7 @@ def anonymize(session: Inputs, into: Path, *, key: bytes | None = None) -> dict[
 
 
 def _apart(place: Path, into: Path) -> None:
-    """Move the tables of signalling out of the folders of hosts, where a session would read them as logs."""
+    """Move signalling tables out of the host folders, where a reader would take them for logs."""
     if (place / logs.TABLES).is_dir() and place != into:
         target = into / logs.TABLES / place.relative_to(into)
         target.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def _apart(place: Path, into: Path) -> None:
 
 
 def _logs(session: Inputs) -> Iterator[tuple[str, Path]]:
-    """Yield each log that is copied, with its layer."""
+    """Yield the layer and the path of each log to copy."""
     assert session.folder is not None
     for point in session.points:
         yield from (("packet", Path(path)) for path in point.paths)

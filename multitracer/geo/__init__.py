@@ -1,12 +1,12 @@
-"""Routes for other programs: where a drive went, coloured by a quantity, as GeoJSON, KML or GPX.
+"""Exports the route of a drive, coloured by a quantity, as GeoJSON, KML or GPX.
 
-A `Route`, SERIES of one quantity and marks (handovers, bad stretches, notes of the engineer) come in; text
-goes out, for QGIS and MapInfo (GeoJSON), Google Earth (KML) and navigation programs (GPX). Read `track.py`
-first: it joins the series to the route and cuts it into runs of one colour; `recorded.py` fills it from a
-recording, and the three writers of `route_files.py` write it down.
+The input is a `Route`, the SERIES of one quantity, and marks (handovers, bad segments, notes of the
+engineer). The output is text for QGIS and MapInfo (GeoJSON), Google Earth (KML) and navigation programs
+(GPX). Read `track.py` first: it joins the series to the route and divides it into runs of one colour;
+`recorded.py` makes a track from a recording, and `route_files.py` has the three writers.
 
-What must hold: all three have the same places, times, values and colours as the map of the report
-(`figures.palette`). A value is that of the source, to the digit; a missing one is grey and has no
-number. No line crosses a gap of the route. Names and notes come from outside: they are escaped, and never
-become markup, also not in a balloon that renders HTML. Nothing is written to disk here.
+Invariants: all formats have the positions, times, values and colours of the report's map (`figures.palette`).
+Values equal those of the source exactly; a missing value is grey and has no number. No line crosses a gap of
+the route. Names and notes from the input are escaped, also where a program renders HTML. This package writes
+no files.
 """

@@ -1,4 +1,4 @@
-"""The track of a recording: its route, the quantity that colours it, and what happened along it."""
+"""Makes the track of a recording: route, quantity for the colour, and events on the route."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 COLUMNS = {shown.column: label for label, shown in RADIO_SERIES.items()} | {"speed_mps": GPS_SPEED}
-"""Column of radio or position -> label of its series."""
+"""Label of the series, by the column of radio or position."""
 PLAIN_ROUTE = "none"
-"""The word for a route that shows no quantity."""
+"""Value of the option for a route without a quantity."""
 
 
 def recorded_track(recording: Recording, colour: str | None = None) -> Track:
-    """Return the track of a recording; with a capture on the clock of the data's sender, as in the report.
+    """Return the track of a recording.
+
+    With a capture, times are those of the sender's clock, as in the report.
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ def recorded_track(recording: Recording, colour: str | None = None) -> Track:
     Raises
     ------
     InputError
-        If it holds no position that can be trusted, or nothing of that quantity.
+        If the recording has no trustworthy position, or no value of the requested quantity.
     """
     drive = drive_of(recording)
     if drive.route is None:
@@ -56,12 +58,12 @@ def recorded_track(recording: Recording, colour: str | None = None) -> Track:
 
 
 def writer_of(path: str) -> Callable[[Track], str]:
-    """Return the function that writes a track in the format of a file name's ending.
+    """Return the function that writes a track in the format of the file name's extension.
 
     Raises
     ------
     InputError
-        If no format has that ending.
+        If no format has this extension.
     """
     ending = Path(path).suffix.lower()
     if ending not in _WRITERS:
@@ -91,7 +93,7 @@ def _quantity(recording: Recording, radio_context: RadioContext, colour: str | N
 
 
 def _marks(drive: Drive) -> Iterator[TrackMark]:
-    """Yield changes of the cell, bad stretches, and the notes of the engineer."""
+    """Yield a mark for each cell change, bad segment and note of the engineer."""
     for placed in drive.radio_context.markers:
         notes = zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
         yield from (TrackMark(time, "note", note or "marked") for time, note in notes if time != NOT_A_TIME)
@@ -118,7 +120,10 @@ def _stretches(bad: Table) -> Iterator[TrackMark]:
 
 
 def _cause_seconds(bad: Table, row: int) -> float:
-    """Return how long the cause of a stretch lasted, where that is another time than its own; 0 elsewhere."""
+    """Return the duration of a bad segment's cause in s, if it differs from the segment's duration.
+
+    Else 0.
+    """
     begin, end = (int(bad[name][row]) for name in ("cause_begin_ns", "cause_end_ns"))
     if NOT_A_TIME in (begin, end):
         return 0.0

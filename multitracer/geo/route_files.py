@@ -1,14 +1,14 @@
-"""A route as text: GeoJSON (RFC 7946), GPX 1.1 (topografix.com) or KML 2.2 (OGC 07-147r2).
+"""Converts a track to GeoJSON (RFC 7946), GPX 1.1 (topografix.com) or KML 2.2 (OGC 07-147r2).
 
 GeoJSON: a LineString for each run of one colour, a Point for each mark. Colours are properties of simplestyle
 1.1 (stroke, marker-color), times `coordTimes` as togeojson writes them.
 
-GPX: a track for each run of one colour, a waypoint for each mark. The colour is that of the extension
-gpx_style 0.2; the value of a point stands in an extension of our own, as a number with its unit as attribute.
+GPX: a track for each run of one colour, a waypoint for each mark. The extension gpx_style 0.2 has the colour;
+MultiTracer's own extension has the value of a point as a number, with the unit as an attribute.
 
 KML: a folder for each class of the legend, with its lines; a folder of marks. Google Earth renders a
-description as HTML: what comes from outside is escaped twice, once for HTML and once for XML. Each line has a
-TimeSpan, so that the program's slider follows the drive.
+description as HTML: text from the input is escaped twice, for HTML and for XML. Each line has a TimeSpan, so
+that the program's slider follows the drive.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def geojson(track: Track) -> str:
     Returns
     -------
     str
-        A FeatureCollection. Each line has for every point `coordTimes` and `values`, null where missing, in
-        `unit`. The foreign member `legend` names the classes and their colours.
+        A FeatureCollection. The properties of each line contain `coordTimes` and `values` (in `unit`, null
+        where missing), one for each point. The foreign member `legend` has the classes and their colours.
     """
     values, stamps = track.values(), track.stamps()
     places = _places(track)
@@ -95,7 +95,7 @@ def _point(mark: TrackMark, lat: float, lon: float) -> Document:
 
 
 NAMESPACE = "urn:multitracer:track:1"
-"""Of the element `value` in the extensions of a point."""
+"""XML namespace of the element `value` in the extensions of a point."""
 _STYLE = "http://www.topografix.com/GPX/gpx_style/0/2"
 
 
@@ -217,6 +217,6 @@ def _kml_text(text: str) -> str:
 
 
 def _abgr(colour: str) -> str:
-    """Return a colour as KML writes it: opaque, blue, green, red."""
+    """Return a colour in the format of KML: aabbggrr, opaque."""
     red, green, blue = colour[1:3], colour[3:5], colour[5:7]
     return f"ff{blue}{green}{red}"

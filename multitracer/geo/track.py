@@ -1,4 +1,4 @@
-"""A route joined with one quantity, cut into runs of one colour."""
+"""A route joined with one quantity, and divided into runs of one colour."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ PLAIN = "#0072b2"
 DIGITS = 7
 """Decimals of coordinates: a centimetre, finer than any receiver of a phone or car."""
 _HOLD_NS = 5_000_000_000
-"""How long a value holds, if its series does not state it; as in `analysis.mobility.seconds`."""
+"""Default time for which a value remains valid, in ns; as in `analysis.mobility.seconds`."""
 
 
 class TrackMark(NamedTuple):
-    """Something that happened along the route."""
+    """An event on the route."""
 
     time_ns: int
     name: str
@@ -39,7 +39,7 @@ class TrackMark(NamedTuple):
 
 
 class RouteColour(NamedTuple):
-    """What colours the route."""
+    """The quantity that colours the route."""
 
     scale: Scale
     series: Table
@@ -52,17 +52,20 @@ class RouteColour(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Points in a row of one class: from `first` to `last`, which is the first point of the next run."""
+    """Consecutive points of one class, from `first` to `last`.
+
+    `last` is also the first point of the next run.
+    """
 
     first: int
     last: int
     colour: str
     words: str
-    """The class in words with its unit: -100 to -90 dBm; "no value" where it is missing."""
+    """The class as text with its unit: -100 to -90 dBm; "no value" if the value is missing."""
 
     @property
     def points(self) -> range:
-        """Indexes of its points."""
+        """Return the indexes of the points of this run."""
         return range(self.first, self.last + 1)
 
 
@@ -73,20 +76,21 @@ class Track:
     Attributes
     ----------
     name : str
-        Of the recording; of unknown origin.
-    quantity : Quantity or None
+        Name of the recording; untrusted text.
+    quantity : RouteColour or None
+        The quantity; None for a route in one colour.
     time_ns : ndarray of int64, ns since 1970
-        Ascending: each position, and each reading whose place is known.
+        Times of the positions, and of the readings whose position is known; ascending.
     lat_deg, lon_deg : ndarray of float64, degrees
         Never NaN.
     value : ndarray of float64
         In the unit of the quantity; NaN where missing.
     joined : ndarray of bool
-        Whether a line leads here from the point before.
+        Whether a line connects the previous point to this one.
     marks : sequence of (Mark, float, float)
-        Those whose place is known, with latitude and longitude in degrees.
+        Marks whose position is known, with latitude and longitude in degrees.
     unplaced : int
-        Marks whose place is not known.
+        Number of marks whose position is not known.
     """
 
     name: str
@@ -108,7 +112,7 @@ class Track:
         Raises
         ------
         InputError
-            If not a single position of it can be trusted.
+            If the route has no trustworthy position.
         """
         times = route.table["time_ns"]
         if not len(times):
@@ -136,7 +140,7 @@ class Track:
 
     @cached_property
     def legend(self) -> list[tuple[str, str]]:
-        """Each class in words with its unit, and its colour; the last is that of a missing value."""
+        """Return text and colour of each class; the last class is that of missing values."""
         if self.quantity is None:
             return [("route", PLAIN)]
         scale = self.quantity.scale
@@ -145,7 +149,7 @@ class Track:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """The route in runs of one colour, in order of time; a point without a neighbour is in none."""
+        """Return the runs of one colour, in order of time; a single point between gaps is in no run."""
         classes = self._classes
         lines = np.flatnonzero(self.joined[1:])  # from each of these points to the next
         if not len(lines):
@@ -161,7 +165,7 @@ class Track:
 
     @property
     def _classes(self) -> Numbers:
-        """Return the number of each point's class in the legend."""
+        """Return the index of each point's class in the legend: int64, shape (n_points,)."""
         if self.quantity is None:
             return np.zeros(len(self.value), dtype=np.int64)
         classes = self.quantity.scale.classes(self.value)
@@ -177,7 +181,7 @@ class Track:
 
 
 def _with_unit(words: str, unit: str) -> str:
-    """Return a class in words with its unit: -120 to -110 dBm, -80 dBm or more."""
+    """Return the text of a class with its unit: -120 to -110 dBm, -80 dBm or more."""
     number, more, _ = words.partition(" or more")
     return f"{number} {unit}".strip() + more
 
@@ -188,18 +192,18 @@ def stamp(time_ns: int) -> str:
 
 
 def held(series: Table, time_ns: Times) -> Array:
-    """Return the value of SERIES at each time: the last one at or before it, unless that is too old.
+    """Return the last value of SERIES at or before each time; NaN if that value is too old.
 
     Parameters
     ----------
     series : Table
-        SERIES; `gap_ns` of its provenance says how long a value holds.
+        SERIES; `gap_ns` of its provenance is the time for which a value remains valid.
     time_ns : ndarray of int64, ns since 1970, shape (n,)
 
     Returns
     -------
     ndarray of float64, shape (n,)
-        NaN before the first value, and where the last is older than that.
+        NaN before the first value, and where the last value is older than `gap_ns`.
     """
     known = np.flatnonzero(np.isfinite(series["value"]) & (series["time_ns"] != NOT_A_TIME))
     known = known[np.argsort(series["time_ns"][known], kind="stable")]
@@ -212,9 +216,9 @@ def held(series: Table, time_ns: Times) -> Array:
 
 
 def _joined(route: Route, times: Times, known: Mask, lon: Array) -> Mask:
-    """Return whether a line leads to each known point from the one before.
+    """Return for each known point whether a line connects the previous point to it.
 
-    None leads over a time whose place is not known, over a gap, or over the date line.
+    No line crosses a time with an unknown position, a gap, or the date line.
     """
     joined = np.append(False, known[1:] & known[:-1])[known]
     chunk = np.searchsorted(route.gaps["end_ns"], times, side="right")

@@ -47,7 +47,7 @@ _WAIT_S = 0.05
 
 
 def class_of(letters: bytes) -> int:
-    """Return the CentaurusComm class of objects that carries a kind of message."""
+    """Return the CentaurusComm object class for a type of message."""
     return 1 + LETTERS.index(letters)
 
 
@@ -59,8 +59,8 @@ class CentaurusClient:
     endpoint : CentaurusEndpoint
         The medium.
     address
-        The server's.
-    run, timeout_s
+        Address of the server.
+        run, timeout_s
         As `TcpClient`.
     """
 
@@ -73,7 +73,7 @@ class CentaurusClient:
         self._delivered = False
 
     def reach(self) -> None:
-        """Return once the server has acknowledged a hello."""
+        """Wait until the server has acknowledged a hello message."""
         handle = self._send(Words(HELLO, self._run, 0, 0, 0, b""))
         patience_s = min(self._timeout_s, REACH_S)
         deadline_ns = self._endpoint.clock() + round(patience_s * NS_PER_S)
@@ -140,7 +140,7 @@ class CentaurusClient:
     def _await(
         self, letters: bytes, handle: int, transaction: Transaction, outcome: TransactionOutcome
     ) -> Received | None:
-        """Return the answer to an object after its session has ended; None if it does not come in time."""
+        """Wait for the answer to an object, and return it; None after the timeout."""
         self._delivered = False
         answer: Received | None = None
         deadline_ns = self._deadline_ns()
@@ -176,7 +176,7 @@ class CentaurusClient:
 
 _MAX_CLIENTS = 4096
 _LONGEST_MS = 600_000
-"""Upper bound on how long the server tries to send a reply, whatever timeout the client states."""
+"""Maximum time in ms for which the server tries to send a reply; it limits the timeout of the client."""
 
 
 def _name_of(address: Address) -> str:
@@ -185,7 +185,7 @@ def _name_of(address: Address) -> str:
 
 
 class _Client:
-    """One client's transaction, and the counts of our transport for it."""
+    """The current transaction of one client, and the counters of the transport at its begin."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -201,7 +201,7 @@ class CentaurusServer:
     endpoint : CentaurusEndpoint
         The medium.
     folder : Path, optional
-        Where transactions are recorded.
+        Folder of the log of transactions.
     """
 
     def __init__(self, endpoint: CentaurusEndpoint, *, folder: Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""CentaurusComm on a UDP socket or on serial lines: moves datagrams between the kernel and a worker.
+"""Endpoints of CentaurusComm on a UDP socket or serial lines: pass data between the kernel and a worker.
 
 No call blocks for long.
 """
@@ -28,7 +28,7 @@ _RECEIVE_BUFFER_BYTES = 1 << 20
 
 
 class CentaurusEndpoint(Protocol):
-    """An end of CentaurusComm on any medium."""
+    """Interface of an endpoint of CentaurusComm on any medium."""
 
     clock: Callable[[], int]
 
@@ -57,7 +57,7 @@ class UdpEndpoint:
     worker : UdpWorker
         The protocol.
     bind : (host, port)
-        Where to listen; port 0 takes a free one. By default only this machine can reach it.
+        Address to listen at; port 0 selects a free port. By default only this machine can reach it.
     only : (host, port), optional
         The only peer whose datagrams are accepted.
 
@@ -194,7 +194,7 @@ def resolved(host: str, port: int) -> tuple[str, int]:
 
 
 class SteadyClock:
-    """Counts on from the time of day at its creation; later changes of that clock have no effect."""
+    """A clock in ns since 1970 that begins with the wall clock and ignores its later steps."""
 
     def __init__(self) -> None:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
@@ -212,7 +212,7 @@ class SteadyClock:
 
 BAUD = 115_200
 _BITS_PER_OCTET = 10
-"""Start bit, eight bits, stop bit."""
+"""Bits on the line for each octet: start bit, eight data bits, stop bit."""
 _SHORTEST_WAIT_S = 0.0005
 _CHUNK_BYTES = 4096
 
@@ -303,7 +303,7 @@ class SerialLine:
 
 
 class SerialEndpoint:
-    """A master or a slave on its lines; the number of a line is its position in `lines`."""
+    """A master or a slave on serial lines; the number of a line is its index in `lines`."""
 
     def __init__(self, worker: SerialMaster | SerialSlave, lines: Sequence[SerialLine]) -> None:
         self.worker = worker
@@ -339,7 +339,7 @@ class SerialEndpoint:
         return self._lines[packet.address[0]]
 
     def _push(self) -> None:
-        """Report which packet is sent completely, and begin to send the next one."""
+        """Tell the worker which packets are sent completely, and begin to send the next packet."""
         if self._in_flight is not None:
             line = self._line_of(self._in_flight)
             line.flush()

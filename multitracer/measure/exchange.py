@@ -77,7 +77,7 @@ def decode(octets: bytes) -> Words:
     Raises
     ------
     RemoteProtocolError
-        If they hold none.
+        If the octets contain no valid message.
     """
     if length_of(octets) != len(octets):
         raise RemoteProtocolError(
@@ -93,7 +93,7 @@ def length_of(octets: bytes) -> int | None:
     Raises
     ------
     RemoteProtocolError
-        If no message begins so.
+        If the octets are not the begin of a message.
     """
     if len(octets) < HEADER_BYTES:
         return None
@@ -141,7 +141,7 @@ def decode_receipt(body: bytes) -> Receipt:
     Raises
     ------
     RemoteProtocolError
-        If it holds none.
+        If the body contains no valid receipt.
     """
     if len(body) != _RECEIPT.size:
         raise RemoteProtocolError(f"a receipt of {len(body)} octets has the wrong length")
@@ -160,7 +160,7 @@ _BLOCK_BYTES = _BLOCK_LINES * len(_LINE % 0)
 def payload(begin: int, end: int) -> bytes:
     """Return bytes `[begin, end)` of the stream that every transfer sends: numbered lines of text.
 
-    Text, because PPP escapes control characters; numbered, so that each byte's place can be checked.
+    The payload is text, because PPP escapes control characters; line numbers allow checking each byte.
     """
     first, last = begin // _BLOCK_BYTES, -(-end // _BLOCK_BYTES)
     blocks = _block(first) if last == first + 1 else b"".join(map(_block, range(first, last)))
@@ -182,7 +182,7 @@ class TransportConnection(Protocol):
         """Set how long `sendall` and `recv` wait before they raise TimeoutError."""
 
     def sendall(self, octets: bytes, /) -> None:
-        """Return when TCP has accepted all octets."""
+        """Send octets; return when TCP has accepted all of them."""
 
     def recv(self, most: int, /) -> bytes:
         """Return the octets that arrived; empty at the end of the stream."""
@@ -241,5 +241,5 @@ def tcp_info(connection: socket.socket) -> dict[str, int]:
 
 
 def grown(before: Mapping[str, int], after: Mapping[str, int], name: str) -> int | None:
-    """Return by how much a counter grew, None if the kernel does not keep it."""
+    """Return the increase of a counter; None if the kernel does not have the counter."""
     return after[name] - before[name] if name in before and name in after else None

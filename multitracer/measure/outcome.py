@@ -21,30 +21,30 @@ class TransactionOutcome:
     """The results of one transaction; an unknown value is None, never 0."""
 
     start_ns: int
-    """Just before the request was handed over, ns since 1970."""
+    """Time immediately before the request was passed to the transport, ns since 1970."""
     connect_ns: int | None = None
     """Time to set up the connection; None if this transaction used an existing one."""
     rtt_ns: int | None = None
-    """Time from handing over the request to the last byte of the reply."""
+    """Time from passing the request to the transport to the last byte of the reply."""
     server_rtt_ns: int | None = None
     retransmitted_client: int | None = None
     """Segments that the client sent again, of the request."""
     retransmitted_server: int | None = None
     """Segments that the server sent again, of the reply."""
     bytes_up: int | None = None
-    """Bytes that the client's transport sent, repetitions included, until the reply was there."""
+    """Bytes that the client's transport sent until the reply was complete, including retransmissions."""
     bytes_down: int | None = None
-    """The same of the server's transport, until the good-bye was there."""
+    """Bytes that the server's transport sent until the good-bye arrived, including retransmissions."""
     request_payload_bytes: int | None = None
     """Payload that reached the server for the request, duplicates included."""
     reply_payload_bytes: int | None = None
     clock_offset_ns: int | None = None
-    """The server's clock less ours, at its tightest in this transaction."""
+    """Server's clock minus client's clock, from the most exact comparison in this transaction."""
     clock_uncertainty_ns: int | None = None
     outcome: str = "ok"
-    """ok, dropped."""
+    """Outcome: "ok" or "dropped"."""
     why: str = ""
-    """Why it was dropped: connect, request, reply, goodbye, closed."""
+    """Phase in which the transaction was dropped: connect, request, reply, goodbye, closed; else ""."""
 
     def drop(self, why: str) -> TransactionOutcome:
         """Note that the transaction failed."""
@@ -69,7 +69,10 @@ class TransactionOutcome:
         return {name: value for name, value in asdict(self).items() if name in kept}
 
     def efficiency(self, transaction: Transaction) -> float | None:
-        """Return application bytes sent over payload bytes received for them, duplicates included."""
+        """Return the ratio of application bytes to received payload bytes (including duplicates).
+
+        The result is None if unknown.
+        """
         if self.outcome != "ok" or self.request_payload_bytes is None or self.reply_payload_bytes is None:
             return None
         received = self.request_payload_bytes + self.reply_payload_bytes
@@ -89,7 +92,7 @@ class TransactionOutcome:
 
 
 REACH_S = 30.0
-"""How long the first answer of a server may take: three watchdogs of CentaurusComm."""
+"""Timeout for the first answer of a server in s: three watchdog intervals of CentaurusComm."""
 
 
 class UnreachableError(Exception):
@@ -100,7 +103,7 @@ class Client(Protocol):
     """A client of one transport."""
 
     def reach(self) -> None:
-        """Return once the server has answered; raise `UnreachableError` if it does not."""
+        """Wait for an answer of the server; raise `UnreachableError` if there is none."""
 
     def transact(self, transaction: Transaction) -> TransactionOutcome:
         """Do one transaction."""

@@ -46,7 +46,7 @@ FILE = "transactions.csv"
 
 
 class MeasureJournal:
-    """The file of one session folder.
+    """The file transactions.csv of one session folder.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ class MeasureJournal:
     plan : MeasurementPlan
         What is measured; its labels are columns.
     lasting : bool
-        Whether a line has to survive a power failure: what virtual time computed can be computed again.
+        Whether a line must survive a power failure; not needed for results in virtual time.
 
     Raises
     ------
     FormatError
-        If the file is there and is not one of this plan.
+        If the file exists and belongs to another plan.
     """
 
     def __init__(self, folder: Path, plan: MeasurementPlan, *, lasting: bool = True) -> None:
@@ -176,8 +176,8 @@ def carry_out(
     progress : callable
         Called after each transaction.
     about : Manifest, optional
-        What else the manifest of a new folder states. When an earlier run is continued, the variables must
-        be those of the folder.
+        Further content of the manifest of a new folder. If an earlier run is continued, the variables must
+        equal those of the folder.
     lasting : bool
         As `MeasureJournal`.
 
@@ -189,7 +189,7 @@ def carry_out(
     Raises
     ------
     InputError
-        If the folder is another session's, or the server does not answer.
+        If the folder belongs to another session, or the server does not answer.
     """
     manifest = opened(plan, folder, about)
     with contextlib.closing(MeasureJournal(folder, plan, lasting=lasting)) as journal:

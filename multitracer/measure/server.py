@@ -1,4 +1,4 @@
-"""A server's work over any transport: answer requests, time good-byes, keep the record."""
+"""Server code for all transports: answers requests, measures the time of good-byes, writes the log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 RECORDS = "transactions.jsonl"
 _MAX_BYTES = 1 << 30
-"""Clients may send what they like as recorded values: they fill no disk."""
+"""Maximum size of the log in bytes, so that clients cannot fill the disk."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class TransactionLog:
 
 
 def reply_to(request: Words) -> bytes:
-    """Return the reply that a request asks for."""
+    """Return the reply to a request."""
     return filled(request._replace(letters=REPLY), request.reply_bytes)
 
 
@@ -150,12 +150,12 @@ class Dialogue:
         """Whether this client has sent a request; until then it may be closed first."""
 
     def hear(self, octets: bytes) -> None:
-        """Take the octets that arrived.
+        """Process octets that arrived from the client.
 
         Raises
         ------
         RemoteProtocolError
-            If the client does not keep to the exchange.
+            If the client violates the exchange.
         """
         served = self._served
         if served is not None and served.replied_ns and served.goodbye_ns is None:

@@ -43,7 +43,8 @@ _SERIAL = "serial:"
 _STATION = 1
 """Each serial line carries one client, so that every client has the same number."""
 _VISIT_NS = 20 * NS_PER_MS
-"""How often the server asks an idle client on a serial line; a request waits for half of it on average."""
+"""Interval in ns at which the server polls an idle client on a serial line; half of it is the mean delay of a
+request."""
 _OBJECTS_WAITING = 4
 """Objects that may wait for one peer: a reply, a receipt, and both of an abandoned transaction."""
 _TIMERS = ("watchdog_ns", "cap_ns", "lifetime_ns", "max_lifetime_ns", "probe_ns", "visit_ns")
@@ -98,7 +99,7 @@ def host_port(text: str) -> tuple[str, int]:
     Raises
     ------
     InputError
-        If it names none.
+        If the text is not HOST:PORT.
     """
     match = _HOST_PORT.fullmatch(text)
     if match is None or int(match["port"]) > 65_535:
@@ -142,12 +143,12 @@ def server(
 
 
 def of_transport(table: Mapping[ProtocolName, T], protocol: ProtocolName) -> T:
-    """Return what a table of transports has for one.
+    """Return the entry of a table for a transport.
 
     Raises
     ------
     InputError
-        If it has nothing.
+        If the table has no entry for the transport.
     """
     if protocol not in table:
         raise InputError(f"{protocol}: unknown transport; choose one of {', '.join(table)}")
@@ -187,14 +188,14 @@ def _wtcp_server(
 
 
 def _host_alone(protocol: ProtocolName, server: str) -> tuple[str, int]:
-    """Return the numerical address of a server that can be on no serial line."""
+    """Return the numerical address of a server; refuse a serial line."""
     if _serial_path(server) is not None:
         raise _not_serial(protocol, server)
     return resolved(*host_port(server))
 
 
 def _one_address(protocol: ProtocolName, listen: Sequence[str]) -> tuple[str, int]:
-    """Return the one address of a server that can be on no serial line."""
+    """Return the only address of a server; refuse several addresses and serial lines."""
     if [_serial_path(text) for text in listen] != [None]:
         raise _not_serial(protocol, ", ".join(listen))
     return host_port(listen[0])

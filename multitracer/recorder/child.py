@@ -1,4 +1,4 @@
-"""One collector under supervision: started, watched, started again with back-off, ended in order."""
+"""Supervises the process of one collector: start, monitoring, restart with back-off, and end."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 _FIRST_PAUSE_NS = NS_PER_S // 2
 _LONGEST_PAUSE_NS = 30 * NS_PER_S
 _SETTLED_NS = 60 * NS_PER_S
-"""A collector that ran this long and then died is started again as if for the first time."""
+"""Minimum run time in ns after which the restart of a dead collector has no back-off."""
 _LAST_WORDS = 200
 READY_VARIABLE = "MULTITRACER_READY_FD"
-"""Names the pipe into which a collector writes one line when its source is open: `collectors._ready`."""
+"""Environment variable with the descriptor of the pipe for the ready message (see `collectors._ready`)."""
 _READY = b"ready"
 
 
@@ -45,7 +45,7 @@ class CollectorProcess:
         self.source = source
         self.folder = folder
         self.runs: list[CollectorRun] = []
-        """Every attempt, for the manifest; the last one is the present one."""
+        """All runs of the collector, for the manifest; the last one is the current run."""
         self.due_ns: int | None = 0
         """Time of its next start (CLOCK_MONOTONIC); None while it runs, or if it must not be started."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -59,22 +59,22 @@ class CollectorProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives."""
+        """Return whether the process is running."""
         return self._process is not None
 
     @property
     def pid(self) -> int | None:
-        """The number of the process, if it runs."""
+        """The PID of the process; None if it does not run."""
         return self._process.pid if self._process else None
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it runs and may still become ready."""
+        """Return whether the process runs and is not ready yet."""
         return self.is_running and not self.is_ready
 
     @property
     def sources(self) -> list[int]:
-        """The descriptors to wait for: the pipe in which the collector states that it is ready."""
+        """Return the file descriptors to wait for: the pipe for the ready message."""
         return [] if self._ready_pipe is None else [self._ready_pipe]
 
     @property
@@ -86,7 +86,7 @@ class CollectorProcess:
 
     @property
     def last_words(self) -> str:
-        """The last line that the last attempt wrote to standard error."""
+        """Return the last line that the last run wrote to standard error."""
         with contextlib.suppress(OSError):
             lines = self._words_path.read_text("utf-8", "replace").splitlines()
             return (lines[-1] if lines else "")[:_LAST_WORDS]
@@ -113,7 +113,7 @@ class CollectorProcess:
 
     @contextlib.contextmanager
     def _ready_end(self) -> Iterator[int]:
-        """Make the pipe in which the collector states that it is ready; yield the end for the collector."""
+        """Create the pipe for the ready message, and yield the collector's end of the pipe."""
         self._forget_ready()
         self._ready_pipe, end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -125,7 +125,7 @@ class CollectorProcess:
             os.close(end)
 
     def hear(self) -> None:
-        """Note that the collector is ready if its pipe states so; after any line, close the pipe."""
+        """Read the ready message from the pipe, and close the pipe after the first line."""
         if self._ready_pipe is None:
             return
         with contextlib.suppress(BlockingIOError):
@@ -147,7 +147,10 @@ class CollectorProcess:
         )
 
     def has_changed(self, now_ns: int) -> bool:
-        """Follow readiness, end and restart of the collector; return whether the manifest changes."""
+        """Update the state of the collector (ready, ended, restarted).
+
+        Return whether the manifest must change.
+        """
         self.hear()
         if self._process is not None and (status := self._process.poll()) is not None:
             self._ended(status, now_ns)
@@ -189,7 +192,10 @@ class CollectorProcess:
         self._process = None
 
     def say(self, tag: str) -> None:
-        """Send the tag of a sync probe to the collector; a collector that does not read it misses it."""
+        """Send the tag of a sync probe to the collector.
+
+        It is lost if the collector does not read its input.
+        """
         if self._process is None or self._process.stdin is None:
             return
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
@@ -203,7 +209,7 @@ class CollectorProcess:
             self._process.terminate()
 
     def wait(self, until_ns: int) -> None:
-        """Wait for the end of the process until an instant of CLOCK_MONOTONIC, then kill it."""
+        """Wait for the end of the process until a time of CLOCK_MONOTONIC, then kill it."""
         if self._process is None:
             return
         try:
@@ -233,14 +239,14 @@ def _outcome(status: int, words: str) -> str:
 
 
 class Work:
-    """The user's COMMAND and the traffic of a rehearsal, in own sessions: Ctrl-C does not reach them.
+    """The processes of COMMAND and of a rehearsal's traffic, in sessions that Ctrl-C does not reach.
 
     Parameters
     ----------
     command : sequence of str
         The command to record; empty for none.
     traffic : sequence of str
-        A command that runs beside it without output until the recording ends; empty for none.
+        A second command, which runs without output until the recording ends; empty for none.
     """
 
     def __init__(self, command: Sequence[str] = (), traffic: Sequence[str] = ()) -> None:
@@ -263,7 +269,7 @@ class Work:
 
     @property
     def is_running(self) -> bool:
-        """Whether any of its processes lives."""
+        """Return whether at least one of the processes is running."""
         return any(child.poll() is None for child in self._children)
 
     @property
@@ -274,7 +280,7 @@ class Work:
 
     @property
     def end(self) -> str | None:
-        """How COMMAND ended, in words; None if it did not end."""
+        """Return a text on how COMMAND ended; None if it still runs."""
         code = self._command.poll() if self._command else None
         if code is None:
             return None

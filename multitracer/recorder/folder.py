@@ -1,4 +1,4 @@
-"""The session folder of a recording: made at its start, readable at any time, completed at its end."""
+"""The session folder of a recording: created at the start, readable at any time, completed at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multitracer.recorder.plan import RecordingPlan
 
 _RESERVE_BYTES = 64 << 10
-"""Reserved space, so that the manifest can be completed when the disk is full."""
+"""Size of a reserve file, so that the manifest can be completed when the disk is full."""
 
 
 class SessionFolder:
@@ -39,7 +39,7 @@ class SessionFolder:
     Raises
     ------
     InputError
-        If DIR cannot be made or is not empty.
+        If DIR cannot be created or is not empty.
     """
 
     def __init__(self, folder: Path, plan: RecordingPlan) -> None:
@@ -67,22 +67,25 @@ class SessionFolder:
             ) from error
 
     def note(self, runs: list[CollectorRun]) -> None:
-        """Write the state of the collectors; a full disk is ignored here, the supervisor notices it."""
+        """Write the runs of the collectors to the manifest.
+
+        A full disk is ignored, the supervisor detects it.
+        """
         self._manifest.collectors = runs
         with contextlib.suppress(OSError):
             write_manifest(self.folder, self._manifest)
 
     def add(self, **facts: object) -> None:
-        """Add facts about the recording itself, such as why it ended."""
+        """Add keys about the recording to the manifest, such as the reason for its end."""
         self._manifest.more |= facts
 
     def log_paths(self) -> list[Path]:
-        """Return every log that is there."""
+        """Return the paths of all existing logs."""
         files = [path for path in self.folder.rglob("*") if path.is_file() and not path.is_symlink()]
         return sorted(path for path in files if path.name not in (MANIFEST, f"{MANIFEST}.tmp"))
 
     def bytes(self) -> int:
-        """Return how many bytes are recorded so far."""
+        """Return the total size of the logs in bytes."""
         return sum(map(_size, self.log_paths()))
 
     def complete(self, runs: list[CollectorRun]) -> None:
@@ -91,7 +94,7 @@ class SessionFolder:
         Raises
         ------
         CollectorError
-            If it cannot be written; the logs and the manifest of before stay.
+            If the manifest cannot be written; the logs and the previous manifest remain.
         """
         os.close(self._reserve)
         self._manifest.collectors = runs
@@ -105,14 +108,14 @@ class SessionFolder:
         host : str
             Name of its folder.
         **facts
-            Facts of the host in the manifest.
+            Keys of the host in the manifest.
         """
         self._manifest.hosts[host] = _host()
         self.add(**facts)
         self.note(self._manifest.collectors)
 
     def adopt(self) -> None:
-        """Enter what was written after the manifest was completed.
+        """Add logs that were written after `complete` to the manifest.
 
         Raises
         ------
@@ -171,34 +174,34 @@ _WARN_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The space left on the disk of a recording."""
+    """The free space on the disk of a recording."""
 
     free_bytes: int
     total_bytes: int
     lasts_s: float | None
-    """Time until the disk is full, at the rate of the last minute; None while nothing grows."""
+    """Time until the disk is full at the data rate of the last minute, in s; None if the logs do not grow."""
 
     @property
     def is_short(self) -> bool:
-        """Whether the engineer should act: under 200 MB or a fifth of a small disk, or ten minutes."""
+        """Return whether to warn: less than 200 MB, a fifth of a small disk, or ten minutes are left."""
         little = self.free_bytes < min(_WARN_BYTES, self.total_bytes // 5)
         return little or (self.lasts_s is not None and self.lasts_s < _WARN_S)
 
     @property
     def is_out(self) -> bool:
-        """Whether the recording must end now to end in order: under 16 MB, or a twentieth of a small disk."""
+        """Return whether the recording must end: less than 16 MB, or 1/20 of a small disk, are left."""
         return self.free_bytes < min(_STOP_BYTES, self.total_bytes // 20)
 
 
 class Disk:
-    """Follows the space on the disk that holds a folder."""
+    """Monitors the free space on the disk of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._history: deque[tuple[int, int]] = deque()
 
     def look(self, used_bytes: int, *, now_ns: int) -> Room:
-        """Return the space that is left.
+        """Return the free space.
 
         Parameters
         ----------

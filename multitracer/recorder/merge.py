@@ -1,4 +1,4 @@
-"""Joins recordings: two of one session, each made at one end, or the logs of one more device."""
+"""Merges the recordings of two endpoints of a session, or a session and the logs of another device."""
 
 from __future__ import annotations
 
@@ -115,11 +115,11 @@ def _about(manifest: Manifest) -> dict[str, object]:
 
 
 _FOLDER_NAME = re.compile(r"\w[\w.+-]{0,63}")
-"""Names that every file system takes as they are; 64 characters, as Linux takes for a host's name."""
+"""Pattern of names that are valid on all file systems; at most 64 characters, as for Linux host names."""
 _TAKEN = frozenset({"truth", "tables"})
-"""Folders of a session that are not hosts: the truth of a model, and the tables of `align`."""
+"""Folders of a session that are not hosts: the ground truth of a model, and the tables of `align`."""
 _KEPT_TABLES = "tables"
-"""Tables that `align` stored; they describe the old session and are made again."""
+"""Folder of the tables of `align`; not copied, because they describe the old session."""
 
 
 def add_logs(session: Path, logs: Sequence[Path], into: Path, *, host: str, name: str) -> Manifest:
@@ -163,7 +163,7 @@ def add_logs(session: Path, logs: Sequence[Path], into: Path, *, host: str, name
 
 
 def _manifest_of(session: Path, name: str) -> Manifest:
-    """Return the manifest of the session; a new one that lists its hosts where it has none."""
+    """Return the manifest of the session; if there is none, a new one that lists the host folders."""
     try:
         manifest = read_manifest(session)
     except FormatError as error:
@@ -202,12 +202,12 @@ def _folders(session: Path) -> list[Path]:
 
 
 def _is_own(path: Path) -> bool:
-    """Return whether an entry of a session is part of it: hidden ones and links are not."""
+    """Return whether an entry of the folder belongs to the session; hidden files and links do not."""
     return not path.is_symlink() and not path.name.startswith(".")
 
 
 def _copy_session(session: Path, into: Path) -> None:
-    """Copy the regular files of the session and of its folders; the manifest is written anew."""
+    """Copy the regular files of the session and of its folders, except the manifest."""
     _copy_files(session, into)
     (into / MANIFEST).unlink(missing_ok=True)
     for folder in _folders(session):
@@ -223,6 +223,6 @@ def _copy_files(source: Path, target: Path) -> None:
 
 
 def _listed(into: Path, host: str, names: Iterable[str]) -> list[LogFile]:
-    """Return the entries of the manifest: of each file its size and checksum, as it was copied."""
+    """Return the manifest entries of the copied files, with size and checksum."""
     files = [(f"{host}/{name}", into / host / name) for name in names]
     return [LogFile(path, host, file.stat().st_size, checksum(file)) for path, file in files]

@@ -1,4 +1,4 @@
-"""The options of a recording: at which end, which collectors, for how long."""
+"""The options of a recording: host, collectors, duration and command."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ SYNC_PROBE_PORT = 9009
 
 @dataclass(frozen=True, slots=True)
 class PlannedCollector:
-    """A collector that is to run."""
+    """A collector of the plan."""
 
     name: str
-    """How it is called on the screen and in the manifest."""
+    """Name of the collector on the screen and in the manifest."""
     stem: str
-    """How its logs' names begin: `tcp_state`."""
+    """Beginning of the log's file name, for example `tcp_state`."""
     suffix: str
-    """How they end: `.jsonl`."""
+    """Suffix of the log's file name, for example `.jsonl`."""
     options: tuple[str, ...] = ()
     notes: bool = False
     """Whether the collector writes its own messages to a second log (`--notes`)."""
     packets: bool = False
     """Whether it captures packets."""
     module: str = ""
-    """Module that is run with `python -m`; by default our own collector of that name."""
+    """Module that `python -m` runs; by default MultiTracer's collector of that name."""
 
     def logs(self, folder: Path, attempt: int) -> tuple[Path, Path | None]:
-        """Return the path of the log of one attempt, and that of its messages."""
+        """Return the path of the log of one attempt, and of its messages (None without a message log)."""
         notes = folder / f"{self.name}-{attempt}.jsonl" if self.notes else None
         return folder / f"{self.stem}-{attempt}{self.suffix}", notes
 
@@ -58,21 +58,21 @@ class RecordingPlan:
     sources: tuple[PlannedCollector, ...] = ()
     duration_ns: int | None = None
     command: tuple[str, ...] = ()
-    """Run once the collectors are ready; its end is the recording's."""
+    """Command that runs when the collectors are ready; the recording ends when the command ends."""
     traffic: tuple[str, ...] = ()
-    """Run from then on as well, until the recording ends: what a rehearsal records."""
+    """Command that makes the traffic of a rehearsal; it runs until the recording ends."""
     ready_ns: int = 5 * NS_PER_S
-    """The longest that `command` and `traffic` wait for the collectors."""
+    """Maximum time for which `command` and `traffic` wait for the collectors."""
     tail_ns: int = NS_PER_S
-    """How long the recording continues after they end, for packets that are still on their way."""
+    """Time for which the recording continues after the command, for packets that are still in flight."""
     sync_probe_every_ns: int = 30 * NS_PER_S
     """Time between two sync probes; 0 sends none."""
     sync_probe_to: tuple[str, int] = ("127.0.0.1", SYNC_PROBE_PORT)
-    """Host and port to which sync probes are sent: the other end of the session, if it is known."""
+    """Host and port to which sync probes are sent: the other endpoint of the session, if it is known."""
     variables: Document = field(default_factory=dict)
     """Experiment variables for the manifest."""
     wants_packets: bool = False
-    """Whether a recording without a packet capture has failed."""
+    """Whether a recording without a packet capture counts as failed."""
 
     def __post_init__(self) -> None:
         names = [source.name for source in self.sources]

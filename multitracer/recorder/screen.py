@@ -40,7 +40,7 @@ _ENTER, _ESCAPE, _ERASE, _MARK = "\r\n", "\x1b", "\x7f\b", "mM"
 
 
 class ScreenView:
-    """The live view; `m` begins a marker, Enter keeps it, Escape drops it.
+    """The live view; the key `m` begins a marker, Enter saves it, Escape discards it.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class ScreenView:
             self._saved = None
 
     def show(self, status: RecordingStatus) -> None:
-        """Draw the whole view again."""
+        """Redraw the complete view."""
         self._status = status
         try:
             self._live.update(self._page(status), refresh=True)
@@ -171,9 +171,9 @@ def _series(status: RecordingStatus) -> Table:
 
 
 def sparkline(values: Iterable[float], *, width: int = 48) -> str:
-    """Return the last values as bars between their minimum and maximum; NaN is a blank.
+    """Return the last `width` values as text bars between their minimum and maximum; NaN is a blank.
 
-    Equal ones are the lowest bar.
+    If all values are equal, they have the lowest bar.
     """
     shown = list(values)[-width:]
     known = [value for value in shown if not math.isnan(value)]
@@ -232,7 +232,7 @@ class PlainView:
 
 
 def plain_line(status: RecordingStatus) -> str:
-    """Return everything in one line: time, disk space, each collector with its state, rate and drops."""
+    """Return the status as one line: time, disk space, and state, rate and drops of each collector."""
     clock = time.strftime("%H:%M:%S", time.gmtime())
     room = f"{status.room.free_bytes / 1e9:.1f} GB free" if status.room else ""
     parts = [f"{clock}Z {status.elapsed_s:.0f} s", room, *map(_line, status.lines), status.message]

@@ -25,23 +25,24 @@ Record = dict[str, Any]
 
 @dataclass(slots=True)
 class Newest:
-    """The newest values, as the newest records state them."""
+    """The newest values of a collector, from the newest records of its log."""
 
     words: str = ""
     numbers: dict[str, float] = field(default_factory=dict)
     """Values by label with unit."""
     dropped: int | None = None
-    """Packets, events or readings that were lost so far."""
+    """Number of packets, events or readings that were lost so far; None if not known."""
     gap: str | None = None
-    """Why the source gives no values now; empty if it gives some, None if it is not known."""
+    """Reason why the source gives no values now; "" if it gives values, None if it is not known."""
     alert: str = ""
     """Warning for the engineer; empty if there is none."""
     packets: int | None = None
-    """How many were recorded so far, where no record of the log is one of them."""
+    """Number of packets recorded so far, for a collector whose log has no record for each packet; else
+    None."""
 
 
 def values_of(name: str, records: Sequence[Record]) -> Newest:
-    """Return the newest values of a collector; empty for one that has no function here."""
+    """Return the newest values of a collector; empty if this module does not know the collector."""
     reader = _BY_COLLECTOR.get(name)
     return reader(records) if reader and records else Newest()
 
@@ -73,7 +74,7 @@ def _tcp_info(records: Sequence[Record]) -> Newest:
 
 
 def _moved_bytes(readings: Sequence[Record]) -> int:
-    """Return how many bytes a socket carried between its first and its last reading."""
+    """Return the number of bytes that a socket transferred between its first and its last reading."""
     return _carried(readings[-1]) - _carried(readings[0])
 
 
@@ -104,7 +105,7 @@ _RADIO = {
 
 
 def _modem(records: Sequence[Record]) -> Newest:
-    """Return the newest values of the serving cell; empty if the answers held none."""
+    """Return the newest values of the serving cell; empty if the answers contain no values."""
     newest = Newest(dropped=_last(records, "missed"), gap=_gap(records))
     for record in records:
         shown = record.get("shown")
@@ -130,7 +131,7 @@ def _gps(records: Sequence[Record]) -> Newest:
 
 
 def _gap(records: Sequence[Record]) -> str | None:
-    """Return why the last round had no answer; empty if it had one, None if there was no round."""
+    """Return the reason why the last round had no answer; "" if it had one, None if there was no round."""
     gap = None
     for record in records:
         if record.get("kind") == "missed":
@@ -221,16 +222,16 @@ def _record(line: bytes) -> dict[str, object] | None:
 
 
 _KEPT = 120
-"""Values of each series that the screen can show: two minutes at one a second."""
+"""Maximum number of values of a series on the screen: two minutes, one value a second."""
 _LATE_NS = 3 * NS_PER_S
 """Age after which a value is no longer shown."""
 SILENT_NS = 10 * NS_PER_S
-"""Time without growth of its log after which a collector is called silent."""
+"""Time after which a collector whose log does not grow counts as silent, in ns."""
 
 
 @dataclass(slots=True)
 class CollectorState:
-    """The present state of one collector."""
+    """The current state of one collector."""
 
     name: str
     state: str = "starting"
@@ -241,7 +242,7 @@ class CollectorState:
     records_per_s: float = 0.0
     dropped: int = 0
     last: str = ""
-    """The last value in words, or why there is none; control characters are removed."""
+    """The last value as text, or the reason why there is none; control characters are removed."""
     restarts: int = 0
     alert: str = ""
     """Warning about this collector; empty if there is none."""
@@ -249,7 +250,7 @@ class CollectorState:
 
 @dataclass(slots=True)
 class RecordingStatus:
-    """Everything the screen shows."""
+    """The content of the screen."""
 
     elapsed_s: float = 0.0
     lines: list[CollectorState] = field(default_factory=list)
@@ -263,7 +264,7 @@ class RecordingStatus:
 
 
 class Watcher:
-    """Follows one collector by its logs."""
+    """Monitors one collector by reading its logs."""
 
     def __init__(self, child: CollectorProcess) -> None:
         self._child = child
@@ -277,7 +278,7 @@ class Watcher:
         self._packets_per_s = 0.0
 
     def look(self, series: dict[str, deque[float]], now_ns: int) -> CollectorState:
-        """Return the collector's line; add its newest values to the series."""
+        """Return the state of the collector, and add its newest values to the series."""
         line, child = self._line, self._child
         elapsed_s = max((now_ns - self._seen_ns) / NS_PER_S, 1e-3) if self._seen_ns else 1.0
         self._seen_ns = now_ns

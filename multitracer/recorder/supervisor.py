@@ -1,10 +1,10 @@
-"""The loop of a recording: starts the collectors, watches them, disk and terminal, and ends them in order.
+"""The main loop of a recording: starts, monitors and ends the collectors, and monitors disk and terminal.
 
-What ends it: a signal, the end of its time, the end of the command, a disk that is nearly full. A second
-signal does not wait for the collectors, but kills them; the manifest is completed all the same. If the
-supervisor itself is killed, the collectors notice the end of their standard input, flush and end.
+A recording ends at a signal, at the end of its duration, at the end of the command, or if the disk is nearly
+full. A second signal kills the collectors without waiting; the manifest is still completed. If the supervisor
+itself is killed, the collectors notice the end of their standard input, flush and end.
 
-The command is begun when the collectors are ready and ended before they are, so that they see all of it.
+The command starts when the collectors are ready, and ends before them, so that they record all of it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Signals:
         self.taken.append(signal.Signals(number).name)
 
     def wait(self, timeout_ns: int, sources: Sequence[int] = ()) -> list[int]:
-        """Wait for a signal, a source that can be read, or the end of the time; return those sources."""
+        """Wait for a signal, a readable source, or the timeout; return the readable sources."""
         ready, _, _ = select.select([self._wake, *sources], [], [], max(0, timeout_ns) / NS_PER_S)
         if self._wake in ready:
             while _drain(self._wake):
@@ -96,14 +96,14 @@ def _drain(descriptor: int) -> bool:
 
 
 MAGIC = b"MultiTracer clap "
-"""How the payload of a probe begins; the tag follows as 16 hexadecimal digits."""
+"""First bytes of a sync probe's payload; the tag follows as 16 hexadecimal digits."""
 
 _FIRST_NS = 3 * NS_PER_S
-"""Time before the first sync probe, for the collectors to start."""
+"""Time before the first sync probe in ns, so that the collectors can start."""
 
 
 class SyncProber:
-    """Makes the tags of sync probes, sends them, and writes a log of them.
+    """Generates the tags of sync probes, sends the probes, and logs them.
 
     Parameters
     ----------
@@ -183,13 +183,13 @@ class StatusView(Protocol):
 
     @property
     def source(self) -> int | None:
-        """A descriptor that becomes readable when the engineer typed something, or None."""
+        """Return the file descriptor of the keyboard input; None if there is none."""
 
     def typed(self) -> str | None:
         """Read the typed keys; return the note of a marker when it is complete."""
 
     def show(self, status: RecordingStatus) -> None:
-        """Show it; called once a second."""
+        """Show the status; called once a second."""
 
     def warn(self, sentence: str) -> None:
         """Show a warning for the engineer, which stays visible."""
@@ -248,7 +248,7 @@ class Supervisor:
 
     @property
     def lack_of_packets(self) -> str | None:
-        """Why there is no capture although packets are wanted; None if there is one, or none is wanted."""
+        """Return the reason why a required capture is missing; None if it exists or is not required."""
         if not self._plan.wants_packets:
             return None
         capturing = [child for child in self._children if child.source.packets]
@@ -259,9 +259,9 @@ class Supervisor:
 
     @property
     def status(self) -> int:
-        """Exit status: that of COMMAND, 128 + n after signal n; without COMMAND, 0.
+        """Return the exit status of COMMAND (128 + n after signal n); 0 without COMMAND.
 
-        If a signal ended the recording before COMMAND began, it is that of the signal.
+        If signal n ended the recording before COMMAND started, the result is 128 + n.
         """
         if not self._plan.command:
             return 0
@@ -384,13 +384,13 @@ class Supervisor:
             self._wait(signals, min(_ROUND_NS, left_ns))
 
     def _left_ns(self, signals: Signals, before: int, until_ns: int) -> int:
-        """Return for how long to continue at most; 0 after another signal, and on a full disk."""
+        """Return the remaining time in ns; 0 after a further signal, or if the disk is full."""
         if len(signals.taken) > before or self._is_disk_full:
             return 0
         return max(0, until_ns - time.monotonic_ns())
 
     def _end(self, signals: Signals) -> None:
-        """End every child: in order, or at once if another signal comes."""
+        """End all child processes: in order, or immediately after a further signal."""
         for child in self._children:
             child.ask_to_end()
         until_ns = time.monotonic_ns() + _PATIENCE_NS
@@ -406,6 +406,6 @@ class Supervisor:
 
 
 def _with_reason(child: CollectorProcess) -> str:
-    """Return a collector's name and, if it ended, how."""
+    """Return the name of a collector and, if it has ended, the outcome."""
     outcome = child.runs[-1].outcome if child.runs and not child.is_running else None
     return f"{child.source.name} ({outcome})" if outcome else child.source.name

@@ -1,4 +1,4 @@
-"""The common part of readers of radio, position and gaps: records of our collectors, sparse rows."""
+"""Common code for logs of MultiTracer's collectors: their records, gaps, and rows with few values."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 LATEST_NS = 1 << 62
-"""Year 2116: later time stamps are damage, and could overflow a sum."""
+"""Latest valid time stamp (year 2116): later ones are damage, and could overflow a sum."""
 _FASTEST_SLEW = 0.1
 """Maximum slew as a fraction of time: chrony at most 8.3 % (`maxslewrate`), adjtimex 10 % (`tick`)."""
 
 
 @dataclass(slots=True)
 class ClockPairs:
-    """Pairs of readings, in the order of their log."""
+    """Pairs of monotonic and wall-clock readings, in the order of the log."""
 
     _middles: list[int] = field(default_factory=list)
     _offsets: list[int] = field(default_factory=list)
@@ -49,7 +49,7 @@ class ClockPairs:
         return len(self._middles)
 
     def add(self, record: Mapping[str, object]) -> bool:
-        """Take a clock record of a collector; return whether it is valid."""
+        """Add a clock record of a collector; return whether the record is valid."""
         keys = ("monotonic_before_ns", "realtime_ns", "monotonic_after_ns")
         before, realtime, after = (record.get(key) for key in keys)
         if not (is_time(before) and is_time(realtime) and is_time(after)) or before > after:
@@ -63,7 +63,10 @@ class ClockPairs:
         return True
 
     def place(self, monotonic_ns: Times) -> Times:
-        """Return the wall-clock times of instants: int64, ns, same shape; unchanged without a pair."""
+        """Convert monotonic times to wall-clock times: int64, ns, same shape.
+
+        Unchanged if there are no pairs.
+        """
         if not self._middles:
             return monotonic_ns
         base = self._offsets[0]
@@ -72,7 +75,7 @@ class ClockPairs:
         return monotonic_ns + base + np.rint(np.interp(monotonic_ns, at, moved)).astype(np.int64)
 
     def _knots(self) -> tuple[list[int], list[int]]:
-        """Return the pairs, with one more just before each that follows a step of the wall clock."""
+        """Return the pairs, with an extra pair immediately before each pair after a wall-clock step."""
         at: list[int] = []
         offsets: list[int] = []
         before = 0
@@ -86,7 +89,7 @@ class ClockPairs:
         return at, offsets
 
     def facts(self) -> dict[str, object]:
-        """Return remarks on the mapping for the provenance."""
+        """Return notes on the clock conversion for the provenance."""
         if not self._middles:
             return {"from": "monotonic", "to": None, "pairs": 0}
         moves = [abs(b - a) for a, b in zip(self._offsets, self._offsets[1:], strict=False)]
@@ -99,7 +102,7 @@ class ClockPairs:
 
 
 def is_time(value: object) -> TypeGuard[int]:
-    """Return whether a value of a record is a possible time in nanoseconds."""
+    """Return whether a value of a record is a valid time in ns."""
     return type(value) is int and 0 <= value < LATEST_NS
 
 
@@ -109,7 +112,7 @@ _LONGEST_REASON = 64
 
 
 class Sparse:
-    """Rows that hold only some columns of a schema each; the others are missing."""
+    """Rows that have values for only some columns of a schema; the other cells are missing."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -129,18 +132,18 @@ class Sparse:
         return self._rows.columns()
 
     def nothing(self, name: str) -> Array:
-        """Return a column without any value: shape (len(self),), dtype of its column."""
+        """Return a column in which all cells are missing: shape (len(self),), dtype of the column."""
         return np.full_like(self.columns()[name], self._missing[name])
 
     def table(self, provenance: Mapping[str, object], columns: Mapping[str, Array] | None = None) -> Table:
-        """Return the table in order of time; `columns` replace those that were collected."""
+        """Return the table in order of time; `columns` replace collected columns of the same name."""
         return filled(self._schema, self.columns() | dict(columns or {}), provenance)
 
 
 class Positions:
-    """Rows of POSITION from fixes whose dates may come later.
+    """Rows of POSITION from fixes whose date may follow later in the log.
 
-    Without a logger's stamp the fix time is used.
+    If the logger wrote no time stamp, the time of the fix is used.
     """
 
     def __init__(self, source: str) -> None:
@@ -149,12 +152,12 @@ class Positions:
         self.dates = Dates()
 
     def take(self, fixes: Iterable[Fix]) -> None:
-        """Take fixes in the order of the log."""
+        """Add fixes in the order of the log."""
         for fix in fixes:
             self._append(self.dates.take(fix))
 
     def finish(self, epochs: Epochs) -> None:
-        """Take the rest of the last epoch."""
+        """Add the remaining fixes of the last epoch."""
         self.take(epochs.finish())
         self._append(self.dates.finish())
 
@@ -174,7 +177,7 @@ def _missing(column: Column) -> float | str:
 
 @dataclass(slots=True)
 class _Gap:
-    """Rounds without an answer, in the clock of the log."""
+    """Consecutive rounds without an answer; times are those of the log's clock."""
 
     since_ns: int
     until_ns: int
@@ -183,9 +186,9 @@ class _Gap:
 
 
 class CollectorLog(ABC):
-    """The records of a collector's log: header, clocks, gaps, end; the others belong to the format.
+    """Reads the common records of a collector's log: header, clocks, gaps, end. Subclasses read the others.
 
-    A gap lasts from the first round without an answer to the last one; an answer in between ends it.
+    A gap lasts from the first to the last of consecutive rounds without an answer.
     """
 
     def __init__(self, path: str, lines: LogLines, *, name: str) -> None:
@@ -200,7 +203,7 @@ class CollectorLog(ABC):
         self._late = 0
 
     def read(self) -> Self:
-        """Take every line.
+        """Read all lines of the log, and return self.
 
         Raises
         ------
@@ -218,7 +221,7 @@ class CollectorLog(ABC):
         """Use one line, or count why it could not be used."""
 
     def record(self, text: str) -> Document | None:
-        """Return a record that the format itself must use; count one that is not valid.
+        """Return the record of a line if the format must read it; count an invalid line.
 
         Raises
         ------
@@ -241,11 +244,11 @@ class CollectorLog(ABC):
         return record if used is None else None
 
     def answered(self) -> None:
-        """Note that a round had an answer."""
+        """End the current gap, because a round had an answer."""
         self._answered = True
 
     def gaps(self) -> Table:
-        """Return the times without an answer."""
+        """Return the gaps as a table."""
         rows = Rows(GAPS, GAPS.names)
         for gap in self._gaps:
             rows.append(gap.since_ns, gap.until_ns, gap.count, gap.reason)
@@ -254,7 +257,7 @@ class CollectorLog(ABC):
         return filled(GAPS, columns | placed, self.provenance())
 
     def provenance(self) -> Document:
-        """Return remarks for the reader of the log."""
+        """Return the provenance: counts, clock conversion and warnings."""
         return self.lines.provenance(
             self.path,
             self.name,
@@ -277,7 +280,7 @@ class CollectorLog(ABC):
         self.header = record
 
     def _use(self, record: Document) -> bool | None:
-        """Return whether a record is valid; None if it belongs to the format."""
+        """Read a common record and return whether it is valid; None if the format must read it."""
         kind = record.get("kind")
         if kind == "clock":
             return self.pairs.add(record)

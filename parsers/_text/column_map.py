@@ -1,6 +1,6 @@
-"""The map of a CSV log's columns: which column holds what, in which unit, and how time is written.
+"""The map of a CSV log: quantity and unit of each column, and the time format.
 
-docs/formats.md explains the keys of a map. `mapped_log.py` reads a log by it.
+docs/formats.md explains the keys of a map. `mapped_log.py` reads a log with a map.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _MORE = {
     "NR5G-SA": "NR", "NR5G-NSA": "NR", "UTRAN": "UMTS", "UTRA": "UMTS", "Umts": "UMTS", "Wcdma": "UMTS",
     "GERAN": "GSM", "Gsm": "GSM",
 }  # fmt: skip
-"""Words that a proposed map has only where the log has them."""
+"""Technologies that a proposed map contains only if they occur in the log."""
 WORDS = RAT | _MORE | {word.lower(): rat for word, rat in (RAT | _MORE).items()}
-"""Technologies by their names, in capital and in small letters."""
+"""Technologies by their names in upper and lower case."""
 
 
 SCHEMAS = {"radio": RADIO, "position": POSITION}
@@ -52,8 +52,8 @@ RANGES = {
     "physical_cell_id": (0, 1007), "channel": (0, 3_279_165), "timing_advance": (0, 10**6), "fix": (0, 3),
     "satellites": (0, 1000),
 }  # fmt: skip
-"""Possible values: TS 36.133 9.1 and TS 38.133 10.1 with a margin for loggers, TS 25.214 6A.2, TS 38.413
-9.3.1.7; rates up to five times that of a cell by ITU-R M.2410 (20 Gbit/s)."""
+"""Ranges of valid values: TS 36.133 9.1 and TS 38.133 10.1 with a margin for loggers, TS 25.214 6A.2, TS
+38.413 9.3.1.7; rates up to five times that of a cell by ITU-R M.2410 (20 Gbit/s)."""
 AUTO_DELIMITER = "auto"
 DELIMITERS = "\t;,|"
 _OWN = ("time_ns", "line", "asked_ns", "answered_ns")
@@ -66,7 +66,7 @@ _ZONE = re.compile(r"([+-])(\d\d):(\d\d)")
 
 
 class MapError(ValueError):
-    """A map that cannot be used; the message says why."""
+    """The map is not valid; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +78,17 @@ class ColumnSource:
     base: int = 10
     words: Mapping[str, str] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
-    """Texts for a missing value in this column, besides those for all columns."""
+    """Texts that mean a missing value in this column, in addition to those for all columns."""
     above: str = ""
-    """Column of the log with the upper part of the number: the base station above its sector."""
+    """Column of the log with the upper part of the number, such as the base station of a sector."""
     bits: int = 0
-    """How many bits of the value are below that part."""
+    """Number of bits of the value below the upper part."""
     hemisphere: str = ""
-    """Column of the log with N, S, E or W, where the values have no sign."""
+    """Column of the log with N, S, E or W, if the values have no sign; else ""."""
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns of the log that it reads."""
+        """Return the names of the log's columns from which this source reads."""
         return [name for name in (self.column, self.above, self.hemisphere) if name]
 
     def is_missing(self, text: str) -> bool:
@@ -101,25 +101,25 @@ class ColumnSource:
 
 @dataclass(frozen=True, slots=True)
 class RowMap:
-    """One row of a table that a line of the log gives."""
+    """Map from a line of the log to one row of a table."""
 
     table: str
     cells: Mapping[str, ColumnSource]
     always: Mapping[str, str]
     """Columns with a constant value."""
     when: tuple[str, frozenset[str], bool] | None = None
-    """Column of the log, words, and whether the lines with these words give this row; all others do if not.
+    """Column, words, and a flag: True selects the lines with one of these words, False all other lines.
 
-    None: all lines do.
+    None selects all lines.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """A map: how time is written, and the rows that a line gives."""
+    """A map: the time format, and the rows that each line of the log gives."""
 
     time: tuple[str, ...]
-    """Columns whose texts, with blanks between them, are the time: one, or a day and a time of day."""
+    """Columns of the time: one column, or a date and a time of day; the texts are joined with blanks."""
     form: str
     zone: timezone | None
     rows: tuple[RowMap, ...]
@@ -137,8 +137,8 @@ class ColumnMap:
 class LogHeader:
     """The column names in the first line of a log, and their positions.
 
-    A name is searched as written, then without regard to case and spaces, then without the unit in brackets
-    after it. Of several columns with one name the first counts.
+    A name is searched exactly, then without case and spaces, then without the unit in brackets. If several
+    columns have the same name, the first one is used.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -152,18 +152,18 @@ class LogHeader:
         self._bare = dict(reversed(bare))
 
     def find(self, column: str) -> int | None:
-        """Return the position of a column; None if there is none of this name."""
+        """Return the position of a column, from 0; None if no column has this name."""
         return self.find_with_unit(column)[0]
 
     def find_with_unit(self, column: str) -> tuple[int | None, str]:
-        """Return the position of a column, and the unit that only its name in the log has."""
+        """Return the position of a column (None if missing), and the unit in the log's name only."""
         at = self._exact.get(column)
         at = self._plain.get(plain(column)) if at is None else at
         return (at, "") if at is not None else self._bare.get(plain(column), (None, ""))
 
 
 def column_map(data: Document) -> ColumnMap:
-    """Return the map that parsed TOML describes.
+    """Return the map from parsed TOML.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def column_map(data: Document) -> ColumnMap:
 
 
 def _rows(table: str, data: object) -> list[RowMap]:
-    """Return the rows of a table that one line of the log gives: `[radio]`, or several `[[radio]]`."""
+    """Return the row maps of a table: one from `[radio]`, or several from `[[radio]]`."""
     parts = data if isinstance(data, list) else ([] if data is None else [data])
     return [_row(table, part) for part in parts]
 
@@ -295,7 +295,7 @@ def _zone(text: object) -> timezone | None:
 
 
 def delimiter_of(header: str) -> str:
-    """Return the delimiter of the names in the first line of a log; a comma if there is only one name."""
+    """Return the delimiter in the first line of a log; a comma if there is only one name."""
     return max(DELIMITERS, key=lambda each: (header.count(each), each == ","))
 
 

@@ -1,4 +1,4 @@
-"""Complete JSON documents of a log, in bounded memory, and checks of their numbers and texts."""
+"""Reads complete JSON documents from a log in bounded memory, and checks numbers and texts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from multitracer.tables import Document
 
 _MOST_BYTES = 32 << 20
-"""About 300 bytes for each interval of a stream in iperf3: 7 hours of 4 streams at 1 s."""
+"""Maximum size of a log: 7 hours of 4 iperf3 streams at 1 s, with about 300 bytes for an interval."""
 _MOST = 1 << 53
 
 
 def documents(stream: BinaryIO, path: str) -> tuple[list[Document], str | None]:
-    """Return the JSON objects that follow each other in a log, and the reason if the rest is not read.
+    """Return the JSON objects of a log, and the reason if the end of the log is not readable (else None).
 
     Raises
     ------
     FormatError
-        If no object is complete, or the log is too large.
+        If the log has no complete object, or is too large.
     """
     octets, damage = _all(stream, path)
     text = octets.decode("utf-8-sig", "replace")
@@ -64,31 +64,31 @@ def _all(stream: BinaryIO, path: str) -> tuple[bytes, str | None]:
 
 
 def section(document: object, key: str) -> Document:
-    """Return an object inside another; an empty one if there is none."""
+    """Return the JSON object at `key`; an empty object if there is none."""
     value = document.get(key) if isinstance(document, dict) else None
     return value if isinstance(value, dict) else {}
 
 
 def members(document: object, key: str) -> list[Document]:
-    """Return the objects of a list inside an object."""
+    """Return the JSON objects in the list at `key`; an empty list if there is none."""
     value = document.get(key) if isinstance(document, dict) else None
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def real(value: object, *, most: float = _MOST) -> float | None:
-    """Return a number from 0 to `most`; None for anything else."""
+    """Return the value if it is a number from 0 to `most`; else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) and 0 <= value <= most else None
 
 
 def complete(value: object) -> int | None:
-    """Return a whole number of 0 or more; None for anything else."""
+    """Return the value if it is an integer of 0 or more; else None."""
     number = real(value)
     return None if number is None else int(number)
 
 
 def words(value: object, most: int) -> str:
-    """Return printable text, shortened; empty for anything else."""
+    """Return a text as printable text of at most `most` characters; "" if the value is not text."""
     text = value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
     return "".join(c for c in text[:most] if c.isprintable())

@@ -1,4 +1,4 @@
-"""Lines of a text log, in bounded memory, with what could not be used counted by reason."""
+"""Reads the lines of a text log in bounded memory, and counts unusable lines by reason."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _ZONE_CAVEAT = "the time zone "
 
 @dataclass(slots=True)
 class LogLines:
-    """The lines of one log, and the counts of them.
+    """The lines of one log, and counts of unusable lines.
 
     Iterating yields each line as text, without its end. A line that is not UTF-8 is read as Windows-1252, in
-    which spreadsheets save; other octets become U+FFFD. A last line without an end is incomplete, and so may
-    be its last number: it is not yielded but stored in `cut`. Where compressed data are damaged, the lines
-    before the damage are yielded, and `damage` holds the reason.
+    which spreadsheets save; other octets become U+FFFD. A last line without a line end may be incomplete: it
+    is not yielded but stored in `cut`. Where compressed data are damaged, the lines before the damage are
+    yielded, and `damage` holds the reason.
     """
 
     stream: BinaryIO
     number: int = 0
     """Number of the current line, from 1."""
     cut: bytes = b""
-    """A last line that has no end."""
+    """The last line if it has no line end; else empty."""
     damage: str | None = None
-    """Why there are no more lines, with the position in the file."""
+    """Reason why reading ended early, with the position in the file; None if it did not."""
     skipped: dict[str, int] = field(default_factory=dict)
     """Number of lines that could not be used, by reason."""
     first_skipped: dict[str, int] = field(default_factory=dict)
@@ -70,13 +70,13 @@ class LogLines:
             pass
 
     def skip(self, reason: str, count: int = 1, *, number: int | None = None) -> None:
-        """Count the current line (or line `number`) as not used, or `count` lines up to it."""
+        """Count the current line (or line `number`), or `count` lines up to it, as unusable."""
         if count:
             self.skipped[reason] = self.skipped.get(reason, 0) + count
             self.first_skipped.setdefault(reason, self.number if number is None else number)
 
     def warn(self, text: str) -> None:
-        """Note something about the log once."""
+        """Add a warning about the log, unless it exists already."""
         if text not in self.warnings and len(self.warnings) < _MOST_WARNINGS:
             self.warnings.append(text)
 
@@ -97,11 +97,11 @@ class LogLines:
 
     @property
     def zone_unknown(self) -> bool:
-        """Whether some times name no time zone, and none is known from elsewhere: they were taken as UTC."""
+        """Whether the time zone of some times is not known, so that they were read as UTC."""
         return any(text.startswith(_ZONE_CAVEAT) for text in self.warnings)
 
     def _mostly_skipped(self) -> Iterator[str]:
-        """Yield, if more than half of the log could not be used, that fact and the reasons."""
+        """Yield a warning with the reasons if more than half of the log is unusable."""
         skipped = sum(self.skipped.values())
         if 2 * skipped > self.number:
             most = max(self.skipped, key=self.skipped.__getitem__)
@@ -127,7 +127,7 @@ _SEPARATOR = re.compile(r"sep=.", re.IGNORECASE)
 
 
 def first_line(lines: Iterable[str]) -> str:
-    """Return the line with the column names: the first that is not a comment; empty if there is none."""
+    """Return the first line that is not a comment (the column names); "" if there is none."""
     for text in islice(lines, _MOST_COMMENTS):
         stripped = text.strip("\ufeff \t")
         if stripped and not stripped.startswith("#") and not _SEPARATOR.fullmatch(stripped):
@@ -190,7 +190,7 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 @dataclass(frozen=True, slots=True)
 class DateLine:
-    """A time stamp at the start or end of a line: the instant, its resolution, and the rest of the line."""
+    """A time stamp at the start or end of a line: time, resolution, and the rest of the line."""
 
     time_ns: int
     resolution_ns: int
@@ -201,14 +201,14 @@ class DateLine:
 
 
 def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
-    """Return the time stamp at the start of a line, None if there is none.
+    """Return the time stamp at the start of a line; None if there is none.
 
     Parameters
     ----------
     text : str
         The line.
     time_of_day : bool
-        Whether a time of day without a date is a stamp also if more follows on the line.
+        Whether a time of day without a date counts as a time stamp even if more text follows.
     """
     lead = _LEAD.match(text)
     begin = lead.end() if lead else 0
@@ -227,7 +227,7 @@ def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
 
 
 def date_at_end(text: str) -> DateLine | None:
-    """Return the time stamp at the end of a line, None if there is none or the line holds nothing more."""
+    """Return the time stamp at the end of a line; None if there is none, or no other text in the line."""
     begin = max(len(text) - _LONGEST_STAMP, 0)
     if not _MAY_END.search(text, begin):
         return None

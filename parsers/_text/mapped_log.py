@@ -1,8 +1,8 @@
-"""Reads a CSV log by a map of its columns.
+"""Reads a CSV log with a map of its columns.
 
 Values that are not numbers, or are impossible (an RSRP of -200 dBm, a rate below 0, a position at 0/0), are
-missing, and counted. A line needs no more fields than the map has columns, those of its first row of each
-table; a log of which no line has a time is an error.
+missing, and counted. A line must have the fields of the time and of the first row of each table. A log in
+which no line has a time is an error.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ if TYPE_CHECKING:
 
 
 _BACK_NS = NS_PER_S
-"""Loggers write some lines of one second in another order."""
+"""Maximum backward step that is no jump: loggers may write the lines of one second in another order."""
 _AHEAD_NS = 86_400 * NS_PER_S
-"""A day between two lines; not measured."""
+"""Minimum forward step that counts as a jump: one day. Not measured."""
 
 
 class Jumps:
-    """The jumps among the times of a log, as they are taken in its order."""
+    """Finds jumps of the times of a log, which must be added in the order of the log."""
 
     def __init__(self) -> None:
         self._last_ns: int | None = None
@@ -76,7 +76,7 @@ class Jumps:
         self._later_less_earlier = 0
 
     def take(self, number: int, at_ns: int) -> None:
-        """Take the time of a line, in ns since 1970."""
+        """Add the time of a line, in ns since 1970."""
         passed = 0 if self._last_ns is None else at_ns - self._last_ns
         self._last_ns = at_ns
         self._later_less_earlier += (passed > 0) - (passed < 0)
@@ -87,7 +87,7 @@ class Jumps:
         self._jumps[way] = (times + 1, max(most, abs(passed)), line)
 
     def sentences(self) -> Iterator[str]:
-        """Yield a sentence for the jumps back, unless the newest line is first, and one for those ahead."""
+        """Yield a sentence on backward jumps (unless the newest line is first), and on forward jumps."""
         for way, (times, most_ns, line) in self._jumps.items():
             if way == "back" and self._later_less_earlier < 0:
                 continue
@@ -103,22 +103,22 @@ class Jumps:
 
 
 _MOSTLY_BOTH = 0.5
-"""Share of times with both roles from which on a log has a line for each cell; a log with one cell a line may
-have both in one second, when the cell changes (a drive of the UCC data set: 1 of 524). Not measured on
-others."""
+"""Minimum share of times with both roles (serving, neighbour) in a log with a line for each cell. A log with
+only the serving cell may have two lines in one second, when the cell changes (a drive of the UCC data set: 1
+of 524). Not measured for other data."""
 
 
 def name_legs(radio: Table) -> None:
-    """Make the NR cell of a statement that has a serving LTE cell, too, a secondary one, in place.
+    """Mark NR cells as secondary, in place, if the same reading also has a serving LTE cell.
 
-    A phone with both has its anchor in LTE (EN-DC: TS 37.340, 4.1.2). Taken for two serving cells, they would
-    be a change of the cell, and back, with each statement.
+    Such a phone has its anchor in LTE (EN-DC: TS 37.340, 4.1.2). Two serving cells in each reading would look
+    like two cell changes.
 
     Parameters
     ----------
     radio : Table
-        RADIO of one log. Rows of one line are of one statement, and rows of one time, if most times with NR
-        have LTE, too.
+        RADIO of one log. Rows of one line are one reading; rows with the same time are one reading if most
+        times with NR also have LTE.
     """
     serving = np.isin(radio["role"], ("serving", ""))
     lte, nr = (serving & (radio["rat"] == rat) for rat in ("LTE", "NR"))
@@ -131,7 +131,7 @@ def name_legs(radio: Table) -> None:
 
 
 def _together(nr: Mask, lte: Mask, statement: Numbers) -> Mask:
-    """Return which rows of NR are of a statement that has LTE, too."""
+    """Return which rows of NR belong to a reading that also has LTE."""
     return np.asarray(nr & np.isin(statement, statement[lte]))
 
 
@@ -146,23 +146,23 @@ class BundledMap:
     """One map that comes with MultiTracer."""
 
     name: str
-    """Name of its file, without the suffix."""
+    """Name of the map's file, without the suffix."""
     description: str
     source: str
-    """Source of its columns."""
+    """Source of the information on the columns."""
     certain: str
-    """How certain the map is, and why."""
+    """Text on the reliability of the map, with the reason."""
     needs: tuple[str, ...]
-    """Columns without which a log is not this one."""
+    """Columns that a log must have for this map."""
     columns: ColumnMap
 
     @property
     def layer(self) -> str:
-        """The layer of its tables: position if that is all that it gives, otherwise radio."""
+        """The layer of the map: position if it gives only positions, otherwise radio."""
         return "radio" if any(row.table == "radio" for row in self.columns.rows) else "position"
 
     def matched(self, header: LogHeader) -> int:
-        """Return how many of its columns a log has; 0 if one that it needs is not there."""
+        """Return the number of the map's columns that a log has; 0 if a required column is missing."""
         if not all(header.find(column) is not None for column in self.needs):
             return 0
         return sum(header.find(column) is not None for column in self.columns.columns)
@@ -170,7 +170,7 @@ class BundledMap:
 
 @functools.cache
 def bundled_maps() -> tuple[BundledMap, ...]:
-    """Return every map that comes with MultiTracer, by name."""
+    """Return all bundled maps, in order of their names."""
     folder = resources.files("parsers") / "maps"
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda p: p.name)
     return tuple(_read(path.name.removesuffix(".toml"), path.read_text("utf-8")) for path in paths)
@@ -190,14 +190,14 @@ def _read(name: str, text: str) -> BundledMap:
 
 
 def _best(header: LogHeader) -> list[BundledMap]:
-    """Return the map that fits a header best; several if they fit equally well, none if no map fits."""
+    """Return the best maps for a header: one, several if they fit equally well, or an empty list."""
     matched = [(each.matched(header), each) for each in bundled_maps()]
     most = max((count for count, _ in matched), default=0)
     return [each for count, each in matched if count == most and most]
 
 
 def sniff_layer(head: bytes, layer: str) -> Match:
-    """Return "yes" for a first line that has the columns of a bundled map of a layer."""
+    """Return "yes" if the first line has the columns of a bundled map of this layer."""
     text = head.decode("utf-8-sig", "replace")
     is_cut = len(head) >= HEAD_BYTES
     complete = text if is_cut else text[: text.rfind("\n") + 1]
@@ -207,7 +207,7 @@ def sniff_layer(head: bytes, layer: str) -> Match:
 
 
 def read_bundled(stream: BinaryIO, *, path: str, name: str) -> dict[str, Table]:
-    """Return the tables of a log by the bundled map that fits it best.
+    """Return the tables of a log, read with the bundled map that fits best.
 
     Raises
     ------
@@ -258,20 +258,20 @@ def read_mapped(
     path: str,
     name: str,
 ) -> dict[str, Table]:
-    """Return the tables of a log.
+    """Return the tables of a log, read with a map.
 
     Parameters
     ----------
     stream : binary file
     columns : ColumnMap or callable
-        The map, or what chooses one by the names in the first line.
+        The map, or a function that selects a map by the column names in the first line.
     path, name : str
-        For messages and the provenance.
+        File path and format name, for messages and the provenance.
 
     Raises
     ------
     FormatError
-        If the first line does not name the columns of the map, or no line has a time.
+        If the first line lacks columns of the map, or no line has a time.
     """
     lines = LogLines(stream)
     text = first_line(lines)
@@ -291,14 +291,14 @@ def read_mapped(
 
 @dataclass(slots=True)
 class _Source:
-    """Position of the value of a table column in a line, and facts about its values so far."""
+    """Position of a table column's value in a line, and counts of its values so far."""
 
     column: Column
     cell: ColumnSource
     at: int | None
     scale: float
     second_at: int | None = None
-    """Position of a second text: the upper part of its value, or its hemisphere."""
+    """Position of a second text (upper part of the value, or hemisphere); None if there is none."""
     seen: int = 0
     impossible: int = 0
     example: str = ""
@@ -307,18 +307,18 @@ class _Source:
 
     @property
     def is_doubted(self) -> bool:
-        """Whether most of its values cannot be: it may be another column, or in another unit."""
+        """Whether most values are impossible: the map may name a wrong column or unit."""
         return self.impossible >= _FEW and self.impossible > _MOSTLY * self.seen
 
     @property
     def is_unread(self) -> bool:
-        """Whether the values that could be are not to be believed either."""
+        """Whether also the possible values of this column must be ignored."""
         return self.is_doubted and self.is_wrong
 
 
 @dataclass(slots=True)
 class _Maker:
-    """Makes one row of a table from each line."""
+    """Converts each line to one row of a table."""
 
     row: RowMap
     sources: list[_Source]
@@ -337,7 +337,7 @@ class _Maker:
 
 
 class _Times:
-    """The times of the lines: in which column, in which form, and whether they jump."""
+    """Reads the times of the lines: columns, format and jumps."""
 
     def __init__(self, columns: ColumnMap, header: LogHeader, lines: LogLines) -> None:
         self._map = columns
@@ -349,7 +349,7 @@ class _Times:
         self.jumps = Jumps()
 
     def text(self, fields: list[str]) -> str:
-        """Return the text of a line's time."""
+        """Return the text of the time in a line."""
         return " ".join(fields[at].strip() for at in self.at if at < len(fields))
 
     def of(self, number: int, fields: list[str]) -> int | None:
@@ -364,12 +364,12 @@ class _Times:
         return at_ns
 
     def of_text(self, text: str) -> int | None:
-        """Return the instant that a text names in the form of this log."""
+        """Return the time in a text with this log's time format, in ns since 1970; None if it has none."""
         return time_ns(text, self.form, self._map.zone, lambda: self._lines.warn(ZONELESS))
 
 
 class _Log:
-    """The rows read so far."""
+    """Reads the lines of one log, and collects the rows."""
 
     def __init__(self, columns: ColumnMap, header: LogHeader, lines: LogLines, path: str) -> None:
         self._map = columns
@@ -402,14 +402,14 @@ class _Log:
         return _Source(column, cell, at, scale, header.find(cell.above or cell.hemisphere))
 
     def _width_needed(self, header: LogHeader) -> int:
-        """Return the fewest fields with the time and all that the first row of each table takes."""
+        """Return the minimum number of fields of a line: the time, and the first row of each table."""
         first = {row.table: row.cells for row in reversed(self._map.rows)}
         cells = [cell for each in first.values() for cell in each.values()]
         columns = [*self._map.time, *(column for cell in cells for column in cell.columns)]
         return max(header.find(column) or 0 for column in columns) + 1
 
     def read(self, name: str) -> dict[str, Table]:
-        """Read every line and return every table of the map."""
+        """Read all lines, and return all tables of the map."""
         rows = self._rows()
         sample = list(islice(rows, _SAMPLE_ROWS)) if self._map.form == AUTO else []
         if sample:
@@ -470,7 +470,7 @@ class _Log:
                 self._tables[maker.row.table].append({"source": "csv", **maker.row.always, **known, **own})
 
     def _drop_nowhere(self, known: dict[str, object]) -> None:
-        """Remove the position 0/0 from a row: receivers without a fix write it."""
+        """Remove the position 0/0 from a row, because receivers without a fix write it."""
         if known.get("lat_deg") == 0.0 == known.get("lon_deg"):
             self._nowhere += 1
             for name in ("lat_deg", "lon_deg"):
@@ -512,7 +512,7 @@ class _Log:
         return value if column.dtype.startswith("f") else int(value)
 
     def _below(self, source: _Source, fields: list[str], value: int) -> int | None:
-        """Return a number combined with the one of another column above it, such as cell and base station.
+        """Return a number combined with the upper part in another column, such as cell and base station.
 
         None if the upper number is missing, or is too large: a gNB has up to 32 bits.
         """
@@ -531,7 +531,7 @@ class _Log:
         self.impossible[name] = self.impossible.get(name, 0) + 1
 
     def _check_times(self) -> None:
-        """Raise FormatError if there are lines, and none has a time; warn of what looks wrong."""
+        """Raise FormatError if no line has a time; warn about suspicious times."""
         times = self._times
         if times.first is None:
             self._lines.warn("there is no line after the column names")
@@ -550,7 +550,7 @@ class _Log:
             )
 
     def _wrong_columns(self) -> Iterator[str]:
-        """Yield a sentence for each column with mostly impossible values: the map may name a wrong one."""
+        """Yield a sentence for each column with mostly impossible values."""
         for source in self._sources():
             if source.is_doubted:
                 minimum, most = RANGES.get(source.column.name, (-_MOST, _MOST))
@@ -581,7 +581,7 @@ def _fields(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
 
 
 def _number(text: str, source: _Source) -> float | None:
-    """Return the number of a text in the unit of its column; None if the text is no number."""
+    """Return the number in a text, in the unit of the table column; None if the text is not a number."""
     try:
         value: float | None = int(text, 16) if source.cell.base == 16 and len(text) <= 15 else float(text)
     except (ValueError, OverflowError):

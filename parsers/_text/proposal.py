@@ -1,7 +1,7 @@
-"""A map that is proposed for an unknown CSV, as TOML with comments: what is certain, and what is not.
+"""Proposes a map for an unknown CSV log, as TOML with comments on its reliability.
 
-The first lines decide: the time and its form, then places and levels by the names and values of the columns.
-The unit of a speed that names none is the one under which it fits the positions best.
+The proposal uses the first lines: it finds the time and its format, then positions and levels by the names
+and values of the columns. For a speed without a unit, it selects the unit that fits the positions best.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _OTHERS = {
     "std",
     "target",
 }
-"""Words of columns about another cell, or about several lines."""
+"""Words in names of columns that describe another cell or several lines."""
 _NOT = {
     "speed_mps": {"accuracy", "dl", "ul", "wind", "fan", "download", "upload"},
     "heading_deg": {"accuracy"},
@@ -110,7 +110,7 @@ _TOKEN = re.compile(r"[A-ZÀ-Þ]+(?![a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|\d+")
 _UNIT_AT_END = re.compile(r"(?P<name>.*[^_ ])[_ ](?P<unit>[A-Za-z%]{1,5}(?:/[a-z]{1,2})?)")
 _HEX = re.compile(r"(?:0[xX])?[0-9A-Fa-f]{1,9}")
 _MOST_VALUES = 0.9
-"""Share of values that must be possible for a guess; not measured."""
+"""Minimum share of possible values for a guess. Not measured."""
 _ROLES = {
     "serving": ("serving", "serving cell", "servingcell", "primary", "pcell", "registered"),
     "secondary": ("secondary", "secondary cell", "scell"),
@@ -142,7 +142,7 @@ DEFAULT_MISSING = ColumnMap((), "iso", None, ()).missing
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A guess that a column of the log holds the values of a column of ours."""
+    """A guess which column of the log has the values of a table column."""
 
     table: str
     column: str
@@ -155,11 +155,11 @@ class Guess:
     technology: str = ""
     """LTE or NR, if the name contains it."""
     caveat: str = ""
-    """Why it may be wrong; empty if nothing speaks against it."""
+    """Reason why the guess may be wrong; "" if there is none."""
     is_possible: bool = True
-    """Whether most values can be; if not, the line is only a comment."""
+    """Whether most values are possible; otherwise the map has the guess only as a comment."""
     above: str = ""
-    """Name of the column of the base station, whose sector this is."""
+    """Name of the column with the base station of this sector."""
     hemisphere: str = ""
     """Name of the column with N, S, E or W."""
     missing: str = ""
@@ -167,7 +167,7 @@ class Guess:
 
 
 def tokens(name: str) -> list[str]:
-    """Return the words of a column's name in small letters: DL_Bitrate is dl, bitrate."""
+    """Return the words of a column name in lower case: dl, bitrate for DL_Bitrate."""
     parts = _TOKEN.findall(name)
     joined = [f"{a}{b}" for a, b in pairwise(parts) if a.isdigit() or b.isdigit()]
     return [part.casefold() for part in (*parts, *joined)]
@@ -182,16 +182,16 @@ def named_unit(name: str) -> tuple[str, str]:
 
 
 def guesses(names: Sequence[str], values: Sequence[Sequence[str]], taken: Iterable[int]) -> list[Guess]:
-    """Return what columns may hold.
+    """Return guesses of the quantities in the columns of a log.
 
     Parameters
     ----------
     names : sequence of str
-        Of the columns.
+        Names of the columns.
     values : sequence of sequence of str
-        For each column its texts in the first lines, without those that stand for no value.
+        Texts of each column in the first lines, without those that mean a missing value.
     taken : iterable of int
-        Columns that hold the time.
+        Indices of the columns with the time.
     """
     left = {at for at, name in enumerate(names) if name and names.index(name) == at} - set(taken)
     likely: list[Guess] = []
@@ -211,7 +211,7 @@ def guesses(names: Sequence[str], values: Sequence[Sequence[str]], taken: Iterab
 def _of(
     column: str, groups: Iterable[tuple[str, ...]], there: Iterable[tuple[int, str, Sequence[str]]]
 ) -> list[tuple[int, Guess]]:
-    """Return the guesses of a column, the most likely first: possible values, fewest words."""
+    """Return the guesses for a table column, the best first: possible values, then fewest words."""
     readings = [
         (at, guess)
         for at, name, texts in there
@@ -231,7 +231,7 @@ def _with_hemisphere(guess: Guess, names: Sequence[str], values: Sequence[Sequen
 
 
 def _sector(names: Sequence[str], values: Sequence[Sequence[str]]) -> list[Guess]:
-    """Return the guess of a cell that is numbered below its base station, if both columns are there."""
+    """Return the guess for a cell in two columns, base station and sector; empty if one is missing."""
     compact = {"".join(_TOKEN.findall(name)).casefold(): at for at, name in reversed(list(enumerate(names)))}
     nodes, sectors = ([at for word, at in compact.items() if word in words] for words in (_NODES, _SECTORS))
     if not nodes or not sectors:
@@ -266,7 +266,7 @@ def _is_rate(column: str, compact: str, words: set[str], unit: str) -> bool:
 
 
 def why_not(name: str) -> str:
-    """Return why no guess is made for a column, by its name."""
+    """Return the reason why a column with this name gets no guess."""
     others = sorted(_OTHERS & set(tokens(name)))
     if others:
         return f"{others[0]!r} in the name belongs to another cell, or to several lines"
@@ -276,7 +276,7 @@ def why_not(name: str) -> str:
 
 
 def _technology(guess: Guess, texts: Sequence[str]) -> Guess | None:
-    """Return the guess with the words that are known; None if none is."""
+    """Return the guess with the known technologies in the texts; None if no text is known."""
     there = [text for text in dict.fromkeys(texts) if text in WORDS]
     words = tuple(
         (text, WORDS[text]) for text in dict.fromkeys([*there, *RAT])
@@ -299,7 +299,7 @@ def _role(guess: Guess, texts: Sequence[str]) -> Guess | None:
 
 
 def _floor(own: Column, texts: Sequence[str], numbers: Sequence[float | None]) -> tuple[str, str]:
-    """Return the text that seems to stand for no value, by a gap to all others, and why; empty if none."""
+    """Return the text that seems to mean a missing value, and the reason; ("", "") if there is none."""
     known = sorted(number for number in numbers if number is not None)
     if own.name not in _FLOORS or not known:
         return "", ""
@@ -356,7 +356,7 @@ _ROWS = 2000
 _SAMPLES = 300
 _MOST_COLUMNS = 4000
 _MOST_TIMES = 64
-"""Columns that are tried as the time: each costs 35 ms at most."""
+"""Maximum number of columns that are tested as the time; each test takes at most 35 ms."""
 _MOST_CHARACTERS = 8 << 20
 _LONGEST_LINE = 100_000
 _MIN_DIGITS = 8
@@ -382,7 +382,7 @@ _TIME_WORDS = (
     "clock",
 )
 _MOSTLY = 0.8
-"""Share of texts that must be times for a column to be the time; not measured."""
+"""Minimum share of times among the texts of a time column. Not measured."""
 _NO_NUMBERS = ("?", "n.a.", "none", "None", "null", "nil", "*", "N/A", "unknown", "-9999", "2147483647")
 _METRES = 6_371_000.0 * math.pi / 180
 """Metres of a degree of latitude, on a sphere with the mean radius of the earth."""
@@ -390,14 +390,14 @@ _UNITS = ("m/s", "km/h", "mph", "kn")
 _SLOWEST_MPS = 1.0
 """Minimum speed for which the distance of two positions is used; not measured."""
 _FASTEST_MPS = 70.0
-"""250 km/h: a larger number of a car is in another unit."""
+"""Maximum speed of a car (250 km/h): a larger number has another unit."""
 _FITS = 1.3
 """Maximum factor between the speeds and those of the positions: km/h and mph differ by 1.6, knots and m/s by
 1.9. Not measured."""
 
 
 class NoProposalError(ValueError):
-    """A log for which no map can be proposed; the message says why."""
+    """No map can be proposed for a log; the message gives the reason."""
 
 
 class _Sample:
@@ -437,7 +437,7 @@ class _Sample:
 
 
 def _names_below(lines: LogLines) -> str:
-    """Return, in words, which later line may name the columns; empty if none does."""
+    """Return a text on a later line that may contain the column names; "" if there is none."""
     counts = [(len(names_in(text, delimiter_of(text))), lines.number) for text in islice(lines, _MOST_ABOVE)]
     most, number = max(counts, key=lambda each: each[0], default=(0, 0))
     if most < _MIN_NAMES:
@@ -450,7 +450,7 @@ _MOST_ABOVE, _MIN_NAMES = 50, 3
 
 
 def _bounded(lines: LogLines) -> Iterator[str]:
-    """Yield lines until they are too many characters together."""
+    """Yield lines until their total length exceeds a limit."""
     left = _MOST_CHARACTERS
     for text in lines:
         left -= len(text)
@@ -510,7 +510,7 @@ def _weight(name: str) -> int:
 
 
 def _of_columns(sample: _Sample, columns: tuple[int, ...]) -> _Time | None:
-    """Return columns as the time, if most of their texts are times of one form."""
+    """Return the columns as the time if most of their texts are times of one format; else None."""
     texts = [" ".join(row[at].strip() for at in columns) for row in sample.rows if max(columns) < len(row)]
     texts = [text for text in texts[:_SAMPLES] if text.strip()]
     if not any(sum(map(str.isdigit, text)) >= _MIN_DIGITS for text in texts[:5]):
@@ -539,7 +539,7 @@ def proposed(stream: BinaryIO) -> str:
     Raises
     ------
     NoProposalError
-        If it is not a CSV, or no column has times, or none has a position or a level.
+        If the log is not a CSV, has no time column, or has no column with a position or level.
     """
     sample = _Sample(stream)
     time = _time(sample)
@@ -586,7 +586,7 @@ def _with_speed(guess: Guess, sample: _Sample, times: Sequence[int | None], like
 
 
 def _ratio(sample: _Sample, times: Sequence[int | None], at: dict[str, int]) -> float | None:
-    """Return the median ratio of the speed to that of the positions; None if they hardly move."""
+    """Return the median ratio of the logged speed to the speed of the positions; None if they hardly move."""
     fixes: list[tuple[int, float, float, float]] = []
     for row, time in zip(sample.rows, times, strict=True):
         texts = [row[at[name]] if at[name] < len(row) else "" for name in ("lat_deg", "lon_deg", "speed_mps")]
@@ -638,7 +638,7 @@ def _sections(likely: Sequence[Guess]) -> Iterator[str]:
 
 
 def _left_out(sample: _Sample, time: _Time, likely: Sequence[Guess]) -> Iterator[str]:
-    """Yield a comment for each column that is in no line of the map, with why."""
+    """Yield a comment with the reason for each column that the map does not use."""
     named = {name for guess in likely for name in (guess.name, guess.above, guess.hemisphere)} | {
         sample.names[at] for at in time.columns
     }
@@ -656,7 +656,7 @@ def _is_level(guess: Guess) -> bool:
 
 
 def _cells(row: Sequence[Guess]) -> Iterator[str]:
-    """Yield a line for each guess; a second column for the same is only named."""
+    """Yield a TOML line for each guess; a second column for the same quantity becomes a comment."""
     taken: set[str] = set()
     for guess in row:
         if guess.column in taken:
@@ -695,7 +695,7 @@ def _unit_of(guess: Guess) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a string of TOML."""
+    """Return the text as a quoted TOML string."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 

@@ -1,7 +1,7 @@
-"""Times of a log as text: which form they have, and what instant they name.
+"""Reads times, numbers and units in the texts of a log, and detects the time format.
 
-A form is `iso`, one of `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`, a form of strptime, or `auto`: then the
-first lines decide. A day and a month that could be exchanged in all of them are not guessed.
+A time format is `iso`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`, a format of strptime, or `auto`
+(determined from the first lines). If day and month are ambiguous in all of these lines, there is an error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ANY_CASE = {
     own: {unit.casefold(): factor for unit, factor in units.items() if "B" not in unit.replace("dB", "")}
     for own, units in _FACTORS.items()
 }
-"""Units in any case, without bytes: only the capital letter distinguishes them from bits."""
+"""Units that are accepted in upper and lower case; not bytes, which differ from bits only by case."""
 _IN_HEADER = re.compile(r"(?P<name>.*\S)\s*[(\[{](?P<unit>[^()\[\]{}]{1,16})[)\]}]$")
 _BEHIND = re.compile(r"([+-]?[\d.,]+)\s*([^\W\d]\S{0,7}|%|°)")
 _ANGLE = re.compile(
@@ -63,18 +63,18 @@ _ANGLE = re.compile(
 )
 _SIXTY = 60
 _INVISIBLE = re.compile("[\ufeff\u200b-\u200d\u2060]")
-"""Byte-order marks and blanks without width, which some exports hold in their headers."""
+"""Byte-order marks and zero-width blanks, which occur in headers of some exports."""
 
 
 def factor(unit: str, own: str) -> float | None:
-    """Return by what a number is multiplied to be in the unit of a column; None if the unit is not known.
+    """Return the factor from a unit of the log to the unit of a column; None if the unit is not known.
 
     Parameters
     ----------
     unit : str
-        As the log writes it, for example km/h.
+        Unit in the log, for example km/h.
     own : str
-        Unit of the column of ours, for example m/s.
+        Unit of the table column, for example m/s.
     """
     text = unit.strip()
     exact = _FACTORS.get(own, {}).get(text)
@@ -93,18 +93,18 @@ def without_unit(name: str) -> tuple[str, str]:
 
 
 def plain(name: str) -> str:
-    """Return the name of a column for comparison: small letters, single blanks, nothing invisible."""
+    """Return the name of a column for comparison: lower case, single blanks, no invisible characters."""
     return " ".join(_INVISIBLE.sub("", name).strip().strip('"').split()).casefold()
 
 
 def split_unit(text: str) -> tuple[str, str]:
-    """Return the text of a number and the unit after it; empty if there is none."""
+    """Return the text of a number, and the unit after the number ("" if there is none)."""
     match = _BEHIND.fullmatch(text)
     return (match[1], match[2]) if match else (text, "")
 
 
 def value_of(text: str, own: str) -> float | None:
-    """Return a number with its own unit, or an angle, in the unit of a column; None if the text is neither.
+    """Return a number with its unit, or an angle, in the unit of a column; None if it is neither.
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ def value_of(text: str, own: str) -> float | None:
 
 
 def degrees_of(text: str) -> float | None:
-    """Return an angle that is written in degrees, minutes and seconds, or with N, S, E or W; None if none is.
+    """Return an angle in degrees from degrees, minutes, seconds or N, S, E, W; None if there is none.
 
-    Of 52° 14' 30.5" N, N52 14.508 and 52.2418° N the same.
+    52° 14' 30.5" N, N52 14.508 and 52.2418° N give the same result.
     """
     match = _ANGLE.fullmatch(text.strip())
     if match is None or (match["before"] and match["after"]):
@@ -141,7 +141,7 @@ def degrees_of(text: str) -> float | None:
 
 
 def decimal_of(text: str) -> float | None:
-    """Return a number whose decimal sign is the last comma or point, if it has both."""
+    """Return a number; if it has commas and points, the last one is the decimal sign. None if invalid."""
     if "," in text:
         decimal_comma = text.rfind(",") > text.rfind(".")
         text = text.replace(".", "").replace(",", ".") if decimal_comma else text.replace(",", "")
@@ -165,7 +165,7 @@ def address(text: str) -> tuple[int, bytes]:
     Raises
     ------
     ValueError
-        If it is not an address: a host name, for example.
+        If the text is not an address but, for example, a host name.
     """
     parsed = ip_address(text.partition("%")[0].strip("[]"))
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped:
@@ -179,7 +179,7 @@ def decimal_ns(seconds: str, fraction: str = "") -> int:
     Raises
     ------
     ValueError
-        If it is after the year 2242, or is not a number.
+        If the time is after the year 2242, or the text is not a number.
     """
     complete = int(seconds[:12])
     if complete >= _LATEST_WRITTEN_S:
@@ -193,9 +193,9 @@ class Rows:
     Parameters
     ----------
     schema : Schema
-        Of the table to make.
+        Schema of the table.
     names : sequence of str
-        The columns that `append` is given values for, in this order.
+        Columns of the arguments of `append`, in this order.
     """
 
     def __init__(self, schema: Schema, names: Sequence[str]) -> None:
@@ -214,7 +214,7 @@ class Rows:
             self._pack()
 
     def extend(self, columns: Mapping[str, Array]) -> None:
-        """Add many rows, given as one array for each of the columns."""
+        """Add rows, given as one array for each column."""
         self._pack()
         self._chunks.append([columns[c.name].astype(c.dtype, copy=False) for c in self._columns])
 
@@ -235,7 +235,7 @@ class Rows:
 
 
 def filled(schema: Schema, columns: Mapping[str, Array], provenance: Mapping[str, object]) -> Table:
-    """Return a table in order of time; columns that are not given are NA.
+    """Return a table in order of time; missing columns are filled with NA.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def filled(schema: Schema, columns: Mapping[str, Array], provenance: Mapping[str
 
 
 def times(factors: Array, values: Array) -> Array:
-    """Return a product in which a missing factor makes a missing value.
+    """Return the product of two arrays; NA where one factor is NA.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def _missing(column: Column, length: int) -> Array:
 AUTO = "auto"
 EPOCH_NS = {"epoch_s": NS_PER_S, "epoch_ms": NS_PER_MS, "epoch_us": NS_PER_US, "epoch_ns": 1}
 _EPOCH_DIGITS = {10: "epoch_s", 13: "epoch_ms", 16: "epoch_us", 19: "epoch_ns"}
-"""Digits of a time since 1970 between the years 2001 and 2286."""
+"""Number of digits of a time since 1970 for the years 2001 to 2286, by format."""
 _DAYS = ("%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
 _CLOCKS = ("%H:%M:%S", "%I:%M:%S %p")
 _DIGITS, _DIGITS_LONG = "%Y%m%d%H%M%S", 14
@@ -315,7 +315,7 @@ _ISO_START = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d")
 
 
 class UncertainTimeError(ValueError):
-    """Times that fit no known format, or several; the message states which.
+    """Times fit no known format, or several formats; the message names them.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ class UncertainTimeError(ValueError):
 
 
 def is_form(form: str) -> bool:
-    """Return whether a text is a form of time; each part of a form of strptime may stand in it once."""
+    """Return whether a text is a valid time format; each strptime directive may occur only once."""
     if form in (AUTO, "iso", *EPOCH_NS):
         return True
     try:
@@ -349,11 +349,11 @@ def time_ns(text: str, form: str, zone: timezone | None, zoneless: Callable[[], 
     ----------
     text : str
     form : str
-        Any but `auto`.
+        Time format, except `auto`.
     zone : timezone or None
-        Zone of times without their own; None means UTC.
+        Time zone for times without a zone; None: UTC.
     zoneless : callable
-        Called if neither the text nor `zone` gives a zone.
+        Function to call if neither the text nor `zone` gives a time zone.
     """
     if len(text) > _LONGEST:
         return None
