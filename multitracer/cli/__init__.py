@@ -1,25 +1,25 @@
 """The command line: one module for each command; modules with an underscore hold shared code.
 
-A command module binds `command`, a click command whose docstring shows an example. Arguments come in; the
-command calls a lower package (`recording`, `diagnosis`, `report`, `recorder`, ...) and prints its result.
-Nothing is computed here. Read `_program.py` first (how a command runs, how errors end it), then `analyze.py`.
+A command module defines `command`, a click command whose docstring shows an example. A command passes its
+arguments to a lower package (`recording`, `diagnosis`, `report`, `recorder`, ...) and prints the result; it
+computes nothing. Read `_program.py` first (how a command runs, how errors end it), then `analyze.py`.
 
-What must hold: a command imports what it needs when it runs, so `multitracer --help` loads neither NumPy nor
-pandas. Data goes to standard output, warnings and progress to standard error. Exit status: 0 fine, 1 an error
+Invariants: a command imports modules only when it runs, so that `multitracer --help` loads neither NumPy nor
+pandas. Data goes to standard output, warnings and progress to standard error. Exit status: 0 success, 1 error
 (one line), 2 wrong usage, 130 interrupted. Option names, JSON keys and column names are stable.
 """
 
 from __future__ import annotations
 
 _YOUNG_OBJECTS = 100_000
-"""New objects after which Python looks for cycles of dead ones: twice what a small capture's summary makes.
-By default it looks after each 700: seventy times while modules load, and finds next to nothing."""
+"""Number of new objects after which Python's garbage collector runs: twice the number that the summary of a
+small capture makes. The default, 700, causes seventy useless runs while modules are loaded."""
 
 
 def main() -> None:
     """Run the command line with the process's arguments and exit.
 
-    SIGTERM and SIGHUP end it as an exit does, which removes unfinished files.
+    SIGTERM and SIGHUP cause a normal exit, which removes unfinished files.
     """
     import gc
     import signal

@@ -28,7 +28,7 @@ _EVERY_S = 10.0
 """Interval of progress lines in the log of a batch job; on a terminal the line is updated twice a second."""
 _TERMINAL_S = 0.5
 _MOST_ROWS = 1_000
-"""Rows that are printed as text; the others are counted."""
+"""Maximum number of rows that are printed as text; the number of further rows is printed."""
 _BATCH = 10_000
 
 
@@ -49,7 +49,7 @@ class CampaignProgressLine:
             click.echo("", err=True)
 
     def __call__(self, progress: CampaignProgress) -> None:
-        """Show how far the run is, if that is due."""
+        """Show the progress of the run, if the next update is due."""
         now_s = time.monotonic()
         if now_s < self._due_s:
             return
@@ -105,7 +105,7 @@ def watch_campaign(
 
 
 def write_answer(table: pa.Table, form: str | None, output: str | None) -> None:
-    """Write the answer of a query.
+    """Write the result of a query.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _write_csv(table: pa.Table, stream: TextIO) -> None:
 
 
 def _csv(cell: object) -> object:
-    """Return a cell as CSV has it: nothing for a missing value, an apostrophe before a formula."""
+    """Return a cell for CSV: empty for a missing value, with an apostrophe before a formula."""
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return ""
     return cell if isinstance(cell, int | float) else no_formula(_plain_text(cell))
@@ -199,7 +199,7 @@ def _cells(column: pa.Array) -> list[object]:
 
 
 def _plain(cell: object) -> object:
-    """Return a cell as JSON has it: null for NaN, a map as an object, text for what JSON does not know."""
+    """Return a cell for JSON: null for NaN, an object for a map, text for types that JSON does not have."""
     if isinstance(cell, float):
         return cell if math.isfinite(cell) else None
     if cell is None or isinstance(cell, bool | int | str):

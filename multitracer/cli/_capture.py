@@ -1,4 +1,4 @@
-"""Turns the options of `multitracer capture` into a plan: which collectors record, and how."""
+"""Converts the options of `multitracer capture` to a plan with the collectors and their options."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _STEMS = {
     "modem": "radio",
     "host_clock": "clocks",
 }
-"""How the logs of a collector are named, where that is not its own name (docs/session.md)."""
+"""Beginning of the log's file name, for collectors where it is not their name (docs/session.md)."""
 _WITH_NOTES = frozenset({"tcpdump", "sniffer", "signalling"})
 _INSTEAD = {"sniffer": "tcpdump"}
-"""Used only where the better one does not work."""
+"""Fallback collectors, by the name of the better collector that does not work."""
 _LINK_TYPES = ("EN10MB", "LINUX_SLL2", "RAW")
 """Link types of one interface, of all, and of a tunnel; a filter may be valid for only one of them."""
 _PORTS = ("modem", "gps", "signalling")
-"""Collectors with an option for the port."""
+"""Collectors that have an option for their port."""
 _ONLY_GIVEN = frozenset({"signalling"})
 """Collectors that run only if their port is given or they are chosen, because they record a phone's log."""
 _TYPES = {
@@ -47,13 +47,13 @@ _TYPES = {
     "ready": float, "tail": float,
 }  # fmt: skip
 _IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "labels": "label"}
-"""Words of a declared session that are options under another name here."""
+"""Option names by the keys of a declared session, where they differ."""
 
 
 def plan_of(
     chosen: Options, command: tuple[str, ...], rehearsed: Options, traffic: tuple[str, ...] = ()
 ) -> RecordingPlan:
-    """Return what to record.
+    """Return the plan of a recording.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def plan_of(
     Raises
     ------
     InputError
-        If an option, the command or the declared session makes no sense.
+        If an option, the command or the declared session is invalid.
     PreflightError
-        If nothing at all can be recorded here.
+        If no collector works on this machine.
     """
     declared = _declared(chosen["declared"]) if chosen["declared"] else {}
     given = {key: value for key, value in chosen.items() if key in _TYPES and value not in (None, ())}
@@ -126,7 +126,7 @@ def _typed(path: Path, key: str, value: object) -> object:
 
 
 def _check_packets(interface: str, expression: str) -> None:
-    """Refuse a filter that is not valid, and warn of an interface that does not exist yet."""
+    """Raise an error for an invalid filter, and warn about an interface that does not exist yet."""
     there = [name for _, name in socket.if_nameindex()]
     if interface not in ("any", *there):
         known = ", ".join(there)
@@ -153,7 +153,7 @@ def _check_packets(interface: str, expression: str) -> None:
 
 
 def _sources(options: Options) -> Iterator[PlannedCollector]:
-    """Yield a source for each collector that works here; report those that do not."""
+    """Yield each collector that works on this machine; report those that do not."""
     known = collectors()
     for broken in installed().broken:
         warn(f"{broken}; the collector is not used")
@@ -178,7 +178,7 @@ def _sources(options: Options) -> Iterator[PlannedCollector]:
 
 
 def _names(options: Options) -> list[str]:
-    """Return the collectors that shall record, whether they work here or not."""
+    """Return the names of the requested collectors, including those that do not work."""
     unwanted = options.get("unwanted", ())
     typical = [name for name in collectors() if name not in _ONLY_GIVEN or name in options]
     return [name for name in options.get("wanted", ()) or typical if name not in unwanted]
@@ -187,7 +187,7 @@ def _names(options: Options) -> list[str]:
 def _working(
     chosen: Iterable[Collector], options: Options, *, insisted: bool
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the collectors that work, each with the options that it needs."""
+    """Yield the names of the working collectors, each with its command-line options."""
     for collector in chosen:
         if collector.name in _INSTEAD and not insisted and _works(collectors()[_INSTEAD[collector.name]]):
             continue
@@ -206,7 +206,7 @@ def _working(
 
 
 def _warn_of_closed_ports(name: str) -> None:
-    """Write which of the matching serial ports may not be opened, and which group may open them."""
+    """Warn about matching serial ports without permission, and name the group that has the permission."""
     for port in glob.glob(name):  # noqa: PTH207  # Path.glob refuses absolute patterns
         if not os.access(port, os.R_OK | os.W_OK):
             group = _group_of(port)
@@ -233,7 +233,7 @@ def _works(collector: Collector) -> bool:
 
 
 def _options_of(name: str, options: Options) -> tuple[str, ...]:
-    """Return what the command line of one collector needs of the options."""
+    """Return the command-line options for one collector."""
     words: list[str] = []
     if name in ("tcpdump", "sniffer"):
         pairs = (("--interface", "interface"), ("--filter", "expression"))

@@ -58,16 +58,16 @@ _TOOL_TIMEOUT_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Something that works on this machine or does not."""
+    """The result of one check on this machine."""
 
     name: str
     works: bool
     message: str
     purpose: str
     fix: str
-    """The one command that repairs it."""
+    """The command that corrects the fault."""
     needed: bool
-    """Whether reading, analysing, drawing or writing tables depends on it."""
+    """Whether reading, analysing, drawing or writing tables depends on the checked part."""
 
 
 def checks() -> Iterator[Check]:
@@ -150,7 +150,7 @@ def _install_command(program: str) -> str:
 
 
 def _packet_capture() -> Check:
-    """Try what a capture needs: a packet socket."""
+    """Check whether a packet socket can be opened, as a capture needs."""
     tcpdump = shutil.which("tcpdump")
     fix = f"sudo setcap cap_net_raw+ep {tcpdump}" if tcpdump else "run multitracer with sudo"
     try:
@@ -177,6 +177,6 @@ def _collector(collector: Collector) -> Check:
 
 
 def _may_capture(tcpdump: str | None) -> bool:
-    """Return whether tcpdump itself carries the capability."""
+    """Return whether the tcpdump program has the capability to capture."""
     getcap = shutil.which("getcap") or shutil.which("getcap", path="/usr/sbin:/sbin")
     return bool(tcpdump and getcap and "cap_net_raw" in _first_words([getcap, tcpdump]))

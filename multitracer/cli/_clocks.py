@@ -1,4 +1,4 @@
-"""Output of `multitracer align`: the graph of clocks as text, as JSON and as tables."""
+"""Output of `multitracer align`: clock relations as text, JSON and tables."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Aligned:
     recording: Recording
     clocks: Clocks
     order: tuple[str, ...] = ()
-    """The inputs as the user named them."""
+    """Names of the inputs as the user gave them."""
 
     @property
     def loose(self) -> bool:
-        """Whether files were named, not a folder."""
+        """Whether the inputs are files, not a folder."""
         return self.recording.folder is None
 
 
@@ -69,7 +69,7 @@ def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> 
 
 
 def show(sheet: Page, alignment: Aligned) -> None:
-    """Write the graph as a table, what could not be related, and what the doctor found."""
+    """Write the clock relations as a table, the unrelated clocks, and the faults of clocks."""
     clocks = alignment.clocks
     rows = [_row(alignment, relation, e) for relation in _as_given(alignment) for e in relation.estimates]
     if rows:
@@ -111,7 +111,7 @@ def _row(alignment: Aligned, relation: Relation, estimate: Estimate) -> tuple[st
 
 
 def _causality(alignment: Aligned, relation: Relation) -> Iterator[str]:
-    """Yield, for each pair of captures, the range of offsets at which every packet takes some time."""
+    """Yield a sentence for each pair of captures: the offsets for which all packet delays are positive."""
     names = f"{_name(alignment, relation.source)} to {_name(alignment, relation.target)}"
     for e in relation.estimates:
         if relation.method == TWO_CAPTURES and e.lower_ns is not None and e.upper_ns is not None:

@@ -1,4 +1,4 @@
-"""Options that several commands share, each described once, and what their values mean.
+"""Options that several commands share, and functions that convert their values.
 
 A named range of seconds on a figure's axis (`plot --trend`, `--mark`) is written NAME=FROM:TO.
 """
@@ -20,28 +20,28 @@ EMPTY_INPUT = "the value is empty; name a capture, a session folder, or - for st
 
 
 def named_input(text: str) -> str:
-    """Return an INPUT; of no name, as of a variable that is not set, it would be the current folder."""
+    """Return the name of an INPUT; refuse an empty name, for example of an unset variable."""
     if not text:
         raise click.BadParameter(EMPTY_INPUT)
     return text
 
 
 def target(text: str) -> str:
-    """Return the place that the option -o states."""
+    """Return the output path of the option -o."""
     if not text:
         raise click.BadParameter("the value is empty; name a file or a folder")
     return text
 
 
 def named(text: str) -> str:
-    """Return the place that -o states, for a command that does not write to standard output."""
+    """Return the output path of -o, for a command that does not write to standard output."""
     if text == "-":
         raise click.BadParameter("standard output is not possible here; name a file or a folder")
     return target(text)
 
 
 def named_page(text: str) -> str:
-    """Return the page that -o states; refuse the name of a picture, which would hold HTML."""
+    """Return the page path of -o; refuse the suffix of a picture, because the file contains HTML."""
     if text.lower().endswith(_PICTURES):
         raise click.BadParameter(
             "the output is an HTML page; give a file name that ends in .html (an image can be saved "
@@ -51,7 +51,7 @@ def named_page(text: str) -> str:
 
 
 class FiniteRange(click.FloatRange):
-    """A number within a range; click's own takes "nan", which is neither below nor above any."""
+    """A number within a range; in contrast to click's own type, NaN is refused."""
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number; refuse NaN and infinity."""
@@ -106,11 +106,11 @@ _MOST_S = 1e9
 """Maximum number of seconds, 30 years: longer than any recording."""
 
 _LONGEST_S = 86_400
-"""A window of a day."""
+"""Maximum length of a window in s: one day."""
 
 
 class NamedSpan(NamedTuple):
-    """A name, and nanoseconds on the axis; None leaves that end open."""
+    """A named range on the axis, in ns; None: unbounded."""
 
     name: str
     from_ns: int | None = None
@@ -139,7 +139,7 @@ class Wish(NamedTuple):
 
 
 def trend(text: str) -> NamedSpan:
-    """Return what `--trend LABEL` or `--trend LABEL=FROM:TO` asks for."""
+    """Return the label and range of `--trend LABEL` or `--trend LABEL=FROM:TO`."""
     label, equals, seconds = text.partition("=")
     if not label:
         raise click.BadParameter(f"{text!r} does not name a series; write for example TcpRcv_data=10:60")
@@ -147,13 +147,13 @@ def trend(text: str) -> NamedSpan:
 
 
 def mark(text: str) -> NamedSpan:
-    """Return what `--mark FROM:TO` or `--mark NAME=FROM:TO` asks for."""
+    """Return the name and range of `--mark FROM:TO` or `--mark NAME=FROM:TO`."""
     name, _, seconds = text.rpartition("=")
     return NamedSpan(name, *_seconds(seconds))
 
 
 def length_s(text: str) -> float:
-    """Return the seconds that `--window` states."""
+    """Return the length in `--window`, in seconds."""
     try:
         seconds = float(text)
     except ValueError:

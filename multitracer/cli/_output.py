@@ -1,4 +1,4 @@
-"""Output of commands: files, which appear complete or not at all and never replace an input, and text.
+"""Output of commands: text, and files that appear only when complete and never replace an input.
 
 Text goes to standard output or a file; on a terminal it has colours and tables.
 """
@@ -42,7 +42,7 @@ def warn(sentence: str) -> None:
 
 
 def check_output(target: str | None, inputs: Iterable[str], *, files: str | None = None) -> None:
-    """Refuse, before any work, to write over an input (a raw log is evidence) or where writing fails.
+    """Raise an error if the output would overwrite an input, or cannot be written.
 
     `files` is a pattern of the names that will be written if the target is a folder.
     """
@@ -66,9 +66,9 @@ def check_output(target: str | None, inputs: Iterable[str], *, files: str | None
 
 
 def _is_capture(path: Path) -> bool:
-    """Return whether a file holds packets, by its content, and this program did not write it.
+    """Return whether a file is a capture that this program did not write, by the content of the file.
 
-    Where a name was forgotten, -o takes the second capture for the output: a raw log is evidence.
+    If the user forgets the name after -o, the second capture would become the output and be overwritten.
     """
     from parsers._complete import is_capture
 
@@ -103,7 +103,7 @@ _VERDICT_STYLES = {"good": "bold green", "caution": "bold yellow", "poor": "bold
 
 @contextlib.contextmanager
 def text_output(target: str | None) -> Iterator[TextIO]:
-    """Open standard output (None or "-"), unless it was closed before the program began, or a file."""
+    """Open standard output (None or "-") or a file for text."""
     if target not in (None, "-"):
         with replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
             yield stream
@@ -121,7 +121,7 @@ def standard_output() -> TextIO:
 
 
 def page(stream: TextIO | None = None) -> Page:
-    """Return the page that suits where it is written: a terminal or anything else."""
+    """Return the output page for a stream: with colours and tables on a terminal, otherwise plain."""
     out = stream or standard_output()
     return TerminalPage(out) if out.isatty() else Page(out)
 
@@ -159,7 +159,7 @@ class Page:
         right : sequence of int
             Columns (from 0) that are aligned right.
         dispensable : sequence of int
-            Columns that a narrow terminal leaves out, the first of them first.
+            Columns that are omitted on a narrow terminal, in this order.
         """
         del dispensable
         lines = [[printable(cell) for cell in row] for row in (header, *rows)]

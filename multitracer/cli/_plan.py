@@ -1,4 +1,4 @@
-"""`multitracer measure plan`: every tuple of a product of variables, in random order, into a campaign."""
+"""`multitracer measure plan`: measures all tuples of a product of variables, in random order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Document
 
 _EVERY_S = 10.0
-"""Between two lines of progress in a log of a batch job."""
+"""Interval of progress lines in the log of a batch job, in s."""
 _MOST_SHOWN = 10
 """Maximum remaining blocks that are listed."""
 
@@ -41,12 +41,12 @@ class PlanRun:
     folder: Path
     link: Over
     at: dict[str, str]
-    """The levels that hold now, by their variables: only their tuples are measured."""
+    """The present level of each variable: only tuples with these levels are measured."""
     options: TransportOptions
 
     @property
     def blocks(self) -> list[str]:
-        """The variables that who measures has to change."""
+        """Variables that a person must change by hand."""
         return self.plan.by_hand(is_modelled=is_modelled(self.plan))
 
     def order(self) -> list[Tuple]:
@@ -148,7 +148,7 @@ class PlanRun:
         return measure_over(link, plan, session, self.options, progress, self._changes(each))
 
     def _changes(self, each: Tuple) -> Document:
-        """Return what a tuple changes in the scenario of its link."""
+        """Return the changes of a tuple to the scenario of its link."""
         return {key: value for key, value in self.plan.settings_of(each).items() if "." in key}
 
     def _client(self, plan: MeasurementPlan, number: int) -> Client:

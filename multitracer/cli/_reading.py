@@ -1,4 +1,4 @@
-"""Input of commands: the options, and reading them to a recording and its connections."""
+"""Input of commands: their options, and functions that read a recording and select connections."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ConnectionChoice(NamedTuple):
 
 
 def moment(text: str) -> WindowEdge:
-    """Return the point in time that an option states."""
+    """Return the time in the value of an option."""
     try:
         return moment_of(text)
     except InputError as error:
@@ -59,7 +59,7 @@ def moment(text: str) -> WindowEdge:
 
 
 def connection_choice(text: str) -> ConnectionChoice:
-    """Return the connection that an option states."""
+    """Return the connection in the value of an option."""
     if re.fullmatch(r"[0-9]{1,9}", text) and int(text) > 0:
         return ConnectionChoice(number=int(text))
     match = re.fullmatch(_HOST_PORT, text)
@@ -83,7 +83,7 @@ def _address(host: str) -> str:
 
 
 class InputChoice(NamedTuple):
-    """The inputs of a command, and the part of them that the user wants."""
+    """The inputs of a command, and the interval and packets that the user selects."""
 
     inputs: tuple[str, ...]
     connection: ConnectionChoice | None = None
@@ -229,7 +229,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
 
 @contextmanager
 def _first_interrupt() -> Iterator[Callable[[], bool]]:
-    """Note the first Ctrl-C, and yield a function that returns whether it came; the second one interrupts."""
+    """Catch the first Ctrl-C, and yield a function that returns whether it came; a second one interrupts."""
     stopped = threading.Event()
     before = signal.getsignal(signal.SIGINT)
 
@@ -268,7 +268,7 @@ def axis_bounds_ns(
     *,
     speed: float | None = None,
 ) -> Bounds:
-    """Return --from and --to on the axis of a figure.
+    """Return --from and --to in ns on the axis of a figure.
 
     Their seconds count from the first packet of a part, else of all parts; by default in link time. Without
     a packet they count from the first reading.
@@ -313,7 +313,7 @@ _OWN_MAPPING_BYTES = 1 << 20
 raises this to the size freed last, up to 32 MB, and retains twice as much. Not set before a capture was read:
 mapping and unmapping its blocks takes twice the system time."""
 _LARGEST_MAPPING_BYTES = 32 << 20
-"""The highest threshold that glibc takes (DEFAULT_MMAP_THRESHOLD_MAX, mallopt(3))."""
+"""Highest threshold that glibc accepts (DEFAULT_MMAP_THRESHOLD_MAX, mallopt(3))."""
 _NEVER = (1 << 31) - 1  # the most that fits in an int
 
 
@@ -329,7 +329,7 @@ def keep_memory() -> None:
 
 
 def share_memory() -> None:
-    """Have all threads take memory from one place: before they do."""
+    """Let all threads use one memory arena; call it before they allocate memory."""
     import os
 
     os.environ.setdefault(

@@ -34,12 +34,12 @@ _ROWS_AT_ONCE = 1 << 17
 
 
 def both_captures(sender: Recording, receiver: Recording) -> Recording:
-    """Return the main captures of two recordings as one, made at the sender of most data and at its receiver.
+    """Return the main captures of two recordings as one recording, with a sender and a receiver capture.
 
     Raises
     ------
     InputError
-        If the two share no packet.
+        If the two captures have no packet in common.
     """
     near = main_capture(sender).behind(None)
     far = main_capture(receiver).behind(near)
@@ -62,7 +62,7 @@ def write_segments(stream: TextIO, recording: Recording) -> None:
 
 
 def _chunks(capture: Capture, rows: SegmentVerdicts) -> Iterable[str]:
-    """Yield the lines of all segments, many at a time."""
+    """Yield the CSV lines of all segments in chunks."""
     segments = capture.tables.segments
     src, sport, dst, dport = _endpoint_columns(capture)
     words = _words(rows)
@@ -105,12 +105,12 @@ def _endpoint_columns(
 
 
 def _taken(values: pa.Array, index: Array) -> Callable[[slice], pa.Array]:
-    """Return what gives values[index] of a slice."""
+    """Return a function that returns values[index] for a slice of the index."""
     return lambda cut: values.take(pa.array(index[cut]))
 
 
 def _words(rows: SegmentVerdicts) -> dict[str, Callable[[slice], pa.Array]]:
-    """Return the columns of words as functions of a slice; no verdict is an empty cell."""
+    """Return the text columns as functions of a slice; a segment without a verdict has an empty cell."""
     kinds = pa.array([each.word for each in SegmentClass])
     causes, needs = (pa.array([word(each) for each in words]) for words in (RetransmissionCause, Necessity))
     bits, which = np.unique(rows.evidence, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Output of `inspect` and `analyze` for people: files, trust, connections, and logs other than captures."""
+"""Text output of `inspect` and `analyze`: files, quality, connections, and logs other than captures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Document, Table
 
 LISTED = 20
-"""Connections that a summary lists; the machine formats list all."""
+"""Maximum number of connections in a summary; JSON and CSV have all of them."""
 _COMMENTS = 20
 _HEADER = ("#", "start", "initiator", "responder", "bytes ->", "bytes <-", "rexmt", "RTT p50", "took")
 """Column heads. The RTT is that of the direction where it is larger; near its receiver a direction has
@@ -67,7 +67,7 @@ _VANTAGES = {
 
 
 def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[Capture, int]] = ()) -> None:
-    """Write the files, how far they can be trusted, and these connections, else a line for each.
+    """Write the files, their quality, and details of `only`; by default a line for each connection.
 
     Without a capture: the logs.
     """
@@ -102,9 +102,9 @@ def _show_more(sheet: Page, recording: Recording, *, one: bool) -> None:
 
 
 def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Capture, int]] = ()) -> None:
-    """Write how far the captures can be trusted and why, then these connections.
+    """Write the quality of the captures with its reasons, then the details of the connections `only`.
 
-    Without any: a line for each of the connections with the most unique bytes.
+    If `only` is empty, write a line for each of the connections with the most unique bytes.
     """
     several = len(recording.captures) > 1
     notes = [
@@ -133,7 +133,7 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
 
 
 def _cells(capture: Capture, n: int, *, several: bool) -> tuple[str, ...]:
-    """Return a connection as a list of them shows it; its RTT is the larger median of the two directions."""
+    """Return the table cells of a connection; the RTT is the larger median of the two directions."""
     table, both = capture.analysis.connections, capture.analysis.directions
     ends, first_ns, ways = capture.analysis.ends(n), capture.tables.first_ns, slice(2 * (n - 1), 2 * n)
     start_ns, end_ns = (int(table[name][n - 1]) for name in ("start_ns", "end_ns"))
@@ -265,7 +265,7 @@ def _interface(interface: CaptureInterface) -> str:
 
 
 _MOST_LOGS = 40
-"""Logs that are listed; a session of a car has some ten."""
+"""Maximum number of listed logs; a session in a car has about ten."""
 _LOG_HEADER = ("host", "log", "format", "rows", "begin", "took")
 _STREAMS = ("stream", "path", "connection", "at sender", "at receiver", "captured")
 NO_PACKETS = "No packets were captured. The other logs follow."
@@ -288,7 +288,7 @@ def show_logs(sheet: Page, recording: Recording) -> None:
 
 
 def show_streams(sheet: Page, recording: Recording) -> None:
-    """Write what a load program counted of each of its streams, and what the captures hold of it."""
+    """Write the counts of a load program for each of its streams, and the same data from the captures."""
     from multitracer.recording.application import counted_streams
 
     streams = counted_streams(recording)

@@ -134,7 +134,7 @@ def counted(total: int) -> Callable[[int], None]:
 
 
 def show(sheet: Page, radio: RigRadio, compared: Sequence[TransportResults]) -> None:
-    """Print the table, and how real the radio is."""
+    """Print the table of results, and a note on the realism of the radio."""
     scenario, first = radio.scenario, compared[0]
     runs = len(first.outcomes)
     sheet.line(f"{scenario.name}: {count(runs, 'run')} per transport, in virtual time")
@@ -155,7 +155,7 @@ def show(sheet: Page, radio: RigRadio, compared: Sequence[TransportResults]) -> 
 
 
 def _certainty(runs: int) -> str:
-    """Return what the interval of a share is, or why it has none."""
+    """Return a text that explains the interval of a share, or the reason why there is none."""
     if runs < MIN_PAIRS:
         return (
             f"{count(runs, 'run')} are too few for a confidence interval of the share: use --runs "
@@ -196,7 +196,7 @@ def shown_share(of: Share) -> str:
 
 
 def write_csv(stream: TextIO, compared: Sequence[TransportResults]) -> None:
-    """Write a line for each run; an empty cell is a number that there is not."""
+    """Write a CSV line for each run; a missing number is an empty cell."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(("transport", "seed", *MEASURES))
     writer.writerows(_lines(compared))

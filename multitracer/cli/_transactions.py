@@ -1,4 +1,4 @@
-"""Sessions that hold transactions (`measure run`): how to find them, and what commands show of them."""
+"""Finds sessions with transactions (`measure run`), and writes the output of commands about them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[In
     Parameters
     ----------
     inputs : sequence of str
-        As the user named them.
+        Names of the inputs as the user gave them.
     wanted : bool
         Whether the user asks for transactions; otherwise one session that holds captures of TCP too is about
         these.
@@ -75,7 +75,7 @@ def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[In
     Raises
     ------
     InputError
-        If transactions are wanted, and one holds none.
+        If transactions are requested, and an input contains none.
     """
     if not wanted and not all(Path(name).is_dir() for name in inputs):
         return []
@@ -237,7 +237,7 @@ def write_measured(
     Parameters
     ----------
     sessions : sequence of Inputs
-        Each holds transactions.
+        Sessions with transactions.
     target : str
     links : dict of str to str, optional
         Pages in that folder, by the names of sessions.
@@ -274,7 +274,7 @@ def write_measured(
 
 
 def links_to(sessions: Sequence[Inputs], target: str, *, several: bool) -> dict[str, Path]:
-    """Return where the reports of the sessions' captures go: into the folder, or next to the page."""
+    """Return the paths of the reports of the sessions' captures, in the folder or beside the page."""
     if several:
         from multitracer.report.index import file_name
 
