@@ -547,7 +547,7 @@ def steps_by(directions: Table, idle_gaps: Callable[[int], StampedGaps]) -> Arra
     ----------
     directions : Table
         DIRECTIONS of a capture.
-    pauses : callable
+    idle_gaps : callable
         Returns the gaps between the segments with timestamps of a direction.
     """
     busiest, packets = busiest_sender(directions)

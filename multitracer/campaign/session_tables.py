@@ -56,7 +56,7 @@ def seconds_columns(drive: Drive) -> dict[str, Cells]:
 
     Parameters
     ----------
-    road : Road
+    drive : Road
         The session as a drive; without a phone, radio columns are NaN, NA or None.
 
     Returns

@@ -55,7 +55,7 @@ class Drive:
 
     Attributes
     ----------
-    surroundings : Surroundings
+    radio_context : Surroundings
     diagnosis : Diagnosis or None
         Of the connection that is explained, on the clock of the surroundings.
     shown_ns : pair of int or None

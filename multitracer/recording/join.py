@@ -99,7 +99,7 @@ class Join:
     transfer : Joinable
     carriages : Table
         CARRIAGES: each packet that the link carried in the data direction, all flows.
-    pieces : Table
+    chunks : Table
         PIECES: each transmission of each frame, by packet.
     dropped : ndarray of int64
         Rows of `sender` that the interface queue dropped, at its door or later.

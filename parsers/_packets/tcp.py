@@ -69,7 +69,7 @@ def read_options(data: Bytes, at: Numbers, length: Numbers, *, unexpected: Mask)
     data : ndarray of uint8, shape (n_bytes,)
     at, length : ndarray of int64, shape (n_segments,)
         Positions in `data`, and bytes (0 without options).
-    odd : ndarray of bool, shape (n_segments,)
+    unexpected : ndarray of bool, shape (n_segments,)
         Segments to walk option by option in any case (SYN, or cut by the snap length).
     """
     options = TcpOptionColumns.none(len(at))

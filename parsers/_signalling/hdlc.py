@@ -46,7 +46,7 @@ class HdlcFrames:
 
     Attributes
     ----------
-    whole, damaged : int
+    complete, damaged : int
         Frames with a correct check sequence, and the others.
     cut_bytes : int
         Octets after the last flag: an incomplete frame.

@@ -251,7 +251,7 @@ def cells_of(
 
     Parameters
     ----------
-    stays : Stays
+    cell_visits : Stays
         Which cell served when.
     route : Route, optional
         For the distance driven in each cell.

@@ -66,7 +66,7 @@ class DriveSeries:
 
     Attributes
     ----------
-    stays : Stays
+    cell_visits : Stays
         Which cell served when, with the readings.
     handovers : Table
         JUDGED_HANDOVERS.

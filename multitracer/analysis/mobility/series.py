@@ -227,7 +227,7 @@ def overtaken(time_ns: Times, chunk: Numbers) -> Mask:
     ----------
     time_ns : ndarray of int64, ns since 1970, shape (n_rows,)
         NOT_A_TIME lies in no range.
-    piece : ndarray of int64, shape (n_rows,)
+    chunk : ndarray of int64, shape (n_rows,)
     """
     result = np.zeros(len(time_ns), dtype=bool)
     for later in range(1, int(chunk.max(initial=0)) + 1):

@@ -26,7 +26,7 @@ def captured_twice(chunks: Chunks, coverage: Coverage, group: SegmentGroup, ip_i
 
     Parameters
     ----------
-    pieces, coverage : Pieces, Coverage
+    chunks, coverage : Pieces, Coverage
         Pieces and coverage of `group`.
     group : SegmentGroup
     ip_id : ndarray of uint16, shape (n_segments,)

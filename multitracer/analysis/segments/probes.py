@@ -86,7 +86,7 @@ def without_refused(chunks: Chunks, probes: Array, group: SegmentGroup) -> Chunk
 
     Parameters
     ----------
-    pieces : Pieces
+    chunks : Pieces
     probes : ndarray of int64, shape (n_probes,)
         Positions in the group, ascending, as returned by `window_probes`.
     group : SegmentGroup

@@ -103,7 +103,7 @@ def min_shift(group: SegmentGroup, chunks: Array, capture: CaptureTables, direct
     Parameters
     ----------
     group : SegmentGroup
-    pieces : ndarray of int64, shape (n_pieces,)
+    chunks : ndarray of int64, shape (n_pieces,)
         Positions of the segments that occupy sequence numbers, ascending.
     capture : CaptureTables
     direction : int

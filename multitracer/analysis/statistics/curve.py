@@ -97,7 +97,7 @@ class Curve:
 
     Attributes
     ----------
-    values, usual, p95, p_value, p_corrected : ndarray of float64, shape (n_lags,)
+    values, typical, p95, p_value, p_corrected : ndarray of float64, shape (n_lags,)
         `typical` is the mean of the surrogates.
     peak : int
     permutations : int
@@ -320,7 +320,7 @@ def lags_of_peak(
     Parameters
     ----------
     bins : Binned
-    usual : ndarray of float64, shape (n_lags,), or float
+    typical : ndarray of float64, shape (n_lags,), or float
         Baseline that is subtracted from the values before the maximum is taken, as for the peak itself.
     session : ndarray of int64, shape (n_held,)
         Session of each point of `bins.y`; the points of a session are contiguous.

@@ -278,7 +278,7 @@ def fold(
 
     Parameters
     ----------
-    folded : list of Folded
+    aggregated : list of Folded
         One item for each connection of `parts`.
     now : Count
         Counts of all stored segments.
@@ -358,7 +358,7 @@ def finish(aggregated: Aggregated, turn: int, capture: CaptureTables) -> tuple[d
 
     Parameters
     ----------
-    folded : Folded
+    aggregated : Folded
     turn : int
         1 if the initiator sends the odd directed flow, else 0.
     capture : CaptureTables

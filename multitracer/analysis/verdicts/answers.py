@@ -383,7 +383,7 @@ class Stamped:
 
         Parameters
         ----------
-        talks : Talks
+        exchanges : Talks
         side : ndarray of bool, shape (n_segments,)
             Segments that one side of each judged direction sent.
         """
@@ -414,7 +414,7 @@ class Stamped:
         ----------
         stamps : ndarray of uint32, ticks, shape (n,)
             Timestamp values; they wrap around at 2^32.
-        talk : ndarray of int64, shape (n,)
+        exchange : ndarray of int64, shape (n,)
             The judged direction of each.
 
         Returns

@@ -144,7 +144,7 @@ class Exchanges:
         ------
         rows : ndarray of int64, shape (n_rows,)
             The rows of `segments` in these judged directions.
-        talks : Talks
+        exchanges : Talks
         """
         blocks = np.searchsorted(sacks["row"], bounds)
         stretches = [_units_of(segments, sacks, bounds, blocks), _times_of(segments, bounds)]
@@ -489,7 +489,7 @@ class Retransmissions:
 
         Parameters
         ----------
-        talks : Talks
+        exchanges : Talks
         at_sender : bool
             Whether they were captured at the data's sender; elsewhere it is unknown which ACKs arrived
             damaged.

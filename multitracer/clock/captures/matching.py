@@ -200,7 +200,7 @@ def match(near: CaptureTables, far: CaptureTables, *, complete: bool = False) ->
     ----------
     near, far : CaptureTables
         Any two captures; their clocks are not used.
-    whole : bool
+    complete : bool
         Whether to match all packets also in long captures.
 
     Returns

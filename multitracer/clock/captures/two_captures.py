@@ -278,7 +278,7 @@ def _by_gross_rate(near: CaptureTables, far: CaptureTables, typical: Attempt | N
     Parameters
     ----------
     near, far : CaptureTables
-    usual : Attempt, optional
+    typical : Attempt, optional
         The solution with a normal rate; None without one.
     """
     if typical is not None and typical.is_sharp:

@@ -49,7 +49,7 @@ class VirtualConnection(Application):
 
     Parameters
     ----------
-    world : VirtualNetwork
+    network : VirtualNetwork
         The modelled network with its time.
     host : SimulatedHost
         Host of the client.
@@ -167,7 +167,7 @@ class VirtualTcp:
 
     Parameters
     ----------
-    world : VirtualNetwork
+    network : VirtualNetwork
         The modelled network with its hosts.
     mobile : str
         Name of the host that measures.
@@ -207,7 +207,7 @@ class VirtualEndpoint:
     ----------
     worker : UdpWorker
         The protocol.
-    world : VirtualNetwork
+    network : VirtualNetwork
         The link and the time.
     host : SimulatedHost
         Host of the endpoint.
@@ -302,7 +302,7 @@ class VirtualUdp:
 
     Parameters
     ----------
-    world : VirtualNetwork
+    network : VirtualNetwork
         The modelled network.
     mobile : str
         Name of the host that measures.
@@ -355,7 +355,7 @@ class VirtualWay:
 
     Parameters
     ----------
-    world : VirtualNetwork
+    network : VirtualNetwork
         The link and the time.
     host : SimulatedHost
         Host of the port; the next free port is used.
@@ -394,7 +394,7 @@ class VirtualWtcp:
 
     Parameters
     ----------
-    world : VirtualNetwork
+    network : VirtualNetwork
         The modelled network with its hosts.
     mobile : str
         Name of the host that measures.

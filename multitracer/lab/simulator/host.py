@@ -329,7 +329,7 @@ class SimulatedHost:
         IPv4 address, 4 bytes.
     profile : TcpProfile
         TCP of all sockets without a profile of their own.
-    world : World
+    network : World
         Time, the link and the observers.
     """
 

@@ -39,7 +39,7 @@ class SimulatedFlow(ABC):
     number : int
         Number of the traffic in the scenario, from 0.
     scenario : Scenario
-    world : VirtualNetwork
+    network : VirtualNetwork
     meters : Meters
         The meters of the run.
     """
@@ -189,7 +189,7 @@ class WtcpEnd:
 
     Parameters
     ----------
-    world : VirtualNetwork
+    network : VirtualNetwork
     host : SimulatedHost
     port : int
     running : BulkSender or Reader
