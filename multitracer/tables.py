@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
-    """Of any dtype: a column, or what was computed of one."""
+    """An array of any dtype: a column, or a result computed from columns."""
     Times = NDArray[np.int64]
-    """Points in time or durations, ns."""
+    """Times or durations in ns."""
     Numbers = NDArray[np.int64]
-    """Row numbers, byte counts, sequence numbers that were unwrapped."""
+    """Row numbers, byte counts, or unwrapped sequence numbers."""
     Mask = NDArray[np.bool_]
-    """Which rows are meant."""
+    """A boolean for each row: whether the row is selected."""
 
     class DecodedPart(TypedDict):
         """Segments that the native kernel decoded from consecutive records.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Column, Numbers, Schema, Table
 
     Chosen = Sequence[tuple[Capture, list[int] | None]]
-    """The connections of each capture by number, None for all."""
+    """The numbers of the selected connections of each capture; None: all connections."""
     Form = Literal["parquet", "csv"]
 
 _ROW_GROUP = 1 << 14

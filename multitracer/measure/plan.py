@@ -39,7 +39,7 @@ _MAX_TRANSACTIONS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One request / reply / good-bye that is to be done."""
+    """One planned transaction: request, reply and good-bye."""
 
     number: int
     """Position in the plan, from 1."""
@@ -61,7 +61,7 @@ class Experiment:
     vary: Varied
     sizes: tuple[int, ...]
     sessions: int = 100
-    """Transactions for each size."""
+    """Number of transactions for each size."""
     other_bytes: int = 64
     """Length of the message that is not varied."""
     connection: Connection = "one"
@@ -70,7 +70,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementPlan:
-    """Everything that is to be measured."""
+    """A measurement plan: its transactions, transport and server."""
 
     protocol: ProtocolName
     server: str
@@ -117,7 +117,7 @@ class MeasurementPlan:
         return document
 
     def measurement(self) -> Measurement:
-        """Return the plan as a manifest states it."""
+        """Return the plan in the form of the manifest."""
         rest = self.document()
         protocol, server, over = (rest.pop(name) for name in ("protocol", "server", "over"))
         return Measurement(protocol, server or None, over, rest)
@@ -157,12 +157,12 @@ def _check(holds: bool, what: str, value: object) -> None:
 
 
 def parse_plan(text: str, *, path: str, server: str | None = None) -> MeasurementPlan:
-    """Return the plan that a TOML text holds; `server` replaces the text's own server.
+    """Return the plan from a TOML text; `server` replaces the server in the text.
 
     Raises
     ------
     FormatError
-        If it is not TOML, or has keys or values that a plan does not have.
+        If the text is not TOML, or has invalid keys or values.
     """
     try:
         document = tomllib.loads(text)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from multitracer.measure.plan import MeasurementPlan, Transaction
 
     Connect = Callable[[int], Client]
-    """Returns a client, given the number of the run."""
+    """Function that returns a client for the number of a run."""
     Progress = Callable[[int, int, int], None]
-    """Called with the number of transactions done, of these dropped, and planned."""
+    """Function called with the numbers of finished, dropped and planned transactions."""
 
 # transactions.csv: one line for each finished transaction, on disk before the next transaction begins.
 #

@@ -57,19 +57,19 @@ REPETITION = "repetition"
 _RESERVED = {each.name for each in fields(Variables)} - {"tcp_profile"} | {
     REPETITION, "tcp", "sealed", "capture", "nodelay",
 }  # fmt: skip
-"""Names that a manifest has for other things."""
+"""Names that the manifest uses for other purposes; variables must not have them."""
 _MOST_LEVELS = 1_000
 """Maximum levels of a variable; a person reads the table. Not measured."""
 _MOST_TUPLES = 100_000
 """Maximum tuples, repetitions included: each is a folder, and a campaign of so many can be read. Not
 measured."""
 _DEEPEST = 8
-"""Tables in tables; a scenario has three."""
+"""Maximum nesting depth of tables; a scenario has three levels."""
 _SEPARATOR = "\0"
 
 
 class Tuple(NamedTuple):
-    """One combination of levels, to be measured once."""
+    """One combination of levels, which is measured once."""
 
     number: int
     """Position in the product, from 1; the last variable varies fastest."""
@@ -103,7 +103,7 @@ class Product:
         return self.repetitions * math.prod(map(len, self.variables.values()))
 
     def by_hand(self, *, is_modelled: bool) -> list[str]:
-        """Return the variables that no setting changes: who measures has to go there, or wait.
+        """Return the variables that a person must change by hand, because no setting changes them.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class Product:
         return hashlib.sha256(text.encode()).digest()
 
     def settings_of(self, each: Tuple) -> Document:
-        """Return the settings of a tuple: those of every tuple, changed by what its levels stand for."""
+        """Return the settings of a tuple: the common settings, changed by the settings of its levels."""
         settings = dict(self.settings)
         for name, level in each.levels.items():
             if name in SETTINGS or "." in name:
@@ -160,7 +160,7 @@ class Product:
         return settings
 
     def plan_of(self, each: Tuple) -> MeasurementPlan:
-        """Return what is measured of a tuple; its levels are the labels.
+        """Return the measurement plan of a tuple; its levels become labels.
 
         Raises
         ------
@@ -201,14 +201,14 @@ def parse_product(text: str, *, path: str, more: Mapping[str, object] | None = N
     text : str
         TOML if `path` ends in .toml, else CSV.
     path : str
-        For messages, and for its ending.
+        Path of the file, for messages and to determine the format.
     more : mapping, optional
         Settings that replace those of the table; None stands for one that is not stated.
 
     Raises
     ------
     FormatError
-        If it is no such table.
+        If the text is not a valid table of variables.
     """
     read = _of_toml if path.lower().endswith(".toml") else _of_csv
     document = read(text, path)
@@ -349,7 +349,7 @@ _MAY_GROW = "repetitions"
 
 
 class MeasuredTuples:
-    """Which tuples of a plan are measured.
+    """The list of measured tuples of a plan.
 
     Parameters
     ----------
@@ -360,12 +360,12 @@ class MeasuredTuples:
     Attributes
     ----------
     done : dict of str to (int, int)
-        Transactions of each tuple and how many of them were dropped, by its name.
+        Numbers of transactions and of dropped transactions of each measured tuple, by name.
 
     Raises
     ------
     InputError
-        If the folder is another plan's, or another program measures there.
+        If the folder belongs to another plan, or another process measures into it.
     """
 
     def __init__(self, folder: Path, plan: Product) -> None:
@@ -396,7 +396,7 @@ class MeasuredTuples:
 
     @property
     def transactions(self) -> tuple[int, int]:
-        """All transactions of the tuples that are done, and how many of them were dropped."""
+        """Numbers of all transactions and of dropped transactions in the measured tuples."""
         return sum(each[0] for each in self.done.values()), sum(each[1] for each in self.done.values())
 
     def session(self, name: str) -> Path:
@@ -404,7 +404,7 @@ class MeasuredTuples:
         return self._folder / SESSIONS / name
 
     def add(self, name: str, transactions: int, dropped: int) -> None:
-        """Note that a tuple is completely measured."""
+        """Record that a tuple was measured completely."""
         line = json.dumps({"tuple": name, "transactions": transactions, "dropped": dropped})
         self._stream.write(line.encode() + b"\n")
         self._stream.flush()
@@ -446,12 +446,12 @@ class MeasuredTuples:
 
 
 def kept_plan(folder: Path) -> Document:
-    """Return the plan that a folder holds.
+    """Return the plan in a folder.
 
     Raises
     ------
     FormatError
-        If it is damaged.
+        If the file of the plan is damaged.
     """
     path = folder / PLAN
     try:

@@ -1,4 +1,4 @@
-"""WTCP as client and server use it: a connection with the methods of a socket, and many on one port."""
+"""WTCP for client and server: a connection with the methods of a socket, and a server on one port."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 LONGEST_DATAGRAM = 65_536
 _CLOSE_S = 5.0
-"""How long `close` waits for the peer's end: the longest round trip of paper 001 (4 s) and a margin."""
+"""Maximum time in s for which `close` waits for the peer: the maximum RTT of paper 001 (4 s) and a margin."""
 _LONGEST_WAIT_S = 1.0
 _ERRORS = {"timed out": errno.ETIMEDOUT}
-"""Error number that a socket raises, by the reason why a connection ended; by default a reset."""
+"""errno by the reason why a connection ended; all other reasons are reported as a reset."""
 
 
 class DatagramWay(Protocol):
@@ -50,12 +50,12 @@ class DatagramWay(Protocol):
 
 
 class UdpWay:
-    """A UDP socket that hears one peer only.
+    """A UDP socket that receives only from one peer.
 
     Parameters
     ----------
     address : (host, port)
-        The peer's, numerical.
+        Numerical address of the peer.
     """
 
     def __init__(self, address: tuple[str, int]) -> None:
@@ -92,7 +92,7 @@ class WtcpClientStream:
     way : DatagramWay
         Carries datagrams to the server; closed with the connection.
     config : WtcpConfig
-        Parameters of this end.
+        Parameters of this endpoint.
     random_bytes : callable, optional
         Returns the given number of random bytes, for keys that must not be guessed.
     """
@@ -133,7 +133,7 @@ class WtcpClientStream:
         self._timeout_s = seconds
 
     def sendall(self, octets: bytes, /) -> None:
-        """Return when WTCP has accepted all octets."""
+        """Send octets; return when WTCP has accepted all of them."""
         left = memoryview(octets)
 
         def has_accepted_all() -> bool:
@@ -149,7 +149,7 @@ class WtcpClientStream:
         return self.connection.read(most)
 
     def close(self) -> None:
-        """Close the connection: what was written is still delivered, unless a call before timed out."""
+        """Close the connection; sent data are still delivered, unless an earlier call timed out."""
         if self._is_late:
             self.connection.abort()
         elif not self.connection.is_finished:
@@ -233,7 +233,7 @@ def wtcp_info(connection: WtcpConnection) -> Mapping[str, int]:
 
 
 _DATAGRAMS_A_STEP = 64
-"""Datagrams taken, and sent, before the others are looked at."""
+"""Maximum datagrams that are received, and sent, in one step."""
 _RECEIVE_BUFFER_BYTES = 1 << 20
 _STRANGER_NS = 60 * NS_PER_S
 """Time after which a client without a request may be closed, to accept others."""
@@ -277,13 +277,13 @@ class WtcpService:
         self._clients: list[_Client] = []
 
     def receive(self, octets: bytes, peer: tuple[str, int]) -> None:
-        """Take the octets of one datagram, whatever they are."""
+        """Process the octets of one datagram, which may be invalid."""
         self.worker.receive(octets, peer, self._clock())
         for address, connection in self.worker.take_accepted():
             self._clients.append(self._client(address, connection))
 
     def serve(self) -> None:
-        """Read what each client sent, and answer; `worker` then holds the datagrams to send."""
+        """Process the messages of all clients, and queue the answers as datagrams in `worker`."""
         self._clients = [each for each in self._clients if self._serve(each)]
 
     def _client(self, peer: Hashable, connection: WtcpConnection) -> _Client:
@@ -328,7 +328,7 @@ class WtcpServer:
     Raises
     ------
     InputError
-        If it cannot listen there.
+        If the address cannot be used.
     """
 
     def __init__(self, bind: tuple[str, int], config: WtcpConfig, *, folder: Path | None = None) -> None:

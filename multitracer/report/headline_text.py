@@ -229,14 +229,14 @@ class RoundTripText(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the minimum and the median RTT as text; a common unit is written once: 70.8 → 406 ms."""
+        """Return minimum and median RTT as text; a common unit is written once: 70.8 → 406 ms."""
         minimum, typical = duration(self.min_ns), duration(self.typical_ns)
         number, _, unit = minimum.rpartition(" ")
         return f"{number if typical.endswith(f' {unit}') else minimum} → {typical}"
 
 
 class SegmentLoss(NamedTuple):
-    """Number of segments that were lost, or not delivered by their first transmission."""
+    """Number of segments that were lost, late or retransmitted, and of all segments."""
 
     name: str
     segments: int

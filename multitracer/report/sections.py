@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multitracer.report.connection_table import Drawn
 
     _Facts = list[tuple[str, str | Sequence[str]]]
-    """Names with a value each, or with several lines."""
+    """Table rows: a name, and a value or several lines."""
 
 _SAYS = {
     "good": "✓ Trust: good. Nothing important contradicts these numbers.",

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from parsers._text.column_map import ColumnSource, RowMap
 
     Fields = tuple[int, list[str]]
-    """Number of a line, and its fields."""
+    """A line: its number, and its fields."""
 
 # Times of a log that jump: back, or far ahead, as where a phone takes its time from two clocks.
 
