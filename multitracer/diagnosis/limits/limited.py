@@ -80,7 +80,7 @@ class Limited:
         Of its link: the evidence, where that was logged.
     seen : Observed or None
         The transfer in the time of its sender; None where nothing can be shown, or the link's log tells.
-    shown : Shown or None
+    shown : RuleEvidence or None
         What each rule showed.
     reason : str
         Why nothing can be shown, of all of it or of a part; empty otherwise.
@@ -98,7 +98,7 @@ class Limited:
     def confidence(self) -> Array:
         """The `Confidence` of each piece: uint8, shape (n_pieces,).
 
-        From how often the rule was right in that view, if the capture holds enough for it (doubts.py).
+        From how often the rule was right in that view, if the capture holds enough for it (`Observed.weak`).
         """
         table = np.array([int(_BY_VIEW[self.view][limit]) for limit in Limit], dtype=np.uint8)
         weak = frozenset() if self.seen is None else self.seen.weak
