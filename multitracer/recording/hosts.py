@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.sender_state import in_bytes, join, join_events, with_ca_state
+from multitracer.analysis.sender_state import SenderLogs
 from multitracer.endpoints import host_text
-from multitracer.protocols.sock_diag import ReadBy, TcpEvent
+from multitracer.protocols.sock_diag import ReadBy
 from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE, TCP_EVENTS, TCP_STATE
-from multitracer.tables import NA, Table
+from multitracer.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,7 @@ class HostLogs:
     events: Table
     link: Mapping[str, LinkSide] = field(default_factory=dict)
     addresses: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    _joined: dict[int, tuple[Table, Table]] = field(default_factory=dict, init=False, repr=False)
+    _joined: dict[int, SenderLogs] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, source: LogSource) -> HostLogs:
@@ -117,19 +117,12 @@ class HostLogs:
         """
         if not len(self.state):
             return Table.empty(JOINED_STATE), Table.empty(JOINED_EVENTS)
-        if id(capture) not in self._joined:  # both tables with the connection of each row, found once for all
-            flows, connections = capture.tables.flows, capture.analysis.connections
-            self._joined[id(capture)] = (
-                join(self.state, flows=flows, connections=connections),
-                join_events(self.events, flows=flows, connections=connections),
-            )
-        state, events = (
-            table.take((table["connection"] == connection) & (table["reverse"] == reverse))
-            for table in self._joined[id(capture)]
-        )
-        state = in_bytes(state, directions=capture.analysis.directions)
-        traced = bool(np.any((events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA)))
-        return (with_ca_state(state, events) if traced else state), events
+        logs = self._joined.get(id(capture))
+        if logs is None:  # the connection of each row is found once for all who ask
+            flows, counted = capture.tables.flows, capture.analysis
+            logs = SenderLogs(self.state, self.events, flows, counted.connections, counted.directions)
+            self._joined[id(capture)] = logs
+        return logs.of_sender(connection, reverse=reverse)
 
 
 def _polled(state: Table) -> set[str]:
