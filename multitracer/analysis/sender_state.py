@@ -377,8 +377,9 @@ class SenderLogs:
     @cached_property
     def _joined(self) -> tuple[Table, Table]:
         """JOINED_STATE and JOINED_EVENTS of all connections."""
-        of = {"flows": self.flows, "connections": self.connections}
-        return join(self.state, **of), join_events(self.events, **of)
+        flows, connections = self.flows, self.connections
+        events = join_events(self.events, flows=flows, connections=connections)
+        return join(self.state, flows=flows, connections=connections), events
 
     def of_sender(self, connection: int, *, reverse: bool) -> tuple[Table, Table]:
         """Return JOINED_STATE and JOINED_EVENTS of the sender of one direction, with windows in bytes.
