@@ -1,4 +1,4 @@
-"""The files of one capture point: reading progress, readable files, and runs of files that follow each other."""
+"""The files of one capture point: reading progress, readable files, and runs of successive files."""
 
 from __future__ import annotations
 

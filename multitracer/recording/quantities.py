@@ -370,7 +370,7 @@ class Quantities:
         return [_Rows(transfer.sender.take(own), self.home, source)]
 
     def _logged_rows(self, table: str) -> Iterator[_Rows]:
-        """Yield the rows of logs: one group for each direction of a link, and for each stream of a program."""
+        """Yield the rows of logs: one group for each direction of a link, and for each program stream."""
         layer = "link" if table in ("link_frames", "link_events") else "application"
         for log, logged in self.recording.tables(layer, TABLES[table].name):
             complete = logged.within(*self._bounds_ns)
