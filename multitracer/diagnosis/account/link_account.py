@@ -67,7 +67,7 @@ class LinkAccount:
 
     @property
     def outcome(self) -> str:
-        """ "complete" if the last byte was acknowledged, else "dropped"."""
+        """The outcome: "complete" if the last byte was acknowledged, else "dropped"."""
         return "complete" if self.transfer.is_complete else "dropped"
 
     @property
