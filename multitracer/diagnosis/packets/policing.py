@@ -98,7 +98,7 @@ class Policing:
 
     @cached_property
     def _mine(self) -> Carried | None:
-        """The data segments, with only the losses outside a full queue; None if losses are few or had a queue."""
+        """The segments with only the losses outside a full queue; None if these are few or had a delay."""
         causes = self._carried.losses if len(self._carried.lost) >= _MIN_SUSPECTED else None
         if causes is None or causes.is_congestion or not _is_without_delay(self._carried, causes):
             return None

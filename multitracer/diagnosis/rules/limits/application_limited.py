@@ -1,4 +1,4 @@
-"""The program that sends had nothing to send: it produced at its own pace."""
+"""The sending program had nothing to send: it wrote at its own pace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 KIND = "application-limited"
 HELP = "A change of the program that sends: TCP could have carried more."
 _MIN = 0.2
-"""Share of the time: up to 15 % were said to be it that a full send buffer had cost (known causes)."""
+"""Minimum share of the time: on recordings of known cause, up to 15 % that a full send buffer cost were taken
+for it."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:

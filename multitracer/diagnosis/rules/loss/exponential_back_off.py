@@ -1,4 +1,4 @@
-"""A timeout met another: the timer was doubled each time (RFC 6298, 5.5; paper 004, 5.3 and Figure 10)."""
+"""Several timeouts in a row, each with a doubled timer (RFC 6298, 5.5; paper 004, 5.3 and Figure 10)."""
 
 from __future__ import annotations
 
