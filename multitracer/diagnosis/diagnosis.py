@@ -353,12 +353,12 @@ class Diagnosis:
         return (end_ns - begin_ns) * self.transfer.speed / NS_PER_S
 
     def at_s(self, time_ns: int) -> float:
-        """Return a stamp in seconds of link time since the begin of T, the connection's first SYN."""
+        """Return a stamp in seconds of link time since the start of T, the connection's first SYN."""
         return self.link_s(self._begin_ns, time_ns)
 
     @property
     def _begin_ns(self) -> int:
-        """The begin of T, in ns; earlier than the data sender's SYN if that answered another SYN."""
+        """The start of T, in ns; earlier than the data sender's SYN if that answered another SYN."""
         known = len(self.limited.cells.begin) > 0
         return min(self.limited.begin_ns, self.transfer.begin_ns) if known else self.transfer.begin_ns
 

@@ -136,7 +136,7 @@ class Drive:
 
     @cached_property
     def outages(self) -> tuple[Times, Times] | None:
-        """Begins and ends of the outages; None without a diagnosis.
+        """Start and end times of the outages; None without a diagnosis.
 
         Both are int64, ns, shape (n,).
         """

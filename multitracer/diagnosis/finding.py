@@ -24,7 +24,7 @@ class Finding(NamedTuple):
 
     kind: str
     begin_ns: int
-    """Begin on the sender's clock, in recorded time."""
+    """Start on the sender's clock, in recorded time."""
     end_ns: int
     cost_s: float
     """Link time that the transfer lost by it, in seconds."""

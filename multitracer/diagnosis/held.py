@@ -35,7 +35,7 @@ class Held(NamedTuple):
     lengths_s: Array
     """Length of each interval: float64, s."""
     rows: tuple[int, ...]
-    """Rows of `sender` at the begin of the longest intervals."""
+    """Rows of `sender` at the start of the longest intervals."""
 
     @property
     def numbers(self) -> dict[str, float]:

@@ -62,10 +62,10 @@ waited longer by at least `_APART_NS`; on a fast link all delays are short. No m
 CoDel's target is 5 ms (RFC 8289, section 4.3), half of PIE's is 7.5 ms (RFC 8033, section 4.1)."""
 _MIN_RUNS = 3  # fewer losses may all be chance. Not measured
 _MIN_ROWS, _MIN_PACKETS = 2, 5
-"""Minimum number of rows of losses if so many packets were lost with nearly nothing ahead, and a deeper queue
+"""Minimum number of runs of losses if so many packets were lost with nearly nothing ahead, and a deeper queue
 was seen. Not measured."""
 _MIN_RUNS_OF_FEW = 5
-"""Minimum number of rows of losses if no deeper queue was seen."""
+"""Minimum number of runs of losses if no deeper queue was seen."""
 _MIN_RUN = 2
 """Minimum number of losses in a row that no managed queue explains, because it drops one packet at a time."""
 _HALF = 0.7
@@ -86,14 +86,14 @@ _ALIKE = 0.1
 """Minimum interquartile range of such delays, as part of the median: 0.003 after the path had become
 longer."""
 _MOSTLY, _NOT_FULL = 0.5, 0.85
-"""If at least `_MOSTLY` of the rows of losses were at a full queue, the queue drops only when it is full, and
+"""If at least `_MOSTLY` of the runs of losses were at a full queue, the queue drops only when it is full, and
 is not a managed one. Below `_NOT_FULL` of the longest delay it was not full, and did not cause a loss."""
 _STEADY, _MIN_CHUNKS, _AROUND = 1.25, 8, 5
 """Maximum ratio of the link's times for a segment (medians of `_AROUND` chunks) in a transfer with at least
 `_MIN_CHUNKS` chunks: otherwise a full queue has different delays. It is far below what `_HALF` and `_FAR`
 allow."""
 _MIN_SHARE = 0.02
-"""Minimum share of such rows among all rows of losses that were sent again."""
+"""Minimum share of such runs among all runs of losses that were sent again."""
 
 
 def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
@@ -164,17 +164,17 @@ def _unless_longest(delays: PacketDelays, waited: Array, limit_ns: float, one_ns
 def _below_full(
     diagnosis: Diagnosis, delays: PacketDelays, runs: tuple[Array, Array], waited: Array, place: Array
 ) -> Array:
-    """Return which rows of losses were at a queue that was not full, if the delay of the full one is known.
+    """Return which runs of losses were at a queue that was not full, if the delay of the full one is known.
 
     Their delays are far below the longest. Or, if most losses were at a full queue, no packet can have waited
-    long when the row began: a queue drains by no more than the time that passes, so the next delivered packet
-    gives an upper bound. All False if the delays are alike, as at another full queue.
+    long when the run began: a queue drains by no more than the time that passes, so the next delivered packet
+    gives an upper bound. All False if the delays are similar, as at another full queue.
 
     Parameters
     ----------
     diagnosis, delays
     runs : (ndarray, ndarray) of int64, shape (n,)
-        First and last index of each row in `diagnosis.segments`.
+        First and last index of each run in `diagnosis.segments`.
     waited, place : ndarray of float64, shape (n,)
         The delay in ns, and its rank among all delays, 0 to 1.
     """
@@ -192,7 +192,7 @@ def _below_full(
 
 
 def _unless_alike(waited: Array, chosen: Array) -> Array:
-    """Return the chosen rows; none of them if their delays are as alike as at another full queue."""
+    """Return the chosen runs; none of them if their delays are as similar as at another full queue."""
     if np.count_nonzero(chosen) < _MIN_RUNS:
         return np.asarray(chosen)
     low, middle, high = np.quantile(waited[chosen], (0.25, 0.5, 0.75))
@@ -213,7 +213,7 @@ def repaired_losses(diagnosis: Diagnosis) -> Array:
     """Return the indexes in `diagnosis.segments` of losses that were sent again and not too large: int64.
 
     The capture may have missed a segment that was not sent again. A segment larger than all later ones that
-    arrived was lost for its size.
+    arrived was lost because of its size.
     """
     lost, segments, verdicts = diagnosis.lost, diagnosis.segments, diagnosis.transfer.verdicts
     needed = verdicts["earlier_row"][verdicts["necessity"] != Necessity.SPURIOUS]
@@ -255,30 +255,30 @@ in 33 known recordings with such losses. Even with 0.2, none of 266 recordings w
 39 shared links among them."""
 _MIN_AROUND = 10  # packets around the losses that came through; fewer show nothing. Not measured
 _BY_CHANCE, _IMPROBABLE = 0.1, 0.001001
-"""Share of rows that seem served although they were not (1 of 828 such), and the maximum probability of
-chance: three of three rows are enough."""
+"""Share of runs that seem served although they were not (1 of 828 such), and the maximum probability of
+chance: three of three runs are enough."""
 
 
 class _Runs(NamedTuple):
-    """Rows of losses between two delivered packets."""
+    """Runs of losses between two delivered packets."""
 
     first: Array
-    """Index of the first loss of each row in the lost segments."""
+    """Index of the first loss of each run in the lost segments."""
     last: Array
-    """Index after the last loss of each row in the lost segments."""
+    """Index after the last loss of each run in the lost segments."""
     before: Array
-    """Index in the delays of the packet before each row."""
+    """Index in the delays of the packet before each run."""
     after: Array
-    """Index in the delays of the packet after each row."""
+    """Index in the delays of the packet after each run."""
 
     @property
     def many(self) -> Array:
-        """Number of losses in each row: int64, shape (n_runs,)."""
+        """Number of losses in each run: int64, shape (n_runs,)."""
         return np.asarray(self.last - self.first)
 
     @property
     def each(self) -> Array:
-        """Indexes in the lost segments of all losses in any row: int64."""
+        """Indexes in the lost segments of all losses in any run: int64."""
         begin = np.cumsum(self.many) - self.many
         return np.asarray(np.arange(self.many.sum()) + np.repeat(self.first - begin, self.many))
 
@@ -289,7 +289,7 @@ def lost_behind_queue(diagnosis: Diagnosis) -> Losses | None:
     Returns
     -------
     Losses or None
-        Of complete rows; `place` are indexes in `diagnosis.segments`.
+        Of complete runs; `place` are indexes in `diagnosis.segments`.
     """
     delays, gaps = (None, None) if diagnosis.is_link_logged else (diagnosis.delays, diagnosis.arrival_gaps)
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
@@ -316,7 +316,7 @@ def lost_behind_queue(diagnosis: Diagnosis) -> Losses | None:
 
 
 def _runs(diagnosis: Diagnosis, delays: PacketDelays, lost: Array) -> _Runs:
-    """Return the rows of lost full segments that lie directly between two delivered full segments."""
+    """Return the runs of lost full segments that lie directly between two delivered full segments."""
     first = np.flatnonzero(np.append(True, np.diff(lost) > 1))
     last = np.append(first[1:], len(lost))
     before = np.searchsorted(delays.place, lost[first]) - 1
@@ -331,7 +331,7 @@ def _runs(diagnosis: Diagnosis, delays: PacketDelays, lost: Array) -> _Runs:
 def _served(
     diagnosis: Diagnosis, delays: PacketDelays, own_ns: float, lost: Array, runs: _Runs
 ) -> tuple[Array, Array]:
-    """Return for each row whether service would change the next delay, and whether it was served: bool."""
+    """Return for each run whether service would change the next delay, and whether it was served: bool."""
     left_ns, waited_ns = delays.time_ns[runs.after], delays.queue_ns[runs.after]
     begun_ns = delays.queue_ns[runs.before] - (left_ns - delays.time_ns[runs.before])
     dropped_ns = np.maximum(0, begun_ns + own_ns)

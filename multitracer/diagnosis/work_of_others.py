@@ -40,8 +40,8 @@ _CLEAN, _CLEAN_CHUNKS = 0.9, 0.6
 """Minimum share of a chunk's segments that did not wait for it, and minimum share of such chunks: below 0.1
 with jitter as on a radio."""
 _COMPLETE, _COMPLETE_CHUNKS = 0.8, 0.25
-"""A chunk in which more than this share waited, all alike, shows a slower link; and the maximum share of such
-chunks among the shared ones."""
+"""A chunk shows a slower link if more than this share of its segments waited, all for a similar time.
+`_COMPLETE_CHUNKS` is the maximum share of such chunks among the shared ones."""
 _EVEN = 0.125
 """Maximum median distance of the waits from whole segments, half of that by chance: waits after a path change
 are not whole segments."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Row
 
 _APART_NS = 60 * NS_PER_S
-"""Maximum difference between the begin of a stream and that of its connection, in ns: iperf3 rounds to 1 s,
+"""Maximum difference between the start of a stream and that of its connection, in ns: iperf3 rounds to 1 s,
 and the clocks of two hosts may differ. Not measured."""
 
 

@@ -29,7 +29,7 @@ def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Boun
     Raises
     ------
     WindowError
-        If the end is not after the begin.
+        If the end is not after the start.
     InputError
         If the window is given in seconds, and no packet or reading exists to count them from.
     """

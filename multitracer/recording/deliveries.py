@@ -242,7 +242,7 @@ def _name(recording: Recording, ends: Endpoints) -> str:
 
 
 def tcp_flows(recording: Recording) -> list[RecordedFlow]:
-    """Return the TCP flows with data of the `MOST_FLOWS` largest connections, in order of begin."""
+    """Return the TCP flows with data of the `MOST_FLOWS` largest connections, in order of start."""
     flows: dict[tuple[int, int, bool], RecordedFlow] = {}
     for capture, number in recording.largest(MOST_FLOWS):
         rows = capture.analysis.directions["unique_bytes"][2 * number - 2 : 2 * number]

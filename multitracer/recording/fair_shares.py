@@ -133,7 +133,7 @@ def _shares(flows: list[_Flow], begin_ns: Times, end_ns: Times, rate_bps: Array)
 
 
 def _common(flows: list[_Flow]) -> Times:
-    """Return begin and end of the time in which all flows run; an empty array if there is none."""
+    """Return start and end of the time in which all flows run; an empty array if there is none."""
     if not flows:
         return np.empty(0, dtype=np.int64)
     first, last = max(int(f.time_ns[0]) for f in flows), min(int(f.time_ns[-1]) for f in flows)
@@ -165,7 +165,7 @@ def _carried(flow: _Flow, edges: Times) -> Array:
 
 
 def _flows(recording: Recording, reverse: bool | None) -> tuple[list[_Flow], list[str]]:
-    """Return the flows of one direction, in order of their begin, and sentences about those left out."""
+    """Return the flows of one direction, in order of their start, and sentences about those left out."""
     largest = recording.largest(MOST_FLOWS * max(len(recording.captures), 1))
     way = _way(largest) if reverse is None else reverse
     places: dict[tuple[int, int], tuple[ConnectionAtPoint, ConnectionAtPoint]] = {}

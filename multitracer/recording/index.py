@@ -42,7 +42,7 @@ _LONGEST_NS = 30 * 86_400 * 10**9
 """Maximum time span of a capture that gets an index, in ns: the parsers take a longer step in time for
 damage."""
 _SAMPLE_BYTES, _SAMPLES = 1 << 16, 16
-"""The digest covers `_SAMPLES` places of `_SAMPLE_BYTES` each, including the begin and the end of the file.
+"""The digest covers `_SAMPLES` places of `_SAMPLE_BYTES` each, including the start and the end of the file.
 It detects changes by programs, not by an attacker who changes other places and keeps size and time."""
 _FACTS = (
     "format", "variant", "packets", "bytes", "link_types", "protocols", "not_decoded", "first_ns", "last_ns",

@@ -1,4 +1,4 @@
-"""Finds the capture points and logs that the user's paths name; only the begin of each file is read.
+"""Finds the capture points and logs that the user's paths name; only the start of each file is read.
 
 A path is a capture, the files of one capture (a ring buffer, a glob), logs of other layers, a folder of
 captures and logs, a session folder (one subfolder per host, manifest.json; docs/session.md), or `-`. In a

@@ -426,7 +426,7 @@ def _pipe_slots(near: Table, sent: Array, far: Table, got: Array) -> int | None:
 
 
 def _stretches(far: LinkSide, rows: Array, offset: Array) -> tuple[Array, Array, Array]:
-    """Return begin, end and slot of the octets of each `delivered` frame, with the stored frames after it."""
+    """Return start, end and slot of the octets of each `delivered` frame, with the stored frames after it."""
     frames = far.frames
     delivered = np.flatnonzero(frames["fate"][rows] == "delivered")
     begin = offset[delivered]

@@ -55,23 +55,23 @@ class Window(NamedTuple):
         return any(moment is not None and moment.relative for moment in (self.begin, self.end))
 
     def bounds_ns(self, captures: Iterable[CaptureTables], *, speed: float = 1) -> Bounds:
-        """Return begin and end in recorded time, ns; seconds count from the first packet of all captures.
+        """Return start and end in recorded time, ns; seconds count from the first packet of all captures.
 
         Raises
         ------
         WindowError
-            If the end is not after the begin.
+            If the end is not after the start.
         """
         return self.bounds_from(_start_ns(captures), speed)
 
     def axis_bounds_ns(self, captures: Iterable[CaptureTables], *, speed: float) -> Bounds:
-        """Return begin and end in link time, ns, as on the time axis of figures."""
+        """Return start and end in link time, ns, as on the time axis of figures."""
         start_ns = _start_ns(captures)
         begin, end = self.bounds_from(start_ns, speed)
         return _stretched(begin, start_ns, speed), _stretched(end, start_ns, speed)
 
     def bounds_from(self, start_ns: int, speed: float = 1) -> Bounds:
-        """Return begin and end in recorded time, ns; seconds count from `start_ns`.
+        """Return start and end in recorded time, ns; seconds count from `start_ns`.
 
         Errors are those of `bounds_ns`.
         """

@@ -209,7 +209,7 @@ class _BurstLog:
         return [kept, *(each.where(each.seconds > 0) for each in (repeated, other))]
 
     def _why_lost(self, rows: Array, rest: Array) -> Array:
-        """Return the `UseCause` of each packet that the link carried in vain.
+        """Return the `UseCause` of each packet that the link carried uselessly.
 
         The far log shows losses after the link; other packets were lost when the data link was set up again.
         """
@@ -253,7 +253,7 @@ def _paired(near: LinkSide, time: Array, opens: str, closes: str) -> _Spans:
 
 
 def _disjoint(begin: Array, end: Array, row: Array) -> _Spans:
-    """Return the union of intervals; each part has the row of the first interval that covers its begin."""
+    """Return the union of intervals; each part has the row of the first interval that covers its start."""
     order = np.argsort(begin, kind="stable")
     left, right = merged(begin, end)
     first = np.searchsorted(begin[order], left)

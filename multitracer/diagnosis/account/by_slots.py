@@ -122,7 +122,7 @@ class SlotOutages(NamedTuple):
     cause: Array
     """UseCause.RESET or UseCause.RADIO."""
     source: Array
-    """Name of the transfer's table that shows the begin of each outage."""
+    """Name of the transfer's table that shows the start of each outage."""
     row: Array
     """Row in that table."""
 
@@ -212,7 +212,7 @@ def _fades(delivery: StreamDelivery, reset: SlotOutages) -> SlotOutages:
 
 
 def _sorted(*parts: SlotOutages) -> SlotOutages:
-    """Return the concatenated outages, in order of their begin."""
+    """Return the concatenated outages, in order of their start."""
     together = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     order = np.argsort(together[0], kind="stable")
     return SlotOutages(*(column[order] for column in together))

@@ -77,7 +77,7 @@ class LinkAccount:
 
     @property
     def utilization(self) -> float:
-        """Share of T - T_app in which the link was not idle or used in vain: 0 to 1; NaN without a log."""
+        """Share of T - T_app in which the link was not idle or used uselessly: 0 to 1; NaN without a log."""
         available_s = self.total_s - self.seconds[Use.IDLE_APP]
         if not self.is_logged or available_s <= 0 or self.seconds[Use.UNKNOWN] >= available_s:
             return math.nan

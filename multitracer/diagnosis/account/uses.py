@@ -76,7 +76,7 @@ class Use(IntEnum):
 IDLE = (Use.HANDSHAKE, Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF)
 """T_idle of the utilization: TCP could have used the link."""
 REPEATED = (Use.REDUNDANT, Use.WASTED)
-"""T_redundant of the utilization: TCP used the link in vain."""
+"""T_redundant of the utilization: TCP used the link uselessly."""
 LOST: tuple[Use, ...] = IDLE + REPEATED
 """What lowers the utilization."""
 
@@ -140,7 +140,7 @@ WASTED_SAYS = {
     UseCause.NETWORK: "were lost behind the link",
     UseCause.NONE: "were lost",
 }
-"""The fate of data that were carried in vain, by cause, in words."""
+"""The fate of data that were carried uselessly, by cause, in words."""
 
 
 _KINDS: dict[str, tuple[DTypeLike, object]] = {
@@ -240,7 +240,7 @@ class Idle(NamedTuple):
     use: Array
     cause: Array
     back_off: Array
-    """Number of the timeout in its row, from 1; NA where no timer ended the gap."""
+    """Position of the timeout among consecutive timeouts, from 1; NA where no timer ended the gap."""
 
 
 def idle(view: SenderView, begin_ns: Array, ender: Array) -> Idle:

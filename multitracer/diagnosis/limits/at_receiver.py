@@ -82,7 +82,7 @@ def at_receiver(transfer: Transfer) -> Observed:
 
 
 def _opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
-    """Return the connection's begin, the time data were allowed, and the handshake's RTT, in ns, or None."""
+    """Return the connection's start, the time data were allowed, and the handshake's RTT, in ns, or None."""
     table = transfer.sender
     syn = has(table["flags"], Flag.SYN)
     mine, peers = transfer.acks, transfer.sent  # the receiver's own segments, and the sender's

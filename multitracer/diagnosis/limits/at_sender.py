@@ -173,9 +173,9 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
 
 
 def opening(transfer: Transfer) -> tuple[int, int, int | None]:
-    """Return the connection's begin, when data were allowed, and the handshake's round trip, all in ns.
+    """Return the connection's start, when data were allowed, and the handshake's round trip, all in ns.
 
-    The begin is the first SYN of either endpoint. If the initiator sends the data, they are allowed from its
+    The start is the first SYN of either endpoint. If the initiator sends the data, they are allowed from its
     peer's SYN on, else from the peer's ACK of its own SYN on. Without a handshake in the capture, both are
     the first packet, and the round trip is None.
     """

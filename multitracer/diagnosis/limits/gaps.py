@@ -303,7 +303,7 @@ def outages(seen: Observed) -> FailedRetransmissionGaps:
 
 
 def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
-    """Return begin, end, certain end and subtype of each gap with a lost retransmission; times in ns."""
+    """Return start, end, certain end and subtype of each gap with a lost retransmission; times in ns."""
     tries = np.flatnonzero(seen.sends.by_timer)
     if not len(tries):
         return []

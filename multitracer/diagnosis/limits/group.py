@@ -64,12 +64,12 @@ class GroupConnection(NamedTuple):
     number: int
     """Connection number in the recording, from 1."""
     begin_ns: int
-    """Begin of the connection on the clock of the group's capture."""
+    """Start of the connection on the clock of the group's capture."""
     limited: Limited
 
     @property
     def begin(self) -> Array:
-        """Begin of each of its cells on that clock: int64, ns, shape (n_cells,)."""
+        """Start of each of its cells on that clock: int64, ns, shape (n_cells,)."""
         return np.asarray(self.limited.cells.begin + (self.begin_ns - self.limited.begin_ns))
 
     @property

@@ -227,7 +227,7 @@ def shown_s(limited: Limited, limit: Limit, spans: Spans) -> float:
 
 
 def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) -> tuple[Array, Array]:
-    """Return begin and end of each time in which a limit, or a subtype of it, was in force.
+    """Return start and end of each time in which a limit, or a subtype of it, was in force.
 
     For the limit APPLICATION, each new segment ends an interval.
 

@@ -534,7 +534,7 @@ def _waits(time: Array, width: int, floor_ns: int) -> Array:
 
 
 def _rates_before(time: Array, size: Array, width: int) -> Array:
-    """Return bytes per ns before each arrival, over `width` and at least eight segments; 0 at the begin."""
+    """Return bytes per ns before each arrival, over `width` and at least eight segments; 0 at the start."""
     done = np.concatenate([[0], np.cumsum(size)])
     at = np.arange(len(time))
     since = np.minimum(np.searchsorted(time, time - width, side="right") - 1, at - _FEWEST_SEGMENTS)

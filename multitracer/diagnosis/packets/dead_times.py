@@ -60,7 +60,7 @@ class DeadTime(NamedTuple):
     answer: int
     """Row of the ACK that ended it; NA if there was none."""
     unanswered: int
-    """Number of the sender's packets, in flight at its begin or sent in it, without an answer."""
+    """Number of the sender's packets, in flight at its start or sent in it, without an answer."""
     acks_proved: bool
     """Whether the answer proves that data had arrived whose ACKs were lost."""
     lost_data: int
@@ -289,7 +289,7 @@ class _Watch:
 
 
 def timeouts(transfer: Transfer) -> tuple[Array, Array]:
-    """Return the rows of `sender` that the timer sent, in order, and the number of each timeout in its row.
+    """Return the rows of `sender` that the timer sent, and the number of each among consecutive timeouts.
 
     The first timeout of a segment is 1; the next one without new acknowledged data is 2: its timer was
     doubled.

@@ -83,7 +83,7 @@ def _smaller_after(transfer: Transfer, segments: WireSegments, dead: DeadTime, f
 
 
 def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
-    """Return whether both captures show all full-size segments after its begin lost, and no smaller."""
+    """Return whether both captures show all full-size segments after its start lost, and no smaller."""
     pairs, table = transfer.data_pairs, transfer.sender
     if pairs is None:
         return False

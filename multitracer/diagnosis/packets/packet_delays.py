@@ -285,7 +285,7 @@ def _delays(
 
 
 def path_changes(time_ns: Array, delay_ns: Array) -> Array:
-    """Return the indexes at which the delay jumps for good, by more than the time between two packets.
+    """Return the indexes at which the delay jumps permanently, by more than the time between two packets.
 
     The queue must be empty at the jump: the delays around it are (nearly) the minima before and after it. A
     queue that grows fast and then stays is no jump, and neither is one more segment in the queue.

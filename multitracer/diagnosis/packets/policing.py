@@ -50,7 +50,7 @@ _MANY, _BELOW_OF_MANY = 100, 0.15
 """Number of losses from which on this share alone decides, and its maximum then: over a long time, a rate
 that is wrong by 2 % spreads the tokens."""
 _CERTAIN_ROWS, _CERTAIN_SPREAD = 30, 1.0
-"""Minimum number of rows of losses, and maximum interquartile range of the tokens in segments, that prove a
+"""Minimum number of runs of losses, and maximum interquartile range of the tokens in segments, that prove a
 policer, in however few round trips. The range is 0.2 to 0.8 at 31 of 32 policers, at least 16 for chance
 losses, and 2.6 at a queue whose rate changed. A pacing sender like BBR loses packets all the time, so that
 intervals are few and packets pass a nearly empty bucket."""
@@ -64,7 +64,7 @@ losses."""
 _FULLEST, _FULL_NS = 0.9, 5 * NS_PER_MS
 """Minimum delay at which a queue is full, as part of the longest delay, and in ns; as in `losses`."""
 _MOST_AT_QUEUE = 0.3
-"""Maximum share of the rows of losses at a full queue: with more, the link's own queue is the bottleneck. Not
+"""Maximum share of the runs of losses at a full queue: with more, the link's own queue is the bottleneck. Not
 measured."""
 _MIN_ROUNDS = 20
 """Minimum time from the first loss to the last, in round trips: at least 54 at 28 of 29 policers, 8 for a
@@ -86,7 +86,7 @@ class Policer(NamedTuple):
     lost: Array
     """Indexes in the segments of the packets that it dropped."""
     empty_ns: tuple[Array, Array]
-    """Begins and ends of the intervals in which its bucket held less than two segments, on the sender's
+    """Start and end times of the intervals in which its bucket held less than two segments, on the sender's
     clock; they may overlap."""
 
 
@@ -343,7 +343,10 @@ def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
 
 
 def empty(stream: ArrivedStream, of: TokenBucket) -> tuple[Array, Array]:
-    """Return begins and ends of when the bucket held less than two packets: float64, s; they may overlap."""
+    """Return start and end times, in s, of when the bucket held less than two packets: float64.
+
+    The intervals may overlap.
+    """
     tokens = np.maximum(_since_loss(stream, of.rate), 0.0) + stream.full / 2  # 0 to 1 packets at the loss
     missing = _EMPTY_PACKETS * stream.full - tokens
     low = missing > 0

@@ -1,4 +1,4 @@
-"""The path's own delay changed for good: another route through the network, or another cell."""
+"""The path's own delay changed permanently: another route through the network, or another cell."""
 
 from __future__ import annotations
 

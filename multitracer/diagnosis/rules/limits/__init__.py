@@ -1,1 +1,1 @@
-"""One rule for each limit that held a transfer back for a considerable part of its time."""
+"""One rule for each limit that slowed a transfer for a considerable part of its time."""

@@ -44,7 +44,7 @@ _FEW = 0.1
 0.13 to 0.3 of the gaps are without it."""
 _ALIKE = 0.4
 """Maximum difference of gaps without cross traffic, as part of the time for a segment: each other packet adds
-a whole time. If the link became slower, all gaps are alike."""
+a whole time. If the link became slower, all gaps are similar."""
 _LONGEST = 4
 """Maximum length of a gap that counts, in shorter gaps: a path that becomes longer makes one long gap."""
 _NEXT = 5

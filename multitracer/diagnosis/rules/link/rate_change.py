@@ -1,4 +1,4 @@
-"""The link's rate changed for good: another modulation, another cell, or a new limit."""
+"""The link's rate changed permanently: another modulation, another cell, or a new limit."""
 
 from __future__ import annotations
 
