@@ -61,8 +61,8 @@ _MOST_SHOWN = 20
 """Maximum number of findings in the notebook view."""
 _NO_FAULT = "No known fault was found."
 _MIN_REPAIR = 0.01
-"""Minimum share of the time of repairs, from which on a sentence says that their cause is unknown. Not
-measured."""
+"""If retransmissions took at least this share of the time, a sentence says that the cause of the losses is
+unknown. Not measured."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,7 +152,7 @@ class Diagnosis:
         return _NO_FAULT if is_short else f"{_NO_FAULT[:-1]} that explains what was lost and sent again."
 
     def table(self) -> Table:
-        """Return FINDINGS."""
+        """Return the table FINDINGS: one row per finding."""
         findings = self.findings
         columns = {
             "kind": [f.kind for f in findings],
@@ -280,7 +280,7 @@ class Diagnosis:
 
     @cached_property
     def own_time_ns(self) -> float:
-        """The link's time for a full segment without other traffic, in ns; 0 if unknown."""
+        """The time that the link needs for a full segment without cross traffic, in ns; 0 if unknown."""
         return 0.0 if self.arrival_gaps is None else self.arrival_gaps.own_time_ns
 
     @cached_property

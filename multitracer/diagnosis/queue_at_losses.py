@@ -50,8 +50,8 @@ _AHEAD = 1.25
 """Number of segments ahead on a slow link that counts as empty: a managed queue never drops its only packet
 (RFC 8289, section 4)."""
 _DEEPER = 3.0
-"""Minimum longest delay of the path, as a multiple of the delay of an empty queue: a less deep queue may be
-full with it. Two exceptions follow."""
+"""The longest delay of the path must be at least so many times the delay of an empty queue: otherwise a queue
+that seems empty may be a full short one. The next constants give two exceptions."""
 _FLIGHT = 10
 """Exception for a less deep queue: less than so many segments were in flight, and a queue holds an initial
 window (RFC 6928)."""
@@ -62,8 +62,8 @@ waited longer by at least `_APART_NS`; on a fast link all delays are short. No m
 CoDel's target is 5 ms (RFC 8289, section 4.3), half of PIE's is 7.5 ms (RFC 8033, section 4.1)."""
 _MIN_RUNS = 3  # fewer losses may all be chance. Not measured
 _MIN_ROWS, _MIN_PACKETS = 2, 5
-"""Minimum number of runs of losses if so many packets were lost with nearly nothing ahead, and a deeper queue
-was seen. Not measured."""
+"""Minimum number of runs of losses if at least `_MIN_PACKETS` packets were lost with nearly nothing ahead,
+and a deeper queue was seen. Not measured."""
 _MIN_RUNS_OF_FEW = 5
 """Minimum number of runs of losses if no deeper queue was seen."""
 _MIN_RUN = 2
@@ -81,7 +81,7 @@ _BELOW_RANK = 0.85
 _FULL, _FAR = 0.93, 0.5
 """A queue was full from `_FULL` of the longest delay on, and far from full below `_FAR` of it."""
 _CHANCE_RANK, _QUARTILE = 0.75, 0.25
-"""Maximum rank of the delay among all delays, as for chance losses, and the quantile at which it is taken."""
+"""Maximum rank among all delays, at the quantile `_QUARTILE` of the losses, as for chance losses."""
 _ALIKE = 0.1
 """Minimum interquartile range of such delays, as part of the median: 0.003 after the path had become
 longer."""
@@ -244,8 +244,8 @@ def _is_small_flight(diagnosis: Diagnosis, place: Array) -> Array:
 
 
 _LARGE, _GRAIN = 0.5, 0.25
-"""Minimum increase of the next delay by the lost packets, and its maximum error, as parts of the link's time
-for a segment."""
+"""The lost packets must increase the next delay by at least `_LARGE`, and the measured increase may differ by
+at most `_GRAIN`, both as parts of the time that the link needs for a segment."""
 _NOT_FULL_BEHIND = 0.8
 """Maximum part of the longest delay at which a queue was not full: cross traffic makes a full queue drop
 packets."""
@@ -255,8 +255,8 @@ in 33 known recordings with such losses. Even with 0.2, none of 266 recordings w
 39 shared links among them."""
 _MIN_AROUND = 10  # packets around the losses that came through; fewer show nothing. Not measured
 _BY_CHANCE, _IMPROBABLE = 0.1, 0.001001
-"""Share of runs that seem served although they were not (1 of 828 such), and the maximum probability of
-chance: three of three runs are enough."""
+"""Share of runs that seem served although they were not (1 of 828 such runs), and maximum probability that
+chance explains all. Three of three runs are enough."""
 
 
 class _Runs(NamedTuple):

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _CHUNK, _MIN_CHUNKS = 16, 20
-"""Segments in a chunk, as in `competing_traffic`; and the minimum number of chunks to separate shared ones
-from others."""
+"""Number of segments in a chunk, as in `competing_traffic`, and minimum number of chunks: with fewer, chunks
+with cross traffic cannot be distinguished from others."""
 _SURELY = 0.98
 """Factor for the link's own time, slightly below 1, so that its error does not add up over many segments."""
 _LARGE, _SMALL = 0.5, 0.2
-"""Minimum wait for cross traffic, and maximum wait that is noise of clocks and hosts, in times of the link
-for a segment."""
+"""Minimum wait that is due to cross traffic (`_LARGE`), and maximum wait that is noise of clocks and hosts
+(`_SMALL`), as multiples of the time that the link needs for a segment."""
 _MOST_JOINED = 16  # segments in one: of more the error of the link's own time is one of theirs. Not measured
 _MOST = 4
 """Maximum number of segments of cross traffic counted before one own segment: a longer path makes one long
 wait."""
 _SOME, _SHARED_CHUNKS = 0.15, 0.1
-"""Minimum share of a chunk's segments that waited for cross traffic, and minimum share of such chunks: with
-random losses, reordering and steps of the delay up to 0.08."""
+"""A chunk has cross traffic if at least `_SOME` of its segments waited for it. At least `_SHARED_CHUNKS` of
+the chunks must have it: with random losses, reordering and steps of the delay, up to 0.08 of them seem to."""
 _CLEAN, _CLEAN_CHUNKS = 0.9, 0.6
-"""Minimum share of a chunk's segments that did not wait for it, and minimum share of such chunks: below 0.1
-with jitter as on a radio."""
+"""A chunk has no cross traffic if at least `_CLEAN` of its segments did not wait for it. At least
+`_CLEAN_CHUNKS` of the chunks must have none: with jitter as on a radio, less than 0.1 of them do."""
 _COMPLETE, _COMPLETE_CHUNKS = 0.8, 0.25
 """A chunk shows a slower link if more than this share of its segments waited, all for a similar time.
 `_COMPLETE_CHUNKS` is the maximum share of such chunks among the shared ones."""
@@ -46,7 +46,7 @@ _EVEN = 0.125
 """Maximum median distance of the waits from whole segments, half of that by chance: waits after a path change
 are not whole segments."""
 _MIN_WORK, _MOST_WAITING = 0.025, 0.3
-"""Minimum share of the time used by cross traffic, and maximum share of segments that waited for it."""
+"""Minimum share of the time that cross traffic used, and maximum share of segments that waited for it."""
 _NEGATIVE = 0.02
 """Maximum share of segments that waited less than the own packets explain: with more, the link's own time is
 unknown."""
@@ -75,7 +75,7 @@ class Joined(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """The wait of each segment for cross traffic, in times of the link for a segment."""
+    """Each segment's wait for cross traffic, as a multiple of the link's time for a segment."""
 
     beyond: Array
     known: Array
@@ -149,7 +149,10 @@ def beside_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = Non
 
 
 def waits_beyond_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = None) -> Waits:
-    """Return the wait of each segment but the first for cross traffic, in link times for a segment."""
+    """Return the wait of each segment but the first for cross traffic.
+
+    The unit is the time that the link needs for a segment.
+    """
     wait_ns, time_ns = delays.queue_ns.astype(np.float64), delays.time_ns
     many, first_ns = (np.diff(delays.place), time_ns[1:]) if joined is None else joined
     behind_ns = wait_ns[:-1] + many * own_ns - np.diff(time_ns)
@@ -177,7 +180,11 @@ def _shared_chunks(waits: Waits) -> Array | None:
 
 
 def _is_of_packets(waits: Waits) -> bool:
-    """Return whether the waits are for whole segments, concern some segments only, and are not too short."""
+    """Return whether the waits look like those for packets of cross traffic.
+
+    They must be whole multiples of the link's time for a segment, concern only some segments, and be almost
+    never shorter than the own packets explain.
+    """
     beyond = waits.beyond[waits.known]
     large = beyond[beyond >= _LARGE]
     uneven = float(np.median(np.abs(large - np.round(large))))

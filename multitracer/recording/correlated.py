@@ -26,7 +26,7 @@ class Correlated(NamedTuple):
     """The normalized mutual information of pairs of quantities."""
 
     table: Table
-    """SESSIONS_NMI."""
+    """The table SESSIONS_NMI: one row per pair of quantities."""
     notes: list[str]
     """Sentences that describe what was compared and what was left out."""
 

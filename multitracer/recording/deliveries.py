@@ -195,7 +195,10 @@ def _is_at_once(before_ns: int, after_ns: int) -> bool:
 
 
 def _wtcp_flow(recording: Recording, ends: Endpoints, places: list[_Seen], way: int) -> RecordedFlow | None:
-    """Return one direction of a connection (way 1: the data of its responder); None without data."""
+    """Return one direction of a WTCP connection; None without data.
+
+    `way` is 0 for the data of its initiator, 1 for those of its responder.
+    """
     if not any(wtcp_data(each.packets, 2 * each.number + way).any() for each in places):
         return None
     receiver = next((each for each in places if each.is_at(responder=way == 0)), None)

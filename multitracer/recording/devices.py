@@ -41,10 +41,11 @@ _NEAR_NS = NS_PER_S
 second."""
 _MIN_COMPARED = 3  # fewer readings decide nothing; not measured
 _OTHER_FORMAT, _SAME_FORMAT, _OTHER_LEVELS = 0.5, 0.2, 0.5
-"""Minimum shares of different readings from which two logs belong to two phones: of cells in logs of
-different formats, of cells in logs of one format, and of signal levels. Logs of one phone in two formats may
-name the cells of two layers; in one format they differ only where the cell changes between their readings.
-Levels are compared only within one format, because formats differ in scale and filter. Not measured."""
+"""Two logs belong to two phones if at least this share of their simultaneous readings differs:
+`_OTHER_FORMAT` for cells in logs of different formats, `_SAME_FORMAT` for cells in logs of one format,
+`_OTHER_LEVELS` for signal levels. Logs of one phone in two formats may name the cells of two layers; in one
+format they differ only where the cell changes between their readings. Levels are compared only within one
+format, because formats differ in scale and filter. Not measured."""
 Span = tuple[int, int]
 """The first and the last time of a log, in ns since 1970."""
 _ANCHOR_NS = 6 * NS_PER_S
@@ -61,7 +62,7 @@ class PhoneLog(NamedTuple):
     path: str
     format: str
     radio: Table
-    """RADIO."""
+    """The table RADIO of the log; it may be empty."""
     orders: Table
     """HANDOVERS from the log's signalling messages."""
 

@@ -54,9 +54,9 @@ class FairShares(NamedTuple):
     """The result of `fair_shares`: two tables and the notes."""
 
     fairness: Table
-    """FAIRNESS."""
+    """The table FAIRNESS: one row per interval."""
     shares: Table
-    """SHARES."""
+    """The table SHARES: one row per flow and interval."""
     notes: list[str]
     """Sentences about the flows that were left out."""
 

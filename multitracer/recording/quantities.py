@@ -69,7 +69,7 @@ CIRCULAR = (
 
 @dataclass(frozen=True)
 class Missing:
-    """A quantity without usable values in a recording; `reason` says why."""
+    """Result for a quantity that a recording does not hold, or that cannot be compared; `reason` says why."""
 
     name: str
     reason: str

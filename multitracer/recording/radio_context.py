@@ -46,7 +46,7 @@ ZONE_CAVEAT = (
     "A log names no time zone, or one that can mean several: its times were taken for UTC, and may be off by "
     "whole hours."
 )
-"""The first sentence of each result that rests on a log without a clear time zone."""
+"""The caveat for each result from a log without a clear time zone; it is printed first."""
 
 CONTRADICTED = (
     "A log of the radio says that no network served while packets were answered: its clock is off, or its "

@@ -78,7 +78,7 @@ IDLE = (Use.HANDSHAKE, Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDB
 REPEATED = (Use.REDUNDANT, Use.WASTED)
 """T_redundant of the utilization: TCP used the link uselessly."""
 LOST: tuple[Use, ...] = IDLE + REPEATED
-"""What lowers the utilization."""
+"""All classes that lower the utilization."""
 
 SAYS = {
     Use.USEFUL: "new data under way",
@@ -151,7 +151,7 @@ _KINDS: dict[str, tuple[DTypeLike, object]] = {
     "row": (np.int64, NA),
     "ended_row": (np.int64, NA),
 }
-"""Columns that a rule may omit, with dtype and default value."""
+"""Columns that a rule may omit, each with its dtype and default value."""
 
 
 class Uses(NamedTuple):

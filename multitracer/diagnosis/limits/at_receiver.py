@@ -138,9 +138,10 @@ def _known_delays(sends: Sends, way: Array) -> DelaySamples:
 
 
 def _late_by(transfer: Transfer, sends: Sends, half_ns: int, floor_ns: int) -> int:
-    """Return the minimum delay of sends after the answers that allowed them, in ns.
+    """Return the shortest time between an answer and the segment that it allowed, in ns.
 
-    The shortest round trip is that of small packets; a full segment takes longer at the bottleneck.
+    The shortest round trip is that of small packets; a full segment takes longer at the bottleneck, so all
+    sends seem late by that time.
     """
     rows, since = _echoed(transfer)
     if not len(rows):

@@ -45,7 +45,8 @@ _DELAYED_ACK_NS = 40 * NS_PER_MS
 
 
 _ENOUGH, _ENOUGH_PART = 20, 0.1
-"""Minimum number and share of samples with an undelayed ACK from which on the other samples are not used."""
+"""If at least `_ENOUGH` samples, and at least the share `_ENOUGH_PART` of all, have an undelayed ACK, only
+these are used."""
 _SHORTLY_NS = 3 * NS_PER_MS
 """Maximum delay of an undelayed ACK, in ns; it is below every queue (limits.md)."""
 _RARE_PART = 50
@@ -206,14 +207,14 @@ _DEFAULT_MSS_BYTES = 536
 """Every path carries segments of this size (RFC 9293, section 3.7.1); smaller ones may be limited by
 writes."""
 _MIN_GUESSED, _ASKING = 10, 0.05
-"""If the window scale is only inferred from the data sent, and at least this share of the peer's segments
-carry payload, smaller windows than so many segments are taken for unknown: an initial window (RFC 6928). Not
-measured."""
+"""Minimum size, in segments, of an advertised window whose scale is only inferred from the data sent: smaller
+ones count as unknown, because an initial window (RFC 6928) is larger. Used if at least the share `_ASKING` of
+the peer's segments carry payload. Not measured."""
 _ETHERNET_BYTES = 1460  # the most that a frame of 1500 bytes holds: what is larger was joined, or is a jumbo
 _TIMESTAMPS_BYTES = 12  # RFC 7323, appendix A: with two NOPs
 _WRITES = 0.8
-"""Minimum share of segments with PSH if each segment is a write. Small writers: 0.97 to 1; full buffers,
-which also set PSH: up to 0.3 (36 recordings)."""
+"""If at least this share of the segments have PSH, each segment is a write of its own. The share is 0.97 to 1
+for small writers, and up to 0.3 for full buffers, which also set PSH (36 recordings)."""
 
 
 def full_segment(transfer: Transfer, sends: Sends) -> int:

@@ -273,8 +273,8 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
 _OWN = 0.25
 """Quantile of the time per byte between packets that is taken for the link's own, as in `service_times`."""
 _BEHIND, _HELD_NS = 2.5, 2 * NS_PER_MS
-"""A packet follows the one before if it arrived within so many times of the link for it, or within so many
-ns."""
+"""A packet follows the one before if it arrives within `_BEHIND` times the time that the link needs for it,
+or within `_HELD_NS`."""
 _FULL = 0.85
 """Minimum part of an interval that the link needs for the packets in it; otherwise the senders made the
 gaps."""

@@ -145,7 +145,7 @@ class Limited:
 
     @cached_property
     def table(self) -> Table:
-        """LIMITS."""
+        """The table LIMITS: one row per interval."""
         cells = self.cells
         columns = {
             "begin_ns": cells.begin,

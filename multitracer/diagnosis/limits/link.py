@@ -41,8 +41,8 @@ _QUEUE_OF_FLOOR = 0.1  # ... and by this part of the floor ...
 _QUEUE_SERVICES = 1.5  # ... and by this many times of a segment on the link is a queue
 _CALM, _CALM_NS = 0.5, NS_PER_MS // 2
 """Factor for the queue thresholds above where delays are calm: the median change between successive delays is
-at most `_CALM_NS` plus the time of a segment, so there is no radio and no busy host. So short queues of fast
-links are found; the jitter of Wi-Fi is larger."""
+at most `_CALM_NS` plus the time that the link needs for a segment, so there is no radio and no busy host.
+This finds short queues of fast links; the jitter of Wi-Fi is larger."""
 _BRIDGE_NS = 2 * NS_PER_MS  # shorter gaps between samples do not end a queue ...
 _BRIDGE_SERVICES = 2.5  # ... nor do fewer times of a segment on the link
 _FEWEST_SAMPLES = 3  # in a queue: one or two may be a host that was busy
@@ -353,14 +353,15 @@ _FEWEST_ROUNDS = 8
 """Minimum number of round trips with a constant delay; congestion avoidance adds one segment in each. Not
 measured."""
 _SAME_NS, _SAME_SERVICES = NS_PER_MS, 2.0
-"""Maximum difference of the minimum delays of these rounds, in ns and in times of a segment on the link: the
-noise of hosts, and a pair of segments."""
+"""Maximum difference of the minimum delays of these rounds: 1 ms, or this multiple of the time that the link
+needs for a segment. The causes are noise of hosts, and pairs of segments."""
 _MUCH = 4.0
-"""Minimum increase of the flight, as a multiple of the bytes that the link serves in that time. Not
-measured."""
+"""Minimum increase of the flight, as a multiple of the bytes that the link serves in the maximum difference
+above. Not measured."""
 _ROOM, _ADDED = 0.8, 3.0
-"""The link had room for at most this part of the maximum flight, and for the maximum flight less `_ADDED`
-times the bytes of `_SAME_NS`: with more it may have been full, with a queue that was still short."""
+"""The link had room while the flight was at most this part of its maximum, and smaller than the maximum by
+`_ADDED` times the bytes that the link serves in the maximum difference above. With more in flight, it may
+have had a short queue."""
 
 
 class Steady(NamedTuple):
@@ -565,8 +566,8 @@ _STEP_SERVICES = 5.0  # ... and than this many times of a segment at the bottlen
 _FASTER_THAN_QUEUES = 3.0
 """Maximum growth of a queue per unit of time: that of a queue that receives four times the link's rate."""
 _NOISE_NS, _NOISE_SERVICES = NS_PER_MS, 1.5
-"""Maximum noise of a delay below the path's minimum, in ns and in times of a segment: clocks, and a pair of
-segments."""
+"""Noise by which a delay may lie below the path's minimum: at most 1 ms, or this multiple of the time that
+the link needs for a segment. The causes are clocks, and pairs of segments."""
 _LASTS_NS = 3 * NS_PER_S  # limits.md
 _LASTS_PART = 0.7
 """A step lasts if at least this part of it remains in the minimum delay of the next three seconds."""

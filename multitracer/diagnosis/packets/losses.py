@@ -48,8 +48,8 @@ _MIN_CLEAR_CHANCE = 3
 """Minimum number of separate losses if none of the packets before them had waited."""
 _LONGEST = 0.99  # quantile of the delays that is the longest: single ones are noise
 _NEXT_TO_ALL, _AHEAD_RANK = 0.9, 0.89
-"""Minimum number of packets ahead of three in four lost packets, as part of the maximum, and minimum rank of
-this number among all packets; as for the delays."""
+"""A full queue shows if three in four lost packets had at least `_NEXT_TO_ALL` of the maximum number of
+packets ahead, and this number has at least the rank `_AHEAD_RANK` among all packets."""
 _FRESH = 1.5
 """Maximum age of a delay, in round trips, at which it shows the state of the queue."""
 

@@ -26,12 +26,13 @@ captures show that larger segments were lost later, too. Not measured."""
 _MIN_FROM_THE_FIRST = 4  # one more where no full segment ever passed: nothing shows a path. Not measured
 _MIN_LOST = 5  # full segments, none through, where both captures show each. Not measured
 _MIN_LATER = 2
-"""Minimum number of them that were lost after smaller ones arrived again, so that no outage caused it. Not
+"""Minimum number of large segments lost after smaller ones arrived again, which excludes an outage. Not
 measured."""
 MIN_SMALLER = 20
 """Minimum number of smaller segments after the dead time that were answered, without a full-size one."""
 _BY_CHANCE = 0.02
-"""Maximum share of arrivals of joined smaller segments whose length happens to be that of the lost ones."""
+"""Maximum share of arrivals after the dead time that have full size by chance, because small segments were
+joined."""
 _AT_ONCE_S = 1.0
 """Maximum time, in s, between the arrival of a small packet and the first full-size segment."""
 

@@ -189,9 +189,9 @@ _FULL = 0.9
 _JUMP_NS = 10 * NS_PER_MS
 """Minimum step of the path's own delay, in ns, as in limits: Wi-Fi makes steps of 9 ms."""
 _ONE_MORE, _NEAREST = 1.5, 0.05
-"""Minimum step, as a multiple of the link's time for a segment (this quantile of the gaps between arrivals):
-a segment sent directly after another waits for it, and this delay stays if the window has grown. On a slow
-link that is a large step."""
+"""A step must exceed `_ONE_MORE` times the link's own time for a segment, which is the quantile `_NEAREST` of
+the gaps between arrivals. A segment sent directly after another waits for it, and this delay stays if the
+window has grown; on a slow link it is large."""
 _LASTS = 0.8
 """Minimum change of the minimum delay, before to after a step, as part of the step."""
 _EMPTY = 0.2

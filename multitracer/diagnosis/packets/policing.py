@@ -47,19 +47,20 @@ _BELOW_SUSPECTED = 0.22
 """Maximum share of the packets that passed with fewer tokens than at the median loss, for a suspected
 policer: 0.04 to 0.14 for policers, 0.25 to 0.56 for chance losses."""
 _MANY, _BELOW_OF_MANY = 100, 0.15
-"""Number of losses from which on this share alone decides, and its maximum then: over a long time, a rate
-that is wrong by 2 % spreads the tokens."""
+"""From `_MANY` losses on, the share of packets below the median tokens decides alone, with the maximum
+`_BELOW_OF_MANY`: over a long time, a rate that is wrong by 2 % spreads the tokens."""
 _CERTAIN_ROWS, _CERTAIN_SPREAD = 30, 1.0
-"""Minimum number of runs of losses, and maximum interquartile range of the tokens in segments, that prove a
-policer, in however few round trips. The range is 0.2 to 0.8 at 31 of 32 policers, at least 16 for chance
-losses, and 2.6 at a queue whose rate changed. A pacing sender like BBR loses packets all the time, so that
-intervals are few and packets pass a nearly empty bucket."""
+"""Many losses with even tokens prove a policer, in however few round trips: at least `_CERTAIN_ROWS` runs of
+losses, with an interquartile range of the tokens of at most `_CERTAIN_SPREAD` segments. The range is 0.2 to
+0.8 at 31 of 32 policers, at least 16 for chance losses, and 2.6 at a queue whose rate changed. A pacing
+sender like BBR loses packets all the time, so that intervals are few and packets pass a nearly empty
+bucket."""
 _QUEUE_NS = 10 * NS_PER_MS  # what waited for less stood in no queue that loses packets. Not measured
 _QUEUE_SHARE = 0.25
 """Maximum wait without a queue, as part of the round trip."""
 _FULL_SHARE, _NOISE_NS = 0.8, 1.7 * NS_PER_MS
-"""Packets before losses with at least this part of the longest delay, and more than the noise in ns, waited
-in a full queue, however short it is. Round trips are not used: they are measured too seldom between
+"""Packets waited in a full queue if their delay is at least this part of the longest delay, and at least
+`_NOISE_NS`, however short the queue is. Round trips are not used: they are measured too seldom between
 losses."""
 _FULLEST, _FULL_NS = 0.9, 5 * NS_PER_MS
 """Minimum delay at which a queue is full, as part of the longest delay, and in ns; as in `losses`."""

@@ -35,8 +35,8 @@ _ROUND_TRIPS_FULL = 3.3
 needs a queue of one, and a loss-based sender fills the queue: this is more than any sender needs, including
 bursts."""
 _MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS = 0.200, 2.0
-"""Minimum added delay at the median, in s (grade D) and in unloaded round trips (more than any sender needs);
-it then need not have been higher when the queue was full."""
+"""From this added delay at the median on, in s (grade D) and in unloaded round trips (more than any sender
+needs), the delay of a full queue does not matter."""
 _MIN_PACKETS = 10
 """Minimum number of waiting packets at the median: a queue must hold an initial window (RFC 6928), however
 slow the link."""

@@ -22,7 +22,7 @@ for it."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding."""
+    """Yield at most one finding, if the limit took at least `_MIN` of the time."""
     limit = held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.WRITES, minimum=_MIN)
     if limit is None:
         return

@@ -33,12 +33,12 @@ KIND = "competing-traffic"
 HELP = "Look who else uses the link; fair queueing (fq_codel, CAKE) gives each flow its share."
 CELL_HELP = "A cell with fewer users, or more channels; a fair scheduler cannot give more than a share."
 _CHUNK, _MIN_CHUNK, _CHUNKS = 16, 8, 24
-"""Maximum, and minimum, number of gaps in a chunk: enough for a quantile, few enough for bursts of cross
-traffic. The minimum is used if there would be fewer than `_CHUNKS` chunks."""
+"""Maximum number of gaps in a chunk: enough for a quantile, few enough for bursts of cross traffic. With
+fewer than `_CHUNKS` such chunks, chunks are smaller, but have at least `_MIN_CHUNK` gaps."""
 _SHORTER = 0.25  # quantile of the gaps that is the link's own time, as in `service_times`
 _SHARED, _ALONE = 1.4, 1.1
-"""Minimum mean gap with cross traffic, and maximum mean gap without it, in times of the link for a
-segment."""
+"""Minimum mean gap with cross traffic (`_SHARED`), and maximum mean gap without it (`_ALONE`), as multiples
+of the time that the link needs for a segment."""
 _FEW = 0.1
 """Lower quantile that is used for the link's own time if it is much shorter: with steady cross traffic only
 0.13 to 0.3 of the gaps are without it."""
@@ -52,8 +52,8 @@ _NEXT = 5
 _MIN_CHUNKS = 2  # with others: at a step of the rate one has gaps of both rates
 _MIN_GAPS = 24  # with others: fewer may be one burst. Not measured
 _MIN_SHARED, _MIN_ALONE = 0.09, 0.2
-"""Minimum shares of the observed time with, and without, cross traffic: up to 0.06 is seen without any, and a
-radio is never without."""
+"""Minimum share of the observed time with cross traffic (`_MIN_SHARED`) and without it (`_MIN_ALONE`).
+Without any cross traffic, up to 0.06 seems to have it; on a radio there is always some."""
 _SAME = 0.05
 """Maximum relative difference of the link's own time between chunks without cross traffic: otherwise its rate
 changes."""

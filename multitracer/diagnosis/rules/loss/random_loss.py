@@ -31,8 +31,8 @@ _MIN_ROUNDS = 5
 """Minimum number of round trips from the first loss to the last: in a slow start that overfills a short
 queue, losses last two or three."""
 _DEEP_NS = 5 * NS_PER_MS
-"""Minimum delay of a deep queue, in ns, for which the number of round trips does not matter: it did not lose
-packets that had not waited."""
+"""Longest delay, in ns, from which on a queue is deep. Packets that did not wait were not lost in a deep
+queue, so that `_MIN_ROUNDS` is not needed."""
 _HIGH, _DEEPER, _NOISE_NS = 0.9, 5, 1.7 * NS_PER_MS
 """A queue is also deep if its longest delay is at least `_DEEPER` times the delay before the losses (at the
 quantile `_HIGH`), and more than the noise of clocks in ns."""
