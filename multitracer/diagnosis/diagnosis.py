@@ -297,7 +297,7 @@ class Diagnosis:
 
     @cached_property
     def typical_delays(self) -> PacketDelays | None:
-        """`delays`; with captures at both endpoints and few full segments, those of segments of all sizes."""
+        """`delays`, or the delays of all segments if few are full and both endpoints have a capture."""
         full = self.delays
         if full is None or not full.is_one_way or 2 * len(full.row) >= len(self.segments):
             return full

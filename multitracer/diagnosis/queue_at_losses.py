@@ -50,10 +50,10 @@ _AHEAD = 1.25
 """Number of segments ahead on a slow link that counts as empty: a managed queue never drops its only packet
 (RFC 8289, section 4)."""
 _DEEPER = 3.0
-"""The longest delay of the path must be at least so many times the delay of an empty queue: otherwise a queue
-that seems empty may be a full short one. The next constants give two exceptions."""
+"""The longest delay of the path must be at least this many times the delay of an empty queue: otherwise a
+queue that seems empty may be a full short one. The next constants give two exceptions."""
 _FLIGHT = 10
-"""Exception for a less deep queue: less than so many segments were in flight, and a queue holds an initial
+"""Exception for a less deep queue: less than this many segments were in flight, and a queue holds an initial
 window (RFC 6928)."""
 _LONGEST = 0.99  # quantile of the waits that is the longest: single ones are noise. Not measured
 _AHEAD_OF_MOST, _APART_NS = 1 / 3, 1.7 * NS_PER_MS
@@ -69,13 +69,14 @@ _MIN_RUNS_OF_FEW = 5
 _MIN_RUN = 2
 """Minimum number of losses in a row that no managed queue explains, because it drops one packet at a time."""
 _HALF = 0.7
-"""Such losses are random if their delay is at most this part of the delay of a delivered packet shortly
-before or after."""
+"""Several losses in a row are random if their delay is at most this part of the delay of a delivered packet
+shortly before or after."""
 _SOON = 2
-""""Shortly" means so many longest round trips: a queue that was full then would have dropped that packet,
-too."""
+"""Range of "shortly before or after", in longest round trips: a queue that was full then would have dropped
+that packet, too."""
 _JITTER_NS = 10 * NS_PER_MS
-"""Minimum difference between these two delays, in ns: the delay of a radio varies by some milliseconds."""
+"""Minimum difference between the delay of the losses and that of the delivered packet, in ns: the delay of a
+radio varies by some milliseconds."""
 _BELOW_RANK = 0.85
 """Maximum rank of the delay among all delays: at a full queue of Wi-Fi it is 0.9 or more."""
 _FULL, _FAR = 0.93, 0.5
@@ -83,8 +84,8 @@ _FULL, _FAR = 0.93, 0.5
 _CHANCE_RANK, _QUARTILE = 0.75, 0.25
 """Maximum rank among all delays, at the quantile `_QUARTILE` of the losses, as for chance losses."""
 _ALIKE = 0.1
-"""Minimum interquartile range of such delays, as part of the median: 0.003 after the path had become
-longer."""
+"""Minimum interquartile range of the delays at random losses, as part of the median: it was 0.003 after the
+path had become longer."""
 _MOSTLY, _NOT_FULL = 0.5, 0.85
 """If at least `_MOSTLY` of the runs of losses were at a full queue, the queue drops only when it is full, and
 is not a managed one. Below `_NOT_FULL` of the longest delay it was not full, and did not cause a loss."""
@@ -233,7 +234,7 @@ def _longer_ns(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Arra
 
 
 def _has_fewer_ahead(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Array:
-    """Return which segments had far fewer own segments ahead of them than delivered ones had: bool."""
+    """Return which segments had at most a third as many segments ahead as delivered ones had: bool."""
     ahead = packets_ahead(delays, place, diagnosis.carried.sent_ns[place])
     return np.asarray(ahead <= _AHEAD_OF_MOST * most_ahead(delays))
 

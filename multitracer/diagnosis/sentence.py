@@ -332,7 +332,7 @@ def at_rate(limited: Limited) -> str:
 
 
 def _opened(limited: Limited, seconds: float) -> str:
-    """Return how long the handshake took; at a client, its time to connect and that of its peer."""
+    """Return how long the handshake took, in words; at a client, also how long for its peer."""
     transfer = limited.transfer
     begin_ns, opened_ns, _ = opening(transfer) if len(transfer.time_ns) else (0, 0, None)
     connected_s = (opened_ns - begin_ns) * transfer.speed / NS_PER_S
@@ -385,7 +385,7 @@ def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks:
 
 
 def lasted(seconds: float, digits: int = 1) -> str:
-    """Return a duration in seconds with so many decimals; below 1 s, with two significant digits."""
+    """Return a duration in seconds with this many decimals; below 1 s, with two significant digits."""
     if seconds >= _LONG_S:
         return duration(seconds * NS_PER_S)
     if seconds >= _SHORT_S:

@@ -38,13 +38,14 @@ _SHORTER = 0.25
 _GRAIN = 0.2
 """Maximum part of a segment's time by which a wait may be shorter than the gap before it."""
 _JOINED, _GRAIN_JOINED, _MEANT = 1.5, 1.0, 4
-"""Offload is assumed for arrivals of so many segments; then `_GRAIN_JOINED` replaces `_GRAIN`, and gaps are
+"""Offload is assumed for arrivals of this many segments; then `_GRAIN_JOINED` replaces `_GRAIN`, and gaps are
 means over `_MEANT` segments, because devices hold back some segments longer than others."""
 _MOST_GRAIN = 0.5
-"""Maximum of this tolerance as part of the gap itself: a sender that spaces its packets makes long gaps."""
+"""Maximum tolerance of a wait, as part of the gap itself: a sender that spaces its packets makes long
+gaps."""
 _OFTEN = 0.05
-"""Minimum share of joined arrivals for these values: a host that was busy once also joins some. Not
-measured."""
+"""Minimum share of joined arrivals from which on offload is assumed: a host that was busy once also joins
+some. Not measured."""
 _CHUNK = 16  # gaps: a step of the rate shows once three pieces, 48 gaps, lie behind it
 _MIN_CHUNK = 8  # of 8 gaps a quartile rests on two. Not measured
 _CHUNKS = 24
@@ -214,7 +215,7 @@ class AggregatedArrivals(NamedTuple):
 
     @property
     def follows(self) -> Array:
-        """Whether each but the first came directly after the one before, both full: bool, shape (n - 1,)."""
+        """Whether each arrival but the first directly follows a full one and is full: bool, shape (n-1,)."""
         full = self.many > 0
         return np.asarray((self.first[1:] == self.last[:-1] + 1) & full[1:] & full[:-1])
 

@@ -71,7 +71,7 @@ class Joined(NamedTuple):
     many: Array
     """Number of segments since the delay before; 0 if some are missing."""
     first_ns: Array
-    """When the first of them was sent."""
+    """When the first of these segments was sent."""
 
 
 class Waits(NamedTuple):

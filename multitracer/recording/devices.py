@@ -28,7 +28,7 @@ PAUSE_NS = 6 * 3600 * NS_PER_S
 """Minimum gap without a reading, in ns, that begins another drive: longer than a lunch break, shorter than a
 night."""
 _PAUSE_STEPS = 20
-"""The gap must also be at least so many times the median interval of the readings: a meter may read twice a
+"""The gap must also be at least this many times the median interval of the readings: a meter may read twice a
 day. Not measured."""
 _MOST_DRIVES = 50
 """Maximum number of drives of one phone: of more gaps, the longest ones are used. It bounds the work for a

@@ -50,7 +50,7 @@ these are used."""
 _SHORTLY_NS = 3 * NS_PER_MS
 """Maximum delay of an undelayed ACK, in ns; it is below every queue (limits.md)."""
 _RARE_PART = 50
-"""A segment size is rare if it occurs less than once in so many segments, as the last part of a write does.
+"""A segment size is rare if it occurs less than once in this many segments, as the last part of a write does.
 Not measured."""
 
 

@@ -274,7 +274,7 @@ def _follow_at_once(seen: Observed, came_ns: Array) -> Array:
 _ANSWERED = 0.8
 """Minimum part of the shortest round trip between a retransmission and its answer."""
 _TRIES_AT_RECEIVER = 3
-"""A gap of so many minimum timeouts contains at least one lost retransmission, because the timeouts
+"""A gap of this many minimum timeouts contains at least one lost retransmission, because the timeouts
 double."""
 _FEWEST_MISSING = 3
 """Minimum number of packets lost in a gap, if the sender numbers its packets (limits.md)."""

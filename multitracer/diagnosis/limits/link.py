@@ -70,7 +70,7 @@ _WITHHELD = 0.6
 """Minimum share of samples taken with a full window from which on a slow reader may have caused the
 delays."""
 _WITHHELD_SEGMENTS = 2.5
-"""An ACK that covers more than so many segments was delayed."""
+"""An ACK that covers more than this many segments was delayed."""
 
 
 class Busy(NamedTuple):
@@ -78,9 +78,9 @@ class Busy(NamedTuple):
 
     spans: Spans
     by_queue: Spans
-    """Those of these intervals that a queue proves."""
+    """The part of `spans` that a queue proves."""
     by_bucket: Spans
-    """Those of these intervals in which the token bucket of a policer was empty."""
+    """The part of `spans` in which the token bucket of a policer was empty."""
     rate: Rates | None
 
 
@@ -305,8 +305,8 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
 
 
 _LARGER, _SMALLER = 1.4, 0.6
-"""Answers that cover at least, or at most, so many times the typical bytes are compared with typical answers:
-with delayed ACKs this separates answers for 1, 2 and 3 segments."""
+"""Answers for at least `_LARGER`, or at most `_SMALLER`, times the typical bytes are compared with typical
+answers: with delayed ACKs this separates answers for 1, 2 and 3 segments."""
 _FEWEST = 10  # of larger, or of smaller ones: fewer may be chance. Not measured
 _CHUNK = 64  # answers: enough for a median. Not measured
 _SAME = 0.1
@@ -450,11 +450,11 @@ def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear
 
 
 _SHORT = 0.25
-"""Part of a round trip over which the best rate is measured; the reached rate is measured over a whole
-one."""
+"""Part of a round trip over which the best rate is measured; the actual rate is measured over a complete
+round trip."""
 _SHORT_NS, _LONG_NS = 5 * NS_PER_MS, 30 * NS_PER_MS
-"""Minimum lengths of these two intervals, in ns: in shorter ones, the clock resolution and bursts of a radio
-dominate. Not measured."""
+"""Minimum lengths, in ns, of the short and of the long interval over which rates are measured: in shorter
+ones, the clock resolution and bursts of a radio dominate. Not measured."""
 _FEWEST_SEGMENTS = 8  # over which a rate is taken, as in `link`
 _NEAR = 0.85  # part of the best rate from which on a round trip has no pause. Not measured
 _BEST = 0.9
@@ -572,7 +572,7 @@ _LASTS_NS = 3 * NS_PER_S  # limits.md
 _LASTS_PART = 0.7
 """A step lasts if at least this part of it remains in the minimum delay of the next three seconds."""
 _GROWS_PART = 2.0
-"""If the minimum delay grew by more than so many steps, a queue grew. On recordings with steps of the rate,
+"""If the minimum delay grew by more than this many steps, a queue grew. On recordings with steps of the rate,
 this changed the overlap with the truth from 0.63 to 0.99 and from 0.79 to 1.00 on two, and from 0.86 to 0.81
 on one of 54."""
 _CELL_VISITS_PART = 0.6

@@ -45,32 +45,31 @@ class LimitSubtype(_Named):
 
     NONE = 0
     BOTH = 1
-    """Of an outage: nothing arrives in either direction."""
+    """Outage: nothing arrives in either direction."""
     DATA = 2
     ACKS = 3
     XOFF = 4
-    """Of the link: the far end had stopped it."""
+    """Link limit: the far end had stopped it."""
     ACCESS = 5
     ARQ = 6
     TIMER = 7
-    """Of recovery: the retransmission timer had to expire."""
+    """Recovery: the retransmission timer had to expire."""
     FAST = 8
     ZERO = 9
-    """Of the receiver's window: nothing at all is offered."""
+    """Receiver window: the advertised window is zero, or smaller than a segment."""
     WRITES = 10
-    """Of the application: it writes at its own pace."""
+    """Application limit: the program writes at its own pace."""
     THINK = 11
-    """Of the application: it owes the peer an answer, and has not begun it."""
+    """Application limit: the program owes the peer an answer, and has not begun it."""
     PEER = 12
-    """Of the application: it waits for the peer's next request, which was not sent yet."""
+    """Application limit: the program waits for the peer's next request, which was not sent yet."""
     NAGLE = 13
-    """Of the application: a small segment waits for the ACK of a small segment."""
+    """Application limit: a small segment waits for the ACK of a small segment (Nagle's algorithm)."""
     PACING = 14
     LATENCY = 15
-    """Of the application: its data and the peer's next request are in transit, a round trip for each
-    request."""
+    """Application limit: data and the peer's next request are in transit, one round trip per request."""
     REPAIR = 16
-    """Of the application: the request, or the data before it, was lost and had to be sent again."""
+    """Application limit: a request, or the data before it, was lost and had to be sent again."""
 
 
 class Confidence(_Named):

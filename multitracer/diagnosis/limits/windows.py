@@ -214,7 +214,7 @@ class FullWindow(NamedTuple):
 
     spans: Spans
     zero: Spans
-    """Those of them in which the advertised window itself was smaller than one segment."""
+    """The part of `spans` in which the advertised window itself was smaller than one segment."""
 
 
 def full_window(seen: Observed) -> FullWindow:

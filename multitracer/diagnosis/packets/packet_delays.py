@@ -197,9 +197,9 @@ _LASTS = 0.8
 _EMPTY = 0.2
 """Maximum excess of the delays at a step over the minima before and after it, as part of the step."""
 _AROUND = 8
-"""Number of samples on each side of a step that must be even."""
+"""Number of samples on each side of a step that must have similar delays."""
 _EVEN = 0.3
-"""Maximum range of these samples, as part of the step."""
+"""Maximum range of these samples' delays, as part of the step."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class PacketDelays:
 
     @cached_property
     def ahead(self) -> Array:
-        """Number of own segments ahead of each one in the queue: int64, shape (n,)."""
+        """Number of other segments of this transfer ahead of each one in the queue: int64, shape (n,)."""
         return packets_ahead(self, self.place, self.time_ns)
 
 
@@ -314,7 +314,7 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
 
 
 _TRAIN = 3
-"""Number of packets in a train whose rate is that of the link: the bucket of a policer passes so many at
+"""Number of packets in a train whose rate is that of the link: the bucket of a policer passes this many at
 once."""
 _FASTEST = 0.98  # quantile of the rates: the highest are bunches in the capture. Not measured
 HEADERS_BYTES = 40

@@ -119,7 +119,7 @@ def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
 
 
 _MOST_MISSING = 1 << 12
-"""Minimum step of the packet numbers that is a reset or wrap-around: no queue loses so many packets in a
+"""Minimum step of the packet numbers that is a reset or wrap-around: no queue loses this many packets in a
 row."""
 _COUNTED = 0.8
 """Minimum share of successive captured packets with successive numbers, if a sender numbers its packets."""

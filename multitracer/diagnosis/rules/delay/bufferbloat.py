@@ -46,7 +46,7 @@ _MIN_FLIGHT = 3
 transfer."""
 _HELD_SHARE = 0.6  # limits.md, the receiver's window
 _HELD_SEGMENTS = 2.5
-"""If the advertised window was full in `_HELD_SHARE` of the samples, and an ACK covers so many segments, a
+"""If the advertised window was full in `_HELD_SHARE` of the samples, and an ACK covers this many segments, a
 slow reader and not a queue caused the delays."""
 _SECONDS_A_MINUTE = 60  # of round trips per minute (RPM)
 

@@ -23,10 +23,10 @@ HELP = "A shorter queue before the link, or an AQM (CoDel, PIE); a smaller windo
 _INFLATION = 4.0
 """Minimum ratio of a long round trip to the unloaded one."""
 _QUEUE_S = 3.0
-"""Minimum time in s that such a queue takes to drain: the initial timeout of RFC 2988, section 2.1 (the paper
+"""Minimum time in s that a deep queue takes to drain: the initial timeout of RFC 2988, section 2.1 (the paper
 uses 6 s, today's value is 1 s)."""
 _SHARE = 0.25
-"""Minimum share of samples with such a queue: a short outage is not a deep queue."""
+"""Minimum share of samples with a deep queue: a short outage is not a deep queue."""
 _MIN_SAMPLES = 5  # a share of fewer says nothing. Not measured
 _MIN_SEGMENTS = 3
 """Minimum number of full segments in flight: the slow answer to a single one shows no queue of this

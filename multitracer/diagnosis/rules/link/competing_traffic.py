@@ -77,10 +77,11 @@ class _Watched(NamedTuple):
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, from both captures: one cannot separate cross traffic from a slow link.
+    """Yield at most one finding, from both captures; one alone does not show cross traffic.
 
-    With a radio log there is no finding: the rate of a radio follows its signal within tenths of a second,
-    and a slower rate separates two packets as cross traffic does.
+    With one capture, cross traffic looks like a slow link. With a radio log there is no finding: the rate of
+    a radio follows its signal within tenths of a second, and a slower rate separates two packets as cross
+    traffic does.
     """
     if diagnosis.is_link_logged:
         yield from _in_cell(diagnosis)
