@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _WORTH_SAYING = 0.01
 """Minimum share of the time from which on a class of lost time is mentioned."""
 _SERIOUS = 0.05
-"""Share of the time from which on the first sentence mentions only what lowered the utilization."""
+"""Share of lost time from which on the first sentence mentions only what lowered the utilization."""
 _NO_LOSS = {
     "link-flow-control",
     "radio-limited",
@@ -36,7 +36,7 @@ _NO_LOSS = {
 """Kinds of findings whose cost does not lower the utilization, because the link was in use or could not be
 used."""
 _EXPLAINED = 0.9
-"""Minimum share of a class of lost time that findings must cost to explain it."""
+"""Findings explain a class of lost time if their costs reach this share of it."""
 
 
 def explain(recording: Recording, connection: int | None = None, *, reverse: bool | None = None) -> Diagnosis:

@@ -56,6 +56,7 @@ class Drive:
     Attributes
     ----------
     radio_context : RadioContext
+        The radio and position data of the recording.
     diagnosis : Diagnosis or None
         Of the explained connection, on the clock of the radio context.
     shown_ns : pair of int or None

@@ -40,7 +40,7 @@ class Finding(NamedTuple):
 
 
 def rows(table: str, numbers: Array | list[int]) -> tuple[str, ...]:
-    """Return rows as evidence; of many rows, the first and the last few.
+    """Return rows as evidence, `table:row` each; of many rows, only the first and the last few.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ _STEADY, _MIN_CHUNKS, _AROUND = 1.25, 8, 5
 `_MIN_CHUNKS` chunks: otherwise a full queue has different delays. It is far below what `_HALF` and `_FAR`
 allow."""
 _MIN_SHARE = 0.02
-"""Minimum share of such runs among all runs of losses that were sent again."""
+"""Minimum share of runs that no queue explains among all runs of losses that were sent again."""
 
 
 def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:

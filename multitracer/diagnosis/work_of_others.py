@@ -69,7 +69,7 @@ class Joined(NamedTuple):
     """Segments that hosts joined before the capture, for each delay but the first: shape (n - 1,)."""
 
     many: Array
-    """Number of segments since the delay before; 0 if some are missing."""
+    """Number of segments since the previous delay sample; 0 if some are missing."""
     first_ns: Array
     """When the first of these segments was sent."""
 
@@ -182,8 +182,8 @@ def _shared_chunks(waits: Waits) -> Array | None:
 def _is_of_packets(waits: Waits) -> bool:
     """Return whether the waits look like those for packets of cross traffic.
 
-    They must be whole multiples of the link's time for a segment, concern only some segments, and be almost
-    never shorter than the own packets explain.
+    They must be whole multiples of the link's time for a segment, and concern only some segments. Almost none
+    may be shorter than the waits that the own packets explain.
     """
     beyond = waits.beyond[waits.known]
     large = beyond[beyond >= _LARGE]

@@ -39,7 +39,7 @@ class Counted(NamedTuple):
     point: str
     """The capture point that holds the connection."""
     captured_bytes: int | None
-    """Unique payload bytes of the capture in the direction of the stream; None without a connection."""
+    """Unique payload bytes in the capture in the direction of the stream; None without a connection."""
 
 
 def counted_streams(recording: Recording) -> list[Counted]:

@@ -42,7 +42,10 @@ class Capture:
 
     @cached_property
     def offset(self) -> int:
-        """Number of connections in all captures before: connection n here is n + `offset` in all."""
+        """Number of connections in all earlier captures.
+
+        Connection n of this capture has number n + `offset` in the recording.
+        """
         return 0 if self.before is None else self.before.offset + len(self.before)
 
     def behind(self, before: Capture | None) -> Capture:

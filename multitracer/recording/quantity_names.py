@@ -60,7 +60,7 @@ OF_SERIES = {
     "rto_rfc6298": QuantityKind.STEPS,
     "rtt": QuantityKind.SAMPLES,
 }
-"""The kind of a labelled TCP series, by the end of its label; the series data and ack increase."""
+"""The kind of a labelled TCP series, by the last part of its label."""
 LINK_SERIES = {
     "RlpSnd": ("data", "rexmt", "srej", "xoff", "xon", "rst"),
     "RlpRcv": ("data", "dup", "lost", "srej", "xoff", "xon", "rst"),

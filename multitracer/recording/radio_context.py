@@ -126,7 +126,7 @@ class RadioContext:
         return self.logged(GAPS.name)
 
     def logged(self, name: str) -> list[Placed]:
-        """Return a named table of each log that has rows of it."""
+        """Return the table `name` of each log in which it has rows."""
         within = [
             Placed(log.host, log.path, moved_table.within(*self.bounds_ns), log.format)
             for layer in LAYERS
@@ -170,7 +170,7 @@ class RadioContext:
 
     @cached_property
     def _tracks(self) -> list[Placed]:
-        """POSITION of each receiver during the first phone's drive; successive logs are one table."""
+        """POSITION of each receiver during the first phone's drive; successive logs form one table."""
         return of_drive(tracks_of(self.position), self.span_ns)
 
     @cached_property

@@ -135,7 +135,7 @@ def _paths(inputs: Sequence[Inputs | str | os.PathLike[str]]) -> list[str | os.P
 
 
 class _Unseen:
-    """Progress that is not shown."""
+    """A `ReadingProgress` that shows nothing."""
 
     phase = "reading"
 

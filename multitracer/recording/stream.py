@@ -142,7 +142,7 @@ class _Streams:
     def _follow(
         self, chunks: parsers.Chunks, open_now: OpenConnections, ended: EndedConnections
     ) -> CaptureTables:
-        """Read to the end; return the last chunk, whose files then have all facts."""
+        """Read to the end; return the last chunk, whose files have all facts by then."""
         capture = CaptureTables([])
         for capture in chunks:
             cut = capture.between(*self._bounds_of(capture.first_ns))

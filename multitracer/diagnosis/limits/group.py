@@ -128,10 +128,10 @@ class ConnectionGroup:
 
     @cached_property
     def together(self) -> Spans:
-        """When the connections filled the link together, by the clock of the group's capture.
+        """The intervals in which the connections filled the link together, by the group's clock.
 
-        Then packets of at least two connections followed each other as from a queue. Empty unless the arrival
-        times are known for all connections with data.
+        In them, packets of at least two connections followed each other as from a queue. Empty unless the
+        arrival times are known for all connections with data.
         """
         members = [each for each in self.members if each.limited.seen is not None]
         if len(members) < 2:
@@ -187,7 +187,7 @@ class ConnectionGroup:
 
     @cached_property
     def chain(self) -> list[Stage]:
-        """The stages of the critical chain: of each connection after the one that it may have waited for."""
+        """The stages of the critical chain: each connection in it may have waited for the one before."""
         order = sorted((each for each in self.members if len(each.end)), key=lambda each: -int(each.end[-1]))
         chain = order[:1]
         for each in order:  # only ever back in it: two that took no time would else wait for each other
@@ -221,7 +221,7 @@ class ConnectionGroup:
 
 
 def alone(limited: Limited) -> ConnectionGroup:
-    """Return a group of one requested transfer."""
+    """Return a group that contains only the given transfer."""
     number = limited.transfer.at_sender.number
     return ConnectionGroup([number], [GroupConnection(number, limited.begin_ns, limited)])
 

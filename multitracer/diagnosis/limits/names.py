@@ -73,7 +73,7 @@ class LimitSubtype(_Named):
 
 
 class Confidence(_Named):
-    """The confidence of an interval's limit: the measured precision of its rule from that viewpoint."""
+    """The confidence of an interval's limit: how often its rule was right from that viewpoint."""
 
     MEASURED = 0
     INFERRED = 1

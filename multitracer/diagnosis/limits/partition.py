@@ -185,7 +185,10 @@ class LossHoles(NamedTuple):
 
 
 def holes(seen: Observed, still: IdleSpans) -> LossHoles:
-    """Return the intervals from the time the oldest byte's ACK was due to the ACK of its retransmission."""
+    """Return the intervals in which the oldest outstanding byte was lost.
+
+    Each lasts from the time its ACK was due until the ACK of its retransmission arrived.
+    """
     sends = seen.sends
     repairs = np.flatnonzero(sends.needed)
     # silences before the next data whose last packets are known to be missing: a timer ended them; only a

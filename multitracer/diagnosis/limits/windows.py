@@ -152,7 +152,10 @@ def _places(number: Array) -> tuple[Array, Array]:
 
 
 def _constant(top: Array, begins_ns: Array, seen: Observed) -> Spans:
-    """Return the runs of rounds whose maximum flights differ little; `begins_ns` includes the last end."""
+    """Return the runs of rounds whose maximum flights differ little.
+
+    `begins_ns` holds the start of each round, and the end of the last one.
+    """
     runs: list[tuple[int, int]] = []
     begin, low, high = 0, 0, 0
     for i, value in enumerate([*top.tolist(), 0]):
@@ -220,9 +223,9 @@ class FullWindow(NamedTuple):
 def full_window(seen: Observed) -> FullWindow:
     """Return when the advertised window limited the sender.
 
-    The time after the last new segment is left out, because nothing shows that more data waited. A window
-    into which the next segment fitted, with room left, did not limit, however small it is, if no data were
-    outstanding or all segments are small writes.
+    The time after the last new segment is left out, because nothing shows that more data waited. The window
+    did not limit if the next segment fitted into it with room left, and either no data were outstanding or
+    nearly all segments are small writes.
     """
     first, behind = np.searchsorted(seen.moments_ns, (seen.opened_ns, seen.end_ns))
     chosen = slice(first, behind)

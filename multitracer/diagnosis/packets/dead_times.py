@@ -145,7 +145,8 @@ class _Watch:
         self._before = self._acks[tries.following - 1]
         duplicate = (self._table["kind"][self._before] & np.uint32(SegmentKind.DUPLICATE_ACK)) != 0
         self._uncertain = (duplicate | self._view.in_recovery(self._before)) & (not self._has_sacks)
-        """Whether, without SACK, duplicate ACKs may have reported data that arrived after a loss."""
+        """For each run, whether duplicate ACKs may have reported data that arrived after a loss; False with
+        SACK."""
 
     def dead_times(self) -> list[DeadTime]:
         """Return the dead times of the runs, without runs of which all tries were answered."""
@@ -199,8 +200,9 @@ class _Watch:
     def _heard_of(self) -> Array:
         """Return the first arrival after each run that its last try may have caused.
 
-        Arrivals with only the peer's own data, sooner than any answer can come, are left out: the peer's
-        timer sent them. The result are indexes in `transfer.acks`, or its length for none.
+        An arrival that only carries the peer's own data, and comes sooner than any answer can, is left out:
+        the peer's timer sent it. The result is an index in `transfer.acks` for each run, or the length of
+        `transfer.acks` if there is none.
         """
         acks, following = self._acks, np.asarray(self._tries.following)
         soonest_ns = self._time[self._tries.row[self._tries.end - 1]] + self._soonest_ns

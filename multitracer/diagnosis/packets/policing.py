@@ -238,8 +238,8 @@ policer's rate if the bucket was full meanwhile (by at most 26 % at 29 policers)
 _MOST_WORK = 4_000_000
 """Maximum of packets times rates: with more packets, fewer rates are tried. Not measured."""
 _PACKETS_OFF = 1.5
-"""Maximum error of the tokens between two losses, in packets: the bucket holds 0 to 1 packets at a loss, so
-two losses differ by at most 1; the rest is for clocks."""
+"""Maximum error of the tokens between two losses, in packets. The bucket holds 0 to 1 packets at a loss, so
+two losses differ by at most 1; the rest allows for errors of the clocks."""
 _MIN_SIZE = 5
 """Minimum size of a bucket in packets: a smaller one explains all losses of a sender with a constant rate."""
 _EMPTY_PACKETS = 2.0

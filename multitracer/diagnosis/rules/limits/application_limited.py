@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 KIND = "application-limited"
 HELP = "A change of the program that sends: TCP could have carried more."
 _MIN = 0.2
-"""Minimum share of the time: on recordings of known cause, up to 15 % that a full send buffer cost were taken
-for it."""
+"""Minimum share of the time. On recordings of known cause, the rule also claimed up to 15 % of the time,
+which a full send buffer had taken."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:

@@ -24,8 +24,8 @@ _LOSSY = 0.03
 """Maximum share of lost requests; or, without a capture at the client, of the time of data
 retransmissions."""
 _MOST = 0.5
-"""Minimum share of the client's idle gaps in the wait, without the client's capture: a retransmission divides
-a wait into short ones. Not measured."""
+"""Without the client's capture, its idle gaps must make at least this share of the waits: a retransmission
+divides a wait into short ones. Not measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:

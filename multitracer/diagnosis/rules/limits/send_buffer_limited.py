@@ -1,4 +1,4 @@
-"""The send buffer was full although no window was: the program could not write more data."""
+"""The send buffer was full, but no window was: the program could not write more data."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 KIND = "send-buffer-limited"
 HELP = "A larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it."
 _MIN = 0.2
-"""Minimum share of the time: on recordings of known cause, up to 15 % that slow start cost were taken for
-it."""
+"""Minimum share of the time. On recordings of known cause, the rule also claimed up to 15 % of the time,
+which slow start had taken."""
 _MIN_AT_RECEIVER = 0.5
-"""Minimum share from a receiver's capture, which shows only a constant flight: a constant congestion window
-looks the same, and up to half of the time was wrong."""
+"""Minimum share of the time in a receiver's capture, which shows only a constant flight. A constant
+congestion window looks the same, and up to half of the time was wrong."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:

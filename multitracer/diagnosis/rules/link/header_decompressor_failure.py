@@ -73,8 +73,7 @@ def _finding(diagnosis: Diagnosis, joined: Join, run: Array, reset: int) -> Find
 def _waits(uses: Table, reset: int, begin_ns: int, end_ns: int) -> Array:
     """Return the rows of LINK_USE in which TCP waited for the retransmission.
 
-    These are the waits within the run, and the timer's wait that its reset began, however few segments were
-    damaged.
+    These are the waits within the run, and the timer's wait that began with the reset.
     """
     timer = uses["use"] == Use.IDLE_RTO
     repair = (uses["use"] == Use.IDLE_CWND) & (uses["cause"] == UseCause.RECOVERY)

@@ -24,7 +24,7 @@ _WHY = {
 
 
 _SHOWN_S = 0.05
-"""Minimum time in s that is printed: a shorter one would be 0.0 s."""
+"""Minimum time in s that is printed: a shorter one is printed as 0.0 s."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
