@@ -187,7 +187,7 @@ FlowEnds = tuple[int, tuple[bytes, int], tuple[bytes, int]]
 
 
 class CaptureFile(Protocol):
-    """Reads and counts a capture file; see `native/src/complete_file.rs`."""
+    """Reads and counts a capture file; see `native/src/whole_file.rs`."""
 
     read_bytes: int
     stored_bytes: int | None

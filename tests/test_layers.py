@@ -51,7 +51,7 @@ def test_only_what_follows_from_other_arrows_is_left_out() -> None:
     assert architecture.arrows(direct) == [("a", "b"), ("b", "c")]
 
 
-@pytest.mark.parametrize(("page", "least"), [(PAGE, 30), (architecture.ROOT / "CONTRIBUTING.md", 10)])
+@pytest.mark.parametrize(("page", "minimum"), [(PAGE, 30), (architecture.ROOT / "CONTRIBUTING.md", 10)])
 def test_the_files_that_a_page_names_are_there(page: Path, minimum: int) -> None:
     named: set[str] = set(re.findall(r"`([\w/]+\.py)`", page.read_text("utf-8")))
     paths = {name for name in named if name.startswith(("multitracer/", "parsers/", "collectors/"))}

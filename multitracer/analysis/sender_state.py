@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -353,6 +354,50 @@ def with_ca_state(state: Table, events: Table) -> Table:
         before = NA if len(changes) and entered[0] == TcpCaState.OPEN else int(TcpCaState.OPEN)
         ca_state[rows] = np.where(last < 0, before, entered[last])
     return Table(state.schema, dict(state.columns) | {"ca_state": ca_state}, dict(state.provenance))
+
+
+@dataclass(frozen=True)
+class SenderLogs:
+    """Readings and events of senders, with their connections in one capture.
+
+    Attributes
+    ----------
+    state, events : Table
+        TCP_STATE and TCP_EVENTS of all hosts.
+    flows, connections, directions : Table
+        FLOWS, CONNECTIONS and DIRECTIONS of the capture.
+    """
+
+    state: Table
+    events: Table
+    flows: Table
+    connections: Table
+    directions: Table
+
+    @cached_property
+    def _joined(self) -> tuple[Table, Table]:
+        """JOINED_STATE and JOINED_EVENTS of all connections."""
+        flows, connections = self.flows, self.connections
+        events = join_events(self.events, flows=flows, connections=connections)
+        return join(self.state, flows=flows, connections=connections), events
+
+    def of_sender(self, connection: int, *, reverse: bool) -> tuple[Table, Table]:
+        """Return JOINED_STATE and JOINED_EVENTS of the sender of one direction, with windows in bytes.
+
+        Parameters
+        ----------
+        connection : int
+            Its number in the capture, from 1.
+        reverse : bool
+            The direction of the data: False from the initiator, True from the responder.
+        """
+        state, events = (
+            table.take((table["connection"] == connection) & (table["reverse"] == reverse))
+            for table in self._joined
+        )
+        state = in_bytes(state, directions=self.directions)
+        traced = bool(np.any((events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA)))
+        return (with_ca_state(state, events) if traced else state), events
 
 
 def _records_changes(events: Table) -> bool:

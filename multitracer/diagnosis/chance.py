@@ -1,4 +1,4 @@
-"""How probable it is that chance alone makes what is seen."""
+"""The probability that chance alone explains an observation."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 
 def chance(many: int, of: int, by_chance: float) -> float:
-    """Return Chernoff's bound: with no higher probability chance makes so many of so many.
+    """Return Chernoff's upper bound of the probability that chance causes `many` events in `of` trials.
 
     Parameters
     ----------
     many, of : int
-        What was seen, and how often it could have been.
+        Number of events, and number of trials.
     by_chance : float
-        The probability of each.
+        The probability of the event in each trial.
     """
     part = many / of if of else 0.0
     if part <= by_chance:

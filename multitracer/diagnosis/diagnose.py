@@ -1,4 +1,4 @@
-"""The way in: the diagnosis of a transfer, or of the work that took longest."""
+"""The entry point: the diagnosis of a transfer, or of the group of connections that took longest."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
 
 _WORTH_SAYING = 0.01
-"""Share of the time from which on a class of lost time is worth a sentence."""
+"""Minimum share of the time from which on a class of lost time is mentioned."""
 _SERIOUS = 0.05
-"""Share of the time from which on the first sentence tells of what lowered the utilization, nothing else."""
+"""Share of lost time from which on the first sentence mentions only what lowered the utilization."""
 _NO_LOSS = {
     "link-flow-control",
     "radio-limited",
@@ -33,13 +33,14 @@ _NO_LOSS = {
     "server-think-time",
     "client-think-time",
 }
-"""Kinds whose cost is time in which the link did what it could: it does not lower the utilization."""
+"""Kinds of findings whose cost does not lower the utilization, because the link was in use or could not be
+used."""
 _EXPLAINED = 0.9
-"""Share of a class of lost time that findings must have cost to be its explanation."""
+"""Findings explain a class of lost time if their costs reach this share of it."""
 
 
 def explain(recording: Recording, connection: int | None = None, *, reverse: bool | None = None) -> Diagnosis:
-    """Return what is concluded of a transfer, or of the work that took longest.
+    """Return the diagnosis of a transfer, or of the group of connections that took longest.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def explain(recording: Recording, connection: int | None = None, *, reverse: boo
     Raises
     ------
     InputError
-        If there is no such connection, or packets of it carry no time.
+        If there is no such connection, or its packets have no time stamps.
     """
     group = group_of(recording) if connection is None and reverse is None else None
     if group is None:
@@ -67,12 +68,12 @@ def diagnose(transfer: Transfer, group: ConnectionGroup | None = None) -> Diagno
     ----------
     transfer : Transfer
     group : ConnectionGroup, optional
-        The piece of work that it is part of; by default it is alone.
+        The group that contains it; by default a group of this transfer alone.
 
     Raises
     ------
     InputError
-        If packets of it carry no time.
+        If its packets have no time stamps.
     """
     if transfer.without_time:
         why = "; ".join(file.untimed for file in transfer.at_sender.capture.tables.files if file.untimed)
@@ -85,12 +86,12 @@ def diagnose(transfer: Transfer, group: ConnectionGroup | None = None) -> Diagno
 
 
 def headline(diagnosis: Diagnosis) -> str:
-    """Return the first sentence: what limited the work, for how much of its time, and how sure that is."""
+    """Return the first sentence: what limited the work, for what share of its time, and the confidence."""
     return diagnosis.headline.sentence
 
 
 def channel_use(diagnosis: Diagnosis) -> str:
-    """Return how well the channel was used (paper 004), and what cost most; empty without a link log."""
+    """Return the sentence about utilization (paper 004) and largest cost; empty without a link log."""
     account = diagnosis.account
     if not account.is_logged or not len(diagnosis.transfer.data):
         return ""
@@ -101,7 +102,7 @@ def channel_use(diagnosis: Diagnosis) -> str:
 
 
 def _worst(diagnosis: Diagnosis) -> str:
-    """Return what cost most: a kind of finding, or a class of lost time that no finding explains."""
+    """Return the largest cost in words: a kind of finding, or a class of lost time without finding."""
     account = diagnosis.account
     lost = max(LOST, key=lambda use: account.seconds[use])
     serious = account.seconds[lost] >= _SERIOUS * account.total_s
@@ -119,7 +120,7 @@ def _worst(diagnosis: Diagnosis) -> str:
 
 
 def _dearest_kind(findings: list[Finding]) -> tuple[str, float]:
-    """Return the sentence of the dearest finding of the kind that cost most, and that cost in seconds."""
+    """Return the kind with the largest total cost: its costliest sentence, and the cost in seconds."""
     costs: dict[str, float] = {}
     for each in findings:
         costs[each.kind] = costs.get(each.kind, 0.0) + each.cost_s

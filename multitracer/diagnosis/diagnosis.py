@@ -1,17 +1,16 @@
-"""All that is concluded about a transfer: what limited it, its findings, and the account of its link.
+"""The result of a diagnosis: what limited a transfer, its findings, and the account of its link.
 
-A `Diagnosis` holds what is measured of the packets, each once, for the rules. What they find becomes
-incidents: what one cause brought about is one entry, and what repeats itself is one, too.
+A `Diagnosis` caches the measurements of the packets that the rules use. The findings of the rules are merged
+into incidents: findings of one cause are one incident, and so are repeated similar findings.
 
 Rules of the file
 -----------------
-- A hole is an interval in which nothing went forward. Findings that tell of holes and whose intervals
-  overlap are parts of one incident; its first cause, in the order of `FIRST_CAUSES`, names it.
-- A queue that is too long, and a connection that was given up, are one thing, however many findings say so.
-- Incidents of one kind that cost much the same are one entry with a count: their number tells more than
-  each of them.
-- What an incident cost is at most the sum of its parts, for these may count the same wait; within a hole it
-  is for how long it was held back from its begin to its end, if that is less.
+- A hole is an interval without progress. Findings of holes whose intervals overlap are parts of one incident;
+  its first cause, in the order of `FIRST_CAUSES`, names it.
+- All findings about an oversized queue are one incident, and so are all findings about an aborted connection.
+- Similar incidents of one kind with similar costs are one entry with a count.
+- The cost of an incident is at most the sum of its parts, which may count the same wait twice. Within a hole
+  the cost is also at most the stopped time between begin and end.
 """
 
 from __future__ import annotations
@@ -56,27 +55,28 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document
 
 SCHEMA = "multitracer.diagnose/1"
-"""Of the document that `diagnose --json` writes (docs/diagnose.schema.json)."""
+"""Schema name of the document that `diagnose --json` writes (docs/diagnose.schema.json)."""
 _DIGITS = 6  # microseconds, finer than most capture clocks
 _MOST_SHOWN = 20
-"""Findings that a notebook shows."""
+"""Maximum number of findings in the notebook view."""
 _NO_FAULT = "No known fault was found."
 _MIN_REPAIR = 0.01
-"""Share of the time from which on repairs are worth saying that their cause is not known. Not measured"""
+"""If retransmissions took at least this share of the time, a sentence says that the cause of the losses is
+unknown. Not measured."""
 
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """One transfer, explained.
+    """The diagnosis of one transfer.
 
     Attributes
     ----------
     limited : Limited
         What limited it at each instant: `shares`, `table`.
     group : ConnectionGroup
-        The piece of work that it is part of; alone, if it was asked for.
+        The group of connections that contains it; alone, if one connection was requested.
     find : callable
-        The rules: what finds what cost time, by all the rest of this.
+        The rules: takes this object and returns the findings.
     """
 
     limited: Limited
@@ -85,17 +85,17 @@ class Diagnosis:
 
     @property
     def transfer(self) -> Transfer:
-        """What it is about."""
+        """The transfer of this diagnosis."""
         return self.limited.transfer
 
     @property
     def account(self) -> LinkAccount:
-        """What the link's time was used for: `seconds` by class, `utilization`; NaN without its log."""
+        """How the link time was used: `seconds` by class, `utilization`; NaN without a link log."""
         return self.limited.account
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """What cost time, the costliest first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`, ..."""
+        """Causes of lost time, largest cost first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`, ..."""
         return self.find(self)
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class Diagnosis:
         return f"<diagnosis of connection {number}: {len(self.findings)} findings. {self.headline.sentence}>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the first sentence, where the time went, and the first findings."""
+        """Return the notebook view: the first sentence, the use of the time, and the first findings."""
         used = rows_in_words(self.limited)
         places = sorted(part for each in self.listed for part in each.parts)
         listed = [self.findings[place] for place in places]
@@ -123,7 +123,7 @@ class Diagnosis:
     def headline(self) -> Headline:
         """The first sentence: of the group, or of the transfer if it is alone.
 
-        Beside a log of the radio whose times name no time zone, it says so.
+        If a radio log has no time zone, the sentence says so.
         """
         alone = len(self.group.members) == 1
         sentence = headline_of(self.limited) if alone else headline_of_group(self.group)
@@ -133,17 +133,17 @@ class Diagnosis:
 
     @cached_property
     def incidents(self) -> list[Incident]:
-        """What happened, largest cost first: findings of one cause, or alike, together; see `Incident`."""
+        """The incidents, largest cost first: merged findings of one cause, or similar; see `Incident`."""
         return _incidents(self, self.findings)
 
     @property
     def listed(self) -> list[Incident]:
-        """The incidents that text and pages show: not those that repeat a limit and cost nothing."""
+        """The incidents that text and pages show: all except those that repeat a limit and cost nothing."""
         return [each for each in self.incidents if each.is_listed]
 
     @property
     def no_fault(self) -> str:
-        """What is said where no rule found anything: also that data were lost, and nothing shows by what."""
+        """The sentence for a transfer without findings; it also mentions losses of unknown cause."""
         shares = self.limited.shares
         waited_s = sum(
             row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR
@@ -152,7 +152,7 @@ class Diagnosis:
         return _NO_FAULT if is_short else f"{_NO_FAULT[:-1]} that explains what was lost and sent again."
 
     def table(self) -> Table:
-        """Return FINDINGS."""
+        """Return the table FINDINGS: one row per finding."""
         findings = self.findings
         columns = {
             "kind": [f.kind for f in findings],
@@ -220,7 +220,7 @@ class Diagnosis:
         }
 
     def _kind_time_and_cost(self, each: Incident | Finding) -> Document:
-        """Return the common keys; seconds are link time since the data sender's SYN."""
+        """Return the common JSON keys; seconds are link time since the data sender's SYN."""
         begin_ns = self.transfer.begin_ns
         return {
             "kind": each.kind,
@@ -234,9 +234,9 @@ class Diagnosis:
     # --- what is measured of its packets, once, for the rules ---
 
     def measure_shared(self) -> None:
-        """Measure what several rules ask for, before they run side by side.
+        """Compute the properties that several rules use, before the rules run in parallel.
 
-        From Python 3.12 on a cached property does not wait for the thread that measures it.
+        Since Python 3.12 a cached property has no lock, so several threads could compute it at once.
         """
         self.transfer.joined, self.transfer.verdicts, self.opening, self.carried  # noqa: B018
         if not self.is_link_logged:
@@ -244,60 +244,60 @@ class Diagnosis:
 
     @property
     def is_link_logged(self) -> bool:
-        """Whether a log of the link tells what was lost, and when: packets have nothing to add to it."""
+        """Whether a link log shows all losses and their times: packets then add no information."""
         return self.account.is_logged
 
     @cached_property
     def dead_times(self) -> list[DeadTime]:
-        """When nothing came back though data were outstanding, by the packets."""
+        """Intervals without any arrival although data were outstanding, from the packets."""
         seen = self.limited.seen
         known = None if seen is None else seen.dead_times
         return dead_times(self.transfer) if known is None else known
 
     @cached_property
     def opening(self) -> HandshakeAndResets:
-        """How the connection was opened, and its resets."""
+        """The handshake and the resets of the connection."""
         return HandshakeAndResets(self.transfer)
 
     @cached_property
     def mtu_holes(self) -> list[DeadTime]:
-        """The dead times in which only segments of full size vanished."""
+        """The dead times in which only full-size segments were lost."""
         dead = self.dead_times
         return mtu_holes(self.transfer, self.segments, dead, self.largest_bytes) if dead else []
 
     @property
     def largest_bytes(self) -> int:
-        """Payload of the largest segment on the path: what is larger than was offered is cut."""
+        """Payload of the largest segment on the path, in bytes; offload divides larger ones."""
         largest = int(self.transfer.payload_bytes.max())
         offered = offered_bytes(self.transfer)
         return largest if offered is None else min(largest, offered)
 
     @cached_property
     def arrival_gaps(self) -> ArrivalGaps | None:
-        """How long the link had each full segment; None where nothing shows it."""
+        """The gaps between arrivals of full segments; None if they are unknown."""
         seen = self.limited.seen
         return None if seen is None else arrival_gaps(self.limited, self.carried, self.full_bytes)
 
     @cached_property
     def own_time_ns(self) -> float:
-        """The link's own time for a full segment; 0 where nothing shows it."""
+        """The time that the link needs for a full segment without cross traffic, in ns; 0 if unknown."""
         return 0.0 if self.arrival_gaps is None else self.arrival_gaps.own_time_ns
 
     @cached_property
     def policing(self) -> Policing:
-        """Whether a policer lost packets."""
+        """The test whether a policer lost packets."""
         seen = self.limited.seen
         known = None if seen is None else seen.policing
         return Policing(self.carried) if known is None else known
 
     @property
     def delays(self) -> PacketDelays | None:
-        """How long the data waited; None if no capture shows it."""
+        """The queueing delays of full segments; None if no capture shows them."""
         return self.carried.delays
 
     @cached_property
     def typical_delays(self) -> PacketDelays | None:
-        """The same; of segments of all sizes where most are not full and both ends were captured."""
+        """`delays`, or the delays of all segments if few are full and both endpoints have a capture."""
         full = self.delays
         if full is None or not full.is_one_way or 2 * len(full.row) >= len(self.segments):
             return full
@@ -305,7 +305,7 @@ class Diagnosis:
 
     @cached_property
     def segments(self) -> WireSegments:
-        """The data as the path carried them."""
+        """The data segments as the path carried them."""
         seen = self.limited.seen
         if seen is not None and seen.carried is not None:
             return seen.carried.segments
@@ -315,19 +315,19 @@ class Diagnosis:
 
     @cached_property
     def full_bytes(self) -> int:
-        """Payload of a full segment; what devices cut or joined is larger."""
+        """Payload bytes of a full segment; larger captured segments come from offload."""
         if self.limited.seen is not None:
             return self.limited.seen.mss_bytes
         return max(int(self.transfer.payload_bytes.max(initial=0)), 1)
 
     @property
     def lost(self) -> Array:
-        """Indexes in `segments` of what was lost on its way, but not in a dead time: int64, ascending."""
+        """Indexes in `segments` of segments that were lost, but not in a dead time: int64, ascending."""
         return self.carried.lost
 
     @cached_property
     def carried(self) -> Carried:
-        """The data, with what was lost and how long the others waited."""
+        """The data segments with their losses and delays."""
         seen = self.limited.seen
         known = None if seen is None else seen.carried
         return carried(self.transfer, self.segments, self.dead_times) if known is None else known
@@ -338,7 +338,7 @@ class Diagnosis:
         begin_ns: int | None = None,
         end_ns: int | None = None,
     ) -> float:
-        """Return the link time that some limits, or parts of limits, held within an interval."""
+        """Return the link time in seconds of some limits, or their subtypes, within an interval."""
         cells = self.limited.cells
         chosen = np.zeros(len(cells.begin), dtype=bool)
         for each in limits:
@@ -349,16 +349,16 @@ class Diagnosis:
         return self.link_s(0, int(np.maximum(end - begin, 0)[chosen].sum()))
 
     def link_s(self, begin_ns: int, end_ns: int) -> float:
-        """Return the link time between two stamps."""
+        """Return the link time between two stamps, in seconds."""
         return (end_ns - begin_ns) * self.transfer.speed / NS_PER_S
 
     def at_s(self, time_ns: int) -> float:
-        """Return a stamp as link seconds since the connection's first SYN, as T begins."""
+        """Return a stamp in seconds of link time since the start of T, the connection's first SYN."""
         return self.link_s(self._begin_ns, time_ns)
 
     @property
     def _begin_ns(self) -> int:
-        """When T began: before the data's own SYN, if that answered another."""
+        """The start of T, in ns; earlier than the data sender's SYN if that answered another SYN."""
         known = len(self.limited.cells.begin) > 0
         return min(self.limited.begin_ns, self.transfer.begin_ns) if known else self.transfer.begin_ns
 
@@ -398,11 +398,12 @@ FIRST_CAUSES = (
     "overbuffered-link",
     "stale-data",
 )
-"""Kinds, causes before what they lead to: the order of findings of equal cost; others follow by name."""
+"""Kinds of findings, causes before consequences: the order of findings of equal cost. Others follow by
+name."""
 
 
 def rank(kind: str) -> int:
-    """Return the place of a kind among the causes; those that are not listed come last."""
+    """Return the position of a kind in `FIRST_CAUSES`; unlisted kinds come last."""
     return FIRST_CAUSES.index(kind) if kind in FIRST_CAUSES else len(FIRST_CAUSES)
 
 
@@ -422,9 +423,9 @@ _HOLE = {
     "path-mtu-black-hole",
     "idle-timeout",
 }
-"""Kinds that tell of a hole, or of what TCP and the link did because of one."""
+"""Kinds that describe a hole, or a reaction of TCP or the link to one."""
 _ONE_THING = ({"bufferbloat", "overbuffered-link"}, {"reset-by-peer", "stale-data"})
-"""Kinds that tell of one and the same: a queue that is too long, a connection that was given up."""
+"""Sets of kinds that describe the same incident: an oversized queue, an aborted connection."""
 _STOPPED = (
     Limit.HANDSHAKE,
     Limit.OUTAGE,
@@ -436,35 +437,35 @@ _STOPPED = (
     (Limit.LINK, LimitSubtype.ARQ),
     (Limit.LINK, LimitSubtype.XOFF),
 )
-"""Limits while which a transfer does not go forward as fast as its link."""
+"""Limits during which a transfer is slower than its link."""
 _OF_A_LIMIT = {"link-limited"}
-"""Kinds that repeat a limit, whose row has their numbers."""
+"""Kinds that repeat a limit, whose row already has their numbers."""
 _ALIKE = 3.0
-"""Times the median cost, beyond which an incident is worth an entry of its own."""
+"""Factor above the median cost from which on an incident is an entry of its own."""
 _MIN_ALIKE_SHARE = 0.02
-"""Of the transfer's time: below that nobody looks for the dearest one."""
+"""Minimum share of the transfer's time for such an entry of its own."""
 _REPEATED = 3
-"""Incidents of a kind from which on they are one entry."""
+"""Minimum number of incidents of a kind that become one entry."""
 
 
 @dataclass(frozen=True)
 class Incident:
-    """One cause and what it brought about; or several of one kind that are alike.
+    """One cause and its consequences; or several similar incidents of one kind.
 
     Attributes
     ----------
     kind : str
-        Of the first cause.
+        Kind of the first cause.
     begin_ns, end_ns : int
-        By the sender's clock; from the first to the last of several.
+        Interval on the sender's clock; from the first to the last of several.
     cost_s : float
-        Link time that the transfer lost, each wait counted once.
+        Link time that the transfer lost, in seconds, each wait counted once.
     count : int
-        How many there were.
+        Number of incidents.
     parts : tuple of int
-        Places in `Diagnosis.findings`: the first cause first, then the others by cause and time.
+        Indexes in `Diagnosis.findings`: the first cause first, then the others by cause and time.
     sentence, help : str
-        Of the first cause.
+        Texts of the first cause.
     """
 
     kind: str
@@ -478,7 +479,7 @@ class Incident:
 
     @property
     def is_listed(self) -> bool:
-        """Whether text and pages show it: not if it repeats a limit at no cost of its own."""
+        """Whether text and pages show the incident: False if it repeats a limit and costs nothing."""
         return self.cost_s > 0 or self.kind not in _OF_A_LIMIT
 
 
@@ -524,7 +525,7 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
 
 
 def _groups(findings: Sequence[Finding]) -> list[list[int]]:
-    """Return the places of findings that are one incident each."""
+    """Return the indexes of the findings of each incident."""
     places = range(len(findings))
     holes: list[list[int]] = []
     until = 0

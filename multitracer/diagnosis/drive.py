@@ -1,9 +1,9 @@
-"""A drive: its cells, its handovers, and what the connection did in them.
+"""A drive: its cells, its handovers, and the state of the connection in them.
 
-Throughput is the TCP payload that was captured in each second, of all connections and both ways: where it
-arrived, if a capture was made there, as a sender goes on into an outage; in a recording without packets, the
-rate that the logger of the phone saw, of the way that carried more. Round trips, outages and limits are those
-of the connection that the diagnosis explains.
+Throughput is the captured TCP payload of each second, of all connections and both directions. It is taken at
+the receiver if there is a capture, because a sender also sends during an outage. Without packets, throughput
+is the rate that the phone's logger reports, in the direction with more bytes. Round trips, outages and limits
+are those of the connection that the diagnosis explains.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 
 _LOGGED_RATES = {"Radio_rate_down": "downlink", "Radio_rate_up": "uplink"}
-"""Series of the rates that a logger saw, and the way that each is of; of equal ones the first."""
+"""Series of the logged rates, with the direction of each; of equal ones the first is used."""
 _RUNS, _IDLE = {"downlink": "D", "uplink": "U"}, "I"
-"""State of a test program (G-NetTrack) while it loads, and while it rests."""
+"""State that a test program (G-NetTrack) logs while it transfers data, by direction, and while it is idle."""
 SEED = 1
-"""Of the draws of intervals, unless another is given: the same recording gives the same picture."""
+"""Default seed for confidence intervals: the same recording gives the same figure."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,12 @@ class Drive:
 
     Attributes
     ----------
-    radio_context : Surroundings
+    radio_context : RadioContext
+        The radio and position data of the recording.
     diagnosis : Diagnosis or None
-        Of the connection that is explained, on the clock of the surroundings.
+        Of the explained connection, on the clock of the radio context.
     shown_ns : pair of int or None
-        The stretches are those from the first time until before the second, judged by the whole drive.
+        Only segments of the route between these times are returned; they are rated within the complete drive.
     """
 
     radio_context: RadioContext
@@ -73,14 +74,14 @@ class Drive:
 
     @cached_property
     def phone(self) -> Phone | None:
-        """The phone whose radio is judged: of what is shown, that with most readings; None without any."""
+        """The phone whose radio is rated: the shown one with most readings; None without any."""
         if self.shown_ns == (None, None):
             return self.phones[0] if self.phones else None
         return next((complete for complete, _ in most_within(self.phones, self.shown_ns)), None)
 
     @cached_property
     def is_of_the_packets(self) -> bool:
-        """Whether the radio was read at the time of the packets; True where nothing was captured."""
+        """Whether the radio was read during the capture; True without packets."""
         span_ns = None if self.phone is None else self.phone.span_ns
         if self.throughput is None or not self.radio_context.recording.captures or span_ns is None:
             return True
@@ -89,7 +90,7 @@ class Drive:
 
     @cached_property
     def part(self) -> Drive:
-        """The part that is shown: its cells, their changes, and its way."""
+        """The shown part of the drive: its cells, their changes, and its route."""
         return replace(self, radio_context=self.radio_context.shown(self.shown_ns))
 
     @property
@@ -110,14 +111,14 @@ class Drive:
 
     @cached_property
     def _logged_rate(self) -> Table | None:
-        """The rate that the phone's logger saw, of the way that carried more; None without any."""
+        """The rate that the phone's logger reports, in the direction with more bytes; None without one."""
         series = self.radio_context.series
         there = [series[label] for label in _LOGGED_RATES if label in series]
         return max(there, key=lambda each: float(np.nansum(each["value"])), default=None)
 
     @property
     def throughput_words(self) -> str:
-        """Where the throughput is from, in a sentence; empty without a throughput."""
+        """A sentence about the source of the throughput; empty without one."""
         if self.throughput is None:
             return ""
         if self.radio_context.recording.captures:
@@ -127,7 +128,7 @@ class Drive:
 
     @cached_property
     def rtt(self) -> Samples | None:
-        """Round-trip times in ns, of the connection that is explained."""
+        """Round-trip times in ns of the explained connection; None without a diagnosis."""
         if self.diagnosis is None or self._capture is None:
             return None
         transfer = self.diagnosis.transfer
@@ -136,7 +137,7 @@ class Drive:
 
     @cached_property
     def outages(self) -> tuple[Times, Times] | None:
-        """Begins and ends of the times in which nothing came through; None without a diagnosis.
+        """Start and end times of the outages; None without a diagnosis.
 
         Both are int64, ns, shape (n,).
         """
@@ -147,7 +148,7 @@ class Drive:
         return cells.begin[rows], cells.end[rows]
 
     def cells(self, phone: Phone) -> Table:
-        """Return CELLS of a phone, the one that served longest first."""
+        """Return CELLS of a phone, the cell with the longest service time first."""
         return cells_of(
             phone.cell_visits,
             route=self.route,
@@ -158,7 +159,7 @@ class Drive:
 
     @cached_property
     def limits(self) -> DriveLimits | None:
-        """What limited the connections of the piece of work that is explained; None without a diagnosis."""
+        """What limited the connections of the explained group; None without a diagnosis."""
         if self.diagnosis is None:
             return None
         members = self.diagnosis.group.members
@@ -174,7 +175,7 @@ class Drive:
 
     @property
     def _sends_ns(self) -> Times | None:
-        """When servers sent new data, in order, as far as it was captured; None without a diagnosis."""
+        """When the servers sent new data, as captured: int64, ns, ascending; None without a diagnosis."""
         if self.diagnosis is None:
             return None
         times = [
@@ -186,7 +187,7 @@ class Drive:
 
     @cached_property
     def around(self) -> tuple[Table, Table]:
-        """AROUND and AROUND_LIMITS: what passed in windows around each handover of the first phone."""
+        """AROUND and AROUND_LIMITS: the events in windows around each handover of the first phone."""
         if not self.phones:
             return Table.empty(AROUND), Table.empty(AROUND_LIMITS)
         limits = self.limits
@@ -202,15 +203,15 @@ class Drive:
         Parameters
         ----------
         of : str
-            "throughput" (bit/s), "rtt" (ns), or the label of a series of the radio or the road.
+            "throughput" (bit/s), "rtt" (ns), or the label of a radio or position series.
 
         seed : int
-            Of the mean's interval, a bootstrap over handovers.
+            Seed for the confidence interval of the mean, a bootstrap over handovers.
 
         Raises
         ------
         InputError
-            If the recording has no phone, or nothing of that quantity.
+            If the recording has no phone, or no values of that quantity.
         """
         name = self.radio_context.recording.name
         if not self.phones:
@@ -230,14 +231,14 @@ class Drive:
 
     @cached_property
     def fine_throughput(self) -> Steps | None:
-        """Throughput in bit/s over tenths of a second; of a logger as it logs."""
+        """Throughput in bit/s per 100 ms; from a logger, at its own interval."""
         recording = self.radio_context.recording
         if not recording.captures:
             return self.throughput
         return self._payload_rate(_FINE_NS)
 
     def _payload_rate(self, step_ns: int) -> Steps | None:
-        """Return the payload where it arrived, if a capture was made there and its clock is known."""
+        """Return the payload rate at the receiver if its capture's clock is related, else at the sender."""
         capture = self.radio_context.recording.captures[0] if self._capture is None else self._capture
         segments = capture.tables.segments
         time_ns = segments["time_ns"]
@@ -247,7 +248,7 @@ class Drive:
 
     @cached_property
     def _arrived(self) -> tuple[Table, Times] | None:
-        """What the receiver's capture holds, with times on the clock of the sender's."""
+        """The receiver's capture, with times on the clock of the sender's; None without a related one."""
         clocks, place = self.radio_context.recording.clocks, None
         if self.diagnosis is not None:
             place = self.diagnosis.transfer.at_receiver
@@ -263,7 +264,7 @@ class Drive:
 
     @cached_property
     def segments(self) -> windows.SentSegments | None:
-        """The segments of the connection that is explained, and which were lost; None if nobody knows."""
+        """The data segments of the explained connection with their losses; None if losses are unknown."""
         seen = None if self.diagnosis is None else self.diagnosis.limited.seen
         if seen is None:
             return None
@@ -274,7 +275,7 @@ class Drive:
 
     @cached_property
     def stretches(self) -> Table:
-        """STRETCHES: where it was bad, how bad, and why; the one that cost most time first."""
+        """STRETCHES: the bad segments of the route with their reasons; the largest lost time first."""
         phone = self.phone
         if phone is None:
             return Table.empty(STRETCHES)
@@ -288,7 +289,7 @@ class Drive:
         return stretches(drive, shown_ns=self.shown_ns)
 
     def wanted(self, phone: Phone) -> Steps | None:
-        """When a test program loaded data, by the state that it logs; None where nothing says so."""
+        """When a test program transferred data, by its logged state; None without such states."""
         if self.radio_context.recording.captures or self._logged_rate is None:
             return None
         runs = _RUNS[_LOGGED_RATES[str(self._logged_rate.provenance["label"])]]
@@ -309,7 +310,7 @@ def drive_of(recording: Recording) -> Drive:
     Parameters
     ----------
     recording : Recording
-        Without a capture, or where its packets carry no time, nothing is diagnosed.
+        Without a capture, or if packets have no time stamps, there is no diagnosis.
     """
     captures = recording.captures
     here = Drive(RadioContext(recording, captures[0].point.name if captures else None))
@@ -320,19 +321,19 @@ def drive_of(recording: Recording) -> Drive:
 
 
 def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S) -> Steps | None:
-    """Return the TCP payload of a capture, both ways, for each step of time; None without a time.
+    """Return the rate of TCP payload in a capture, both directions, per interval; None without a time.
 
     Parameters
     ----------
     time_ns, payload_bytes : ndarray of int64, shape (n_segments,)
-        Of its segments; those without a time or a payload do not count.
+        Of its segments; segments without a time or a payload do not count.
     step_ns : int
-        Its length.
+        Length of an interval.
 
     Returns
     -------
     Steps
-        bit/s; a step without payload is 0.
+        bit/s; an interval without payload is 0.
     """
     rows = np.flatnonzero((time_ns != NOT_A_TIME) & (payload_bytes > 0))
     if not len(rows):
@@ -347,6 +348,7 @@ def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PE
 
 
 _LONGEST_S = 10 * 86_400
-"""A capture whose times span more than ten days is not one of a drive, and would fill the memory."""
+"""Maximum duration of a drive in s, ten days: a longer capture would need too much memory."""
 _FINE_NS = 100 * NS_PER_MS
-"""A fifth of the bins that are laid over handovers: what passes in one is known to 20 %."""
+"""Interval of the fine throughput, in ns: a fifth of the bins around handovers, so that a bin is exact to 20
+%."""

@@ -1,4 +1,4 @@
-"""What a rule concludes: findings, and the rows that they rest on."""
+"""The result of a rule: findings, and the table rows that support them."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 MOST_EVIDENCE = 12
-"""Rows that a finding names; the interval holds all of them."""
+"""Maximum number of rows that a finding names; its interval contains all of them."""
 ORDER_DIGITS = 3
-"""Decimals of costs in seconds by which findings are ordered: costs that agree to a millisecond are equal."""
+"""Decimals of costs in seconds that determine the order of findings: costs equal to a millisecond are
+equal."""
 
 
 class Finding(NamedTuple):
-    """One occurrence of one diagnosis."""
+    """One occurrence of a problem, found by one rule."""
 
     kind: str
     begin_ns: int
-    """By the sender's clock, recorded time."""
+    """Start on the sender's clock, in recorded time."""
     end_ns: int
     cost_s: float
-    """Link time that the transfer lost by it."""
+    """Link time that the transfer lost by it, in seconds."""
     cost_bytes: int | None
-    """Payload that had to be sent again, or was lost, because of it."""
+    """Payload bytes that were sent again, or lost, because of it; None if not counted."""
     evidence: tuple[str, ...]
-    """Rows it rests on, as `table:row`."""
+    """The rows that support it, as `table:row`."""
     sentence: str
     help: str = ""
-    """What would help, one sentence; the rule's `HELP` if a finding brings none."""
+    """A remedy in one sentence; the rule's `HELP` if empty."""
     numbers: Mapping[str, float] = MappingProxyType({})
-    """Numbers of it by name with unit: `added_delay_s`, `lost_packets`."""
+    """Its numbers by name with unit, for example `added_delay_s`, `lost_packets`."""
 
 
 def rows(table: str, numbers: Array | list[int]) -> tuple[str, ...]:
-    """Return rows as evidence; of many the first and the last few.
+    """Return rows as evidence, `table:row` each; of many rows, only the first and the last few.
 
     Parameters
     ----------
@@ -51,13 +52,13 @@ def rows(table: str, numbers: Array | list[int]) -> tuple[str, ...]:
 
 
 def few(places: list[str]) -> tuple[str, ...]:
-    """Return rows named already as evidence; of many the first and the last few."""
+    """Return evidence strings; of many, the first and the last few."""
     half = MOST_EVIDENCE // 2
     return tuple(places if len(places) <= MOST_EVIDENCE else places[:half] + places[-half:])
 
 
 def episodes(times_ns: Array, *, apart_ns: int) -> list[tuple[int, int]]:
-    """Return where runs of sorted stamps begin and end, as [first, last + 1): a longer gap parts them.
+    """Return the runs of sorted times, split at gaps above `apart_ns`, as indexes [first, last + 1).
 
     Parameters
     ----------

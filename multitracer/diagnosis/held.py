@@ -1,4 +1,4 @@
-"""What one limit held of a transfer, for the findings that tell of it."""
+"""The total duration of one limit in a transfer, for findings about this limit."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 WORTH = 0.1
-"""Share of T from which on a limit is a finding, as in the sentence at the top."""
+"""Minimum share of T from which on a limit is a finding, as in the first sentence."""
 _MIN_S = 0.05
-"""Nobody notices less."""
+"""Minimum duration in s that is noticeable."""
 
 
 class Held(NamedTuple):
-    """The time that a limit, or one part of it, held."""
+    """The total duration of a limit, or of one subtype of it."""
 
     begin_ns: int
     end_ns: int
     seconds: float
     share: float
     lengths_s: Array
-    """Of each stretch."""
+    """Length of each interval: float64, s."""
     rows: tuple[int, ...]
-    """Rows of `sender` at the begin of the longest stretches."""
+    """Rows of `sender` at the start of the longest intervals."""
 
     @property
     def numbers(self) -> dict[str, float]:
-        """Number, median and largest of the stretches, and the share of T."""
+        """Number, median and maximum of the interval lengths in s, and the share of T."""
         return {
             "stretches": len(self.lengths_s),
             "median_s": float(np.median(self.lengths_s)),
@@ -55,7 +55,7 @@ class Held(NamedTuple):
         *,
         cost_s: float | None = None,
     ) -> Finding:
-        """Return it as a finding, which cost all of its time unless `cost_s` says otherwise."""
+        """Return a finding of this duration; its cost is the complete duration if `cost_s` is None."""
         return Finding(
             kind,
             self.begin_ns,
@@ -74,7 +74,7 @@ _MOST_ROWS = 4  # the longest ones are evidence enough. Not measured
 def held(
     limited: Limited, limit: Limit, part: LimitSubtype | None = None, *, minimum: float = WORTH
 ) -> Held | None:
-    """Return what a limit held; None if that was less than a `minimum` share of T, or not noticeable."""
+    """Return the duration of a limit; None if it is below the share `minimum` of T, or not noticeable."""
     begin, end = stretches(limited, limit, part)
     lengths = (end - begin) * limited.transfer.speed / NS_PER_S
     total = float(lengths.sum())
@@ -87,11 +87,11 @@ def held(
 
 
 def link_in_words(limited: Limited) -> tuple[str, str]:
-    """Return the rate of a link with its range, and by what it is shown that the link was the limit.
+    """Return the rate of a link with its range, and the evidence that the link was the limit, in words.
 
-    As "1.93 Mbit/s of payload (1.85 to 1.95)" and "a queue for 3.1 s, by the rate for the rest". Both are
-    empty where the log of the link shows it; the rate also if none is shown: what a policer lets pass in
-    bunches is not the link's rate.
+    For example "1.93 Mbit/s of payload (1.85 to 1.95)" and "a queue for 3.1 s, by the rate for the rest".
+    Both are empty if the link log is the evidence. The rate is empty if it is unknown, or if a policer was
+    mostly the limit: bursts that it passes do not show the link's rate.
     """
     if limited.shown is None:
         return "", ""
@@ -111,15 +111,16 @@ def link_in_words(limited: Limited) -> tuple[str, str]:
 
 
 _ROUND_TRIPS = 1.0
-"""Above that of an answer's last packet and the next request: as much again is a pause of the client."""
+"""Minimum wait of a server beyond the round trip, in round trips, that counts as an idle gap of the
+client."""
 _REACTS_S = 0.01  # a program that waits for nothing asks sooner, also on a busy host. Not measured
 
 
 def idle_gaps_s(limited: Limited) -> Array:
-    """Return how long the client had all that came before it asked for more, each time: float64, s.
+    """Return the times in which the client had all data before it sent the next request: float64, s.
 
-    By its capture, where there is one; else the server's waits for it that, without the round trip that each
-    took, last as long as one.
+    They come from the client's capture, if there is one. Otherwise they are those waits of the server that
+    are at least a round trip long, the transit of its answer and the next request subtracted.
     """
     by_client = client_idle_gaps_s(limited.transfer)
     if by_client is not None:
@@ -132,9 +133,9 @@ def idle_gaps_s(limited: Limited) -> Array:
 
 
 def client_idle_gaps_s(transfer: Transfer) -> Array | None:
-    """Return how long the client had all that came before it asked for more; None without its capture.
+    """Return the times in which the client had all data, from its capture: float64, s; None without it.
 
-    A server that waits does so for its answer to get through the link's queue, too.
+    The wait of the server also includes the time in which its answer passes the queue of the link.
     """
     data, asks, client = transfer.data_pairs, transfer.ack_pairs, transfer.receiver
     if data is None or asks is None or client is None:

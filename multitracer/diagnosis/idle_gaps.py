@@ -1,13 +1,13 @@
-"""Silences: times in which nothing came through, and what the packets allow to be said of their reason.
+"""Intervals in which nothing arrived, and the findings about their reason that packets allow.
 
-What comes in: a `Diagnosis`, with its dead times (sender's capture) or the outages among its limits (a
-receiver's capture alone). What goes out, to the rules: the silences of a receiver that chance does not
-explain (`idle_gaps`), and of all others the findings that `outage` and `blackout` share (`dead_link`): how
-long, which way, how many tries failed.
+The input is a `Diagnosis`, with its dead times (from the sender's capture) or the outages among its limits
+(from a receiver's capture alone). The results, for the rules, are the idle gaps of a receiver that chance
+does not explain (`idle_gaps`), and the findings that `outage` and `blackout` share (`dead_link`): duration,
+direction, failed tries.
 
-What must hold: one silence has one name; a dead time of an MTU hole, or of a connection that the other end
-forgot, is no outage. What chance explains at the rate of the other losses is none either. Which direction was
-dead is said only where a capture shows it. Where the link was logged, its log tells instead of `dead_link`.
+Rules: each interval has one name. A dead time of a path MTU black hole, or of a connection that the other
+endpoint forgot, is no outage. Neither is one that chance explains at the rate of the other losses. The dead
+direction is named only if a capture shows it. If the link was logged, its log is used instead of `dead_link`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 BLACKOUT_S = 10.0
-"""An outage as long as this, or longer, is a blackout (paper 001)."""
+"""Minimum duration of a blackout, in s; a shorter one is an outage (paper 001)."""
 RADIO_HELP = "Better coverage, or other handover parameters: the radio's log shows cell and handovers."
-"""Where a log shows that there is a radio."""
+"""The remedy if a log shows that a radio was used."""
 _CHANCE = 1e-4
-"""With which packets in a row are still lost by chance, at the rate at which others are lost: then it is no
-outage."""
+"""Maximum probability of an outage if the packets in a row were lost by chance, at the rate of the other
+losses; above it, there is no finding."""
 _MIN_LOSS = 0.01
-"""Taken for the rate where fewer were lost."""
+"""Minimum loss rate that is assumed for this probability."""
 _MIN_UNANSWERED = 3
-"""Packets in a row, the tries among them."""
+"""Minimum number of unanswered packets in a row, including the tries."""
 _WAYS = {
     "both": "Nothing came through in either direction",
     "data": "None of the data came through",
@@ -50,7 +50,7 @@ _WAYS = {
 
 
 def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
-    """Yield a finding for each dead time in which tries failed; of each the caller says what it is called."""
+    """Yield a finding of the given kind for each dead time with failed tries."""
     if diagnosis.is_link_logged:
         return
     for each in idle_gaps(diagnosis):
@@ -91,7 +91,7 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
 
 
 def _at_receiver(diagnosis: Diagnosis, kind: str, idle_gap: ReceiverIdleGap) -> Finding:
-    """Return what a receiver alone can tell: neither the tries that failed nor which way was dead."""
+    """Return a finding from a receiver's capture alone: without failed tries and direction."""
     lasted_s = diagnosis.link_s(idle_gap.begin_ns, idle_gap.end_ns)
     around = arrivals_around(diagnosis, idle_gap)
     last_ns, next_ns = diagnosis.transfer.sender["time_ns"][around].tolist()
@@ -108,22 +108,22 @@ def _at_receiver(diagnosis: Diagnosis, kind: str, idle_gap: ReceiverIdleGap) -> 
 
 
 _SHORTEST_TIMEOUT_NS = NS_PER_S // 5
-"""Of Linux; others wait for longer, and then fewer tries have failed."""
+"""Linux's minimum retransmission timeout, in ns; with a longer one, fewer tries have failed."""
 _OPTIONS_BYTES = 40
-"""By so much options alone make a segment smaller (RFC 9293, section 3.1)."""
+"""Maximum size of TCP options, in bytes, by which a segment may be smaller (RFC 9293, section 3.1)."""
 
 
 class ReceiverIdleGap(NamedTuple):
-    """A time without new data, though the sender had some outstanding."""
+    """An interval without new data although the sender had outstanding data."""
 
     begin_ns: int
     end_ns: int
     part: LimitSubtype
-    """`acks`: what had arrived came again and again; else nothing came."""
+    """`acks` if delivered data arrived again and again, else NONE: nothing arrived."""
 
 
 def idle_gaps(diagnosis: Diagnosis) -> Iterator[ReceiverIdleGap]:
-    """Yield those of a receiver's capture that chance does not explain; none of any other view."""
+    """Yield the idle gaps of a receiver's capture that chance does not explain; none for other views."""
     cells, shown = diagnosis.limited.cells, diagnosis.limited.shown
     if diagnosis.limited.view is not Viewpoint.RECEIVER or shown is None:
         return
@@ -136,7 +136,7 @@ def idle_gaps(diagnosis: Diagnosis) -> Iterator[ReceiverIdleGap]:
 
 
 def _by_chance(diagnosis: Diagnosis, begin_ns: int, end_ns: int) -> bool:
-    """Return whether the losses before it explain the tries that failed: a timer doubles with each."""
+    """Return whether the earlier loss rate explains the failed tries, whose timer doubles each time."""
     seen = diagnosis.limited.seen
     assert seen is not None
     sends = seen.sends
@@ -148,7 +148,7 @@ def _by_chance(diagnosis: Diagnosis, begin_ns: int, end_ns: int) -> bool:
 
 
 def is_smaller_after(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> bool:
-    """Return whether full segments had come before it, and of many after it none."""
+    """Return whether full segments arrived before it, and only smaller ones, but many, after it."""
     seen = diagnosis.limited.seen
     assert seen is not None
     size, time = seen.sends.end - seen.sends.begin, seen.sends.time_ns
@@ -157,7 +157,7 @@ def is_smaller_after(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> bool:
 
 
 def arrivals_around(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Array:
-    """Return the row of what ended a silence, after that of the data that arrived just before."""
+    """Return the rows of the last data before an idle gap, and of the segment that ended it."""
     seen = diagnosis.limited.seen
     assert seen is not None
     sends = seen.sends
@@ -167,7 +167,7 @@ def arrivals_around(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Array:
 
 
 def repeated_in(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> list[int]:
-    """Return the rows of data that came again though they had arrived, in a silence."""
+    """Return the rows of delivered data that arrived again in an idle gap."""
     seen = diagnosis.limited.seen
     assert seen is not None
     sends = seen.sends

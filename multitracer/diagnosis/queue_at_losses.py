@@ -1,17 +1,17 @@
-"""Losses that no full queue explains, by the waits of the packets around them; what losses cost.
+"""Losses that no full queue explains, from the delays of the packets around them; and the cost of losses.
 
-At an empty queue (both captures): the packets before and after them did not wait for long. A queue that is
-managed (CoDel, PIE, RED) drops before it is full, but never a packet that next to nothing is ahead of, and
-one packet at a time. So a single loss at half a queue shows nothing by itself. It does if it is one of
-several in a row, or if other losses show that this queue drops only when it is full.
+Losses at an empty queue (needs both captures): the packets before and after them had little delay. A managed
+queue (CoDel, PIE, RED) drops packets before it is full, but never a packet with (nearly) nothing ahead of it,
+and only one packet at a time. So a single loss at a half-full queue proves nothing. It is random if it is one
+of several in a row, or if other losses show that this queue drops only when it is full.
 
-Behind the queue: the link spent its time on a packet that did not arrive, so no queue dropped it. A queue
-that is full, a managed one and a policer before the link drop a packet that the link has not served, and
-the next one waits for less. What a radio loses was served: the next one waits as long as if it had come
-through (D. V. Lindley, The theory of queues with a single server, 1952). Packets of others look like it, at
-a queue that they filled. So this is asked only of losses at a queue that is not full, where few of ours
-waited for others, also around the losses: by Chernoff's bound, chance shows so many with a probability of
-one in a thousand at most.
+Losses after the queue: the link spent its time on a packet that did not arrive, so no queue dropped it. A
+full queue, a managed queue and a policer before the link drop packets that the link has not served, so the
+next packet waits less. A radio loses packets that were served: the next packet waits as long as if the lost
+one had arrived (D. V. Lindley, The theory of queues with a single server, 1952). Cross traffic that filled
+the queue looks the same. So this test is used only for losses at a queue that is not full, if few packets
+waited for cross traffic, also around the losses. By Chernoff's bound, chance then has a probability of at
+most one in a thousand.
 """
 
 from __future__ import annotations
@@ -45,52 +45,60 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _EMPTY_NS = 1.7 * NS_PER_MS
-"""Less is noise of clocks and hosts, as for the losses by chance."""
+"""Maximum delay, in ns, that is noise of clocks and hosts, as for chance losses."""
 _AHEAD = 1.25
-"""Segments ahead of it on a slow link: a managed queue never drops the only one (RFC 8289, section 4)."""
+"""Number of segments ahead on a slow link that counts as empty: a managed queue never drops its only packet
+(RFC 8289, section 4)."""
 _DEEPER = 3.0
-"""Times that delay which the path's queue must have been seen to reach: else it may be full with it ..."""
+"""The longest delay of the path must be at least this many times the delay of an empty queue: otherwise a
+queue that seems empty may be a full short one. The next constants give two exceptions."""
 _FLIGHT = 10
-"""... unless less than so many segments were on their way: a queue holds an initial window (RFC 6928)."""
+"""Exception for a less deep queue: less than this many segments were in flight, and a queue holds an initial
+window (RFC 6928)."""
 _LONGEST = 0.99  # quantile of the waits that is the longest: single ones are noise. Not measured
 _AHEAD_OF_MOST, _APART_NS = 1 / 3, 1.7 * NS_PER_MS
-"""... or unless a link that always takes as long for a segment held three times as many of ours, for longer
-by more than noise: on a fast link all waits are short. No managed queue drops then: 5 ms are CoDel's target
-(RFC 8289, section 4.3), 7.5 ms half of PIE's (RFC 8033, section 4.1)."""
+"""Exception for a less deep queue of a steady link: other packets had three times as many segments ahead, and
+waited longer by at least `_APART_NS`; on a fast link all delays are short. No managed queue drops then:
+CoDel's target is 5 ms (RFC 8289, section 4.3), half of PIE's is 7.5 ms (RFC 8033, section 4.1)."""
 _MIN_RUNS = 3  # fewer losses may all be chance. Not measured
 _MIN_ROWS, _MIN_PACKETS = 2, 5
-"""... but not so many packets in so few rows, with next to nothing ahead where a deeper queue was seen. Not
-measured"""
+"""Minimum number of runs of losses if at least `_MIN_PACKETS` packets were lost with nearly nothing ahead,
+and a deeper queue was seen. Not measured."""
 _MIN_RUNS_OF_FEW = 5
-"""Where no queue was ever seen, none is known to be deeper, and more must speak for it."""
+"""Minimum number of runs of losses if no deeper queue was seen."""
 _MIN_RUN = 2
-"""A managed queue drops one packet at a time, so several in a row fell to a full queue or to chance ..."""
+"""Minimum number of losses in a row that no managed queue explains, because it drops one packet at a time."""
 _HALF = 0.7
-"""... and to chance if its wait is at most this part of one that came through so soon before or after ..."""
+"""Several losses in a row are random if their delay is at most this part of the delay of a delivered packet
+shortly before or after."""
 _SOON = 2
-"""... in the longest round trips: a queue that was full then would have lost that one, too ..."""
+"""Range of "shortly before or after", in longest round trips: a queue that was full then would have dropped
+that packet, too."""
 _JITTER_NS = 10 * NS_PER_MS
-"""... and by no less: radio delays packets by some milliseconds more or less ..."""
+"""Minimum difference between the delay of the losses and that of the delivered packet, in ns: the delay of a
+radio varies by some milliseconds."""
 _BELOW_RANK = 0.85
-"""... and if its place among all waits is no higher: those at a full queue of Wi-Fi lie at 0.9 and more."""
+"""Maximum rank of the delay among all delays: at a full queue of Wi-Fi it is 0.9 or more."""
 _FULL, _FAR = 0.93, 0.5
-"""Parts of the longest wait from which on a queue was full, and below which it was far from it ..."""
+"""A queue was full from `_FULL` of the longest delay on, and far from full below `_FAR` of it."""
 _CHANCE_RANK, _QUARTILE = 0.75, 0.25
-"""... if its place among all waits is no higher, as for the losses by chance (at their lower quartile)."""
+"""Maximum rank among all delays, at the quantile `_QUARTILE` of the losses, as for chance losses."""
 _ALIKE = 0.1
-"""Between the quartiles of such waits, as part of the middle one: 0.003 where the path had become longer."""
+"""Minimum interquartile range of the delays at random losses, as part of the median: it was 0.003 after the
+path had become longer."""
 _MOSTLY, _NOT_FULL = 0.5, 0.85
-"""If so many of the runs of losses were at a full queue, it drops only then: a managed one drops at any wait.
-Below this part of the longest wait it was not full, and did not lose what was lost."""
+"""If at least `_MOSTLY` of the runs of losses were at a full queue, the queue drops only when it is full, and
+is not a managed one. Below `_NOT_FULL` of the longest delay it was not full, and did not cause a loss."""
 _STEADY, _MIN_CHUNKS, _AROUND = 1.25, 8, 5
-"""By so much the link's time for a segment, the median of a few pieces, may vary in a transfer: else a full
-queue does not always take as long. Far less than `_HALF` and `_FAR` leave room for."""
+"""Maximum ratio of the link's times for a segment (medians of `_AROUND` chunks) in a transfer with at least
+`_MIN_CHUNKS` chunks: otherwise a full queue has different delays. It is far below what `_HALF` and `_FAR`
+allow."""
 _MIN_SHARE = 0.02
-"""Of all runs of losses that were repaired."""
+"""Minimum share of runs that no queue explains among all runs of losses that were sent again."""
 
 
 def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
-    """Return the losses that no queue explains; None if they are too few, or only one end was captured."""
+    """Return the losses that no queue explains; None if they are too few, or without both captures."""
     delays, segments, lost = diagnosis.delays, diagnosis.segments, diagnosis.lost
     if diagnosis.is_link_logged or delays is None or not delays.is_one_way or len(lost) < _MIN_RUNS:
         return None
@@ -142,9 +150,9 @@ def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
 
 
 def _unless_longest(delays: PacketDelays, waited: Array, limit_ns: float, one_ns: float) -> Array:
-    """Return which waits are within a limit; none if most are among the longest of those: a short queue.
+    """Return which delays are within a limit; all False if most are near the limit: a short queue.
 
-    Where most waited for no more than one segment (`one_ns`) no queue was full, however few waited longer.
+    If most packets waited for at most one segment (`one_ns`), no queue was full, however few waited longer.
     """
     few = np.asarray(waited <= limit_ns)
     within = delays.ordered_ns[: np.searchsorted(delays.ordered_ns, limit_ns, side="right")]
@@ -157,19 +165,19 @@ def _unless_longest(delays: PacketDelays, waited: Array, limit_ns: float, one_ns
 def _below_full(
     diagnosis: Diagnosis, delays: PacketDelays, runs: tuple[Array, Array], waited: Array, place: Array
 ) -> Array:
-    """Return which runs of losses were at a queue that was not full, on a link whose full queue is known.
+    """Return which runs of losses were at a queue that was not full, if the delay of the full one is known.
 
-    Their waits are far from the longest. Or, where most losses were at a full queue, no packet could have
-    waited long when the run began: a queue drains by no more than the time that passes, so what came next and
-    waited less shows how long it was. None if they are alike, as at another full queue.
+    Their delays are far below the longest. Or, if most losses were at a full queue, no packet can have waited
+    long when the run began: a queue drains by no more than the time that passes, so the next delivered packet
+    gives an upper bound. All False if the delays are similar, as at another full queue.
 
     Parameters
     ----------
     diagnosis, delays
     runs : (ndarray, ndarray) of int64, shape (n,)
-        First and last place of each run in `diagnosis.segments`.
+        First and last index of each run in `diagnosis.segments`.
     waited, place : ndarray of float64, shape (n,)
-        Its wait, ns, and the place of that among all waits, 0 to 1.
+        The delay in ns, and its rank among all delays, 0 to 1.
     """
     longest_ns = float(np.quantile(delays.queue_ns, _LONGEST))
     far = (waited <= _FAR * longest_ns) & (longest_ns - waited >= _JITTER_NS)
@@ -185,7 +193,7 @@ def _below_full(
 
 
 def _unless_alike(waited: Array, chosen: Array) -> Array:
-    """Return what was chosen; none if so many waits are alike as at another full queue."""
+    """Return the chosen runs; none of them if their delays are as similar as at another full queue."""
     if np.count_nonzero(chosen) < _MIN_RUNS:
         return np.asarray(chosen)
     low, middle, high = np.quantile(waited[chosen], (0.25, 0.5, 0.75))
@@ -193,7 +201,7 @@ def _unless_alike(waited: Array, chosen: Array) -> Array:
 
 
 def _is_steady(diagnosis: Diagnosis) -> bool:
-    """Return whether the link took as long for a segment all the time, so that a full queue did, too."""
+    """Return whether the link's time for a segment was constant, and so the delay of a full queue."""
     gaps = diagnosis.arrival_gaps
     chunks = None if gaps is None else busy_chunks(diagnosis.limited, gaps)
     if chunks is None or len(chunks.service_ns) < _MIN_CHUNKS:
@@ -203,10 +211,10 @@ def _is_steady(diagnosis: Diagnosis) -> bool:
 
 
 def repaired_losses(diagnosis: Diagnosis) -> Array:
-    """Return the places in `diagnosis.segments` of what was lost, sent again, and not too large: int64.
+    """Return the indexes in `diagnosis.segments` of losses that were sent again and not too large: int64.
 
-    Of what was not sent again nobody knows whether the capture missed it. What was larger than all that
-    arrived of what was sent after it was lost for its size.
+    The capture may have missed a segment that was not sent again. A segment larger than all later ones that
+    arrived was lost because of its size.
     """
     lost, segments, verdicts = diagnosis.lost, diagnosis.segments, diagnosis.transfer.verdicts
     needed = verdicts["earlier_row"][verdicts["necessity"] != Necessity.SPURIOUS]
@@ -217,7 +225,7 @@ def repaired_losses(diagnosis: Diagnosis) -> Array:
 
 
 def _longer_ns(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Array:
-    """Return the longest wait of what came through soon before or after each place."""
+    """Return the longest delay of delivered packets shortly before or after each index, in ns."""
     width_ns = _SOON * int(diagnosis.transfer.rtt_ns.max(initial=0))
     sent_ns = diagnosis.transfer.sender["time_ns"][diagnosis.segments.row[place]]
     first, last = (np.searchsorted(delays.time_ns, sent_ns + width) for width in (-width_ns, width_ns))
@@ -226,7 +234,7 @@ def _longer_ns(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Arra
 
 
 def _has_fewer_ahead(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Array:
-    """Return which had far fewer of ours ahead of them than others that came through."""
+    """Return which segments had at most a third as many segments ahead as delivered ones had: bool."""
     ahead = packets_ahead(delays, place, diagnosis.carried.sent_ns[place])
     return np.asarray(ahead <= _AHEAD_OF_MOST * most_ahead(delays))
 
@@ -237,48 +245,52 @@ def _is_small_flight(diagnosis: Diagnosis, place: Array) -> Array:
 
 
 _LARGE, _GRAIN = 0.5, 0.25
-"""Of the link's time for a segment: what the lost ones must add to the next wait, and how near it must be."""
+"""The lost packets must increase the next delay by at least `_LARGE`, and the measured increase may differ by
+at most `_GRAIN`, both as parts of the time that the link needs for a segment."""
 _NOT_FULL_BEHIND = 0.8
-"""Part of the longest wait up to which a queue was not full: packets of others drop ours where it is full."""
+"""Maximum part of the longest delay at which a queue was not full: cross traffic makes a full queue drop
+packets."""
 _MOST_BEYOND = 0.05
-"""Part of our packets that waited for others, or less than ours explain: 0.02 at most in 33 known recordings
-whose losses this finds; with 0.2 none of 266 without random losses is wrong, 39 shared links among them."""
+"""Maximum share of packets that waited for cross traffic, or less than the own packets explain: at most 0.02
+in 33 known recordings with such losses. Even with 0.2, none of 266 recordings without random losses is wrong,
+39 shared links among them."""
 _MIN_AROUND = 10  # packets around the losses that came through; fewer show nothing. Not measured
 _BY_CHANCE, _IMPROBABLE = 0.1, 0.001001
-"""Part of the runs that seem served though they were not (1 of 828 such): three of three are improbable."""
+"""Share of runs that seem served although they were not (1 of 828 such runs), and maximum probability that
+chance explains all. Three of three runs are enough."""
 
 
 class _Runs(NamedTuple):
-    """Rows of losses between two packets that came through."""
+    """Runs of losses between two delivered packets."""
 
     first: Array
-    """Indexes in what was lost: the first of each ..."""
+    """Index of the first loss of each run in the lost segments."""
     last: Array
-    """... and one behind its last."""
+    """Index after the last loss of each run in the lost segments."""
     before: Array
-    """Indexes in the delays of the packets before ..."""
+    """Index in the delays of the packet before each run."""
     after: Array
-    """... and after them."""
+    """Index in the delays of the packet after each run."""
 
     @property
     def many(self) -> Array:
-        """How many were lost in each: int64, shape (n_runs,)."""
+        """Number of losses in each run: int64, shape (n_runs,)."""
         return np.asarray(self.last - self.first)
 
     @property
     def each(self) -> Array:
-        """Indexes in what was lost of all in any run: int64."""
+        """Indexes in the lost segments of all losses in any run: int64."""
         begin = np.cumsum(self.many) - self.many
         return np.asarray(np.arange(self.many.sum()) + np.repeat(self.first - begin, self.many))
 
 
 def lost_behind_queue(diagnosis: Diagnosis) -> Losses | None:
-    """Return the losses that the link had served; None if chance explains them, or only one end was captured.
+    """Return the losses that the link had served; None if chance explains them, or without both captures.
 
     Returns
     -------
     Losses or None
-        Of whole runs; `place` are indexes in `diagnosis.segments`.
+        Of complete runs; `place` are indexes in `diagnosis.segments`.
     """
     delays, gaps = (None, None) if diagnosis.is_link_logged else (diagnosis.delays, diagnosis.arrival_gaps)
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
@@ -305,7 +317,7 @@ def lost_behind_queue(diagnosis: Diagnosis) -> Losses | None:
 
 
 def _runs(diagnosis: Diagnosis, delays: PacketDelays, lost: Array) -> _Runs:
-    """Return the rows of full segments that have a full one that came through right before and after them."""
+    """Return the runs of lost full segments that lie directly between two delivered full segments."""
     first = np.flatnonzero(np.append(True, np.diff(lost) > 1))
     last = np.append(first[1:], len(lost))
     before = np.searchsorted(delays.place, lost[first]) - 1
@@ -320,7 +332,7 @@ def _runs(diagnosis: Diagnosis, delays: PacketDelays, lost: Array) -> _Runs:
 def _served(
     diagnosis: Diagnosis, delays: PacketDelays, own_ns: float, lost: Array, runs: _Runs
 ) -> tuple[Array, Array]:
-    """Return whether each run would show in the next wait if it was served, and whether it does."""
+    """Return for each run whether service would change the next delay, and whether it was served: bool."""
     left_ns, waited_ns = delays.time_ns[runs.after], delays.queue_ns[runs.after]
     begun_ns = delays.queue_ns[runs.before] - (left_ns - delays.time_ns[runs.before])
     dropped_ns = np.maximum(0, begun_ns + own_ns)
@@ -336,7 +348,7 @@ def _served(
 def _beyond_around(
     diagnosis: Diagnosis, delays: PacketDelays, waits: Waits, lost: Array, runs: _Runs
 ) -> float | None:
-    """Return the part that waited for others within a round trip of the losses; None of too few."""
+    """Return the share that waited for cross traffic within a round trip of the losses; None if too few."""
     sent_ns, width_ns = diagnosis.carried.sent_ns, diagnosis.carried.round_trip_ns
     around = Spans.of(sent_ns[lost[runs.first]] - width_ns, sent_ns[lost[runs.last - 1]] + width_ns)
     near = around.holds(delays.time_ns[1:]) & waits.known
@@ -346,7 +358,7 @@ def _beyond_around(
 
 
 def loss_finding(diagnosis: Diagnosis, kind: str, lost: Losses, sentence: str) -> Finding:
-    """Return a finding of all losses of a transfer; the sentence takes their `count` and `share`."""
+    """Return a finding of all losses of a transfer; `sentence` is a format with `count` and `share`."""
     sent = diagnosis.segments.row[lost.place]
     began_ns, ended_ns = (int(diagnosis.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
     count = len(lost.place)
@@ -360,7 +372,7 @@ def loss_finding(diagnosis: Diagnosis, kind: str, lost: Losses, sentence: str) -
 
 
 def repair_s(diagnosis: Diagnosis, begin_ns: int) -> float:
-    """Return the link time that a transfer waited for repairs from a stamp on, dead times left out."""
+    """Return the link time of the limit recovery from a stamp on, without dead times, in seconds."""
     dead = [(each.begin_ns, each.end_ns) for each in diagnosis.dead_times if each.failed]
     in_vain_s = sum(diagnosis.limited_s(Limit.RECOVERY, begin_ns=max(a, begin_ns), end_ns=b) for a, b in dead)
     return diagnosis.limited_s(Limit.RECOVERY, begin_ns=begin_ns) - in_vain_s

@@ -1,8 +1,8 @@
-"""Each segment of one capture: its kind, and the verdict on each retransmission by all that was recorded.
+"""Each segment of one capture: its kind, and the verdict on each retransmission from all logs.
 
-The rows are those of one capture. Whatever else is there (the capture at the other end, the sender's state,
-the link's log) only decides what the verdicts rest on. A direction whose sender is nearer to the other
-capture is judged there, and the verdicts are carried over to the same packets here.
+The rows are those of one capture. The other logs (the capture at the other endpoint, the sender's state, the
+link's log) are only evidence for the verdicts. A direction whose sender is nearer to the other capture is
+judged there, and the verdicts are copied to the same packets here.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 NO_VERDICT = 255
-"""Of `cause` and `necessity` of a segment that is no retransmission."""
+"""Value of `cause` and `necessity` for a segment that is no retransmission."""
 
 
 @dataclass(slots=True)
 class SegmentVerdicts:
-    """What is concluded of each segment of a capture; arrays of shape (n_segments,), in capture order.
+    """The results for each segment of a capture; arrays of shape (n_segments,), in capture order.
 
     Attributes
     ----------
     seq_rel : ndarray of int64
-        Sequence number from the first data unit of the direction.
+        Sequence number relative to the first data byte of the direction.
     kind : ndarray of uint8
         Values of `SegmentClass`.
     cause, necessity : ndarray of uint8
-        Values of `RetransmissionCause` and `Necessity`; NO_VERDICT of what was sent once.
+        Values of `RetransmissionCause` and `Necessity`; NO_VERDICT for segments that are no retransmissions.
     evidence : ndarray of uint32
         Bits of `VerdictEvidence`.
     earlier : ndarray of int64
-        Row of the copy that was sent before a retransmission; NA where the capture does not show it.
+        Row of the copy that was sent before a retransmission; NA if it was not captured.
     """
 
     seq_rel: Array
@@ -58,7 +58,7 @@ class SegmentVerdicts:
 
     @classmethod
     def blank(cls, segments: int) -> SegmentVerdicts:
-        """Return what is known of segments that belong to no connection: nothing."""
+        """Return the default values for `segments` segments, which belong to no connection."""
         none = np.full(segments, NO_VERDICT, dtype=np.uint8)
         kind = np.zeros(segments, np.uint8)
         evidence, earlier = np.zeros(segments, np.uint32), np.full(segments, NA)
@@ -66,7 +66,7 @@ class SegmentVerdicts:
 
 
 def main_capture(recording: Recording) -> Capture:
-    """Return the capture nearest to the sender of the largest connection; of loose files, that with it.
+    """Return the capture nearest to the sender of the largest connection; of single files, the one with it.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def main_capture(recording: Recording) -> Capture:
 
 
 def segment_verdicts(recording: Recording, capture: Capture) -> SegmentVerdicts:
-    """Return what is concluded of each segment of a part of a recording."""
+    """Return the results for each segment of one capture of a recording."""
     partition, directions = capture.analysis.partition, capture.analysis.directions
     judged = SegmentVerdicts.blank(len(capture.tables.segments))
     if not len(capture):
@@ -106,14 +106,14 @@ def segment_verdicts(recording: Recording, capture: Capture) -> SegmentVerdicts:
 
 
 def _is_alone(recording: Recording, capture: Capture) -> bool:
-    """Return whether nothing was recorded beside one capture."""
+    """Return whether a capture is the only log of the recording."""
     return not recording.inputs.listed and all(
         other is capture or not len(other) for other in recording.captures
     )
 
 
 def _judge_all(judged: SegmentVerdicts, recording: Recording, capture: Capture, sides: Array) -> None:
-    """Write the verdicts by the capture alone on directions of many connections into their rows, in place."""
+    """Write the verdicts from the capture alone into the rows of many directions, in place."""
     for connections, examined in capture.analysis.examined(np.unique(sides >> 1)):
         own = sides[np.isin(sides >> 1, connections)]
         vantage = [
@@ -130,18 +130,18 @@ def _judge_all(judged: SegmentVerdicts, recording: Recording, capture: Capture, 
 
 
 def _write(judged: SegmentVerdicts, rows: Array, verdicts: Table, which: Array) -> None:
-    """Write some of the verdicts into their rows, in place."""
+    """Write the selected verdicts into their rows, in place."""
     for name in ("cause", "necessity", "evidence"):
         getattr(judged, name)[rows] = verdicts[name][which]
 
 
 def _renumbered(rows: Array, of_capture: Array) -> Array:
-    """Return rows of a table as those of the capture; NA stays NA."""
+    """Return rows of a table as rows of the capture; NA stays NA."""
     return np.append(of_capture, NA)[rows]  # NA is -1: the last one
 
 
 def _first_data_unit(segments: dict[str, Array], capture: Capture) -> Array:
-    """Return where each direction's first data byte lies: behind the SYN, else the first that was seen."""
+    """Return the sequence number of each direction's first data byte: after the SYN, or the first seen."""
     directions, direction = capture.analysis.directions, capture.analysis.partition.direction
     data = np.flatnonzero(segments["payload_bytes"] > 0)
     never = np.iinfo(np.int64).max

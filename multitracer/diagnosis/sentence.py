@@ -1,4 +1,4 @@
-"""The sentence at the top: what limited a transfer, for how long, how sure that is, and what would help."""
+"""The first sentence: what limited a transfer, for how long, with what confidence, and the remedy."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 LIMIT_COLUMNS = ("what limited it", "seconds", "share", "confidence", "numbers")
-"""Of `rows_in_words`."""
+"""Column titles of `rows_in_words`."""
 WORTH_SAYING = 0.1
-"""Share of T from which on a limit that is not the largest is named (limits.md)."""
+"""Minimum share of T for which a limit other than the largest is named (limits.md)."""
 MOSTLY = 0.5
-"""Share from which on a sentence begins so: half (limits.md)."""
+"""Minimum share for which a sentence begins with "Mostly" (limits.md)."""
 
 HELP = {
     Limit.HANDSHAKE: "a server that answers sooner, a shorter path, or fewer new connections",
@@ -44,7 +44,7 @@ _RADIO_HELP = {
     Limit.OUTAGE: "better coverage, or other handover parameters of the network",
     Limit.LINK: "a faster link, a better cell or fewer users",
 }
-"""Where a log of the radio or of its link shows that there is one."""
+"""Remedies if a log of the radio or of its link shows that a radio was used."""
 _PART_HELP = {
     LimitSubtype.THINK: "a program that begins its answers sooner",
     LimitSubtype.ZERO: "a receiving program that reads what has arrived",
@@ -56,7 +56,7 @@ _PART_HELP = {
     ),
 }
 _ANSWERS_HELP = {LimitSubtype.PEER: "a peer that answers sooner, or data that do not wait for its answers"}
-"""Where the data are the initiator's: its peer answers."""
+"""Remedies if the data are the initiator's, so that its peer answers."""
 _BOTH, _ALL = "the programs at both ends", "the programs and the path between them"
 _POLICED_HELP = "the contract's rate, shaping instead of policing, or a sender that paces"
 _NOUNS = {
@@ -75,11 +75,11 @@ _PATH_NOUNS = {
     LimitSubtype.LATENCY: "the path's latency",
     LimitSubtype.REPAIR: "the repair of lost requests or answers",
 }
-"""Of the parts of the application that no program made."""
+"""Nouns for subtypes of the application limit that no program causes."""
 
 
 class Headline(NamedTuple):
-    """The first sentence."""
+    """The first sentence with its parts."""
 
     limit: Limit
     part: LimitSubtype
@@ -111,12 +111,12 @@ def headline_of(limited: Limited) -> Headline:
 def _main_parts(
     limited: Limited, own: list[LimitShare], next_share: float
 ) -> tuple[list[LimitShare], list[str]]:
-    """Return the parts of the largest limit that the first sentence tells, and what is said of the others.
+    """Return the rows of the largest limit for the first sentence, and sentences about the others.
 
-    One part stands for its limit if it is most of it, and no other limit is larger than that part; else all
-    are one row without a part. What an application did is named by its parts: they may be of two ends, and
-    neither is to be silent. Beside what the path did, if that was most, the programs are told of after it;
-    not where another limit is larger than what is left.
+    One subtype stands for its limit if it is most of it, and no other limit is larger than it; otherwise all
+    are one row without a subtype. The application limit is named by its subtypes, because they may belong to
+    both endpoints, and both are named. If the path caused most of it, sentences about the programs follow,
+    unless another limit is larger than what is left.
     """
     main, complete = own[0], sum(row.share for row in own)
     if main.limit is not Limit.APPLICATION:
@@ -133,7 +133,7 @@ def _main_parts(
 
 
 def headline_of_group(group: ConnectionGroup) -> Headline:
-    """Return the first sentence of several connections that were one piece of work."""
+    """Return the first sentence of a group of connections."""
     total = max(group.total_s, 1e-12)
     sums: dict[Limit, float] = {}
     for (limit, _), (seconds, _) in group.seconds.items():
@@ -169,12 +169,12 @@ def headline_of_group(group: ConnectionGroup) -> Headline:
 
 
 def _of_all(nouns: Iterable[str]) -> str:
-    """Return a name for what all of these did: programs, or the path as well."""
+    """Return a noun for the cause of all `nouns`: both programs, or the path as well."""
     return _ALL if set(nouns) & set(_PATH_NOUNS.values()) else _BOTH
 
 
 def _help(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
-    """Return what would help against a limit, or its part; words of a radio only where a log shows one."""
+    """Return the remedy for a limit or its subtype; remedies for a radio only if a log shows one."""
     own = _PART_HELP if limited.transfer.reverse else _PART_HELP | _ANSWERS_HELP
     radio = _RADIO_HELP if limited.transfer.has_radio else {}
     return own.get(part) or radio.get(limit, HELP[limit])
@@ -205,7 +205,7 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
 
 
 def _of_end(noun: str, words: str) -> str:
-    """Return what one of two ends did: "the client let 2 s go by", "the server's small segments waited"."""
+    """Return a clause about one endpoint, for example "the server's small segments waited"."""
     if noun in _PATH_NOUNS.values():
         return words
     return f"{noun} {words.removeprefix('it ')}" if words.startswith("it ") else f"{noun}'s {words}"
@@ -222,7 +222,7 @@ def _also(limited: Limited, limit: Limit, share: float) -> str:
 
 
 def _programs(limited: Limited, parts: Mapping[LimitSubtype, float]) -> str:
-    """Return for how much of the time the program of either end was the limit; both, if each is little."""
+    """Return sentences about the share of each endpoint's program; one for both if both are small."""
     ends = _by_end(limited, parts)
     large = {noun: share for noun, share in ends.items() if share >= WORTH_SAYING}
     if not large:
@@ -231,7 +231,7 @@ def _programs(limited: Limited, parts: Mapping[LimitSubtype, float]) -> str:
 
 
 def _by_end(limited: Limited, parts: Mapping[LimitSubtype, float]) -> dict[str, float]:
-    """Return the share of the program of each end, the larger first."""
+    """Return the share of each endpoint's program by noun, the larger first."""
     ends: dict[str, float] = {}
     for part, share in parts.items():
         noun = _noun(limited, Limit.APPLICATION, part)
@@ -251,7 +251,7 @@ def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE
 
 
 def rows_in_words(limited: Limited) -> list[tuple[str, str, str, str, str]]:
-    """Return what a table for people shows, the columns LIMIT_COLUMNS; the largest limit first."""
+    """Return the rows of the printed table with the columns LIMIT_COLUMNS; the largest limit first."""
     return [
         (
             f"{row.limit.label} ({row.part.label})" if row.part else row.limit.label,
@@ -265,7 +265,7 @@ def rows_in_words(limited: Limited) -> list[tuple[str, str, str, str, str]]:
 
 
 def numbers_of(limited: Limited, limit: Limit) -> str:
-    """Return the numbers that stand in the row of a limit: of the link its rate, and by what it is shown."""
+    """Return the numbers of a limit's row; for the link, its rate and the evidence for it."""
     if limit is not Limit.LINK or limited.shown is None:
         return ""
     rate, shown_by = link_in_words(limited)
@@ -276,11 +276,11 @@ _BITS = 8  # in a byte
 _SHORT_S = 0.95  # below it one digit behind the point is less than two that count
 _LONG_S = 100.0  # from here on minutes and seconds, as wherever a length of time is told
 _AS_ONE = 1.02
-"""Highest by lowest rate of a link below which it reads as one number. Not measured."""
+"""Maximum ratio of the highest to the lowest rate of a link that is printed as one number. Not measured."""
 
 
 def what_happened(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
-    """Return what happened, with its numbers."""
+    """Return a clause about the effect of a limit, with its numbers."""
     begin, end = stretches(limited, limit, part or None)
     lengths = np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
     seconds = float(lengths.sum())
@@ -306,7 +306,7 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
 
 
 def is_policed(limited: Limited) -> bool:
-    """Return whether the empty bucket of a policer, more than a queue, shows that the link was the limit."""
+    """Return whether the empty bucket of a policer, more than a queue, proves the limit by the link."""
     if limited.shown is None:
         return False
     link = limited.shown.link
@@ -314,13 +314,13 @@ def is_policed(limited: Limited) -> bool:
 
 
 def policed_to(limited: Limited) -> str:
-    """Return what a policer lets pass: what came in bunches behind its losses is not its rate."""
+    """Return the rate of a policer as " than ... with headers"; empty if it is unknown."""
     policer = None if limited.seen is None else limited.seen.policer
     return "" if policer is None else f" than {rate(policer.rate_bytes_per_s * _BITS)} with headers"
 
 
 def at_rate(limited: Limited) -> str:
-    """Return the rate of a link, if it is known: ", at 1.93 Mbit/s (1.85 to 1.95)"."""
+    """Return the rate of a link, for example ", at 1.93 Mbit/s (1.85 to 1.95)"; empty if it is unknown."""
     link_rate = limited.shown.link.rate if limited.shown is not None else None
     if link_rate is None:
         return ""
@@ -332,7 +332,7 @@ def at_rate(limited: Limited) -> str:
 
 
 def _opened(limited: Limited, seconds: float) -> str:
-    """Return how long opening took; at a client, how long to connect, and how long until its peer knew."""
+    """Return how long the handshake took, in words; at a client, also how long for its peer."""
     transfer = limited.transfer
     begin_ns, opened_ns, _ = opening(transfer) if len(transfer.time_ns) else (0, 0, None)
     connected_s = (opened_ns - begin_ns) * transfer.speed / NS_PER_S
@@ -346,7 +346,7 @@ def _opened(limited: Limited, seconds: float) -> str:
 
 
 def _though(limited: Limited) -> str:
-    """Return that the path had room; "" where a policer or a router that marks said that it had none."""
+    """Return that the path had room; "" if a policer, or a router that marks, shows the opposite."""
     seen = limited.seen
     had_none = seen is not None and (seen.policer is not None or bool(seen.answers.marked.any()))
     return "" if had_none else " though the path had room"
@@ -361,7 +361,7 @@ def _or_window(limited: Limited) -> str:
 
 
 def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks: str) -> str:
-    """Return what happened; the peer of an initiator's data `asks` nothing, it answers."""
+    """Return a clause about the application; `asks` is what the peer sends: requests or answers."""
     typical, many = float(np.median(lengths)), len(lengths)
     part, asks = (
         (LimitSubtype.PEER, "sent more") if (part, asks) == (LimitSubtype.THINK, "answered") else (part, asks)
@@ -385,7 +385,7 @@ def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks:
 
 
 def lasted(seconds: float, digits: int = 1) -> str:
-    """Return a length of time: seconds with so many digits, two that count if it is below one."""
+    """Return a duration in seconds with this many decimals; below 1 s, with two significant digits."""
     if seconds >= _LONG_S:
         return duration(seconds * NS_PER_S)
     if seconds >= _SHORT_S:

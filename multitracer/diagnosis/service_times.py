@@ -1,13 +1,13 @@
-"""How long the link had each full segment: the gaps between arrivals of segments that follow each other.
+"""The link's time for each full segment: the gaps between arrivals of successive segments.
 
-A sender hands over segments in pairs and more, so they stand behind each other in the queue of the slowest
-link, and arrive as far apart as it takes for one. Others that share the link push some apart; the shorter
-gaps stay what the link needs (packet pairs: Dovrolis, Ramanathan, Moore, INFOCOM 2001).
+A sender sends segments in pairs or more, so they wait one behind the other in the queue of the slowest link.
+They arrive as far apart as the link needs for one. Cross traffic increases some gaps; the shorter gaps still
+show what the link needs (packet pairs: Dovrolis, Ramanathan, Moore, INFOCOM 2001).
 
-What a host kept back counts as one arrival of several segments, at the time of the last: that one was kept
-back least. A device with segmentation offload waits a while for more to join, a driver for its next
-interrupt, a busy host for its turn; a link cannot deliver two segments nearer than its own time for one.
-Where that time changed once, and stayed, the link's rate made a step (`rate_step`).
+Segments that a host held back count as one arrival, at the time of the last one, which was held back least. A
+device with segmentation offload waits for more segments to join, a driver for its next interrupt, a busy host
+for its turn; a link cannot deliver two segments closer than its own time for one. If that time changed once,
+and stayed, the link's rate made a step (`rate_step`).
 """
 
 from __future__ import annotations
@@ -31,67 +31,72 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _FULL = 0.9
-"""Part of the largest payload from which on a segment is of full size."""
+"""Minimum part of the largest payload for a segment of full size."""
 _MIN_QUEUED = 16  # known gaps that are enough. Not measured
 _SHORTER = 0.25
-"""Quantile of the gaps that is the link's own time for a segment."""
+"""Quantile of the gaps that is taken for the link's own time for a segment."""
 _GRAIN = 0.2
-"""Of a segment's time, by which a wait may fall short of the gap before it ..."""
+"""Maximum part of a segment's time by which a wait may be shorter than the gap before it."""
 _JOINED, _GRAIN_JOINED, _MEANT = 1.5, 1.0, 4
-"""... and where devices join segments before they are captured: they hold back some longer than others."""
+"""Offload is assumed for arrivals of this many segments; then `_GRAIN_JOINED` replaces `_GRAIN`, and gaps are
+means over `_MEANT` segments, because devices hold back some segments longer than others."""
 _MOST_GRAIN = 0.5
-"""Of the gap itself: of a sender that spaces its packets out the gaps are long, and so would be the grain."""
+"""Maximum tolerance of a wait, as part of the gap itself: a sender that spaces its packets makes long
+gaps."""
 _OFTEN = 0.05
-"""Part of the arrivals that must be joined for that: a host that was busy once joins some. Not measured"""
+"""Minimum share of joined arrivals from which on offload is assumed: a host that was busy once also joins
+some. Not measured."""
 _CHUNK = 16  # gaps: a step of the rate shows once three pieces, 48 gaps, lie behind it
 _MIN_CHUNK = 8  # of 8 gaps a quartile rests on two. Not measured
 _CHUNKS = 24
-"""Pieces of so many gaps, smaller ones if there would be fewer than so many ..."""
+"""Minimum number of chunks; with fewer gaps the chunks are smaller."""
 _MOST_CHUNKS = 300
-"""... and larger ones if there would be more: each is tried as the place of a step, against all others."""
+"""Maximum number of chunks; with more gaps the chunks are larger, because each chunk is tried as the place of
+a step."""
 _AROUND_NS = NS_PER_S
-"""The least delay of so long before and after: a path may become longer."""
+"""Time before and after a segment, in ns, over which the minimum delay is taken: a path may become longer."""
 
 
 class ArrivalGaps(NamedTuple):
     """Gaps between arrivals of full segments that were sent one after the other."""
 
     time_ns: Array
-    """When the later one was sent."""
+    """When the later segment was sent."""
     gap_ns: Array
-    """For each full segment: what was joined before it was captured has one time of arrival."""
+    """Gap per full segment, in ns: segments joined before the capture have one arrival time."""
     row: Array
-    """Row of the later one in `sender`."""
+    """Row of the later segment in `sender`."""
     many: Array
-    """Full segments: of what was joined, all that the gap is the mean of."""
+    """Number of full segments over which the gap is the mean."""
     queued: Array
-    """Whether the later one is known to have waited for all of the gap, behind the earlier one."""
+    """Whether the later segment is known to have waited for the whole gap, behind the earlier one."""
     mean_ns: float = 0.0
-    """The link's own time for a segment by the means over some that all waited; 0 if not known."""
+    """The link's own time for a segment, in ns, from means over arrivals that all waited; 0 if unknown."""
 
     @property
     def own_time_ns(self) -> float:
-        """The link's own time for a segment: of those known to have waited, if they are enough."""
+        """The link's own time for a segment, in ns, from segments known to have waited, if enough."""
         queued = self.gap_ns[self.queued]
         return float(np.quantile(queued if len(queued) >= _MIN_QUEUED else self.gap_ns, _SHORTER))
 
 
 class BusyChunks(NamedTuple):
-    """The gaps at which the link was busy in pieces of as many each, in order."""
+    """Chunks of equal numbers of gaps at which the link was busy, in order."""
 
     time_ns: Array
-    """When the middle one was sent."""
+    """When the middle segment of each chunk was sent."""
     service_ns: Array
-    """The link's own time for a segment."""
+    """The link's own time for a segment in each chunk."""
     row: Array
     is_busy: Array
-    """At which gaps the link was the limit, or the segment had waited: bool, shape (n_gaps,)."""
+    """For each gap, whether the link was the limit, or the segment had waited: bool, shape (n_gaps,)."""
 
 
 def arrival_gaps(limited: Limited, carried: Carried, full_bytes: int) -> ArrivalGaps | None:
-    """Return the gaps; None where the arrivals were not captured, or nothing can be shown.
+    """Return the gaps; None if the arrivals were not captured, or show nothing.
 
-    A segment that was overtaken tells nothing of the link; those that came at once count as one arrival.
+    A segment that was overtaken shows nothing about the link; segments that arrived at once count as one
+    arrival.
     """
     seen = limited.seen
     if seen is None:
@@ -128,7 +133,7 @@ def arrival_gaps(limited: Limited, carried: Carried, full_bytes: int) -> Arrival
 
 
 def _meant(gaps: ArrivalGaps, place: Array) -> ArrivalGaps:
-    """Return the means over a few segments: how long a device waited to join more is in each single gap."""
+    """Return means of the gaps over a few segments, because offload changes each single gap."""
     segments = np.cumsum(gaps.many) - gaps.many
     run = np.append(0, np.cumsum(np.diff(place) > 1))
     first_of_run = np.append(True, np.diff(run) > 0)
@@ -170,7 +175,7 @@ def _at_both_points(carried: Carried, full_bytes: int) -> AggregatedArrivals | N
 
 
 def busy_chunks(limited: Limited, gaps: ArrivalGaps) -> BusyChunks:
-    """Return the link's time for a segment, piece by piece, of the gaps at which it was busy."""
+    """Return the link's time for a segment in chunks of the gaps at which it was busy."""
     busy = Spans.of(*stretches(limited, Limit.LINK)).holds(gaps.time_ns) | gaps.queued
     time, gap, row = gaps.time_ns[busy], gaps.gap_ns[busy], gaps.row[busy]
     width = int(np.clip(len(gap) // _CHUNKS, _MIN_CHUNK, max(_CHUNK, len(gap) // _MOST_CHUNKS)))
@@ -181,54 +186,55 @@ def busy_chunks(limited: Limited, gaps: ArrivalGaps) -> BusyChunks:
 
 
 def in_chunks(values: Array, width: int) -> Array:
-    """Return values as rows of `width` each; what is left over at the end is left out."""
+    """Return values as rows of `width` each, without the remainder at the end."""
     return np.asarray(values[: len(values) // width * width].reshape(-1, width))
 
 
 _SHORT = 0.5
-"""Of the link's own time for a segment: what comes nearer was kept back. Clocks and hosts are more exact."""
+"""Part of the link's own time for a segment below which a gap shows that a host held segments back: clocks
+and hosts are more exact."""
 _MEANT_ARRIVALS = 8  # arrivals in a mean: only its first and its last, kept back, still move it. Not measured
 _ALL = 0.8  # of a gap that the later one waited, as in `service_times`: the rest is noise
 _BLOCK = 32  # means that show it together, with those of both sides: a link's rate may change. Not measured
 
 
 class AggregatedArrivals(NamedTuple):
-    """What came as one at the receiver, in order of sending; arrays of shape (n,)."""
+    """Segments that arrived at the receiver as one, in order of sending; arrays of shape (n,)."""
 
     first: Array
-    """Number of its first segment ..."""
+    """Index of the first segment of each arrival, in order of sending."""
     last: Array
-    """... and of its last, in order of sending."""
+    """Index of the last segment of each arrival, in order of sending."""
     row: Array
-    """Row of the last in `sender`."""
+    """Row of the last segment in `sender`."""
     sent_ns: Array
-    """When the last was sent."""
+    """When the last segment was sent."""
     came_ns: Array
     many: Array
-    """Full segments; 0 where one of another size is among them."""
+    """Number of full segments; 0 if one has another size."""
 
     @property
     def follows(self) -> Array:
-        """Whether each but the first came right behind the one before, both full: bool, shape (n - 1,)."""
+        """Whether each arrival but the first directly follows a full one and is full: bool, shape (n-1,)."""
         full = self.many > 0
         return np.asarray((self.first[1:] == self.last[:-1] + 1) & full[1:] & full[:-1])
 
 
 def queued_means(came: AggregatedArrivals, waited_ns: Array) -> Array:
-    """Return what a segment took over some arrivals in a row, of which each had waited all the time.
+    """Return the mean time per segment over some successive arrivals that all waited.
 
-    Of others the sender made the gap, not the link.
+    If one of them had not waited, the sender made the gap, not the link.
 
     Parameters
     ----------
     came : AggregatedArrivals
     waited_ns : ndarray of int64, ns, shape (n,)
-        How long the last segment of each waited; 0 where that is not known.
+        How long the last segment of each waited; 0 if unknown.
 
     Returns
     -------
     ndarray of float64, ns, shape (max(n - 8, 0),)
-        Infinite where that is not so.
+        Infinite if one of the arrivals did not wait.
     """
     broken = np.append(0, np.cumsum(~came.follows | (waited_ns[1:] < _ALL * np.diff(came.came_ns))))
     took = came.came_ns[_MEANT_ARRIVALS:] - came.came_ns[:-_MEANT_ARRIVALS]
@@ -239,19 +245,19 @@ def queued_means(came: AggregatedArrivals, waited_ns: Array) -> Array:
 
 
 def own_ns(means: Array) -> float:
-    """Return the link's own time for a segment, as most queued means show it; 0 if there are none."""
+    """Return the link's own time for a segment, in ns, a low quantile of the queued means; 0 without any."""
     known = means[np.isfinite(means)]
     return float(np.quantile(known, _SHORTER)) if len(known) else 0.0
 
 
 def joined(came: AggregatedArrivals, means: Array) -> AggregatedArrivals:
-    """Return the arrivals, those in one that came nearer to each other than the link lets them.
+    """Return the arrivals, with those merged that came closer together than the link allows.
 
     Parameters
     ----------
     came : AggregatedArrivals
     means : ndarray of float64, ns
-        What `queued_means` returns of them.
+        The result of `queued_means` for them.
     """
     gap = np.diff(came.came_ns)
     if not np.isfinite(means).any():
@@ -274,33 +280,34 @@ def joined(came: AggregatedArrivals, means: Array) -> AggregatedArrivals:
 
 
 _MIN_CHUNKS = 3
-"""On both sides: it lasts ..."""
+"""Minimum number of chunks on both sides of a step."""
 _MIN_S = 0.5
-"""... and so long."""
+"""Minimum link time in s on both sides of a step."""
 _MIN_BUSY = 0.02
-"""Part of the segments on either side that the link delayed: at known steps 0.06 and more. On a link that has
-nearly always room a busy host makes the few waits: 0.003 of them."""
+"""Minimum share of segments on either side that the link delayed: at least 0.06 at known steps. On a link
+that nearly always has room, a busy host causes the few delays: 0.003 of the segments."""
 _FACTOR = 1.3
-"""Less is how links vary."""
+"""Minimum factor of a step: links vary by less."""
 _CONSISTENT = 0.9
-"""Part of the pieces on either side that lie on their side of the middle."""
+"""Minimum share of the chunks on either side that lie on their side of the middle."""
 _EXPLAINED = 0.8
-"""Part of what the pieces vary that one step explains: 0.97 and more at steps, 0.5 and less elsewhere."""
+"""Minimum share of the variation of the chunks that one step explains: at least 0.97 at steps, at most 0.5
+elsewhere."""
 
 
 class RateStep(NamedTuple):
-    """The step of the link's time for a segment that explains most."""
+    """The step of the link's time for a segment that explains most of its variation."""
 
     time_ns: int
-    """When the middle segment of the first piece after it was sent."""
+    """When the middle segment of the first chunk after it was sent."""
     row: Array
-    """Rows in `sender` of the segments in the middle of the pieces before and after it."""
+    """Rows in `sender` of the middle segments of the chunks before and after it."""
     before_ns: float
     after_ns: float
 
 
 def rate_step(limited: Limited, gaps: ArrivalGaps) -> RateStep | None:
-    """Return the step of the link's time for a segment; None if there is none, or another picture."""
+    """Return the step of the link's time for a segment; None if there is no clear single step."""
     chunks, min_ns = busy_chunks(limited, gaps), _MIN_S * NS_PER_S / limited.transfer.speed
     time, size = chunks.time_ns, np.log(np.maximum(chunks.service_ns, 1))
     places = range(_MIN_CHUNKS, len(size) - _MIN_CHUNKS + 1)

@@ -1,9 +1,9 @@
-"""What packets waited beyond our own: a queue of our own packets alone is known from packet to packet.
+"""The waits of packets for cross traffic: the queue of the own packets is computed from packet to packet.
 
-A packet waits for what is left of the one before it: that one's wait and the link's time for it, less the
-time between both (D. V. Lindley, The theory of queues with a single server, 1952). What it waited beyond that
-was somebody else's work. Only a link is asked that needs the same time for nearly each of our segments: a
-radio, and a rate that changes, make waits of any length.
+A packet waits for the rest of the one before it: that packet's wait plus the link's time for it, minus the
+time between both (D. V. Lindley, The theory of queues with a single server, 1952). A longer wait is due to
+cross traffic. The method is used only for links that need the same time for nearly each segment: a radio, or
+a changing rate, makes waits of any length.
 """
 
 from __future__ import annotations
@@ -22,61 +22,68 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _CHUNK, _MIN_CHUNKS = 16, 20
-"""Segments, as in `competing_traffic`; fewer pieces are too few to tell shared ones from others."""
+"""Number of segments in a chunk, as in `competing_traffic`, and minimum number of chunks: with fewer, chunks
+with cross traffic cannot be distinguished from others."""
 _SURELY = 0.98
-"""Of the link's own time: a little less, so that its error does not add up over many segments."""
+"""Factor for the link's own time, slightly below 1, so that its error does not add up over many segments."""
 _LARGE, _SMALL = 0.5, 0.2
-"""Of the link's own time for a segment: a wait for somebody else, and the noise of clocks and hosts."""
+"""Minimum wait that is due to cross traffic (`_LARGE`), and maximum wait that is noise of clocks and hosts
+(`_SMALL`), as multiples of the time that the link needs for a segment."""
 _MOST_JOINED = 16  # segments in one: of more the error of the link's own time is one of theirs. Not measured
 _MOST = 4
-"""Segments of others that count at most before one of ours: a longer path makes one long wait."""
+"""Maximum number of segments of cross traffic counted before one own segment: a longer path makes one long
+wait."""
 _SOME, _SHARED_CHUNKS = 0.15, 0.1
-"""Part of a piece's segments that waited for others, and of the pieces of which this is so: at random losses,
-reordering and steps of the delay up to 0.08."""
+"""A chunk has cross traffic if at least `_SOME` of its segments waited for it. At least `_SHARED_CHUNKS` of
+the chunks must have it: with random losses, reordering and steps of the delay, up to 0.08 of them seem to."""
 _CLEAN, _CLEAN_CHUNKS = 0.9, 0.6
-"""Part of a piece's segments that did not, and of the pieces: at radio-like jitter below 0.1."""
+"""A chunk has no cross traffic if at least `_CLEAN` of its segments did not wait for it. At least
+`_CLEAN_CHUNKS` of the chunks must have none: with jitter as on a radio, less than 0.1 of them do."""
 _COMPLETE, _COMPLETE_CHUNKS = 0.8, 0.25
-"""A piece in which more than so many waited, all alike, shows a slower link; most shared pieces are none."""
+"""A chunk shows a slower link if more than this share of its segments waited, all for a similar time.
+`_COMPLETE_CHUNKS` is the maximum share of such chunks among the shared ones."""
 _EVEN = 0.125
-"""Half of what chance gives: waits for others are whole segments, those for a changed path are not."""
+"""Maximum median distance of the waits from whole segments, half of that by chance: waits after a path change
+are not whole segments."""
 _MIN_WORK, _MOST_WAITING = 0.025, 0.3
-"""Part of the time that others had, and of all segments that waited for them."""
+"""Minimum share of the time that cross traffic used, and maximum share of segments that waited for it."""
 _NEGATIVE = 0.02
-"""Of segments that waited less than our own explain: else the link's own time is not known."""
+"""Maximum share of segments that waited less than the own packets explain: with more, the link's own time is
+unknown."""
 
 
 class WorkOfOthers(NamedTuple):
-    """Pieces of the transfer in which others used the link; arrays of shape (n,)."""
+    """Chunks of the transfer in which cross traffic used the link; arrays of shape (n,)."""
 
     time_ns: Array
     """When the middle segment was sent, by the sender's clock."""
     row: Array
-    """Its row in `sender`."""
+    """Row of the middle segment in `sender`."""
     took_ns: Array
-    """From the first segment of a piece to its last."""
+    """Time from the first segment of a chunk to its last."""
     others_ns: Array
-    """What was others' of it."""
+    """The part of this time that cross traffic used."""
 
 
 class Joined(NamedTuple):
-    """What hosts joined before it was captured: of each delay but the first, shape (n - 1,)."""
+    """Segments that hosts joined before the capture, for each delay but the first: shape (n - 1,)."""
 
     many: Array
-    """Segments since the one before; 0 where some are missing."""
+    """Number of segments since the previous delay sample; 0 if some are missing."""
     first_ns: Array
-    """When the first of them was sent."""
+    """When the first of these segments was sent."""
 
 
 class Waits(NamedTuple):
-    """What each segment waited beyond our own, in times of the link for a segment."""
+    """Each segment's wait for cross traffic, as a multiple of the link's time for a segment."""
 
     beyond: Array
     known: Array
-    """Whether the one before it was seen, too."""
+    """Whether the segment before it was also observed."""
 
 
 def work_of_others(diagnosis: Diagnosis) -> WorkOfOthers | None:
-    """Return the pieces in which others used a steady link; None where nothing shows them."""
+    """Return the chunks in which cross traffic used a steady link; None if nothing shows any."""
     delays, gaps = diagnosis.delays, diagnosis.arrival_gaps
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
@@ -95,10 +102,10 @@ def work_of_others(diagnosis: Diagnosis) -> WorkOfOthers | None:
 
 
 def not_kept_back(delays: PacketDelays, own_ns: float, served: Array) -> PacketDelays:
-    """Return the delays as the link made them: it needs its own time for each segment that comes after.
+    """Return the delays at the link, without the time for which hosts held segments back.
 
-    What comes nearer to its follower was kept back by a host, that waits for more to join (segmentation
-    offload), for its next interrupt or its turn.
+    The link needs its own time for each later segment. A segment that arrives closer to the next one was held
+    back by a host, which waits for more segments to join (offload), for its next interrupt or for its turn.
 
     Parameters
     ----------
@@ -106,7 +113,7 @@ def not_kept_back(delays: PacketDelays, own_ns: float, served: Array) -> PacketD
     own_ns : float
         The link's own time for a segment.
     served : ndarray of int64, shape (n,)
-        How many the link had served with each.
+        Number of segments that the link had served up to each.
     """
     left_ns = served * (_SURELY * own_ns)
     latest_ns = np.minimum.accumulate((delays.time_ns + delays.queue_ns - left_ns)[::-1])[::-1] + left_ns
@@ -115,16 +122,16 @@ def not_kept_back(delays: PacketDelays, own_ns: float, served: Array) -> PacketD
 
 
 def beside_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = None) -> WorkOfOthers | None:
-    """Return the pieces in which packets waited for more than our own; None where nothing shows it.
+    """Return the chunks in which packets waited for cross traffic; None if nothing shows any.
 
     Parameters
     ----------
     delays : PacketDelays
-        One way, of segments of one size.
+        One-way delays of segments of one size.
     own_ns : float
         The link's own time for one of them.
     joined : Joined, optional
-        Where hosts joined some.
+        Segments that hosts joined.
     """
     if len(delays.time_ns) <= _CHUNK * _MIN_CHUNKS:
         return None
@@ -142,7 +149,10 @@ def beside_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = Non
 
 
 def waits_beyond_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = None) -> Waits:
-    """Return what each segment but the first waited for others: float64, in link times for a segment."""
+    """Return the wait of each segment but the first for cross traffic.
+
+    The unit is the time that the link needs for a segment.
+    """
     wait_ns, time_ns = delays.queue_ns.astype(np.float64), delays.time_ns
     many, first_ns = (np.diff(delays.place), time_ns[1:]) if joined is None else joined
     behind_ns = wait_ns[:-1] + many * own_ns - np.diff(time_ns)
@@ -152,7 +162,7 @@ def waits_beyond_ours(delays: PacketDelays, own_ns: float, joined: Joined | None
 
 
 def _shared_chunks(waits: Waits) -> Array | None:
-    """Return which pieces others shared; None unless some did not, and few were shared as a whole."""
+    """Return which chunks had cross traffic; None unless others had none, and few were shared completely."""
     known = in_chunks(waits.known, _CHUNK)
     beyond = in_chunks(waits.beyond, _CHUNK)
     many = np.maximum(1, known.sum(axis=1))
@@ -170,7 +180,11 @@ def _shared_chunks(waits: Waits) -> Array | None:
 
 
 def _is_of_packets(waits: Waits) -> bool:
-    """Return whether the waits are of whole segments, of some of ours only, and never less than our own."""
+    """Return whether the waits look like those for packets of cross traffic.
+
+    They must be whole multiples of the link's time for a segment, and concern only some segments. Almost none
+    may be shorter than the waits that the own packets explain.
+    """
     beyond = waits.beyond[waits.known]
     large = beyond[beyond >= _LARGE]
     uneven = float(np.median(np.abs(large - np.round(large))))

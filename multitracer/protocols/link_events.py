@@ -21,7 +21,7 @@ Streams do not overlap, because no run sends a terabyte; 30 streams are below rl
 """
 
 
-class ChunkSent(NamedTuple):
+class PieceSent(NamedTuple):
     """A link frame was sent with a part of a packet: an I frame of MDLP, or a Bluetooth ACL packet."""
 
     time_ns: int
@@ -42,7 +42,7 @@ class ChunkSent(NamedTuple):
     """Reason of a retransmission: srej, poll, arq."""
 
 
-class ChunkReceived(NamedTuple):
+class PieceReceived(NamedTuple):
     """A link frame with a part of a packet arrived intact at this side."""
 
     time_ns: int
@@ -55,7 +55,7 @@ class ChunkReceived(NamedTuple):
     """Reason why the frame was discarded: duplicate; reset while the link is set up again."""
 
 
-class ChunkLost(NamedTuple):
+class PieceLost(NamedTuple):
     """A link frame with a part of a packet did not arrive; the receiver may not know this."""
 
     time_ns: int
@@ -429,9 +429,9 @@ LinkEvent = (
     | PppDamaged
     | VjTossed
     | IdleFrames
-    | ChunkSent
-    | ChunkReceived
-    | ChunkLost
+    | PieceSent
+    | PieceReceived
+    | PieceLost
     | BurstSent
     | AccessWaitStarted
     | AccessWaitEnded

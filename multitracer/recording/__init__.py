@@ -1,12 +1,16 @@
-"""The middle of the house: from paths to one connection as every log of a recording shows it.
+"""Recordings: from the paths that a user named to one connection in every log of a recording.
 
-In come the paths that a user named. `read.py` is the one way in: it returns a `Recording`, whose captures are
-read and whose logs are parsed when they are asked for, each once. `inputs.py` says what a folder holds;
-`capture.py` is one point's capture with its analysis; `recording.py` numbers the connections through all
-captures and owns what counts for the whole recording: its clocks, its speed, its warnings. `places.py` finds
-one connection at every capture point, and says who sent and who received; `transfer.py` is one direction of
-it in every log, with the series, and `join.py` says which frames of the link carried which segment.
+The input is a list of paths. `read.py` is the only entry point: it returns a `Recording`. The captures are
+read at once; each log is parsed when it is first asked for, and at most once.
 
-What must hold: connection numbers are those of the recording, from 1; a log is parsed at most once; a table
-that a log gave is shared and never changed; what cannot be used is a sentence in `Recording.warnings`.
+- `inputs.py` finds the captures and logs in a folder.
+- `capture.py` holds the capture of one capture point with its analysis.
+- `recording.py` numbers the connections of all captures, and owns the clocks, speed and warnings of the
+  recording.
+- `places.py` finds one connection at every capture point, and which endpoint sent the data.
+- `transfer.py` holds one direction of a connection in every log, with its series.
+- `join.py` maps each TCP segment to the link frames that carried it.
+
+Rules: connection numbers are those of the recording, from 1. A table that a log returned is shared and never
+changed. An input that cannot be used adds a sentence to `Recording.warnings`.
 """

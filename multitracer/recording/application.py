@@ -1,4 +1,4 @@
-"""What a load program counted of its streams, beside what a capture of the same run holds of them."""
+"""The byte counts of a load program for its streams, and those of the captures of the same run."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ if TYPE_CHECKING:
     from multitracer.tables import Row
 
 _APART_NS = 60 * NS_PER_S
-"""Begin of a stream and of its connection: iperf3 rounds to 1 s, and two hosts may differ; not measured."""
+"""Maximum difference between the start of a stream and that of its connection, in ns: iperf3 rounds to 1 s,
+and the clocks of two hosts may differ. Not measured."""
 
 
 class Counted(NamedTuple):
-    """One stream of a load program, as it was counted at three places."""
+    """One stream of a load program, with its byte counts at the sender, at the receiver and in a capture."""
 
     source: str
-    """The program: iperf3."""
+    """The program, for example "iperf3"."""
     series: str
     sender: str
-    """The end that sent, HOST:PORT."""
+    """The sending endpoint, HOST:PORT."""
     receiver: str
     sender_bytes: int | None
-    """Written by the sending program, as it says."""
+    """Bytes that the sending program reports as written; None if it reports none."""
     receiver_bytes: int | None
-    """Read by the receiving program, as it says."""
+    """Bytes that the receiving program reports as read; None if it reports none."""
     connection: int | None
-    """Number of the TCP connection that carried it; None if no capture holds one with these ends then."""
+    """Number of the TCP connection that carried the stream; None if no capture holds one with these endpoints
+    at that time."""
     point: str
-    """The capture point of the connection."""
+    """The capture point that holds the connection."""
     captured_bytes: int | None
-    """Unique bytes of payload that the capture holds in this direction."""
+    """Unique payload bytes in the capture in the direction of the stream; None without a connection."""
 
 
 def counted_streams(recording: Recording) -> list[Counted]:
-    """Return each stream that a load program counted, once for each capture that holds it."""
+    """Return the streams that load programs counted: one row for each capture that holds the stream."""
     if not recording.inputs.holds(LAYER):
         return []
     streams: dict[tuple[str, int, str], dict[str, Row]] = {}
@@ -67,7 +69,7 @@ def _counted(recording: Recording, counts: dict[str, Row]) -> Iterator[Counted]:
 
 
 def _carried(capture: Capture, sender: str, receiver: str, begin_ns: int | None) -> Iterator[tuple[int, int]]:
-    """Yield the connection with these ends that began nearest to a time, and its unique bytes."""
+    """Yield number and unique bytes of the connection of two endpoints that began nearest to a time."""
     host, _, port = sender.rpartition(":")
     if not host or not receiver:
         return

@@ -1,4 +1,4 @@
-"""The capacity of a recorded link: what one direction delivered, or what a map says of its radio."""
+"""The capacity of a recorded link: what one direction delivered, or what a map predicts for its radio."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
 
 _ADDRESS_BYTES = 16
-"""Width of an address in FLOWS."""
+"""Width of the address columns of FLOWS, in bytes."""
 
 
 def recorded_capacity(
     recording: Recording, capture: Capture, connection: int, *, reverse: bool | None = None
 ) -> DeliveredCapacity:
-    """Return what a link delivered to the receiver of a connection's data, other connections included.
+    """Return what a link delivered to the receiver of a connection, including the data of other connections.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def recorded_capacity(
 
 
 def mapped_capacity(recording: Recording, path: Path, *, busy_percent: float) -> Mapped:
-    """Return what the map in a file says that the radio of a drive carried.
+    """Return the capacity that a map predicts for the radio readings of a drive.
 
     Parameters
     ----------
@@ -69,14 +69,14 @@ def mapped_capacity(recording: Recording, path: Path, *, busy_percent: float) ->
     path : Path
         A JSON file with the map.
     busy_percent : float
-        Share of the cell that others take where the modem does not tell it.
+        Percentage of the cell that other users take, where the modem does not report it.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or no log of the radio tells an SINR.
+        If the file cannot be read, or no radio log holds an SINR.
     FormatError
-        If it holds no map.
+        If the file holds no map.
     """
     by = parse_map(small_text(path), path=str(path))
     tables = [table for _, table in recording.tables("radio", "radio")]

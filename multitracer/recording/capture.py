@@ -1,4 +1,4 @@
-"""What was captured at one point of a recording, with its analysis."""
+"""The capture of one capture point of a recording, with its analysis."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Capture:
-    """One point's capture; its length is the number of its connections.
+    """The capture of one capture point; its length is the number of its connections.
 
     Parameters
     ----------
     point : Point
     tables : CaptureTables
     before : Capture, optional
-        The capture whose connections are numbered before these.
+        The capture whose connections are numbered before those of this one.
     known : Analysis, optional
-        What is known of the connections already; by default they are analysed when they are asked for.
+        An existing analysis of the connections; by default they are analysed at the first access.
     """
 
     point: Point
@@ -33,7 +33,7 @@ class Capture:
 
     @cached_property
     def analysis(self) -> Analysis:
-        """The connections of the capture."""
+        """The analysis of the connections of the capture."""
         if self.known is not None:
             return self.known
         from multitracer.analysis import analyse  # noqa: PLC0415  # numbers that the kernel counted need none
@@ -42,11 +42,14 @@ class Capture:
 
     @cached_property
     def offset(self) -> int:
-        """Connections of the captures before: connection n of this analysis is number offset + n in all."""
+        """Number of connections in all earlier captures.
+
+        Connection n of this capture has number n + `offset` in the recording.
+        """
         return 0 if self.before is None else self.before.offset + len(self.before)
 
     def behind(self, before: Capture | None) -> Capture:
-        """Return the same capture, its connections numbered after those of another one."""
+        """Return the same capture, with its connections numbered after those of `before`."""
         return Capture(self.point, self.tables, before, self.analysis)
 
     def __len__(self) -> int:

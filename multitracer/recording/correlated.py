@@ -1,4 +1,4 @@
-"""From sessions and names to pairs of quantities, with the sentences that say what was compared."""
+"""Correlation of named quantities over several sessions, with sentences that describe what was compared."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 _MOST_PAIRS = 400
-"""More take hours; 20 by 20."""
+"""Maximum number of pairs of quantities (20 by 20): more take hours."""
 _LONGEST_REASON = 120
-"""Letters of each session's reason."""
+"""Maximum length of the reason of one session, in characters."""
 
 
 class Correlated(NamedTuple):
-    """What quantities tell of each other."""
+    """The normalized mutual information of pairs of quantities."""
 
     table: Table
-    """SESSIONS_NMI."""
+    """The table SESSIONS_NMI: one row per pair of quantities."""
     notes: list[str]
-    """What was compared and how, and what was left out, a sentence each."""
+    """Sentences that describe what was compared and what was left out."""
 
 
 class _Resolved(NamedTuple):
-    """What a name stands for in each session."""
+    """The quantity that a name denotes in each session."""
 
     name: str
     each: list[SessionQuantity | Missing]
 
     @property
     def reasons(self) -> str:
-        """Why no session holds it."""
+        """The reasons why no session holds the quantity, in words."""
         return "; ".join(
             dict.fromkeys(one.reason for one in self.each if not isinstance(one, SessionQuantity))
         )
@@ -53,22 +53,22 @@ def correlate_sessions(
     given: str = "",
     settings: Settings,
 ) -> Correlated:
-    """Return how much the quantities `with_` tell of those `of`, over all sessions together.
+    """Return the mutual information between the quantities `of` and `with_`, over all sessions together.
 
     Parameters
     ----------
     sessions : sequence of Quantities
         At least one.
     of, with_ : sequence of str
-        Names (`Quantities.named`); without any `with_` every series of the radio and the road that there is.
+        Names (`Quantities.named`); an empty `with_` stands for all series of the radio and the position.
     given : str
-        A third quantity, for the conditional value.
+        A third quantity, for the conditional mutual information.
     settings : Settings
 
     Raises
     ------
     InputError
-        If a name is unknown or ambiguous, or the options make no sense.
+        If a name is unknown or ambiguous, or the options contradict each other.
     """
     chosen = list(dict.fromkeys(with_)) or list(
         dict.fromkeys(name for s in sessions for name in s.surrounding)
@@ -97,7 +97,7 @@ def _resolved(sessions: Sequence[Quantities], name: str) -> _Resolved:
 
 
 def _pair(sessions: Sequence[Quantities], x: _Resolved, y: _Resolved, given: _Resolved | None) -> Pair:
-    """Return the two quantities in each session that has both, and the third if one is asked for."""
+    """Return the samples of two quantities, and of `given`, in each session that has them."""
     together = []
     for number in range(len(sessions)):
         one, other = x.each[number], y.each[number]
@@ -119,7 +119,7 @@ def _aliases(of: Sequence[str], ys: Sequence[_Resolved]) -> list[str]:
 
 
 def _compared(quantities: Sequence[_Resolved]) -> list[str]:
-    """Return what each quantity is, a sentence each."""
+    """Return one sentence for each quantity that describes it."""
     sentences = []
     for resolved in quantities:
         present = [each for each in resolved.each if isinstance(each, SessionQuantity)]
@@ -133,7 +133,7 @@ def _compared(quantities: Sequence[_Resolved]) -> list[str]:
 
 
 def _left_out(sessions: Sequence[Quantities], quantities: Sequence[_Resolved]) -> list[str]:
-    """Return which sessions lack what others have."""
+    """Return sentences that name the sessions without a quantity that other sessions have."""
     sentences = []
     for resolved in quantities:
         lacking = [

@@ -1,4 +1,4 @@
-"""A recording that is cut to an interval of time, and the warning where nothing lies in it."""
+"""Cuts a recording to an interval of time, and warns if the interval holds no data."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 def is_emptied(complete: Sequence[CaptureTables], parts: Sequence[CaptureTables]) -> bool:
-    """Return whether a window left no segment of captures that held some."""
+    """Return whether a window removed all segments from captures that held some."""
     held, kept = (sum(len(tables.segments) for tables in each) for each in (complete, parts))
     return held > 0 and not kept
 
 
 def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Bounds]:
-    """Return a recording with its captures cut to a window, and the bounds of that as recorded.
+    """Return a recording with its captures cut to a window, and the window's bounds in recorded time.
 
-    What is parsed already of its logs is kept, whole.
+    Logs that are parsed already stay parsed, and are not cut.
 
     Raises
     ------
     WindowError
-        If the end is not after the begin.
+        If the end is not after the start.
     InputError
-        If seconds are given, and there is neither a packet nor a reading to count them from.
+        If the window is given in seconds, and no packet or reading exists to count them from.
     """
     bounds_ns = bounds_of(recording, window)
     cut = recording.without_captures()
@@ -45,7 +45,7 @@ def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Boun
 
 
 def bounds_of(recording: Recording, window: Window) -> Bounds:
-    """Return the bounds of a window; its seconds count from the first packet, or the first reading."""
+    """Return the bounds of a window in ns; its seconds count from the first packet or reading."""
     if any(capture.tables.first_ns is not None for capture in recording.captures):
         return window.bounds_ns((capture.tables for capture in recording.captures), speed=recording.speed)
     first_ns = None if recording.captures else recording.radio_context().first_ns
@@ -57,7 +57,7 @@ def bounds_of(recording: Recording, window: Window) -> Bounds:
 
 
 def warn_of_empty(recording: Recording, window: Window) -> None:
-    """Add a warning if what is shown holds no segment, or reading, of a recording that stays whole."""
+    """Add a warning if the window holds no segment or reading; the recording itself is not cut."""
     if window == EVERYTHING:
         return
     if not recording.captures:

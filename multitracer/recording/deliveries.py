@@ -1,17 +1,18 @@
-"""The flows of a recording, WTCP's and TCP's: what each brought its receiver, by the capture made there.
+"""The flows of a recording over WTCP and TCP: what each delivered, according to the capture at its receiver.
 
 Rules of the file
 -----------------
-- A WTCP connection is known by its hand-shake (`parsers._wtcp`); in several captures by its ends, in order.
-- A capture is at an end if its host has that address, by the manifest; without one, if that end answers the
-  hand-shake within a millisecond there.
-- Delivered is what the receiver's capture shows for the first time, repeated what the sender's shows again.
-  Without the receiver's, delivered bytes are those that its ACKs report; packets are not known.
+- A WTCP connection is recognised by its handshake (`parsers._wtcp`). It is matched between captures by its
+  endpoints, in order of time.
+- A capture is at an endpoint if the manifest lists the endpoint's address for the host of the capture.
+  Without a manifest, it is at the endpoint that answers the handshake within a millisecond there.
+- Delivered bytes are those that the receiver's capture shows for the first time. Repeated packets are those
+  that the sender's capture shows again. Without a capture at the receiver, delivered bytes are those that the
+  receiver acknowledges, and the number of packets is unknown.
 
-Flows on one time axis: link seconds since the first packet of their recording.
-
-The axis is the clock of the capture point at which most flows are received, so that flows with one receiver,
-or with several on one host, need no other clock.
+Flows on one time axis count link seconds since the first packet of their recording. The axis is the clock of
+the capture point at which most flows are received, so that flows with one receiver, or with several receivers
+on one host, need no other clock.
 """
 
 from __future__ import annotations
@@ -50,9 +51,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Numbers
 
 _SAME_HOST_NS = NS_PER_MS
-"""An answer within it was made where it was captured: as far as `views` says so of round trips."""
+"""Maximum response time, in ns, of the host on which the capture was made; the limit that `views` uses."""
 MOST_FLOWS = 30
-"""Connections of TCP with the most bytes of which the flows are returned: more curves look alike."""
+"""Maximum number of TCP connections whose flows are returned, those with the most bytes: more curves in one
+plot cannot be told apart."""
 NO_RECEIVER = "no capture was made at its receiver"
 
 
@@ -65,21 +67,21 @@ class RecordedFlow:
     ends : Endpoints
         The data's sender first.
     name : str
-        HOST:PORT > HOST:PORT, by the names of hosts where these are known.
+        HOST:PORT > HOST:PORT, with host names where they are known.
     transport : str
-        "wtcp", or what the sender's log calls its congestion control, else "tcp".
+        "wtcp", or the congestion control that the sender's log names, else "tcp".
     point : str
         Capture point at the receiver; "" without one.
     begin_ns : int
-        First packet of the connection there, in its clock; NOT_A_TIME where unknown.
+        Time of the first packet of the connection at `point`, on its clock; NOT_A_TIME if unknown.
     table : Table
-        DELIVERIES there; empty without a capture at the receiver.
+        DELIVERIES at `point`; empty without a capture at the receiver.
     delivered_bytes : int or None
-        Payload that reached the receiver, each byte once; None if nothing tells it.
+        Payload that reached the receiver, each byte counted once; None if unknown.
     repeated_packets : int or None
-        Packets with payload that the sender sent again, None without a capture there.
+        Packets with payload that the sender sent again; None without a capture at the sender.
     speed : float
-        Link seconds in a recorded second.
+        Link seconds per recorded second.
     """
 
     ends: Endpoints
@@ -94,18 +96,18 @@ class RecordedFlow:
 
     @property
     def delivered_packets(self) -> int | None:
-        """Packets that brought the receiver something new; None without a capture there."""
+        """Packets that delivered new payload to the receiver; None without a capture there."""
         return len(self.table) if self.point else None
 
     @property
     def rate_bps(self) -> float | None:
-        """Delivered bits per link second, from the connection's first packet to the last new one."""
+        """Delivered bits per link second, from the first packet to the last with new payload."""
         return mean_rate_bps(self.table, self.begin_ns, speed=self.speed) if self.point else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A WTCP connection at one capture point, with its own packets in the window."""
+    """A WTCP connection at one capture point, with its packets in the window."""
 
     point: str
     packets: Table
@@ -114,12 +116,12 @@ class _Seen:
     at_responder: bool
 
     def is_at(self, *, responder: bool) -> bool:
-        """Return whether the capture was made at that end."""
+        """Return whether the capture was made at the responder (if `responder`) or at the initiator."""
         return self.at_responder if responder else self.at_initiator
 
 
 def wtcp_flows(recording: Recording) -> list[RecordedFlow]:
-    """Return the flows of WTCP with data, in the order of their connections at the first capture of each."""
+    """Return the WTCP flows that carried data, in the order of their connections in the captures."""
     seen: dict[tuple[Endpoints, int], list[_Seen]] = {}
     for capture in recording.captures:
         wtcp, before = _wtcp_of(recording, capture), Counter[object]()
@@ -132,7 +134,7 @@ def wtcp_flows(recording: Recording) -> list[RecordedFlow]:
 
 
 def wtcp_table(flows: Sequence[RecordedFlow]) -> Table:
-    """Return WTCP_FLOWS of these flows."""
+    """Return the flows as a table WTCP_FLOWS."""
     rows = [
         (
             flow.name, *flow.ends, flow.point, flow.begin_ns, _or_na(flow.delivered_bytes),
@@ -151,7 +153,7 @@ def _or_na(value: int | None) -> int:
 
 
 def _wtcp_of(recording: Recording, capture: Capture) -> WtcpCapture:
-    """Return the WTCP connections of a capture point; its files are read again if they hold a SYN of one."""
+    """Return the WTCP connections of a capture point; its files are read again if they hold a SYN of WTCP."""
     if not any(WTCP_SYN in file.protocols for file in capture.tables.files):
         return WtcpCapture()
     from parsers._wtcp import read_wtcp  # noqa: PLC0415  # few captures hold any
@@ -177,7 +179,7 @@ def _seen(recording: Recording, point: str, number: int, ends: Endpoints, packet
 
 
 def _answers(packets: Table) -> tuple[bool, bool]:
-    """Return whether initiator and responder answered at once, as this capture saw their hand-shake."""
+    """Return whether the initiator, and the responder, answered the handshake within `_SAME_HOST_NS`."""
     is_responder, time_ns = packets["flow"] & 1 == 1, packets["time_ns"]
     if not is_responder.any():
         return False, False
@@ -193,7 +195,10 @@ def _is_at_once(before_ns: int, after_ns: int) -> bool:
 
 
 def _wtcp_flow(recording: Recording, ends: Endpoints, places: list[_Seen], way: int) -> RecordedFlow | None:
-    """Return one direction of a connection (way 1: what its responder sent); None without data."""
+    """Return one direction of a WTCP connection; None without data.
+
+    `way` is 0 for the data of its initiator, 1 for those of its responder.
+    """
     if not any(wtcp_data(each.packets, 2 * each.number + way).any() for each in places):
         return None
     receiver = next((each for each in places if each.is_at(responder=way == 0)), None)
@@ -240,7 +245,7 @@ def _name(recording: Recording, ends: Endpoints) -> str:
 
 
 def tcp_flows(recording: Recording) -> list[RecordedFlow]:
-    """Return the flows of TCP with data, of the connections with the most bytes, in order of their begin."""
+    """Return the TCP flows with data of the `MOST_FLOWS` largest connections, in order of start."""
     flows: dict[tuple[int, int, bool], RecordedFlow] = {}
     for capture, number in recording.largest(MOST_FLOWS):
         rows = capture.analysis.directions["unique_bytes"][2 * number - 2 : 2 * number]
@@ -254,7 +259,7 @@ def tcp_flows(recording: Recording) -> list[RecordedFlow]:
 
 
 def _tcp_flow(recording: Recording, sender: ConnectionAtPoint, at: ConnectionAtPoint) -> RecordedFlow:
-    """Return a flow by its capture at the receiver, or the one that there is."""
+    """Return a flow from the capture at its receiver, or else from the capture at its sender."""
     both = at.capture.analysis.ends(at.connection)
     ends = _turned(both) if at.reverse else both
     row = 2 * at.connection - 2 + at.reverse
@@ -292,20 +297,22 @@ def _control(recording: Recording, sender: ConnectionAtPoint) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FlowCurve:
-    """What one flow brought its receiver, over time.
+    """The payload that one flow delivered to its receiver, over time.
 
     Attributes
     ----------
     session : str
-        Name of its folder or first file.
+        Name of the session's folder or first file.
     flow : str
         HOST:PORT > HOST:PORT.
     transport : str
+        As in `RecordedFlow`.
     time_s : ndarray of float64, shape (n,)
-        When packets arrived that brought something new, ascending.
+        When the packets with new payload arrived, ascending.
     new_bytes : ndarray of int64, shape (n,)
+        New payload of each of these packets.
     until_s : float
-        Last packet of the recording, or the end of the window that was read.
+        Time of the last packet of the recording, or the end of the window.
     """
 
     session: str
@@ -317,7 +324,7 @@ class FlowCurve:
 
 
 def flow_curves(recording: Recording) -> tuple[list[FlowCurve], list[str]]:
-    """Return the curves of all flows with a capture at their receiver, and why others have none, in words."""
+    """Return the curves of flows captured at their receiver, and sentences about the others."""
     flows = [*tcp_flows(recording), *wtcp_flows(recording)]
     known = sorted((flow for flow in flows if flow.point), key=lambda flow: -(flow.delivered_bytes or 0))
     without = [f"{flow.name}: {NO_RECEIVER}" for flow in flows if not flow.point][:MOST_FLOWS]
@@ -348,7 +355,7 @@ def flow_curves(recording: Recording) -> tuple[list[FlowCurve], list[str]]:
 
 
 def _on_clock_of(recording: Recording, point: str, flow: RecordedFlow) -> Table:
-    """Return the deliveries of a flow on the clock of a point; as they are, with a warning, if unknown."""
+    """Return the deliveries of a flow on a point's clock; if that fails, unchanged, with a warning."""
     if flow.point == point or recording.clocks is None:
         return flow.table
     clocks = recording.clocks
@@ -359,7 +366,7 @@ def _on_clock_of(recording: Recording, point: str, flow: RecordedFlow) -> Table:
 
 
 def _capture_span(recording: Recording, point: str) -> tuple[int, int]:
-    """Return the first and the last packet of all captures that can be placed, on the clock of a point."""
+    """Return the first and last packet time of all captures, on the clock of a point, in ns."""
     ends: list[int] = []
     for capture in recording.captures:
         files = capture.tables.files

@@ -1,8 +1,8 @@
-"""Which logs of a recording are of one phone on one drive.
+"""Groups the radio logs of a recording by phone and by drive.
 
-The logs of a host are of one phone unless they contradict each other: two phones in one car, whose logs lie
-in one folder, are two. Logs that follow each other, as a program begins a new file every hour, are of one
-drive; after six hours without a reading another drive begins.
+The logs of one host belong to one phone unless they contradict each other, as those of two phones in one car
+do. Logs that follow each other belong to one drive: many programs begin a new file every hour. A gap of more
+than six hours without a reading begins another drive.
 """
 
 from __future__ import annotations
@@ -25,50 +25,58 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers, Times
 
 PAUSE_NS = 6 * 3600 * NS_PER_S
-"""After so long without a reading another drive begins: a break at noon is shorter, a night longer."""
+"""Minimum gap without a reading, in ns, that begins another drive: longer than a lunch break, shorter than a
+night."""
 _PAUSE_STEPS = 20
-"""And so many times what lies between two readings otherwise: a meter may read twice a day. Not measured."""
+"""The gap must also be at least this many times the median interval of the readings: a meter may read twice a
+day. Not measured."""
 _MOST_DRIVES = 50
-"""Of one phone; of more pauses the longest are taken, as a hostile log may hold any number."""
+"""Maximum number of drives of one phone: of more gaps, the longest ones are used. It bounds the work for a
+hostile log."""
 _OVERLAP_NS = 10 * NS_PER_S
-"""Two logs that overlap by no more follow each other: a new file may begin before the old one is closed."""
+"""Maximum overlap, in ns, of two logs that follow each other: a new file may begin before the old one is
+closed."""
 _NEAR_NS = NS_PER_S
-"""Readings this near to each other are compared: phones and modems are read about once a second."""
+"""Maximum distance in time of two readings that are compared, in ns: phones and modems are read about once a
+second."""
 _MIN_COMPARED = 3  # fewer readings decide nothing; not measured
 _OTHER_FORMAT, _SAME_FORMAT, _OTHER_LEVELS = 0.5, 0.2, 0.5
-"""From these shares of different readings on, two logs are of two phones. Logs of one phone in two formats
-may name the cells of two layers; two of one format differ only where a change falls between their readings.
-Levels are compared within one format only: their scales and filters differ otherwise. Not measured."""
+"""Two logs belong to two phones if at least this share of their simultaneous readings differs:
+`_OTHER_FORMAT` for cells in logs of different formats, `_SAME_FORMAT` for cells in logs of one format,
+`_OTHER_LEVELS` for signal levels. Logs of one phone in two formats may name the cells of two layers; in one
+format they differ only where the cell changes between their readings. Levels are compared only within one
+format, because formats differ in scale and filter. Not measured."""
 Span = tuple[int, int]
-"""The first and the last time of a log, ns since 1970."""
+"""The first and the last time of a log, in ns since 1970."""
 _ANCHOR_NS = 6 * NS_PER_S
-"""Programs on phones read a cell every 5 s at least, as a rule. Not measured."""
+"""Maximum distance, in ns, between a reading of an NR cell and the LTE readings around it: programs on phones
+usually read a cell at least every 5 s. Not measured."""
 _CELLS = ("cell_id", "physical_cell_id")
 _LEVELS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm")
 
 
 class PhoneLog(NamedTuple):
-    """What one log tells of a phone."""
+    """The tables of one log of a phone."""
 
     host: str
     path: str
     format: str
     radio: Table
-    """RADIO."""
+    """The table RADIO of the log; it may be empty."""
     orders: Table
-    """HANDOVERS that its messages show."""
+    """HANDOVERS from the log's signalling messages."""
 
     @property
     def times(self) -> Times:
-        """The times of its rows, as far as known."""
+        """The known times of all rows: int64, ns."""
         time_ns = np.concatenate([self.radio["time_ns"], self.orders["time_ns"]])
         return np.asarray(time_ns[time_ns != NOT_A_TIME])
 
 
 def phones_apart(logs: list[PhoneLog]) -> Iterator[tuple[str, list[PhoneLog]]]:
-    """Yield the logs of each phone on each drive, with a name for it.
+    """Yield a name and the logs of each phone on each drive.
 
-    The name is that of the host; where one host has logs of several phones, with that of the first log.
+    The name is that of the host; if one host has logs of several phones, the name of the first log is added.
     """
     for host in dict.fromkeys(log.host for log in logs):
         phones = _by_phone([log for log in logs if log.host == host])
@@ -79,18 +87,18 @@ def phones_apart(logs: list[PhoneLog]) -> Iterator[tuple[str, list[PhoneLog]]]:
 
 
 def span_of(time_ns: Times) -> Span:
-    """Return the first and the last of times; of none a span that is after all others."""
+    """Return the first and the last time; for no times, a span that is later than all others."""
     last = int(np.iinfo(np.int64).max)
     return (int(time_ns.min()), int(time_ns.max())) if len(time_ns) else (last, last)
 
 
 def follow(one: Span, other: Span) -> bool:
-    """Return whether two logs do not last at the same time."""
+    """Return whether two logs overlap by at most `_OVERLAP_NS`, so that one follows the other."""
     return min(one[1], other[1]) - max(one[0], other[0]) <= _OVERLAP_NS
 
 
 def likest(name: str, others: list[str]) -> int:
-    """Return the place of the name among others that begins most like it."""
+    """Return the index of the name in `others` that shares the longest prefix with `name`."""
     return max(range(len(others)), key=lambda place: _alike(name, others[place]))
 
 
@@ -100,7 +108,7 @@ def _alike(one: str, other: str) -> int:
 
 
 def _by_phone(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
-    """Return the logs of one host by phone; a log that fits several goes to the likest."""
+    """Return the logs of one host by phone; of several phones that fit, the most similar name wins."""
     phones: list[_Phone] = []
     for span, log in sorted(((span_of(log.times), log) for log in logs), key=lambda each: each[0]):
         fitting = [phone for phone in phones if not phone.contradicts(log, span)]
@@ -117,14 +125,14 @@ def _by_phone(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
 
 
 class _Phone(NamedTuple):
-    """The logs of one phone so far, the time that each lasts, and the networks that they name."""
+    """The logs of one phone found so far, their spans, and the networks that they name."""
 
     logs: list[PhoneLog]
     spans: list[Span]
     operators: set[str]
 
     def contradicts(self, log: PhoneLog, span: Span) -> bool:
-        """Return whether one of its logs cannot be of the same phone as another log."""
+        """Return whether a log cannot be of the same phone as one of these logs."""
         pairs = zip(self.logs, self.spans, strict=True)
         overlapping = [own for own, other in pairs if not follow(span, other)]
         return any(_contradict(log, own) for own in overlapping)
@@ -135,7 +143,7 @@ def _operators(log: PhoneLog) -> set[str]:
 
 
 def _contradict(one: PhoneLog, other: PhoneLog) -> bool:
-    """Return whether two logs cannot be of one phone: what both read at one time differs too often."""
+    """Return whether two logs cannot be of one phone, because simultaneous readings differ too often."""
     alike = one.format == other.format
     first, second = Serving.of(one.radio), Serving.of(other.radio)
     bound = _SAME_FORMAT if alike else _OTHER_FORMAT
@@ -145,7 +153,7 @@ def _contradict(one: PhoneLog, other: PhoneLog) -> bool:
 
 
 def _differ(first: Serving, second: Serving, column: str) -> float:
-    """Return in which share of readings that can be compared a column differs; 0 if in too few of them."""
+    """Return the share of comparable readings in which a column differs; 0 if too few can be compared."""
     rows, others = _read(first, column), _read(second, column)
     if not len(rows) or not len(others):
         return 0.0
@@ -165,7 +173,7 @@ def _read(serving: Serving, column: str) -> Numbers:
 
 
 def _nearest(known: Times, wanted: Times) -> Numbers:
-    """Return the place of the nearest of ascending times to each wanted one."""
+    """Return the index of the nearest `known` time (ascending) for each `wanted` time."""
     after = np.clip(np.searchsorted(known, wanted), 1, max(len(known) - 1, 1))
     after = np.minimum(after, len(known) - 1)
     before = np.maximum(after - 1, 0)
@@ -173,10 +181,10 @@ def _nearest(known: Times, wanted: Times) -> Numbers:
 
 
 def _with_legs(logs: list[PhoneLog]) -> list[PhoneLog]:
-    """Return the logs of a phone, the NR cells of one that lie within LTE cells of another as secondary ones.
+    """Return the logs of a phone; NR cells between LTE cells of another log become secondary cells.
 
-    A program may write a file for each technology. A phone with both has its anchor in LTE (EN-DC: TS 37.340,
-    4.1.2), and two serving cells would be a change of the cell with each reading.
+    A program may write one file for each technology. A phone that uses both has its anchor in LTE (EN-DC:
+    TS 37.340, 4.1.2). Two serving cells would look like a change of cell at each reading.
     """
     anchors = [_times_of(log.radio, "LTE") for log in logs]
     if not any(map(len, anchors)):
@@ -199,7 +207,7 @@ def _times_of(radio: Table, rat: str) -> Times:
 
 
 def _amid(known: Times, time_ns: Times) -> Mask:
-    """Return which times have known ones soon before and soon after."""
+    """Return which times have a known time shortly before and shortly after: bool, shape of `time_ns`."""
     if not len(known):
         return np.zeros(len(time_ns), dtype=bool)
     after = np.searchsorted(known, time_ns)
@@ -210,7 +218,7 @@ def _amid(known: Times, time_ns: Times) -> Mask:
 
 
 def _drives(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
-    """Return the logs of a phone cut at its pauses; rows without a time are of the first drive."""
+    """Return the logs of a phone split into drives; rows without a time belong to the first drive."""
     cuts = _pauses(np.sort(np.concatenate([log.times for log in logs])))
     if not len(cuts):
         return [logs]
@@ -224,7 +232,7 @@ def _drives(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
 
 
 def _pauses(time_ns: Times) -> Times:
-    """Return the times at which the second and each later drive begins."""
+    """Return the times, in ns, at which the second and each later drive begins."""
     apart = np.diff(time_ns)
     steps = apart[apart > 0]
     if not len(steps):
@@ -240,10 +248,10 @@ def _cut(table: Table, cuts: Times) -> list[Table]:
 
 
 def radio_of(logs: list[PhoneLog]) -> Table:
-    """Return RADIO of logs together, in their order."""
+    """Return the concatenated RADIO tables of logs, in the order of the logs."""
     return logs[0].radio if len(logs) == 1 else Table.concatenate(RADIO, [log.radio for log in logs])
 
 
 def orders_of(logs: list[PhoneLog]) -> Table:
-    """Return HANDOVERS of logs together, in their order."""
+    """Return the concatenated HANDOVERS tables of logs, in the order of the logs."""
     return Table.concatenate(HANDOVERS, [log.orders for log in logs])

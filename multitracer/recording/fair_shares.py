@@ -1,13 +1,13 @@
-"""How evenly the TCP flows of a recording share the link: of the time in which all run, and over time.
+"""How evenly the TCP flows of a recording share the link while all run, and in each interval.
 
 Rules of the file
 -----------------
-- Compared are flows of one way (what initiators sent, or what responders did), by default the way with more
-  bytes, of the connections with the most bytes.
-- A flow runs from its first new payload to its last. What it carried is what its receiver's capture shows for
-  the first time; without one, what ACKs report.
-- Times of several capture points are put onto the clock of the one that has most flows; a flow whose clock
-  cannot be related is left out, with a sentence.
+- Flows of one direction are compared (the data of the initiators, or those of the responders), by default the
+  direction with more bytes. Of all connections, those with the most bytes are compared.
+- A flow runs from its first new payload to its last. Its bytes are those that its receiver's capture shows
+  for the first time; without that capture, those that ACKs report.
+- All times are converted to the clock of the capture point that has most flows. A flow whose clock cannot be
+  related is left out, and a note says so.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Numbers, Times
 
 MOST_INTERVALS = 200_000
-"""As many as bins of quantities that are compared."""
+"""Maximum number of intervals, the same as the maximum number of bins of compared quantities."""
 NO_COMMON_TIME = "there is no time in which all flows ran"
 
 
 class _Flow(NamedTuple):
-    """What one flow carried."""
+    """The times and bytes of the payload of one flow."""
 
     name: str
     time_ns: Times
-    """When payload got through, ascending, on one clock."""
+    """When new payload arrived, on the common clock: int64, ns, ascending."""
     new_bytes: Numbers
 
 
 class FairShares(NamedTuple):
-    """How evenly flows share a link."""
+    """The result of `fair_shares`: two tables and the notes."""
 
     fairness: Table
-    """FAIRNESS."""
+    """The table FAIRNESS: one row per interval."""
     shares: Table
-    """SHARES."""
+    """The table SHARES: one row per flow and interval."""
     notes: list[str]
-    """What was left out, a sentence each."""
+    """Sentences about the flows that were left out."""
 
 
 def fair_shares(
@@ -72,12 +72,13 @@ def fair_shares(
     step_s : float, optional
         Length of the intervals, link seconds; by default one interval: the time in which all flows run.
     reverse : bool, optional
-        Whose data: False what initiators sent, True what responders did; by default the way with more bytes.
+        Which data: False those of the initiators, True those of the responders; by default the direction with
+        more bytes.
 
     Raises
     ------
     InputError
-        If the length is no time above 0, or so short that there are too many intervals.
+        If the length is not above 0, or is so short that there are too many intervals.
     """
     if step_s is not None and not 0 < step_s < np.inf:
         raise InputError(f"step_s: {step_s} is no time above 0; give seconds such as 1")
@@ -106,7 +107,7 @@ def fair_shares(
 
 
 def _without_time(flows: int) -> Table:
-    """Return the row of flows that have no time in common."""
+    """Return the FAIRNESS row of flows that never all run at the same time."""
     reason = NO_COMMON_TIME if flows > 1 else fairness([1.0] * flows).reason
     row = {
         "begin_ns": NOT_A_TIME, "end_ns": NOT_A_TIME, "flows": flows, "rate_bps": np.nan, "gap": np.nan,
@@ -132,7 +133,7 @@ def _shares(flows: list[_Flow], begin_ns: Times, end_ns: Times, rate_bps: Array)
 
 
 def _common(flows: list[_Flow]) -> Times:
-    """Return begin and end of the time in which all flows run; empty if there is none."""
+    """Return start and end of the time in which all flows run; an empty array if there is none."""
     if not flows:
         return np.empty(0, dtype=np.int64)
     first, last = max(int(f.time_ns[0]) for f in flows), min(int(f.time_ns[-1]) for f in flows)
@@ -140,7 +141,7 @@ def _common(flows: list[_Flow]) -> Times:
 
 
 def _edges(flows: list[_Flow], step_ns: float) -> Times:
-    """Return the edges of intervals from the first payload of any flow to the last."""
+    """Return the edges of the intervals, in ns, from the first payload of any flow to the last."""
     if not flows:
         return np.empty(0, dtype=np.int64)
     first, last = min(int(f.time_ns[0]) for f in flows), max(int(f.time_ns[-1]) for f in flows)
@@ -153,7 +154,7 @@ def _edges(flows: list[_Flow], step_ns: float) -> Times:
 
 
 def _carried(flow: _Flow, edges: Times) -> Array:
-    """Return the bytes of each interval; NaN where the flow does not run in all of it."""
+    """Return the bytes of a flow in each interval; NaN where the flow does not run for the whole interval."""
     total = np.append(0, np.cumsum(flow.new_bytes))
     at = total[np.searchsorted(flow.time_ns, edges, side="right")]
     runs = (edges[:-1] >= flow.time_ns[0]) & (edges[1:] <= flow.time_ns[-1])
@@ -164,7 +165,7 @@ def _carried(flow: _Flow, edges: Times) -> Array:
 
 
 def _flows(recording: Recording, reverse: bool | None) -> tuple[list[_Flow], list[str]]:
-    """Return the flows of one way, by their begin, and what was left out."""
+    """Return the flows of one direction, in order of their start, and sentences about those left out."""
     largest = recording.largest(MOST_FLOWS * max(len(recording.captures), 1))
     way = _way(largest) if reverse is None else reverse
     places: dict[tuple[int, int], tuple[ConnectionAtPoint, ConnectionAtPoint]] = {}
@@ -186,7 +187,7 @@ def _flows(recording: Recording, reverse: bool | None) -> tuple[list[_Flow], lis
 
 
 def _way(largest: list[tuple[Capture, int]]) -> bool:
-    """Return whether responders sent more than initiators."""
+    """Return whether responders sent more bytes than initiators."""
     sent = [
         sum(int(p.analysis.directions["unique_bytes"][2 * n - 2 + way]) for p, n in largest) for way in (0, 1)
     ]
@@ -196,7 +197,7 @@ def _way(largest: list[tuple[Capture, int]]) -> bool:
 def _flow(
     recording: Recording, sender: ConnectionAtPoint, at: ConnectionAtPoint, point: str
 ) -> tuple[_Flow | None, str]:
-    """Return what a flow carried, or why it cannot be compared."""
+    """Return the flow of a connection, or None and the reason why it cannot be compared."""
     name = " > ".join(_endpoints(at))
     arrives = at is not sender or at.vantage is Vantage.NEAR_RECEIVER
     segments = at.capture.analysis.tcp_segments(at.connection)

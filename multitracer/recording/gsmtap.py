@@ -1,4 +1,4 @@
-"""The signalling that captures of a recording hold beside their packets: GSMTAP of SCAT or QCSuper."""
+"""Signalling messages in the captures of a recording: GSMTAP packets from SCAT or QCSuper."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def signalling_of_captures(captures: Iterable[Capture], warn: Callable[[str], None]) -> Iterator[ParsedLog]:
-    """Yield `signalling`, `radio` and `handovers` of each capture file that holds packets of GSMTAP.
+    """Yield `signalling`, `radio` and `handovers` of each capture file that holds GSMTAP packets.
 
-    A file whose packets cannot be dissected is a warning, for its packets of TCP are there all the same.
+    A file whose packets cannot be dissected adds a warning; its TCP packets are still used.
     """
     for capture in captures:
         for file in capture.tables.files:

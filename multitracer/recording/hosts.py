@@ -1,7 +1,7 @@
-"""What the hosts of a recording logged besides packets: their TCP's variables, their side of a link.
+"""What the hosts of a recording logged besides packets: TCP variables, and their side of a link.
 
-Whose log it is, the folder says in which it lies; which addresses a host has, the manifest says, or else its
-log of TCP variables.
+A log belongs to the host in whose folder it lies. The addresses of a host come from the manifest, or else
+from its log of TCP variables.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.sender_state import in_bytes, join, join_events, with_ca_state
+from multitracer.analysis.sender_state import SenderLogs
 from multitracer.endpoints import host_text
-from multitracer.protocols.sock_diag import ReadBy, TcpEvent
+from multitracer.protocols.sock_diag import ReadBy
 from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE, TCP_EVENTS, TCP_STATE
-from multitracer.tables import NA, Table
+from multitracer.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LinkSide:
-    """The link's log of one host.
+    """The link log of one host.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class LinkSide:
     events : Table
         LINK_EVENTS, in order of the log.
     facts : dict of str to str
-        What the head of the log states: side, slot_ns, speed, t1_ms, n2, ...
+        The header fields of the log: side, slot_ns, speed, t1_ms, n2, ...
     """
 
     host: str
@@ -48,33 +48,33 @@ class LinkSide:
     facts: dict[str, str] = field(default_factory=dict)
 
     def rows(self, *names: str) -> Array:
-        """Return the rows of the events with one of these names, in order; int64, shape (n,)."""
+        """Return the rows of `events` with one of these names: int64, shape (n,), in order of the log."""
         return np.flatnonzero(np.isin(self.events["event"], names))
 
 
 @dataclass(frozen=True)
 class HostLogs:
-    """What the hosts logged.
+    """The logs of all hosts of a recording.
 
     Attributes
     ----------
     state, events : Table
         TCP_STATE and TCP_EVENTS of all hosts together.
     link : mapping of str to LinkSide
-        Host -> its side of the link.
+        The link log of each host that has one, by host name.
     addresses : mapping of str to frozenset of str
-        Host -> addresses that are its own.
+        The addresses of each host, by host name.
     """
 
     state: Table
     events: Table
     link: Mapping[str, LinkSide] = field(default_factory=dict)
     addresses: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    _joined: dict[int, tuple[Table, Table]] = field(default_factory=dict, init=False, repr=False)
+    _joined: dict[int, SenderLogs] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, source: LogSource) -> HostLogs:
-        """Return what the logs of a recording hold."""
+        """Return the host logs of a recording."""
         logs = source.logs("tcp")
         stated = {
             host: set(facts.addresses)
@@ -101,12 +101,12 @@ class HostLogs:
         return cls(state, events, sides, {host: frozenset(own) for host, own in addresses.items()})
 
     def owner(self, address: str) -> str | None:
-        """Return the host that alone has an address, None if that is not known."""
+        """Return the only host that has an address; None if no host, or more than one, has it."""
         hosts = [host for host, own in self.addresses.items() if address in own]
         return hosts[0] if len(hosts) == 1 else None
 
     def of_sender(self, capture: Capture, connection: int, *, reverse: bool) -> tuple[Table, Table]:
-        """Return JOINED_STATE and JOINED_EVENTS of the sender of one direction, windows in bytes.
+        """Return JOINED_STATE and JOINED_EVENTS of the sender of one direction; windows are in bytes.
 
         Parameters
         ----------
@@ -117,23 +117,16 @@ class HostLogs:
         """
         if not len(self.state):
             return Table.empty(JOINED_STATE), Table.empty(JOINED_EVENTS)
-        if id(capture) not in self._joined:  # both tables with the connection of each row, found once for all
-            flows, connections = capture.tables.flows, capture.analysis.connections
-            self._joined[id(capture)] = (
-                join(self.state, flows=flows, connections=connections),
-                join_events(self.events, flows=flows, connections=connections),
-            )
-        state, events = (
-            table.take((table["connection"] == connection) & (table["reverse"] == reverse))
-            for table in self._joined[id(capture)]
-        )
-        state = in_bytes(state, directions=capture.analysis.directions)
-        traced = bool(np.any((events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA)))
-        return (with_ca_state(state, events) if traced else state), events
+        logs = self._joined.get(id(capture))
+        if logs is None:  # the connection of each row is found once for all who ask
+            flows, counted = capture.tables.flows, capture.analysis
+            logs = SenderLogs(self.state, self.events, flows, counted.connections, counted.directions)
+            self._joined[id(capture)] = logs
+        return logs.of_sender(connection, reverse=reverse)
 
 
 def _polled(state: Table) -> set[str]:
-    """Return the addresses of polled sockets; a kernel's trace also shows sockets of other namespaces."""
+    """Return the local addresses of polled sockets; a kernel trace also holds sockets of other namespaces."""
     own = (state["method"] != ReadBy.TCP_PROBE) & (state["ip_version"] != 0)
     ends = zip(state["ip_version"][own].tolist(), state["address_local"][own].tolist(), strict=True)
     return {host_text(version, address) for version, address in set(ends)}

@@ -1,9 +1,10 @@
-"""Where in a large capture each stretch of time lies: an index, built in passing and checked before use.
+"""An index of the blocks of a large capture by time; it is built while the capture is read.
 
-One file for each capture, in `multitracer/index` of the user's cache directory ($XDG_CACHE_HOME, ~/.cache), a
-folder that only the user can enter. It holds the facts of the file and, for each block of some MB, where it
-begins, how many packets it holds, and their smallest and largest time. It is used only if the capture still
-has the size, the time of change and the digest that it had, and if all that is read by it is as it says.
+Each capture has one index file in `multitracer/index` of the user's cache directory ($XDG_CACHE_HOME,
+~/.cache); only the user can enter that folder. The index holds the facts of the capture file. For each block
+of some MB it holds the offset, the number of packets, and their smallest and largest time. An index is used
+only if the capture has the same size, modification time and digest as when it was indexed. The packets that
+are read through the index must match it, too.
 """
 
 from __future__ import annotations
@@ -33,14 +34,16 @@ if TYPE_CHECKING:
     from parsers import PacketBlock
 
 MIN_BYTES = 64 << 20
-"""Smaller captures are read whole within a second (docs/benchmarks.md)."""
+"""Minimum size of a capture that gets an index: smaller ones are read completely within a second
+(docs/benchmarks.md)."""
 _MOST_INDEX_BYTES = 16 << 20
-"""Some 300,000 blocks: a capture of 1 TB."""
+"""Maximum size of an index in bytes: some 300,000 blocks, a capture of 1 TB."""
 _LONGEST_NS = 30 * 86_400 * 10**9
-"""A leap in time from block to block that is longer looks like damage to the readers."""
+"""Maximum time span of a capture that gets an index, in ns: the parsers take a longer step in time for
+damage."""
 _SAMPLE_BYTES, _SAMPLES = 1 << 16, 16
-"""What the digest is of: so many places, the first and last bytes among them. A file of which other places
-change keeps its size and its time only if somebody wants that."""
+"""The digest covers `_SAMPLES` places of `_SAMPLE_BYTES` each, including the start and the end of the file.
+It detects changes by programs, not by an attacker who changes other places and keeps size and time."""
 _FACTS = (
     "format", "variant", "packets", "bytes", "link_types", "protocols", "not_decoded", "first_ns", "last_ns",
     "time_steps_back", "largest_step_back_ns", "interfaces", "hardware", "operating_system", "application",
@@ -49,14 +52,14 @@ _FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Where the blocks of a capture are, and the facts of the file."""
+    """The blocks of a capture, and the facts of its file."""
 
     blocks: Array
     """Int64, shape (n_blocks, 4): the columns of `PacketBlock`."""
     facts: SourceFile
 
     def fits(self, source: SourceFile, packets: int) -> bool:
-        """Return whether what was read is whole and so many packets; then write the file's facts to it."""
+        """Return whether `packets` packets were read without loss; if so, set the file's facts."""
         if source.stopped:  # by the user: then it is what it is
             return True
         if source.damaged or source.packets != packets:
@@ -66,10 +69,10 @@ class Index:
         return True
 
     def within(self, bounds: Bounds) -> tuple[list[tuple[int, int]], int]:
-        """Return the ranges of the file to read for a window, and how many packets they hold.
+        """Return the byte ranges of the file to read for a window, and how many packets they hold.
 
-        The first block is always among them, since it shows how to read the file, and so is one more block at
-        either end, for what belongs together.
+        The first block is always included, because it holds the file header. One more block on either side is
+        included, for packets that belong together.
         """
         begin_ns, end_ns = bounds
         wanted = np.ones(len(self.blocks), dtype=bool)
@@ -89,7 +92,7 @@ class Index:
 
 
 def index_of(path: str) -> Index | None:
-    """Return the index of a capture; None without one, or without one that can be trusted."""
+    """Return the index of a capture; None if it has no index, or none that can be trusted."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError, OverflowError):
         folder = _folder(make=False)
         document = None if folder is None else json.loads(_unsealed(_own_content(folder / _name(path))))
@@ -101,17 +104,17 @@ def index_of(path: str) -> Index | None:
 def keep_index(
     path: str, state: Document | None, blocks: Sequence[PacketBlock], files: Sequence[SourceFile]
 ) -> None:
-    """Keep an index of a capture that was read whole, if it is one that can be read in parts.
+    """Write the index of a completely read capture, if the capture can be read in parts.
 
     Parameters
     ----------
     path : str
     state : dict, optional
-        That of `state_of` before it was read; nothing is kept without.
+        The result of `state_of` before the capture was read; without it no index is written.
     blocks : sequence of PacketBlock
-        All of the file.
+        All blocks of the file.
     files : sequence of SourceFile
-        Its facts, if it is one file. What cannot be written is left out.
+        The facts of the capture's files; an index is written only for one file. Write errors are ignored.
     """
     with contextlib.suppress(OSError, ValueError):
         fit = state is not None and len(files) == 1 and _is_fit(blocks, files[0])
@@ -123,14 +126,14 @@ def keep_index(
 
 
 def forget_index(path: str) -> None:
-    """Remove an index that was wrong."""
+    """Remove the wrong index of a capture."""
     with contextlib.suppress(OSError):
         if (folder := _folder(make=False)) is not None:
             (folder / _name(path)).unlink()
 
 
 def state_of(path: str) -> Document | None:
-    """Return by what a change of a capture shows; None of what gets no index."""
+    """Return size, time and digest, which show a change of a capture; None if it gets no index."""
     try:
         return _state(path) if Path(path).stat().st_size >= MIN_BYTES else None
     except (OSError, ValueError):
@@ -150,7 +153,7 @@ def _put(target: Path, content: bytes) -> None:
 
 
 def sealed(content: bytes) -> bytes:
-    """Return what an index says behind a line with its SHA-256: a bit that flipped would move a window."""
+    """Return the content of an index after a line with its SHA-256, which detects flipped bits."""
     return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
 
@@ -183,7 +186,7 @@ def _digest(file: BinaryIO, size: int) -> str:
 
 
 def _is_fit(blocks: Sequence[PacketBlock], source: SourceFile) -> bool:
-    """Return whether a capture may be read in parts: nothing in one part says how to read another."""
+    """Return whether a capture may be read in parts: no block depends on the content of another one."""
     plain = SourceFile(source.path, source.format)
     same = all(
         getattr(source, f.name) == getattr(plain, f.name) for f in fields(plain) if f.name not in _FACTS
@@ -199,7 +202,7 @@ def _is_fit(blocks: Sequence[PacketBlock], source: SourceFile) -> bool:
 
 
 def _folder(*, make: bool) -> Path | None:
-    """Return the folder of indexes if nobody but the user can write there."""
+    """Return the folder of indexes; None if anyone but the user can write there."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     folder = Path(cache, "multitracer", "index")
     if make:
@@ -216,7 +219,7 @@ def _name(path: str) -> str:
 
 
 def _own_content(path: Path) -> bytes:
-    """Return the content of a file of the user that nobody else can write, and that is no link."""
+    """Return the content of a file that only the user can write and that is no symbolic link."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -230,12 +233,12 @@ def _own_content(path: Path) -> bytes:
 
 
 def _checked(document: Document, path: str) -> Index:
-    """Return what a document says.
+    """Return the index in a JSON document.
 
     Raises
     ------
     ValueError, TypeError, KeyError
-        If it is not what `keep_index` writes.
+        If the document does not have the form that `keep_index` writes.
     """
     rows = document["blocks"]
     if not isinstance(rows, list) or not all(_are(int, row) and len(row) == 4 for row in rows) or not rows:

@@ -1,9 +1,10 @@
-"""What the user named: capture points and logs of one recording; of the files only the beginning is read.
+"""Finds the capture points and logs that the user's paths name; only the start of each file is read.
 
-A capture, the files of one capture (a ring buffer, a glob), logs of other layers, a folder of captures and
-logs, a session folder (one subfolder per host, manifest.json; docs/session.md), or `-`. Only regular files
-inside a folder are read, whatever its manifest or its symbolic links say. No file vanishes silently: each is
-a capture, a log, a companion that a recorder of ours wrote beside the logs, or part of a warning.
+A path is a capture, the files of one capture (a ring buffer, a glob), logs of other layers, a folder of
+captures and logs, a session folder (one subfolder per host, manifest.json; docs/session.md), or `-`. In a
+folder only regular files inside it are read, whatever its manifest or its symbolic links name. Every file is
+accounted for: as a capture, a log, a companion that one of our recorders writes beside the logs, or in a
+warning.
 """
 
 from __future__ import annotations
@@ -30,17 +31,18 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 MAX_FILES = 10_000
-"""More files in one folder are refused: a ring buffer of a week has some hundred."""
+"""Maximum number of files in one folder: a ring buffer of a week has some hundred."""
 
 MOST_OF_MEMORY = 0.5
-"""The share of it up to which captures are analysed as a whole: an analysis took 0.6 to 1.4 times the size of
-captures without payload (docs/benchmarks.md)."""
+"""Share of the memory up to which captures are analysed as a whole: an analysis took 0.6 to 1.4 times the
+size of captures without payload (docs/benchmarks.md)."""
 LARGE_BYTES = 8 << 20
-"""Of a smaller capture the segments take some megabytes, and no time. Not measured."""
+"""Size in bytes from which a capture is large: the segments of a smaller one take some megabytes, and little
+time. Not measured."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 UNREADABLE = (FormatError, InputError, UnknownFormatError)
-"""What is wrong with one file, not with the installation."""
+"""Errors of one file, in contrast to errors of the installation."""
 
 CAPTURE_NAME = r"(?i)\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz|bz2))?$"
 _DUMPCAP_RING = r"(?P<stem>.+)_(?P<number>\d{5,})_\d{14}(?P<rest>(\.\w+)*)"
@@ -65,17 +67,17 @@ _COMPANIONS = frozenset(
         "transactions.jsonl",
     }
 )
-"""Files that a recorder of ours writes beside the logs, and that hold no records of a log."""
+"""Files that our recorders write beside the logs and that hold no log records."""
 _COMPANION_FOLDERS = frozenset({"truth", "tables"})
-"""What a model knows of a run, and the tables that `align` keeps."""
+"""Folders that hold no logs: the true values of a simulated run, and the tables that `align` writes."""
 _NOTES = r"(tcpdump|sniffer|signalling)-\d+\.jsonl"
-"""What these collectors say of themselves beside the capture: drops, readings of the clock."""
+"""Files in which these collectors log their own state: drops, and readings of the clock."""
 _MAY_BE_EMPTY = frozenset({"claps.jsonl", "markers.jsonl"})
-"""Logs in which a short recording had nothing to write."""
+"""Logs that may be empty after a short recording."""
 _WORDS_OF_COLLECTOR = (".log", ".err")
-"""What the names of files end in that hold what a collector said, not what it recorded."""
+"""Suffixes of files that hold the messages of a collector, not its records."""
 _NAMED = 10
-"""So many files that nobody knows are named; the others are counted."""
+"""Maximum number of unknown files that a warning names; the others are counted."""
 
 
 @dataclass(slots=True)
@@ -85,15 +87,15 @@ class Inputs:
     name: str
     points: list[Point]
     listed: list[HostLog] = field(default_factory=list)
-    """The logs that are no captures."""
+    """The logs other than captures."""
     folder: Path | None = None
     manifest: Manifest | None = None
     warnings: list[str] = field(default_factory=list)
-    """What was not usable when the inputs were opened, a sentence each."""
+    """Sentences about inputs that could not be used when they were opened."""
 
     @property
     def paths(self) -> list[str]:
-        """Every file that belongs to the recording."""
+        """The paths of all files of the recording."""
         paths = [path for point in self.points for path in point.paths] + [log.path for log in self.listed]
         if self.folder is None:
             return paths
@@ -103,7 +105,7 @@ class Inputs:
 
     @property
     def too_large(self) -> str:
-        """Why its captures do not lie in memory as a whole: they take too large a share of it; else empty."""
+        """The reason why the captures are not held in memory completely, in words; empty if they are."""
         paths = [path for point in self.points for path in point.paths]
         stored = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
         try:
@@ -118,34 +120,34 @@ class Inputs:
 
     @property
     def one_file(self) -> str:
-        """The capture, if it is one file; else empty."""
+        """The path of the capture if it is one file; else empty."""
         paths = [path for point in self.points for path in point.paths]
         return paths[0] if len(paths) == 1 and Path(paths[0]).is_file() else ""
 
     @property
     def large_file(self) -> str:
-        """The capture, if it is one file of `LARGE_BYTES` or more; else empty."""
+        """The path of the capture if it is one file of `LARGE_BYTES` or more; else empty."""
         path = self.one_file
         return path if path and Path(path).stat().st_size >= LARGE_BYTES else ""
 
     def holds(self, layer: str) -> bool:
-        """Return whether there is a log of this layer."""
+        """Return whether a log of this layer exists."""
         return any(log.layer == layer for log in self.listed)
 
 
 def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
-    """Return what the paths name, as one recording.
+    """Return the captures and logs that the paths name, as one recording.
 
     Parameters
     ----------
     *paths
-        One session folder, or folder of captures and logs; or files, glob patterns and at most one `-`: the
-        captures among them are together one file set, each other log is that of a host.
+        One session folder, or one folder of captures and logs; or files, glob patterns and at most one `-`.
+        The captures among files are one capture point together; each other log belongs to a host of its own.
 
     Raises
     ------
     InputError
-        If a path does not exist, is of a kind that cannot be read, or a folder holds nothing that is known.
+        If a path does not exist or cannot be read, or a folder holds no known file.
     """
     names = [name for path in paths for name in _expanded(os.fspath(path))]
     if not names:
@@ -170,7 +172,7 @@ def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
 
 
 def separate_inputs(paths: Sequence[str]) -> list[Inputs]:
-    """Return each path as a recording of its own; files that tcpdump or dumpcap numbered are one.
+    """Return each path as a recording of its own; files that tcpdump or dumpcap numbered are one recording.
 
     Raises
     ------
@@ -184,12 +186,12 @@ def separate_inputs(paths: Sequence[str]) -> list[Inputs]:
 
 
 def loose_inputs(paths: Sequence[str]) -> Inputs:
-    """Return loose files as one recording: each capture a point of its own, each other log that of a host.
+    """Return single files as one recording: each capture a point, each other log a host of its own.
 
     Raises
     ------
     InputError
-        As `find_inputs` does; or if one of several is a folder.
+        As `find_inputs` does; or if there are several paths and one is a folder.
     """
     for name in paths:
         if os.path.isdir(name):  # noqa: PTH112  # a name may hold NUL, which Path refuses
@@ -205,7 +207,7 @@ def loose_inputs(paths: Sequence[str]) -> Inputs:
 
 
 def _expanded(path: str) -> list[str]:
-    """Return the files that a glob pattern names in natural order, or the path itself, which can be read."""
+    """Return the files that match a glob pattern, in natural order; or the path itself, if it can be read."""
     if path == STANDARD_INPUT:
         return [path]
     if set("*?[") & set(path) and not os.path.lexists(path):
@@ -225,7 +227,7 @@ def _expanded(path: str) -> list[str]:
 
 
 def ring_of(name: str) -> tuple[str, str]:
-    """Return what the files of one ring buffer have in common; for any other file its name."""
+    """Return the common parts of the names of a ring buffer's files; for any other file its name."""
     folder, base = os.path.split(name)
     if match := re.fullmatch(_DUMPCAP_RING, base):
         return folder, match["stem"] + match["rest"]
@@ -235,7 +237,7 @@ def ring_of(name: str) -> tuple[str, str]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a sort key under which file9 comes before file10."""
+    """Return a sort key that orders file9 before file10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
@@ -285,7 +287,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 class _Search:
-    """Recognises the logs of a folder by their content, and keeps account of what is none."""
+    """Finds the logs in a folder by their content, and remembers the files that are no logs."""
 
     def __init__(self, folder: Path, manifest: Manifest | None) -> None:
         self._folder = folder
@@ -298,7 +300,7 @@ class _Search:
         self._unknown: list[str] = []
 
     def logs_in(self, place: Path, *, is_host: bool) -> Iterator[tuple[str, Format]]:
-        """Yield the logs of one host's folder, or of the session's own, with their formats."""
+        """Yield the names and formats of the logs in a host's folder, or in the session folder itself."""
         from multitracer.manifest import inside
 
         for entry in _entries(place):
@@ -330,12 +332,12 @@ class _Search:
         return plain.endswith(_WORDS_OF_COLLECTOR) and Path(plain).stem in self._collectors
 
     def _is_expected(self, entry: os.DirEntry[str], relative: str) -> bool:
-        """Return whether the file is expected to be a log, by its name, the manifest, or its writer."""
+        """Return whether the file should be a log, according to its name, the manifest, or its writer."""
         named = re.search(CAPTURE_NAME, entry.name) or re.sub(_COMPRESSED, "", entry.name) in self._logs
         return bool(named) or entry.is_symlink() or relative in self._listed
 
     def warnings(self) -> Iterator[str]:
-        """Yield a sentence for each log that cannot be used or is missing, and one for all unknown files."""
+        """Yield a sentence for each log that is missing or cannot be used, and one for all unknown files."""
         yield from (f"{sentence}; skipped" for sentence in self._unusable)
         for relative in sorted(self._listed):  # logs that the manifest lists and that do not exist
             parts = PurePosixPath(relative).parts or ("",)
@@ -351,7 +353,7 @@ class _Search:
 
 
 def _kind(entry: os.DirEntry[str]) -> str:
-    """Return what is wrong with an entry of a folder that is no file."""
+    """Return in words what an entry of a folder is that is not a regular file."""
     if entry.is_symlink():
         return "a link to a folder, or to nothing"
     if entry.is_dir():

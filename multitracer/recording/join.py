@@ -1,17 +1,18 @@
-"""The join of TCP and the link: which frames carried which segment, how often, and what became of it.
+"""The join of TCP and the link: the frames that carried each segment, how often, and the segment's fate.
 
-What comes in: a `Transfer` with the link logs of its two hosts. What goes out: `Join`, for each segment the
-frames that carried it, how often, and its `Fate`; `StreamDelivery`, which octets came out at the far end, and
-when.
+The input is a `Transfer` with the link logs of its two hosts. The results are `Join`, which holds the frames
+and the `Fate` of each segment, and `StreamDelivery`, which holds the octets that arrived at the far end of
+the link and their times.
 
-- A segment meets the link where it enters the interface queue (or is refused there): by IPv4 identification
-  and sequence number, the n-th with the same pair being the n-th that left.
-- A packet's octets in the link's stream are `offset_bytes` to `offset_bytes + wire_bytes` of its `ppp_sent`;
-  a frame's are its own offset and payload. Both count the same stream, also across resets.
-- Both logs number the slots of one call. What arrived is told by the far end's log, in link order, never by
-  sequence numbers: after a lost delta the header decompressor writes wrong ones, which are those of earlier
-  segments. A packet whose header came out other than it went in is `DAMAGED`: its TCP checksum cannot hold.
-- A log that is missing gives None; a row number stays that of the table as recorded.
+- A segment enters the link at the interface queue, or is dropped there. It is found in the link log by its
+  IPv4 identification and sequence number. If several segments share this pair, they are matched in order.
+- The octets of a packet in the link's stream are `offset_bytes` to `offset_bytes + wire_bytes` of its
+  `ppp_sent` event; those of a frame are its own offset and payload. Both count the same stream, also across
+  resets.
+- Both logs number the slots of the same call. The far end's log shows what arrived, in link order. Sequence
+  numbers cannot show it: after a lost delta the header decompressor writes wrong sequence numbers, which
+  belong to earlier segments. A packet whose header changed on the link is `DAMAGED`: its TCP checksum fails.
+- Without the log, the result is None. Row numbers are those of the table as recorded.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _NO_TCP, _NO_ID = 1 << 49, 1 << 50
-"""Above every pair of identification and sequence number."""
+"""Offsets of the keys of packets without TCP and without identification; above all pairs of identification
+and sequence number."""
 
 
 class Joinable(Protocol):
-    """What a join needs of a `Transfer`: its segments at both ends, and the link's logs of both."""
+    """The parts of a `Transfer` that a join needs: its segments at both endpoints, and both link logs."""
 
     @property
     def sender(self) -> Table:
@@ -45,19 +47,19 @@ class Joinable(Protocol):
 
     @property
     def receiver(self) -> Table | None:
-        """The same at the receiver."""
+        """TCP_SEGMENTS captured at the receiver; None without a capture there."""
 
     @property
     def near(self) -> LinkSide | None:
-        """The link's log at the sender."""
+        """The link log at the sender; None without one."""
 
     @property
     def far(self) -> LinkSide | None:
-        """The link's log at the receiver."""
+        """The link log at the receiver; None without one."""
 
     @property
     def reverse(self) -> bool:
-        """Whose data."""
+        """Whose data: False the initiator's, True the responder's."""
 
     @property
     def sent(self) -> Array:
@@ -65,29 +67,29 @@ class Joinable(Protocol):
 
     @property
     def acks(self) -> Array:
-        """Rows of `sender` in the other one."""
+        """Rows of `sender` in the opposite direction."""
 
     @property
     def slot_ns(self) -> int:
-        """Time of a frame."""
+        """Duration of a frame, in ns."""
 
 
 class Fate(IntEnum):
-    """What became of a packet at the link's far end."""
+    """The state of a packet at the far end of the link."""
 
     DELIVERED = 0
     DAMAGED = 1
-    """Handed up with a wrong header (the decompressor was out of step): TCP's checksum fails."""
+    """Delivered with a wrong header, because the decompressor was out of step: TCP's checksum fails."""
     TOSSED = 2
     """Discarded by the decompressor, which waits for an uncompressed packet."""
     BROKEN = 3
-    """Octets of it are missing: a link reset flushed them."""
+    """Some of its octets are missing: a link reset flushed them."""
     QUEUED = 4
-    """Not all of it had arrived when the log ended."""
+    """Not completely arrived when the log ended."""
     UNKNOWN = 5
-    """The far end's log is not there."""
+    """The log of the far end is missing."""
     REFUSED = 6
-    """It came after the receiving TCP had given up the connection."""
+    """Arrived after the receiving TCP had aborted the connection."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +100,17 @@ class Join:
     ----------
     transfer : Joinable
     carriages : Table
-        CARRIAGES: each packet that the link carried in the data direction, all flows.
+        CARRIAGES: each packet of any flow that the link carried in the data direction.
     chunks : Table
         PIECES: each transmission of each frame, by packet.
     dropped : ndarray of int64
-        Rows of `sender` that the interface queue dropped, at its door or later.
+        Rows of `sender` that the interface queue dropped, on arrival or later.
     dropped_rows : ndarray of int64
         Rows in near.events of these drops.
     dropped_from : ndarray of int64
         Rows in near.events of the packets (of any flow) that were queued and then dropped.
-    delivery : Delivery or None
-        What arrived at the far end; None without its log.
+    delivery : StreamDelivery or None
+        The octets that arrived at the far end; None without its log.
     """
 
     transfer: Joinable
@@ -120,11 +122,11 @@ class Join:
     delivery: StreamDelivery | None
 
     def of_segment(self, row: int) -> Array:
-        """Return the rows in `carriages` of a row of `sender`: none if it was dropped before the link."""
+        """Return the rows in `carriages` for a row of `sender`; empty if it was dropped before the link."""
         return np.flatnonzero(self.carriages["segment_row"] == row)
 
     def frames_of(self, carriage: int) -> Array:
-        """Return the rows in near.frames of every transmission of a carriage's frames, in order."""
+        """Return the rows in near.frames of all transmissions of a carriage's frames, in order."""
         begin, end = np.searchsorted(self._by_carriage[1], [carriage, carriage + 1])
         frames: Array = self.chunks["frame_row"][np.sort(self._by_carriage[0][begin:end])]
         return frames
@@ -136,7 +138,7 @@ class Join:
 
     @cached_property
     def arrived(self) -> Array:
-        """Per row of `sender`, int8: 1 it reached the receiving TCP intact, 0 it did not, NA not known."""
+        """For each row of `sender`, int8: 1 if it reached the receiving TCP intact, 0 if not, else NA."""
         arrived = np.full(len(self.transfer.sender), NA, dtype=np.int8)
         mine, fate = self.carriages["segment_row"], self.carriages["fate"]
         known = (mine != NA) & (fate != Fate.UNKNOWN) & (fate != Fate.QUEUED)
@@ -146,7 +148,7 @@ class Join:
 
     @cached_property
     def carriage_of(self) -> Array:
-        """Row in `carriages` for each row of `sender`: int64, NA for those that the link did not carry."""
+        """Row in `carriages` for each row of `sender`: int64, NA for segments that the link did not carry."""
         carriage = np.full(len(self.transfer.sender), NA, dtype=np.int64)
         mine = np.flatnonzero(self.carriages["segment_row"] != NA)
         carriage[self.carriages["segment_row"][mine]] = mine
@@ -154,11 +156,11 @@ class Join:
 
 
 def join(transfer: Joinable) -> Join | None:
-    """Return the join of a transfer with its link; None without the link's log at the data's sender.
+    """Return the join of a transfer with its link; None without a link log at the data's sender.
 
-    A log that numbers no slots, or holds no packets, is none.
+    A link log without slot numbers or without packets also gives None.
 
-    Linear in frames and segments but for sorting; nothing is looped over.
+    The time is linear in frames and segments, except for sorting; there is no Python loop over them.
     """
     near, sender, sent = transfer.near, transfer.sender, transfer.sent
     if near is None or not len(near.rows("ppp_sent")) or not (near.frames["tick"] != NA).any():
@@ -210,7 +212,7 @@ def join(transfer: Joinable) -> Join | None:
 
 
 def _key(side: LinkSide, rows: Array) -> Array:
-    """Return what distinguishes packets: of TCP id and sequence number, of others id, else length."""
+    """Return an int64 key of each packet: of TCP, identification and sequence number; see `_NO_TCP`."""
     ip_id, seq = side.events["ip_id"][rows], side.events["seq"][rows]
     tcp = (np.maximum(ip_id, 0).astype(np.int64) << 32) | seq.astype(np.int64)
     other = np.where(ip_id != NA, _NO_TCP + ip_id, _NO_ID + side.events["ip_bytes"][rows])
@@ -218,7 +220,7 @@ def _key(side: LinkSide, rows: Array) -> Array:
 
 
 def _matched(key: Array, among: Array) -> Array:
-    """Return for each key the index of the same one in `among`, copy by copy; NA where there is none."""
+    """Return the index in `among` of each key, equal keys in order; NA where there is none."""
     _, identity = np.unique(np.concatenate([key, among]), return_inverse=True)
     own = 2 * identity + (np.arange(len(identity)) >= len(key))
     order = np.argsort(own, kind="stable")
@@ -251,7 +253,7 @@ def _chunks(frames: Table, offset: Array, wire: Array) -> Table:
 
 
 def _ticks(frames: Table, chunks: Table, carriages: int) -> dict[str, Array]:
-    """Return how often each packet's frames were sent and when, NA for those never sent."""
+    """Return how often and in which slots each packet's frames were sent; NA for packets never sent."""
     carriage, row = chunks["carriage"], chunks["frame_row"]
     tick, first = frames["tick"][row], frames["attempt"][row] == 1
     begin = np.full(carriages, np.iinfo(np.int64).max)
@@ -269,7 +271,7 @@ def _ticks(frames: Table, chunks: Table, carriages: int) -> dict[str, Array]:
 
 
 def _fates(transfer: Joinable, columns: dict[str, Array], arrived: StreamDelivery | None) -> dict[str, Array]:
-    """Return what became of each packet, and in which far slots its octets and it arrived."""
+    """Return the fate of each packet, the far slots of its octets, and the far slot in which it arrived."""
     written, near = columns["event_row"], transfer.near
     unknown = np.full(len(written), NA, dtype=np.int64)
     if arrived is None or near is None:
@@ -308,7 +310,7 @@ def _fates(transfer: Joinable, columns: dict[str, Array], arrived: StreamDeliver
 
 
 def _new_bytes(transfer: Joinable, columns: dict[str, Array]) -> Array:
-    """Return the payload that each carriage brought first; without the far log, what it brought last."""
+    """Return the payload bytes that each carriage delivered first, or without the far log carried last."""
     fate, segment = columns["fate"], columns["segment_row"]
     may = (segment != NA) & (columns["payload_bytes"] > 0)
     rows = np.flatnonzero(may & ((fate == Fate.DELIVERED) | (fate == Fate.UNKNOWN)))
@@ -322,7 +324,7 @@ def _new_bytes(transfer: Joinable, columns: dict[str, Array]) -> Array:
 
 
 def _times(columns: dict[str, Array], arrived: StreamDelivery | None, slot_ns: int) -> dict[str, Array]:
-    """Return the five parts of each packet's way, in link time; NOT_A_TIME where an end is not known."""
+    """Return the five parts of each packet's delay, in ns of link time; NOT_A_TIME if one end is unknown."""
     pipe = NA if arrived is None else arrived.pipe_slots
     air = np.full(len(columns["fate"]), pipe, dtype=np.int64)
     after = np.where(columns["sent_tick"] == NA, NA, columns["sent_tick"] + 1)
@@ -342,30 +344,31 @@ def _times(columns: dict[str, Array], arrived: StreamDelivery | None, slot_ns: i
 
 
 _LONGEST_PIPE_SLOTS = 500
-"""A satellite hop and a network's worst buffers are within 10 s."""
+"""Maximum delay of the link in slots (10 s): a satellite hop and the largest network buffers are below it."""
 _SAMPLE = 400  # frames that find the pipe: bounds the time. Not measured
 _RESETS = ("reset_started", "reset_done")
 _LARGEST_WINDOW = 61
-"""Frames that may be stored before the last one: RLP numbers frames modulo 62 (3GPP TS 24.022)."""
+"""Maximum number of frames that may be stored before the last one: RLP numbers frames modulo 62 (3GPP TS
+24.022)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamDelivery:
-    """What the far end got of the near end's stream.
+    """The part of the near end's stream that arrived at the far end.
 
     Attributes
     ----------
     far : LinkSide
     pipe_slots : int
-        Slots between a frame's transmission and its arrival.
+        Slots between the transmission of a frame and its arrival.
     begin, end : ndarray of int64, bytes
-        Stretches of the stream that were delivered, ascending.
+        Intervals of the stream that were delivered, ascending.
     tick : ndarray of int64
-        The far slot in which each was.
+        The far slot in which each interval was delivered.
     received : ndarray of int64
-        Rows in far.events of the packets that came out of PPP with a good FCS, in order.
+        Rows in far.events of the packets that PPP received with a good FCS, in order.
     flushed_up_to : int, bytes
-        End of the stream that the last reset threw away; what is missing behind it may still have come.
+        End of the stream that the last reset discarded; octets after it may still have arrived.
     """
 
     far: LinkSide
@@ -378,7 +381,7 @@ class StreamDelivery:
 
 
 def delivery(transfer: Joinable) -> StreamDelivery | None:
-    """Return what arrived at the data's receiver; None without both logs or without common slots."""
+    """Return the octets that arrived at the data's receiver; None without both logs or common slots."""
     near, far = transfer.near, transfer.far
     if near is None or far is None:
         return None
@@ -408,7 +411,7 @@ def delivery(transfer: Joinable) -> StreamDelivery | None:
 
 
 def _pipe_slots(near: Table, sent: Array, far: Table, got: Array) -> int | None:
-    """Return how many slots later frames arrive: the delay at which N(S) agrees for most of a sample."""
+    """Return the delay of frames, in slots, at which most sampled N(S) agree; None if there is none."""
     if not len(sent) or not len(got):
         return None
     sample = got[np.linspace(0, len(got) - 1, min(_SAMPLE, len(got))).astype(np.int64)]
@@ -423,7 +426,7 @@ def _pipe_slots(near: Table, sent: Array, far: Table, got: Array) -> int | None:
 
 
 def _stretches(far: LinkSide, rows: Array, offset: Array) -> tuple[Array, Array, Array]:
-    """Return begin, end and slot of what each `delivered` frame brought, stored frames behind it too."""
+    """Return start, end and slot of the octets of each `delivered` frame, with the stored frames after it."""
     frames = far.frames
     delivered = np.flatnonzero(frames["fate"][rows] == "delivered")
     begin = offset[delivered]

@@ -1,8 +1,8 @@
-"""The phones of a recording: what a phone logged of its radio on a drive, and from it the cells that served.
+"""The phones of a recording: the radio logs of each phone on each drive, and the cells that served it.
 
-A host with several logs of the radio (a modem asked by commands, and a diagnostic log) is one phone, unless
-they contradict each other (`devices`); one with several cards is a phone for each, since each card has a
-serving cell of its own.
+A host with several radio logs (of a modem read by AT commands, and a diagnostic log) is one phone, unless
+they contradict each other (`devices`). A phone with several SIM cards counts as one phone for each card,
+because each card has its own serving cell.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Phone:
-    """What one phone logged of its radio on one drive.
+    """The radio logs of one phone on one drive.
 
     Attributes
     ----------
     host : str
-        With the name of its log, if one host has the logs of several phones.
+        Name of the host; with the name of its log, if the host has logs of several phones.
     radio : Table
         RADIO of all its logs.
     signalling : Table
-        HANDOVERS that its messages show, empty without them.
+        HANDOVERS from its signalling messages; empty without them.
     paths : tuple of str
-        The logs.
+        The paths of the logs.
     logs : tuple of PhoneLog
-        What each log tells, in order of time.
+        The tables of each log, in order of time.
     """
 
     host: str
@@ -59,18 +59,18 @@ class Phone:
 
     @property
     def span_ns(self) -> tuple[int, int] | None:
-        """Its first and its last time; None without any."""
+        """The first and the last time of its rows, in ns; None without rows."""
         times = np.concatenate([self.radio["time_ns"], self.signalling["time_ns"]])
         times = times[times != NOT_A_TIME]
         return (int(times.min()), int(times.max())) if len(times) else None
 
     @property
     def rows(self) -> int:
-        """How many readings and messages it has."""
+        """Number of readings and messages."""
         return len(self.radio) + len(self.signalling)
 
     def within(self, bounds_ns: Bounds) -> Phone:
-        """Return what it logged from a time until before another."""
+        """Return the phone with the rows from the first bound until before the second."""
         logs = (
             log._replace(radio=log.radio.within(*bounds_ns), orders=log.orders.within(*bounds_ns))
             for log in self.logs
@@ -84,7 +84,7 @@ class Phone:
 
     @cached_property
     def series(self) -> dict[str, Table]:
-        """Radio_* (docs/figures.md), SERIES by label; of logs in several formats the one with most values."""
+        """SERIES by label, Radio_* (docs/figures.md); of several formats, the log with most values."""
         fullest: dict[str, Table] = {}
         for form in dict.fromkeys(log.format for log in self.logs):
             logs = [log for log in self.logs if log.format == form and len(log.radio)]
@@ -100,14 +100,14 @@ class Phone:
 
     @cached_property
     def changes(self) -> Table:
-        """The handovers, and the legs of a dual connection or of an active set that came and went, by time.
+        """The handovers, and the additions and removals of secondary cells, by time.
 
-        JUDGED_HANDOVERS; a leg has no verdict.
+        JUDGED_HANDOVERS; secondary cells of a dual connection or of an active set have no verdict.
         """
         return self._with_legs(self.handovers)
 
     def changes_with(self, minimum_stay_s: float) -> Table:
-        """Return `changes` with another minimum time of stay, in s: a shorter stay makes a ping-pong."""
+        """Return `changes` with another minimum time of stay, in s: a shorter stay is a ping-pong."""
         return self._with_legs(handovers_of(self.radio, self.signalling, minimum_stay_s=minimum_stay_s))
 
     def _with_legs(self, handovers: Table) -> Table:
@@ -118,19 +118,19 @@ class Phone:
 
     @cached_property
     def cell_visits(self) -> CellVisits:
-        """CELL_VISITS: which cell served at which time."""
+        """CELL_VISITS: the serving cell over time."""
         return cell_visits_of(self.radio, self.handovers)
 
 
 def phones_of(radio: Sequence[Placed], orders: Sequence[Placed], captures: Sequence[Capture]) -> list[Phone]:
-    """Return the phones of a recording: first those of the time of its packets, then by their readings.
+    """Return the phones of a recording: first those read during its packets, then by number of readings.
 
     Parameters
     ----------
     radio, orders : sequence of Placed
         RADIO and HANDOVERS of each log that has them; one log may have both.
     captures : sequence of Capture
-        The captures.
+        The captures of the recording.
     """
     phones = [
         Phone(name, radio_of(own), orders_of(own), tuple(log.path for log in own), tuple(own))
@@ -142,16 +142,16 @@ def phones_of(radio: Sequence[Placed], orders: Sequence[Placed], captures: Seque
 
 
 def most_within(phones: Sequence[Phone], bounds_ns: Bounds) -> list[tuple[Phone, Phone]]:
-    """Return phones, and what each logged in a window, without those that logged nothing there.
+    """Return pairs of a phone and its part in a window; phones without rows there are left out.
 
-    The one that logged most there is first.
+    The phone with most rows in the window comes first.
     """
     pairs = [(phone, phone.within(bounds_ns)) for phone in phones]
     return sorted((pair for pair in pairs if pair[1].rows), key=lambda pair: -pair[1].rows)
 
 
 def _logs(radio: Sequence[Placed], orders: Sequence[Placed]) -> list[PhoneLog]:
-    """Return the logs that tell of a radio; one may hold readings and messages."""
+    """Return the radio logs as `PhoneLog`; one log may hold readings and messages."""
     read = {(each.host, each.path): each for each in radio}
     by_log = {(each.host, each.path): each for each in orders}
     return [
@@ -165,7 +165,7 @@ def _logs(radio: Sequence[Placed], orders: Sequence[Placed]) -> list[PhoneLog]:
 
 
 def _by_card(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
-    """Return the logs of a phone for each of its cards, that with most rows first."""
+    """Return the logs of a phone for each of its SIM cards; the card with most rows comes first."""
     radios = radios_of(*(table for log in logs for table in (log.radio, log.orders)))
     if len(radios) < 2:
         return [logs]
@@ -199,12 +199,12 @@ def _meet(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
 
 
 def drives_beside(phones: Sequence[Phone]) -> int:
-    """Return how many phones of a recording were read at another time than the first one only."""
+    """Return the number of phones of a recording whose time does not overlap that of the first one."""
     return sum(not _meet(phone.span_ns, phones[0].span_ns) for phone in phones[1:])
 
 
 def which_phone(phones: Sequence[Phone]) -> str:
-    """Return in a sentence which of several phones and drives is shown, and what else there is."""
+    """Return a sentence that names the phone and drive that is shown, and counts the others."""
     drives = drives_beside(phones)
     radios = len(phones) - 1 - drives
     others = [count(radios, "other radio")] if radios else []
@@ -223,14 +223,14 @@ def which_phone(phones: Sequence[Phone]) -> str:
 
 
 def log_names(logs: Sequence[PhoneLog]) -> str:
-    """Return how logs are called, in a few words."""
+    """Return the names of logs in a few words."""
     names = [portable(log.path) for log in logs]
     more = f" and {count(len(names) - 1, 'more log')}" if len(names) > 1 else ""
     return f"{names[0]}{more}" if names else ""
 
 
 def _unjudged(legs: Table) -> Table:
-    """Return HANDOVERS as JUDGED_HANDOVERS without a verdict."""
+    """Return HANDOVERS as JUDGED_HANDOVERS without verdicts."""
     rows = len(legs)
     missing = {
         "ping_pong": np.full(rows, NA, np.int8),

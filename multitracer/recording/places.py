@@ -1,13 +1,13 @@
-"""One direction of a connection at every capture point: who sent, who received, and where it was captured.
+"""One direction of a connection at every capture point: its sender and receiver, and where it was captured.
 
 Rules of the file
 -----------------
-- Which connection of another capture is the same one, `multitracer.analysis.two_points` says.
-- Where a capture was made, its round trips say; where these leave it open, its host does, if one end of the
-  connection is among the addresses of that host alone.
-- The sender's capture is the first one near the sender, else the one that was asked for. The receiver's is
-  one near the receiver; else one of which nothing is known; else one on the way from which the receiver is
-  no farther than a millisecond.
+- `multitracer.analysis.two_points` finds the same connection in another capture.
+- Round trips show where a capture was made. If they do not decide, its host does, provided that one endpoint
+  of the connection is among the addresses of that host alone.
+- The sender's capture is the first one near the sender, else the requested one. The receiver's capture is one
+  near the receiver; else one whose place is unknown; else one between the hosts whose round trip to the
+  receiver is at most a millisecond.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
 
 _NO_DISTANCE_NS = NS_PER_MS
-"""Round trip of one link: a host on it is as good as at its other end."""
+"""Maximum round trip to the receiver, in ns, at which a capture counts as made at the receiver: one local
+link."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ class ConnectionAtPoint:
     connection : int
         Its number in that capture, from 1.
     reverse : bool
-        The direction of the view as this capture calls it: True if its responder sent the data.
+        The direction in terms of this capture: True if its responder sent the data.
     vantage : Vantage
-        Where the capture was made, as seen from the data.
+        Where the capture was made, relative to the data's sender and receiver.
     is_turned : bool
-        Whether it calls the initiator what the view's sender's capture calls the responder.
+        Whether initiator and responder are exchanged relative to the sender's capture.
     """
 
     capture: Capture
@@ -67,7 +68,7 @@ class ConnectionAtPoint:
         return (ends.dst, ends.src) if self.reverse else (ends.src, ends.dst)
 
     def segments(self) -> Table:
-        """Return TCP_SEGMENTS; `reverse` is as the capture nearest to its sender has it."""
+        """Return TCP_SEGMENTS; `reverse` is defined as in the sender's capture."""
         table = self.capture.analysis.tcp_segments(self.connection)
         if not self.is_turned:
             return table
@@ -75,23 +76,23 @@ class ConnectionAtPoint:
 
 
 Places = tuple[ConnectionAtPoint, ConnectionAtPoint | None]
-"""Nearest to the data's sender, and at its receiver."""
+"""The connection in the capture nearest to the data's sender, and in the one at its receiver, if any."""
 
 
 def places_of(
     recording: Recording, capture: Capture, connection: int, *, reverse: bool | None = None
 ) -> Places:
-    """Return one direction of a connection as it was captured nearest to its sender, and at its receiver.
+    """Return one direction of a connection as captured nearest to its sender, and at its receiver.
 
-    The first orients and numbers the connection; the second is None where there is no capture.
+    The first capture defines the direction and the connection number; the second is None if there is none.
 
     Parameters
     ----------
     recording : Recording
     capture, connection : Capture, int
-        The connection, as numbered in that capture; another one may show it nearer to its sender.
+        The connection, as numbered in that capture; another capture may be nearer to the sender.
     reverse : bool, optional
-        Whose data: False the initiator's, True the responder's; by default of whoever sent more bytes.
+        Whose data: False the initiator's, True the responder's; by default the endpoint that sent more bytes.
     """
     reverse = capture.analysis.bulk_direction(connection) if reverse is None else reverse
     views = [(capture, connection, reverse)]  # the connection at every capture that holds it
@@ -120,11 +121,10 @@ def places_of(
 
 
 def vantage_of(recording: Recording, capture: Capture, connection: int, *, reverse: bool) -> Vantage:
-    """Return where a capture was made, as seen from a direction of a connection (from 1).
+    """Return where a capture was made, relative to the data's sender and receiver.
 
-    Where its packets leave that open, as the user or the hosts say.
-
-    Round trips alone leave it open at a host's own interface if the peer answers late, or not at all.
+    `connection` counts from 1. Where the packets do not decide, the user's option or the hosts do. Round
+    trips alone do not decide at a host's own interface if the peer answers late, or never.
     """
     by_packets = Vantage(capture.analysis.directions["vantage"][2 * (connection - 1) + reverse])
     if by_packets in (Vantage.NEAR_SENDER, Vantage.NEAR_RECEIVER):

@@ -1,4 +1,4 @@
-"""The files of one capture point: how far reading is, which can be read, which follow each other in time."""
+"""The files of one capture point: reading progress, readable files, and runs of successive files."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class ReadingProgress(Protocol):
-    """Shows how far the reading is."""
+    """The interface of an object that shows the progress of reading."""
 
     phase: str
-    """What is being done: "reading" or "analysing"."""
+    """The current phase: "reading" or "analysing"."""
 
     def __call__(self, stored_bytes: int) -> None:
-        """Take how many bytes of all files, as stored, were read so far; fewer if one is read again."""
+        """Take the number of stored bytes read so far, of all files; it decreases if a file is read again."""
 
 
 def counts_of_each(progress: Count | None, points: int) -> list[Count | None]:
-    """Return what takes how many bytes of each capture point were read; `progress` takes those of all."""
+    """Return one callback for each capture point that takes its bytes read; `progress` takes their sum."""
     if progress is None:
         return [None] * points
     read_bytes, noting = [0] * points, Lock()
@@ -47,7 +47,7 @@ def counts_of_each(progress: Count | None, points: int) -> list[Count | None]:
 
 
 def files_to_read(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]:
-    """Return the files of a point; of a ring in a folder those that can be read to their first packet."""
+    """Return the files of a point; of a ring in a folder, only those whose first packet can be read."""
     if recording.folder is None or len(paths) == 1:
         return paths
     readable = []
@@ -64,9 +64,9 @@ def files_to_read(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]
 
 
 def apart(point: Point, capture: CaptureTables) -> Iterator[tuple[Point, CaptureTables]]:
-    """Yield the capture; as several points if its files overlap in time.
+    """Yield the point with its capture; files that overlap in time become points of their own.
 
-    Files that overlap are not one capture that was cut into files: to merge them would count packets twice.
+    Files that overlap are not one capture split into files: merging them would count packets twice.
     """
     if is_one_run(capture.files):
         yield point, capture
@@ -78,7 +78,7 @@ def apart(point: Point, capture: CaptureTables) -> Iterator[tuple[Point, Capture
 
 
 def is_one_run(files: Sequence[SourceFile]) -> bool:
-    """Return whether files follow each other in time, so that they are one capture."""
+    """Return whether the files follow each other in time, so that they are one capture."""
     return len(files) < 2 or len(_runs(files)) == 1
 
 
@@ -97,8 +97,8 @@ def _runs(files: Sequence[SourceFile]) -> list[list[int]]:
 def _follows(earlier: SourceFile, later: SourceFile) -> bool:
     """Return whether `later` begins where `earlier` ends, or after it.
 
-    Several capture queues may mix the last and first packets of two files of a ring: an overlap under a
-    second that is under a tenth of both files is let pass.
+    Several capture queues may mix the last and first packets of two files of a ring. So an overlap is
+    accepted if it is below one second and below a tenth of both files.
     """
     if earlier.first_ns is None or earlier.last_ns is None:
         return True

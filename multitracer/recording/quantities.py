@@ -1,8 +1,8 @@
-"""The quantities of a recording by their names, each on the session's clock and in link time.
+"""The quantities of a recording by name, each on the session's clock and in link time.
 
-The session's clock is that of the sender's capture; without packets, that of the phone whose drive is shown,
-or of the first log. What lies on another host's clock is moved, with the error of that; where nothing relates
-the two clocks, the quantity is missing and the reason names them.
+The session's clock is that of the sender's capture. Without packets it is the clock of the phone whose drive
+is shown, or of the first log. Quantities on another host's clock are converted, and get the error of the
+conversion. If nothing relates the two clocks, the quantity is missing and the reason names both clocks.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ CIRCULAR = (
 
 @dataclass(frozen=True)
 class Missing:
-    """A quantity that a recording holds nothing of, or nothing that can be compared; `reason` says why."""
+    """Result for a quantity that a recording does not hold, or that cannot be compared; `reason` says why."""
 
     name: str
     reason: str
@@ -77,7 +77,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows of a table of one host, on its own clock."""
+    """Rows of a table of one host, on the clock of that host."""
 
     table: Table
     host: str
@@ -85,7 +85,7 @@ class _Rows:
 
 
 def _is_circular(clocks: Clocks, stamps: Times, source: Clock, target: Clock) -> bool:
-    """Return whether radio and packets were put onto one clock by what is to be compared."""
+    """Return whether the compared data themselves were used to relate the clocks of radio and packets."""
     return any(relation.method == STALLS for relation in clocks.path_along(stamps, source, target))
 
 
@@ -96,9 +96,9 @@ class Quantities:
     ----------
     recording : Recording
     connection : int, optional
-        Of TCP's quantities: its number in the recording, by default that with the most unique bytes.
+        Number of the connection for TCP's quantities; by default the one with the most unique bytes.
     bounds_ns : pair of int or None
-        Of the rows of logs; captures are cut already.
+        Bounds of the rows of logs, in ns; captures are cut already.
     """
 
     def __init__(
@@ -109,12 +109,12 @@ class Quantities:
         self._bounds_ns = bounds_ns
 
     def named(self, name: str) -> SessionQuantity | Missing:
-        """Return the quantity of a name.
+        """Return the quantity with a name.
 
         Raises
         ------
         InputError
-            If nothing has this name, or several tables of the recording have such a column.
+            If no quantity has this name, or several tables of the recording have such a column.
         """
         if name == ALIAS:
             resolved = [self.named(each) for each in THROUGHPUT]
@@ -137,9 +137,9 @@ class Quantities:
 
     @property
     def surrounding(self) -> list[str]:
-        """The labels of the series of the radio and the road, without the distance and the logger's rates.
+        """The labels of the radio and position series, except distance and the logged data rates.
 
-        Those are of the traffic: what goes up are acknowledgments of what comes down.
+        The logged rates depend on the traffic: the uplink carries the acknowledgments of the downlink.
         """
         return [label for label in self._radio if label not in (GPS_POSITION, *RATES)]
 
@@ -154,12 +154,12 @@ class Quantities:
 
     @cached_property
     def radio_context(self) -> RadioContext:
-        """The radio and the road, on the clocks of their hosts."""
+        """The radio and position data, on the clocks of their hosts."""
         return RadioContext(self.recording, None, self._bounds_ns)
 
     @cached_property
     def home(self) -> str:
-        """The host whose clock is the session's."""
+        """The host whose clock is the session's clock."""
         if self.transfer is not None:
             return host_of(self.recording, self.transfer.at_sender.capture.point)
         if self.radio_context.phones:
@@ -226,7 +226,7 @@ class Quantities:
         return series
 
     def _at_sender(self, transfer: Transfer) -> Iterator[SessionQuantity]:
-        """Yield what the capture nearest to the sender tells; near the receiver no round trips."""
+        """Yield the quantities of the capture nearest to the sender; without round trips at the receiver."""
         prefix = _PREFIXES.get(transfer.vantage, "Tcp")
         segments, reverse = transfer.sender, transfer.reverse
         host = self.home
@@ -263,7 +263,7 @@ class Quantities:
         return series
 
     def _link_events(self, label: str, table: Table) -> SessionQuantity:
-        """Return frames' bytes, or how many events there were: 0 while frames went without any."""
+        """Return the bytes of frames, or the number of events: 0 in intervals with frames but no event."""
         prefix, _, end = label.partition("_")
         if end in CLIMBING:
             return of_series(label, table)
@@ -274,7 +274,7 @@ class Quantities:
         return SessionQuantity(label, QuantityKind.AMOUNTS, time_ns, value, unit="events", source="link")
 
     def _moved_already(self, quantity: SessionQuantity) -> SessionQuantity | Missing:
-        """Return what `transfer` put onto the sender's clock, with the error of that."""
+        """Return a quantity that `transfer` converted to the sender's clock, with the conversion error."""
         if quantity.host in ("", self.home):
             return self._in_link_time(quantity)
         clocks = self.recording.clocks or self._thorough
@@ -334,7 +334,7 @@ class Quantities:
         return self._placed(quantity)
 
     def _rows(self, table: str, column: str) -> list[_Rows]:
-        """Return the rows of a table that may hold a column, each of one host and one source."""
+        """Return the rows of a table that may hold a column, one group for each host and source."""
         if table == "radio":
             return self._radio_rows(column)
         if table == "position":
@@ -370,7 +370,7 @@ class Quantities:
         return [_Rows(transfer.sender.take(own), self.home, source)]
 
     def _logged_rows(self, table: str) -> Iterator[_Rows]:
-        """Yield the rows of logs: of a link's side what it sent and received, of a program each stream."""
+        """Yield the rows of logs: one group for each direction of a link, and for each program stream."""
         layer = "link" if table in ("link_frames", "link_events") else "application"
         for log, logged in self.recording.tables(layer, TABLES[table].name):
             complete = logged.within(*self._bounds_ns)

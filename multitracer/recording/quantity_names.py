@@ -1,7 +1,7 @@
-"""What a quantity of a session may be called, and what the rows of each are.
+"""The names of the quantities of a session, and what the rows of each quantity are.
 
 A name is a series' label (`TcpSnd_cwnd`), `table.column` (`radio.rsrp_dbm`), or a column alone. `throughput`
-stands for the first of `THROUGHPUT` that there is.
+stands for the first series of `THROUGHPUT` that exists.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 ALIAS = "throughput"
 THROUGHPUT = ("TcpSnd_goodput", "Tcp_goodput", "TcpMid_goodput", "TcpRcv_goodput", "downlink_bps")
-"""Goodput as the sender knows it, else as the capture shows it, else what the logger of a phone saw."""
+"""Goodput as the sender reports it, else as the capture shows it, else the rate that a phone's logger
+reports."""
 
 TABLES = {
     schema.name: schema
@@ -44,7 +45,8 @@ SEGMENT_SERIES = {
     "throughput": (QuantityKind.AMOUNTS, "bit", "payload that was sent, every copy"),
     "rexmt": (QuantityKind.AMOUNTS, "segments", "segments sent again"),
 }
-"""Series that `Quantities` counts from segments itself: a figure shows a moving average, or positions."""
+"""Series that `Quantities` computes from segments itself, because a figure shows a moving average or
+positions."""
 OF_SERIES = {
     "data": QuantityKind.AMOUNTS,
     "ack": QuantityKind.AMOUNTS,
@@ -58,7 +60,7 @@ OF_SERIES = {
     "rto_rfc6298": QuantityKind.STEPS,
     "rtt": QuantityKind.SAMPLES,
 }
-"""What the points of a labelled series of TCP are, by the end of its label; data and ack climb."""
+"""The kind of a labelled TCP series, by the last part of its label."""
 LINK_SERIES = {
     "RlpSnd": ("data", "rexmt", "srej", "xoff", "xon", "rst"),
     "RlpRcv": ("data", "dup", "lost", "srej", "xoff", "xon", "rst"),
@@ -72,19 +74,19 @@ _NAMES = {
     "omitted", "registration", "area_code", "cell_id", "physical_cell_id", "channel", "modem", "fix",
     "app_limited", "sent", "uplink", "command", "poll_final", "fcs_ok", "modem_clock_s", "heading_deg",
 }  # fmt: skip
-"""Columns whose numbers have no order, or start anew: a mean of them is none."""
+"""Columns whose numbers have no order or restart: their mean has no meaning."""
 _AMOUNTS = {"payload_bytes", "new_bytes", "bytes", "received_bytes"}
 _COUNTERS = {"busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns"}
 ASSIGNED = {"rate_bps", "queue_bytes"}
-"""Columns of LINK_EVENTS that say something over time: the rate that a channel has until the next one."""
+"""Columns of LINK_EVENTS whose value holds until the next event, such as the rate of a channel."""
 _STEPS = {"flight_bytes", "flight_sack_bytes", "window_bytes"}
 _NEAREST = 4
 _LONGEST = 80
-"""Characters of a name that are repeated to the user."""
+"""Maximum number of characters of a name that an error message repeats."""
 
 
 def kind_of(table: str, column: Column) -> QuantityKind | None:
-    """Return what the rows of a column are; None for times, texts and numbers that are names."""
+    """Return the kind of a column's rows; None for times, texts and numbers that are identifiers."""
     if np.dtype(column.dtype).kind not in "iuf" or column.is_time or column.name in _NAMES:
         return None
     if table == LINK_EVENTS.name:
@@ -101,7 +103,7 @@ def kind_of(table: str, column: Column) -> QuantityKind | None:
 
 
 def column_of(name: str) -> tuple[str, Column] | None:
-    """Return table and column that `table.column` names; None if it is no such name."""
+    """Return the table and column that `table.column` names; None if there is none."""
     table, dot, wanted = name.partition(".")
     if not dot or table not in TABLES:
         return None
@@ -114,20 +116,21 @@ def tables_with(name: str) -> list[str]:
 
 
 def labels() -> list[str]:
-    """Return every label that a series may have."""
+    """Return all labels that a series may have."""
     tcp = [f"Tcp{at}_{end}" for at in ("Snd", "Rcv", "Mid", "") for end in (*SEGMENT_SERIES, *OF_SERIES)]
     link = [f"{prefix}_{end}" for prefix, ends in LINK_SERIES.items() for end in ends]
     return [*tcp, *link, *RADIO_SERIES, GPS_SPEED, GPS_POSITION]
 
 
 def unknown(name: str, there: Iterable[str]) -> InputError:
-    """Return the error for a name that nothing has, with the nearest names.
+    """Return the error for an unknown name, with the most similar known names.
 
     Parameters
     ----------
     name : str
+        The unknown name.
     there : iterable of str
-        The series that the session holds.
+        The series of the session.
     """
     columns = [
         (schema.name, column.name) for schema in TABLES.values() for column in schema

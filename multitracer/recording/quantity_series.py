@@ -1,4 +1,4 @@
-"""Quantities made of the segments of one capture, and of labelled series."""
+"""Quantities that are computed from the segments of one capture, or from labelled series."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def counted(segments: Table, *, prefix: str, reverse: bool, host: str = "") -> I
 def of_series(
     label: str, table: Table, *, kind: QuantityKind | None = None, host: str = ""
 ) -> SessionQuantity:
-    """Return a labelled series; positions in a stream as how far they climbed from row to row."""
+    """Return a labelled series as a quantity; of stream positions, the increase from row to row."""
     end = label.partition("_")[2]
     value, unit = table["value"], str(table.provenance["unit"])
     if end in CLIMBING:

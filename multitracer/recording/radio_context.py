@@ -1,8 +1,8 @@
-"""The surroundings of the connections of a recording: radio, road, and the marks of the engineer.
+"""The radio context of a recording's connections: radio, position, and the marks of the engineer.
 
-A recording may hold several logs of each. What is drawn together, series and route, is of one phone on one
-drive, and so is what is said of it. All tables are put onto the clock of a capture point if the recording's
-clocks are known, otherwise they keep their host's own.
+A recording may hold several logs of each. The drawn series, the route and all statements about them belong to
+one phone on one drive. If the clocks of the recording are known, all tables are on the clock of one capture
+point; otherwise each keeps the clock of its host.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from multitracer.tables import Table, Times
 
 LAYERS = ("radio", "position", "marker", "signalling")
-"""The layers whose logs tell of the surroundings; a drive test of a phone holds radio and position in one."""
+"""The layers whose logs hold the radio context; a drive-test log of a phone holds both radio and position."""
 
 
 ZONE_CAVEAT = (
     "A log names no time zone, or one that can mean several: its times were taken for UTC, and may be off by "
     "whole hours."
 )
-"""In the first sentence of whatever rests on such a log."""
+"""The caveat for each result from a log without a clear time zone; it is printed first."""
 
 CONTRADICTED = (
     "A log of the radio says that no network served while packets were answered: its clock is off, or its "
@@ -55,7 +55,7 @@ CONTRADICTED = (
 
 
 class Recorded(Protocol):
-    """What is asked of a recording here."""
+    """The interface of a recording that this module uses."""
 
     @property
     def name(self) -> str:
@@ -67,10 +67,10 @@ class Recorded(Protocol):
 
     @property
     def clocks(self) -> Clocks | None:
-        """How its clocks relate."""
+        """The relations of the recording's clocks; None if there is nothing to relate."""
 
     def tables(self, layer: str, name: str) -> Iterator[tuple[HostLog, Table]]:
-        """Yield one table of each log of a layer that has it."""
+        """Yield a named table of each log of a layer that has it, with the log."""
 
     def warn_once(self, sentence: str) -> None:
         """Add a warning, unless it was added before."""
@@ -78,17 +78,17 @@ class Recorded(Protocol):
 
 @dataclass(frozen=True)
 class RadioContext:
-    """The radio and the road of a recording.
+    """The radio and position data of a recording.
 
     Attributes
     ----------
     recording : Recorded
     point : str or None
-        The capture point whose clock counts; None leaves the tables on the clocks of their hosts.
+        The capture point whose clock is used; None leaves the tables on the clocks of their hosts.
     bounds_ns : pair of int or None
         Only rows from the first time until before the second; None leaves a side open.
-    shown_of : (Surroundings, pair of int or None), optional
-        In which phones and route are found, and what of it is shown.
+    shown_of : (RadioContext, pair of int or None), optional
+        The complete context in which phones and route are determined, and the part that is shown.
     """
 
     recording: Recorded
@@ -97,9 +97,9 @@ class RadioContext:
     shown_of: tuple[RadioContext, Bounds] | None = None
 
     def shown(self, bounds_ns: Bounds) -> RadioContext:
-        """Return what of these lies in a window, where phones and route are found in the whole.
+        """Return the part within a window; phones and route are still determined from all data.
 
-        The phone that logged most there is the first.
+        The phone with most rows in the window is the first.
         """
         if bounds_ns == (None, None):
             return self
@@ -107,26 +107,26 @@ class RadioContext:
 
     @cached_property
     def radio(self) -> list[Placed]:
-        """RADIO of each log that has a row of it."""
+        """RADIO of each log that has rows of it."""
         return self.logged(RADIO.name)
 
     @cached_property
     def position(self) -> list[Placed]:
-        """POSITION of each log that has a row of it."""
+        """POSITION of each log that has rows of it."""
         return self.logged(POSITION.name)
 
     @cached_property
     def markers(self) -> list[Placed]:
-        """MARKERS of each log that has a row of it."""
+        """MARKERS of each log that has rows of it."""
         return self.logged(MARKERS.name)
 
     @cached_property
     def gaps(self) -> list[Placed]:
-        """GAPS of each log that has a row of it."""
+        """GAPS of each log that has rows of it."""
         return self.logged(GAPS.name)
 
     def logged(self, name: str) -> list[Placed]:
-        """Return a table of each log that holds a row of it."""
+        """Return the table `name` of each log in which it has rows."""
         within = [
             Placed(log.host, log.path, moved_table.within(*self.bounds_ns), log.format)
             for layer in LAYERS
@@ -137,7 +137,7 @@ class RadioContext:
 
     @cached_property
     def series(self) -> dict[str, Table]:
-        """Radio_* and Gps_* (docs/figures.md), SERIES by label, as recorded: of the first phone's drive."""
+        """SERIES by label, Radio_* and Gps_* (docs/figures.md), as recorded: of the first phone's drive."""
         if len(self.phones) > 1:
             self.recording.warn_once(f"{self.recording.name}: {which_phone(self.phones)}")
         series = dict(self.phones[0].series) if self.phones else {}
@@ -149,7 +149,7 @@ class RadioContext:
 
     @cached_property
     def phones(self) -> list[Phone]:
-        """The phones of the recording on their drives, the one with most readings first."""
+        """The phones of the recording on their drives; the one with most readings comes first."""
         if self.shown_of is not None:
             complete, bounds_ns = self.shown_of
             return [own for _, own in most_within(complete.phones, bounds_ns)]
@@ -157,7 +157,7 @@ class RadioContext:
 
     @cached_property
     def drive(self) -> tuple[Placed, Route] | None:
-        """The route of the track with most positions that can be trusted; None without any position."""
+        """The track with most trusted positions, and its route; None without any position."""
         if self.shown_of is not None:
             complete, bounds_ns = self.shown_of
             drive = (
@@ -170,22 +170,22 @@ class RadioContext:
 
     @cached_property
     def _tracks(self) -> list[Placed]:
-        """POSITION of each receiver, logs that follow each other together; of the first phone's drive."""
+        """POSITION of each receiver during the first phone's drive; successive logs form one table."""
         return of_drive(tracks_of(self.position), self.span_ns)
 
     @cached_property
     def span_ns(self) -> tuple[int, int] | None:
-        """The time of the first phone's drive, if the recording holds no packets; None leaves all in."""
+        """First and last time of the first phone's drive, in ns; None if the recording holds packets."""
         return self.phones[0].span_ns if self.phones and not self.recording.captures else None
 
     @property
     def route(self) -> Route | None:
-        """Where it went; None without any position."""
+        """The route of the drive; None without any position."""
         return None if self.drive is None else self.drive[1]
 
     @property
     def caveats(self) -> str:
-        """What makes its times doubtful, in sentences: no time zone, two clocks; empty if nothing does."""
+        """Sentences about doubtful times: no time zone, or two clocks; empty if there are none."""
         tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
         words = [ZONE_CAVEAT] if any(names_no_zone(table) for table in tables) else []
         back_ns = max((_farthest_back_ns(table) for table in tables), default=0)
@@ -199,7 +199,7 @@ class RadioContext:
 
     @property
     def _is_contradicted(self) -> bool:
-        """Whether a log of the radio says that no network served where its host's packets were answered."""
+        """Whether a radio log shows no service while packets of its host were answered."""
         clocks = self.recording.clocks
         captures = [
             (each.point.name if clocks is None else clocks.of_point(each.point.name).host, each.tables)
@@ -214,7 +214,7 @@ class RadioContext:
 
     @property
     def first_ns(self) -> int | None:
-        """The first time of what is shown; None if there is none."""
+        """The first time of the shown data, in ns; None if there are none."""
         phone = self.phones[0].span_ns if self.phones else None
         tables = [placed.table for placed in self._tracks or self.markers]
         firsts = [int(times.min()) for table in tables if len(times := _times(table))]
@@ -222,7 +222,7 @@ class RadioContext:
 
     @property
     def placeless(self) -> str:
-        """What receivers of positions wrote where no route is known, in words; empty if nothing."""
+        """What position receivers logged if no route is known, in words; empty if nothing."""
         rows = sum(len(placed.table) for placed in self.position)
         if not rows or self.drive is not None:
             return ""
@@ -235,12 +235,12 @@ class RadioContext:
 
 
 def names_no_zone(table: Table) -> bool:
-    """Return whether the times of a log's table name no time zone, so that they were taken for UTC."""
+    """Return whether the times of a log's table have no time zone, so that UTC was assumed."""
     return table.provenance.get("zone") == "unknown"
 
 
 def _farthest_back_ns(table: Table) -> int:
-    """Return by how much the times of a log go back from one of its lines to a later one."""
+    """Return the largest step back in time between two lines of a log, in ns."""
     time_ns = _times(table.take(np.argsort(table["line"], kind="stable")))
     if is_newest_first(time_ns):
         return 0
@@ -253,7 +253,7 @@ def _times(table: Table) -> Times:
 
 
 def _fullest(logs: list[Placed], series_of: Callable[..., dict[str, Table]]) -> dict[str, Table]:
-    """Return the series of all logs; of one label that several have, that with most values."""
+    """Return the series of all logs; of several with one label, the one with most values."""
     fullest: dict[str, Table] = {}
     for placed in logs:
         for label, series in series_of(placed.table, source=portable(placed.path)).items():
@@ -263,7 +263,7 @@ def _fullest(logs: list[Placed], series_of: Callable[..., dict[str, Table]]) -> 
 
 
 def onto(clocks: Clocks | None, point: str | None, host: str, tables: dict[str, Table]) -> dict[str, Table]:
-    """Return tables of a host on the clock of a capture point; as they are where no clocks are related."""
+    """Return tables of a host on the clock of a capture point; unchanged if no clocks are related."""
     if clocks is None or point is None:
         return tables
     source, target = Clock(host), clocks.of_point(point)

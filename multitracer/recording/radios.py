@@ -1,4 +1,4 @@
-"""The radios of a phone with several cards: each has a serving cell of its own."""
+"""The radios of a phone with several SIM cards: each radio has its own serving cell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COLUMN = "modem"
 
 
 def radios_of(*tables: Table) -> list[int]:
-    """Return the numbers of the radios that tables name, that with most rows first."""
+    """Return the radio numbers in the tables; the radio with most rows comes first."""
     numbers = np.concatenate([np.empty(0, np.int64), *(table[_COLUMN] for table in tables)])
     distinct, counts = np.unique(numbers[numbers != NA], return_counts=True)
     order = np.argsort(-counts, kind="stable")
@@ -23,16 +23,16 @@ def radios_of(*tables: Table) -> list[int]:
 
 
 def rows_of(table: Table, radio: int, *, unnamed: bool) -> Table:
-    """Return the rows of one radio, with or without those that name none."""
+    """Return the rows of one radio; with `unnamed`, also those without a radio number."""
     numbers = table[_COLUMN]
     mask = numbers == radio
     return table.take(mask | (numbers == NA) if unnamed else mask)
 
 
 def each_radio(*tables: Table) -> list[tuple[Table, ...]]:
-    """Return tables of a phone for each of its radios, that with most rows first.
+    """Return the tables of a phone for each of its radios; the radio with most rows comes first.
 
-    Rows that name none, such as answers of a modem beside its diagnostic log, go with the first.
+    Rows without a radio number, such as a modem's answers beside its diagnostic log, go to the first radio.
     """
     radios = radios_of(*tables)
     if len(radios) < 2:

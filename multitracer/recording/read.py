@@ -1,14 +1,15 @@
-"""The one way in: from what a user named to a `Recording`.
+"""The entry point of the package: from the paths that a user named to a `Recording`.
 
-What goes in are captures and logs, by their names; `Need` says what of the captures will be asked for, and so
-what is kept of them. Each capture point is read in chunks, and its connections are counted:
+The input are captures and logs, by name. `Need` selects the data that are needed, and so what is kept in
+memory. Each capture point is read in chunks, and its connections are counted in one of three ways:
 
-- The native kernel counts them while it reads, and keeps no segment, where numbers are all that is needed of
-  one capture file. Of one connection the file is then read once more, for its segments alone.
-- Else all segments are kept, and counted when the last one is there.
-- With `limits` memory holds the open connections only (`stream.py`).
+- The native kernel counts them while it reads, and keeps no segments. This is used where only the numbers of
+  one capture file are needed. If the segments of one connection are also needed, the file is read a second
+  time.
+- Otherwise all segments are kept, and counted after the last one.
+- With `limits`, memory holds only the open connections (`stream.py`).
 
-All three give the same numbers; docs/large_captures.md says what of a stream may differ.
+All three give the same numbers; docs/large_captures.md lists possible differences of a stream.
 """
 
 from __future__ import annotations
@@ -50,24 +51,24 @@ if TYPE_CHECKING:
 
 
 _MIN_BYTES, _MOST_BYTES = 4 << 20, 1 << 30
-"""Of a file: less is read before a thread has begun, and who interrupts more would wait for the thread. Not
-measured."""
+"""Size of files, in bytes, that are read in a background thread: a smaller one is finished before a thread
+starts, and an interrupt would have to wait for the thread of a larger one. Not measured."""
 _CHUNK_ROWS = 1 << 16
-"""Segments that are handed on together: fewer cost more in Python than their memory. Not measured."""
+"""Segments in one chunk: smaller chunks cost more time in Python than they save memory. Not measured."""
 _COUNTS = "multitracer.analysis.running"
-"""What finishes the kernel's numbers; with NumPy it takes 60 ms to load: a fifth of what the kernel takes to
-count two million packets."""
+"""The module that completes the kernel's numbers. Its import, with NumPy, takes 60 ms: a fifth of the time
+that the kernel needs to count two million packets."""
 
 
 class Need(Enum):
-    """What of the captures will be asked for."""
+    """Which data of the captures are needed."""
 
     NUMBERS = "numbers"
-    """Connections with their counts, no segment."""
+    """Connections with their counts, without segments."""
     SEGMENTS = "segments"
     """Connections with their counts and segments."""
     PACKETS = "packets"
-    """Segments; connections are counted when they are asked for."""
+    """Segments; connections are counted at the first access."""
 
 
 def read(  # noqa: PLR0913  # what a user may choose
@@ -81,37 +82,37 @@ def read(  # noqa: PLR0913  # what a user may choose
     stop: Callable[[], bool] | None = None,
     meanwhile: Callable[[], None] | None = None,
 ) -> Recording:
-    """Read what inputs name as one recording, and count the connections of its captures.
+    """Read the inputs as one recording, and count the connections of its captures.
 
-    `Recording(inputs)` is that of their logs alone.
+    `Recording(inputs)` reads only the logs.
 
     Parameters
     ----------
     *inputs
         Inputs that were found, or paths as `find_inputs` takes them.
     need : Need
-        What of the captures is kept, at least.
+        The data that are kept, at least.
     only : callable, optional
-        Takes the recording, and returns the one connection whose segments are needed, with its capture: those
-        of the others may be missing then.
+        Takes the recording, and returns the one connection whose segments are needed, with its capture. The
+        segments of other connections may then be missing.
     window : Window
         Analyse only the packets in it, as if nothing else had been captured.
     max_packets : int, optional
         Read at most this many packets of each capture point.
     progress : ReadingProgress, optional
     limits : StreamLimits, optional
-        Read the captures as streams, without keeping segments: how long these wait, and how many. Seconds of
-        the window then count from the first packet that is read.
+        Read the captures as streams, without keeping segments: how long connections are kept open, and how
+        many. Seconds of the window then count from the first packet that is read.
     stop : callable, optional
-        Asked now and then while a stream is read; when it returns True, the inputs are taken to end.
+        Called now and then while a stream is read; reading ends when it returns True.
     meanwhile : callable, optional
-        What else is to be done; it is, if the captures are so large that it is worth while.
+        Called while large captures are read, for work that can be done at the same time.
 
     Raises
     ------
     MultiTracerError
-        If nothing can be read. In a folder, a file that cannot be read is skipped with a warning as long
-        as another one can.
+        If nothing can be read. A file of a folder that cannot be read is skipped with a warning as long
+        as another one can be read.
     """
     named = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Inputs) else find_inputs(*_paths(inputs))
     if limits is not None:
@@ -134,7 +135,7 @@ def _paths(inputs: Sequence[Inputs | str | os.PathLike[str]]) -> list[str | os.P
 
 
 class _Unseen:
-    """Progress that is not shown."""
+    """A `ReadingProgress` that shows nothing."""
 
     phase = "reading"
 
@@ -181,7 +182,7 @@ def _kept(  # as `read`
 def _between(
     read: Iterator[tuple[Point, CaptureTables]], window: Window, recording: Recording
 ) -> Iterator[tuple[Point, CaptureTables]]:
-    """Yield the captures cut to the window; all are read first, for the begin of the earliest."""
+    """Yield the captures cut to the window; all are read first, to find the earliest packet."""
     complete = list(read)
     captures = [capture for _, capture in complete]
     bounds_ns = (
@@ -200,7 +201,7 @@ def _captures(
     progress: ReadingProgress | None,
     meanwhile: Callable[[], None] | None,
 ) -> Iterator[tuple[Point, CaptureTables]]:
-    """Read the capture points, and yield them in order; one that cannot be read is skipped in a folder.
+    """Read the capture points, and yield them in order; in a folder, unreadable ones are skipped.
 
     Large files are read two at a time, and `meanwhile` is called.
     """
@@ -249,9 +250,9 @@ def _captures(
 
 
 def _counted(inputs: Inputs, only: Choose | None, progress: ReadingProgress | None) -> Recording | None:
-    """Return the recording of one capture file without segments, but perhaps with those of one connection.
+    """Return the recording of one capture file without segments, or with those of the chosen connection.
 
-    None if the file has to be read as a whole: without the native kernel, or where numbers need segments.
+    None if the file must be read completely: without the native kernel, or where counting needs segments.
     """
     native, path = kernel(), inputs.one_file if only is None else inputs.large_file
     if native is None or not path:
@@ -273,7 +274,7 @@ def _counted(inputs: Inputs, only: Choose | None, progress: ReadingProgress | No
 def _with_one(
     native: Kernel, recording: Recording, choose: Choose, progress: ReadingProgress | None
 ) -> Recording | None:
-    """Return a recording of one capture with the segments of the chosen connection, or None."""
+    """Return a recording of one capture with the segments of the chosen connection; None if not possible."""
     try:
         capture, number = choose(recording)
     except InputError:
@@ -289,9 +290,9 @@ def _with_one(
 
 
 def with_segments(native: Kernel, analysis: Analysis, connection: int) -> Analysis | None:
-    """Return the analysis of one file, which is without segments, with those of a connection (from 1).
+    """Return an analysis of one file with the segments of one connection (from 1) added.
 
-    None if the kernel alone does not find them again.
+    None if the kernel alone cannot find the segments.
     """
     flow, rows = analysis.flow_of(connection)
     capture = parsers.read_flow(native, analysis.capture, flow, rows=rows)
@@ -299,7 +300,7 @@ def with_segments(native: Kernel, analysis: Analysis, connection: int) -> Analys
 
 
 def _numbers(native: Kernel, path: str, is_large: bool, progress: ReadingProgress | None) -> Analysis | None:
-    """Return the analysis of a capture file without its segments; None if that is not enough."""
+    """Return the analysis of a capture file without its segments; None if it needs the segments."""
 
     def look(complete: Whole) -> None:
         if progress is not None:
@@ -320,7 +321,7 @@ def _numbers(native: Kernel, path: str, is_large: bool, progress: ReadingProgres
 
 
 def analysis_of(native: Kernel, path: str, progress: ReadingProgress | None = None) -> Analysis | None:
-    """Count each chunk of a capture while the next one is read; return None if that is not enough."""
+    """Count each chunk of a capture while the next one is read; return None if this needs the segments."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # a plain file needs none
     from contextlib import closing  # noqa: PLC0415
 

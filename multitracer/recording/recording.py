@@ -1,4 +1,4 @@
-"""A recording: its captures and logs, how its connections are numbered, its clocks, its speed, its warnings.
+"""A recording: its captures and logs, the numbers of its connections, its clocks, its speed and its warnings.
 
 Connections are numbered from 1 through all capture points, in the order of the points.
 """
@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 MOST_SPEED = 1_000
-"""A recording that claims a link faster than this, times a real one, is taken for one at its own speed."""
+"""Maximum speed of a link relative to real time: a recording that states a higher one is read with speed
+1."""
 _CANDIDATES = 10
 _STATE = attrgetter("st_size", "st_mtime_ns")
-"""By which a change of a file shows."""
+"""File attributes that show a change of a file."""
 
 
 @dataclass
@@ -51,15 +52,16 @@ class Recording:
     Attributes
     ----------
     inputs : Inputs
-        What it was read of.
+        The files of the recording.
     captures : list of Capture
-        Its capture points, none if there is no capture.
+        Its capture points; empty without a capture.
     sender_point : str or None
-        The capture point that the user says is at the sender of most data, the others being at the receiver.
+        The capture point that the user names as that of the sender of most data; the others are at the
+        receiver.
     notes : list of str
-        What was skipped or is unknown, a sentence each; it grows while logs are parsed.
+        Sentences about what was skipped or is unknown; more are added while logs are parsed.
     bounds_ns : (int or None, int or None)
-        To which the captures were cut; None leaves a side open.
+        Bounds to which the captures were cut; None leaves a side open.
     """
 
     inputs: Inputs
@@ -71,7 +73,8 @@ class Recording:
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _radio_context: dict[str | None, RadioContext] = field(default_factory=dict, init=False, repr=False)
     _relating: RLock = field(default_factory=RLock, init=False, repr=False, compare=False)
-    """Held while clocks are related: from Python 3.12 on two threads that ask at once would both do it."""
+    """Lock during the relation of clocks: since Python 3.12, two threads could otherwise compute a cached
+    property twice."""
 
     def __post_init__(self) -> None:
         self.notes += self.inputs.warnings
@@ -82,7 +85,7 @@ class Recording:
         return self.captures[-1]
 
     def without_captures(self) -> Recording:
-        """Return a recording of the same inputs and the same parsed logs."""
+        """Return a recording of the same inputs with the same parsed logs, but without captures."""
         inputs = replace(self.inputs, warnings=[])
         return Recording(inputs, notes=list(self.notes), _logs=self._logs, _losses=self._losses)
 
@@ -91,27 +94,27 @@ class Recording:
 
     @property
     def name(self) -> str:
-        """The name that the manifest gives it, else that of its folder or first file."""
+        """The name in the manifest, else that of its folder or first file."""
         return self.inputs.name
 
     @property
     def folder(self) -> Path | None:
-        """The session folder; None of loose files."""
+        """The session folder; None for single files."""
         return self.inputs.folder
 
     @property
     def is_one_capture(self) -> bool:
-        """Whether files of one capture are all there is: no other capture, no log, no manifest."""
+        """Whether the recording is one capture only: no other capture, no log, no manifest."""
         return self.folder is None and len(self.captures) == 1 and not self.inputs.listed
 
     @property
     def manifest(self) -> Manifest | None:
-        """The manifest of the folder."""
+        """The manifest of the folder; None without one."""
         return self.inputs.manifest
 
     @property
     def warnings(self) -> list[str]:
-        """The notes, and what is wrong with files that were read."""
+        """The notes, and the problems of the files that were read."""
         sentences = list(self.notes)
         for file in (file for capture in self.captures for file in capture.tables.files):
             if file.damaged:
@@ -123,7 +126,7 @@ class Recording:
 
     @property
     def trust(self) -> str:
-        """How far the captures can be trusted, as the worst of them: good, caution or poor."""
+        """The worst trust level of the captures: good, caution or poor."""
         from multitracer.analysis.trust import VERDICTS  # noqa: PLC0415  # it needs NumPy
 
         return max(
@@ -133,7 +136,7 @@ class Recording:
     # --- logs ---
 
     def logs(self, layer: str) -> list[ParsedLog]:
-        """Return the logs of a layer, parsed at the first call; one that cannot be used is a warning."""
+        """Return the logs of a layer, parsed at the first call; a log that cannot be used adds a warning."""
         if layer not in self._logs:
             before, logs = len(self.notes), list[ParsedLog]()
             for log in self.inputs.listed:
@@ -160,14 +163,14 @@ class Recording:
         return self._logs[layer]
 
     def tables(self, layer: str, name: str) -> Iterator[tuple[HostLog, Table]]:
-        """Yield one table of each log of a layer that has it."""
+        """Yield a named table of each log of a layer that has it, with the log."""
         for log, tables in self.logs(layer):
             if name in tables:
                 yield log, tables[name]
 
     @contextlib.contextmanager
     def watched(self, paths: Iterable[str], notes: list[str] | None = None) -> Iterator[None]:
-        """Warn of files that change while they are read, among the notes, or others if several are read."""
+        """Add a warning for files that change while they are read, to `notes` or to the recording's notes."""
         before = {path: _STATE(os.stat(path)) for path in paths if os.path.isfile(path)}  # noqa: PTH113, PTH116
         yield
         for path, state in before.items():
@@ -182,20 +185,20 @@ class Recording:
             self.notes.append(sentence)
 
     def pass_over(self, error: MultiTracerError) -> None:
-        """Take note of a folder's file that cannot be used; one that the user named must be readable."""
+        """Add a note for an unusable file of a folder; raise the error for a file that the user named."""
         if self.folder is None:
             raise error
         self.notes.append(f"{error}; skipped")
 
     @cached_property
     def hosts(self) -> HostLogs:
-        """What the hosts logged in addition to packets."""
+        """The logs of the hosts besides packets."""
         from multitracer.recording.hosts import HostLogs  # noqa: PLC0415  # a single capture needs none
 
         return HostLogs.of(self)
 
     def radio_context(self, point: str | None = None) -> RadioContext:
-        """Return the radio and the road, on the clock of a capture point or else of their hosts."""
+        """Return the radio and position data, on the clock of a capture point or else of their hosts."""
         from multitracer.recording.radio_context import RadioContext  # noqa: PLC0415  # a capture needs none
 
         return self._radio_context.setdefault(point, RadioContext(self, point))
@@ -204,7 +207,7 @@ class Recording:
 
     @cached_property
     def speed(self) -> float:
-        """Link seconds in a recorded second: by the manifest, else by the logs of its links, else 1."""
+        """Link seconds per recorded second: from the manifest, else from the link logs, else 1."""
         stated = self.manifest.variables.speed if self.manifest else None
         if stated is not None:
             if _speed(stated) is None:
@@ -217,7 +220,7 @@ class Recording:
         return next(iter(speeds)) or 1.0 if len(speeds) == 1 else 1.0
 
     def counterparts(self, near: Capture, far: Capture) -> Counterparts:
-        """Return the connections of one capture in another, kept for all who ask; neither is empty."""
+        """Return the connections of one capture that occur in another; the result is cached."""
         from multitracer.analysis.two_points import Counterparts  # noqa: PLC0415  # needs two
 
         pair = near.offset, far.offset
@@ -229,7 +232,7 @@ class Recording:
 
     @property
     def clocks(self) -> Clocks | None:
-        """How its clocks relate (docs/clock.md); None if one capture is all there is to relate."""
+        """The relations of its clocks (docs/clock.md); None if there is only one capture."""
         with self._relating:
             return self._clocks
 
@@ -240,7 +243,7 @@ class Recording:
         return self.align(thorough=False)
 
     def align(self, *, reference: str | None = None, thorough: bool = True, evidence: bool = False) -> Clocks:
-        """Find how its clocks relate; see `multitracer.clock.session_clock.clocks_of`."""
+        """Relate the clocks of the recording; see `multitracer.clock.session_clock.clocks_of`."""
         from multitracer.clock.session_clock import clocks_of  # noqa: PLC0415  # a single capture needs none
 
         return clocks_of(self, self.captures, reference=reference, thorough=thorough, evidence=evidence)
@@ -248,7 +251,7 @@ class Recording:
     # --- connections ---
 
     def numbered(self, number: int) -> tuple[Capture, int]:
-        """Return the capture that holds a connection of the recording, and its number there.
+        """Return the capture that holds connection `number`, and the connection's number in that capture.
 
         Raises
         ------
@@ -261,7 +264,7 @@ class Recording:
         raise InputError(f"no connection {number}; there {'is' if len(self) == 1 else 'are'} {len(self)}")
 
     def with_endpoint(self, host: str, port: int) -> list[tuple[Capture, int]]:
-        """Return the connection that has this endpoint, once for each capture that saw it.
+        """Return the connection with this endpoint, once for each capture that holds it.
 
         Raises
         ------
@@ -280,7 +283,7 @@ class Recording:
         return fitting
 
     def largest(self, count: int) -> list[tuple[Capture, int]]:
-        """Return up to `count` connections, those with the most unique bytes, in order of their numbers."""
+        """Return up to `count` connections with the most unique bytes, in order of their numbers."""
         candidates: list[tuple[int, Capture, int]] = []
         for capture in self.captures:
             both = capture.analysis.unique_bytes()
@@ -291,7 +294,7 @@ class Recording:
         return sorted(((p, n) for _, p, n in candidates[:count]), key=lambda each: each[0].offset + each[1])
 
     def chosen(self, number: int | None) -> tuple[Capture, int]:
-        """Return the connection with a number; without one that with the most unique bytes.
+        """Return the connection with a number; for None, the connection with the most unique bytes.
 
         Raises
         ------
@@ -317,7 +320,7 @@ def _names(candidates: list[tuple[Capture, int]]) -> str:
 
 
 def _losses(log: HostLog, tables: dict[str, Table]) -> Iterator[str]:
-    """Yield what of a log could not be read or had to be assumed, by the provenance of its tables."""
+    """Yield sentences about data that could not be read or were assumed, from the tables' provenance."""
     provenances = [table.provenance for table in tables.values()]
     for warning in dict.fromkeys(
         warning for provenance in provenances for warning in provenance.get("warnings") or ()
@@ -329,7 +332,7 @@ def _losses(log: HostLog, tables: dict[str, Table]) -> Iterator[str]:
 
 
 def _speed(stated: object) -> float | None:
-    """Return the speed that a manifest or a log states; None if it is none that a link can have."""
+    """Return the speed in a manifest or log; None if it is not a possible speed of a link."""
     try:
         speed = float(stated) if isinstance(stated, str | int | float) else 0.0
     except ValueError:

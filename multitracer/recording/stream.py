@@ -1,8 +1,9 @@
-"""Captures of any size, and endless pipes: memory holds the connections that are open.
+"""Captures of any size, and endless pipes: memory holds only the open connections.
 
-A capture comes in chunks (`parsers.Chunks`); what ended is counted by the same rules as a whole capture
-(`analysis/streaming/`) and written to files without a name, from which its tables are read. Of a large
-capture an index is kept (`index.py`), so that a window of it is found again without reading all.
+A capture comes in chunks (`parsers.Chunks`). Connections that ended are counted by the same rules as in a
+complete capture (`analysis/streaming/`), and written to unnamed files, from which its tables are read. An
+index of a large capture is written (`index.py`), so that a window is found later without reading the complete
+file.
 """
 
 from __future__ import annotations
@@ -85,19 +86,19 @@ class _Streams:
         self._progress, self._stop, self._limits = progress, stop, limits
         self._bounds: Bounds | None = (None, None) if window == EVERYTHING else None
         self._segments = 0
-        """Within the window."""
+        """Number of segments within the window."""
 
     @property
     def is_emptied(self) -> bool:
-        """Whether the window left no segment of captures that held some."""
+        """Return whether the window removed all segments from captures that held some."""
         files = [file for capture in self._recording.captures for file in capture.tables.files]
         held = any(file.protocols.get("tcp") for file in files)
         return self._window != EVERYTHING and held and not self._segments
 
     def read(self, point: Point, noted: Count | None) -> None:
-        """Read one point, and add it to the recording; by its index only what the window needs.
+        """Read one point, and add it to the recording; with an index, only the blocks that the window needs.
 
-        How many bytes of the point were read so far is noted, if anyone asked.
+        `noted`, if not None, takes the number of bytes of the point read so far.
         """
         index = None
         if self._window != EVERYTHING and self._max_packets is None and len(point.paths) == 1:
@@ -106,7 +107,7 @@ class _Streams:
             self._read(point, None, noted)
 
     def _read(self, point: Point, index: Index | None, noted: Count | None) -> bool:
-        """Read one point; return whether the index, if there is one, was right."""
+        """Read one point; return False if its index was wrong."""
         state = state_of(point.paths[0]) if index is None and len(point.paths) == 1 else None
         ranges, packets = index.within(self._bounds_of(index.facts.first_ns)) if index else (None, 0)
         open_now, chunks = OpenConnections(self._limits), self._chunks(point, ranges, noted)
@@ -141,7 +142,7 @@ class _Streams:
     def _follow(
         self, chunks: parsers.Chunks, open_now: OpenConnections, ended: EndedConnections
     ) -> CaptureTables:
-        """Read to the end; return the last chunk, whose files have all their facts then."""
+        """Read to the end; return the last chunk, whose files have all facts by then."""
         capture = CaptureTables([])
         for capture in chunks:
             cut = capture.between(*self._bounds_of(capture.first_ns))
@@ -153,7 +154,7 @@ class _Streams:
         return capture
 
     def _bounds_of(self, first_ns: int | None) -> Bounds:
-        """Return the window as recorded; seconds count from the first packet of this and all other points."""
+        """Return the window in recorded time; its seconds count from the first packet of all points."""
         if self._bounds is None:
             paths = [path for point in self._recording.inputs.points[1:] for path in point.paths]
             known = [ns for ns in (first_ns, *map(_first_packet_ns, paths)) if ns is not None]
@@ -177,7 +178,7 @@ class _Streams:
 
 
 def _notes(point: Point, capture: CaptureTables, open_now: OpenConnections) -> Iterable[str]:
-    """Yield what of a capture would be otherwise as a whole."""
+    """Yield sentences about possible differences from reading the capture completely."""
     if not is_one_run(capture.files):
         yield (
             f"{point.name}: its files overlap in time, so they are several captures; as a stream they are "
@@ -201,14 +202,14 @@ def _first_packet_ns(path: str) -> int | None:
 
 
 class EndedConnections:
-    """CONNECTIONS, DIRECTIONS and FLOWS on disk; they vanish with the process."""
+    """CONNECTIONS, DIRECTIONS and FLOWS in temporary files, which the end of the process deletes."""
 
     def __init__(self) -> None:
         self._connections, self._flows = _Rows(CONNECTIONS), _Rows(FLOWS)
         self._directions = _Rows(DIRECTIONS, each=2)
 
     def add(self, ended: Ended) -> None:
-        """Write connections that ended, in the order of their numbers, each to its place.
+        """Write connections that ended, ordered by number, each to its row.
 
         Raises
         ------
@@ -230,12 +231,12 @@ class EndedConnections:
             ) from error
 
     def close(self) -> None:
-        """Forget what was written, but not what was handed out."""
+        """Close the files; tables that were returned stay valid."""
         for rows in (self._connections, self._directions, self._flows):
             rows.close()
 
     def tables(self) -> tuple[Table, Table, Table]:
-        """Return CONNECTIONS, DIRECTIONS and FLOWS; what is not looked at stays on the disk."""
+        """Return CONNECTIONS, DIRECTIONS and FLOWS; rows are read from disk only when they are used."""
         connections, directions = self._connections.table(), self._directions.table()
         own = connections["forward_flow"] & 1
         connections.columns["forward_flow"] = (2 * np.arange(len(own)) + own).astype(np.int32)
@@ -243,7 +244,7 @@ class EndedConnections:
 
 
 class _Rows:
-    """Rows of one schema in a file, so many for each connection."""
+    """Rows of one schema in a file, a fixed number for each connection."""
 
     def __init__(self, schema: Schema, *, each: int = 1) -> None:
         self._schema, self._each = schema, each
@@ -264,7 +265,7 @@ class _Rows:
         self._count = max(self._count, int(number[-1]) * self._each)
 
     def close(self) -> None:
-        """Close the file; a table that was returned stays."""
+        """Close the file; a table that was returned stays valid."""
         self._file.close()
 
     def table(self) -> Table:

@@ -1,4 +1,4 @@
-"""The logs of positions of a recording, as tracks: a receiver's logs that follow each other are one."""
+"""The position logs of a recording as tracks: successive logs of one receiver are one track."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Placed(NamedTuple):
-    """A table of one log, on the clock of the surroundings."""
+    """A table of one log, on the clock of the radio context."""
 
     host: str
     path: str
@@ -25,9 +25,9 @@ class Placed(NamedTuple):
 
 
 def tracks_of(logs: list[Placed]) -> list[Placed]:
-    """Return POSITION of each receiver: a host's logs of one format that do not last at the same time.
+    """Return POSITION of each receiver: the logs of one host and format that do not overlap in time.
 
-    A log that follows several is of the receiver whose last log has the likest name.
+    A log that fits several receivers goes to the one whose last log has the most similar name.
     """
     tracks: list[_Track] = []
     for span, log in sorted(((span_of(_times(log)), log) for log in logs), key=lambda each: each[0]):
@@ -42,21 +42,21 @@ def tracks_of(logs: list[Placed]) -> list[Placed]:
 
 
 class _Track(NamedTuple):
-    """The logs of one receiver so far, and the time that each lasts."""
+    """The logs of one receiver found so far, and their time spans."""
 
     logs: list[Placed]
     spans: list[Span]
 
     def fits(self, log: Placed, span: Span) -> bool:
-        """Return whether a log is of the same host and format, and lasts at no time of these."""
+        """Return whether a log has the same host and format, and does not overlap these logs in time."""
         same = (self.logs[0].host, self.logs[0].format) == (log.host, log.format)
         return same and all(follow(span, other) for other in self.spans)
 
 
 def of_drive(tracks: list[Placed], span_ns: tuple[int, int] | None) -> list[Placed]:
-    """Return what tracks hold of the time of a drive, and up to a pause beyond it.
+    """Return the parts of tracks during a drive, and up to `PAUSE_NS` before and after it.
 
-    All of them if none holds anything of that time: their clock may be another one.
+    If no track has positions in that time, return all tracks: their clock may be a different one.
     """
     if span_ns is None:
         return tracks
@@ -71,7 +71,7 @@ def _times(log: Placed) -> Times:
 
 
 def _joined(logs: list[Placed]) -> Placed:
-    """Return the logs of one receiver as one; their rows stay in the order of the logs."""
+    """Return the logs of one receiver as one; rows stay in the order of the logs."""
     if len(logs) == 1:
         return logs[0]
     table = Table.concatenate(POSITION, [log.table for log in logs])

@@ -1,4 +1,4 @@
-"""The transactions of a recording, and what distinguishes its arm of an experiment from others."""
+"""The transactions of a recording, and the manifest facts that distinguish its variant in an experiment."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 LAYER = "transactions"
 _LONGEST = 60
-"""Characters of a fact."""
+"""Maximum length of a fact, in characters."""
 
 
 def is_over_tcp(inputs: Inputs) -> bool:
-    """Return whether TCP carried the transactions: only then a capture of them holds connections."""
+    """Return whether the transactions used TCP: only then does a capture of them hold connections."""
     plan = inputs.manifest.variables.measurement if inputs.manifest else None
     return plan is None or plan.protocol == "tcp"
 
@@ -27,7 +27,7 @@ def is_over_tcp(inputs: Inputs) -> bool:
 def source_of(recording: Recording) -> SessionContent:
     """Return the transactions of a recording, with the facts of its manifest about the measurement.
 
-    Lines of transactions.csv that could not be used are a warning of the recording.
+    Unusable lines of transactions.csv add a warning to the recording.
     """
     tables = []
     for log, table in recording.tables(LAYER, TRANSACTIONS.name):
@@ -40,7 +40,7 @@ def source_of(recording: Recording) -> SessionContent:
 
 
 def _facts(recording: Recording) -> dict[str, str]:
-    """Return the facts of the manifest about the measurement, in words that distinguish arms."""
+    """Return the facts of the manifest about the measurement that distinguish the variants, in words."""
     variables = recording.manifest.variables if recording.manifest else Variables()
     facts = {
         "link": variables.link or "",

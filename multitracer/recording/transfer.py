@@ -1,11 +1,11 @@
-"""One transfer: one direction of one TCP connection, in every log of a recording, and what they together say.
+"""One transfer: one direction of one TCP connection in every log of a recording, with joint results.
 
-The captures are those nearest to its sender and at its receiver; readings are the connection's by its ends
-and time; a link's log belongs to the host in whose folder it lies. All times of `sender`, `state`, `events`
-and `near` are of the sender's host's clock; those of `receiver` and `far` are of the receiver's, and
-`receiver_time` maps them. Series, radio logs and the road are on the sender's clock (docs/clock.md). Link
-time is recorded time x `speed`: a run at 20 times real speed has the same link. A log that is missing gives
-None or an empty table, never a guess.
+The captures are those nearest to its sender and at its receiver. Readings of TCP variables belong to the
+connection if endpoints and time match. A link log belongs to the host in whose folder it lies. All times of
+`sender`, `state`, `events` and `near` are on the clock of the sender's host; those of `receiver` and `far`
+are on the clock of the receiver's host, and `receiver_time` converts them. Series, radio logs and positions
+are on the sender's clock (docs/clock.md). Link time is recorded time x `speed`: a run at 20 times real speed
+has the same link. A missing log gives None or an empty table, never an estimate.
 """
 
 from __future__ import annotations
@@ -57,24 +57,24 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 SLOT_NS = 20 * NS_PER_MS
-"""Time of an RLP frame, where the log does not tell (3GPP TS 24.022)."""
+"""Duration of an RLP frame in ns, if the log does not state it (3GPP TS 24.022)."""
 LINK = "link"
-"""In the provenance of a table: what its times rest on, where that is no more than the stamps themselves."""
+"""Key in a table's provenance: the relation of its clock, if the time stamps alone were used."""
 STAMPS = "its stamps alone"
 _PREFIXES = {Vantage.UNKNOWN: "Tcp_", Vantage.BETWEEN: "TcpMid_"}
-"""Of labels that do not claim the sender's end."""
+"""Label prefixes for captures that were not made at the sender."""
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """One direction of one connection in every log of a recording, and what is concluded from them.
+    """One direction of one connection in every log of a recording, and the conclusions from them.
 
     Attributes
     ----------
     recording : Recording
-        What it was made of; its clocks relate the two captures.
+        The recording of the transfer; its clocks relate the two captures.
     at_sender : ConnectionAtPoint
-        The capture nearest to the data's sender, by which the connection is numbered and oriented.
+        The capture nearest to the data's sender, which defines connection number and direction.
     at_receiver : ConnectionAtPoint or None
         The capture at the data's receiver.
     sender : Table
@@ -104,7 +104,7 @@ class Transfer:
     def of(
         cls, recording: Recording, connection: int | None = None, *, reverse: bool | None = None
     ) -> Transfer:
-        """Return what a recording holds of one transfer.
+        """Return one transfer of a recording.
 
         Parameters
         ----------
@@ -147,29 +147,29 @@ class Transfer:
 
     @property
     def vantage(self) -> Vantage:
-        """Where `sender` was captured."""
+        """Where `sender` was captured, relative to the data's sender and receiver."""
         return self.at_sender.vantage
 
     @property
     def sender_host(self) -> str:
-        """Name of the host that sent the data; empty if no capture or log of it is there."""
+        """Name of the host that sent the data; empty if no capture or log of that host exists."""
         if self.vantage is not Vantage.NEAR_RECEIVER:
             return self.at_sender.host
         return self.near.host if self.near is not None else ""
 
     @property
     def receiver_host(self) -> str:
-        """Name of the host that received the data; empty if no capture or log of it is there."""
+        """Name of the host that received the data; empty if no capture or log of that host exists."""
         if self.at_receiver is not None:
             return self.at_receiver.host
         return self.far.host if self.far is not None else ""
 
     @cached_property
     def hosts(self) -> tuple[str | None, str | None]:
-        """The hosts that sent and received the data; None for one that is not known.
+        """The hosts that sent and received the data; None for an unknown one.
 
-        By whose addresses they are; else by where they were captured; with one of two hosts known that logged
-        the link, the other end is the other host.
+        A host is found by the addresses of the hosts, else by the place of the captures. If two hosts logged
+        the link and one of them is known, the other endpoint is the other host.
         """
         near, far = map(self.recording.hosts.owner, self.at_sender.ends)
         if self.vantage is Vantage.NEAR_RECEIVER:
@@ -182,7 +182,7 @@ class Transfer:
 
     @property
     def has_radio(self) -> bool:
-        """Whether a log of a radio, or of a link over one, shows that there was one."""
+        """Whether a radio log, or a log of a link over radio, shows that a radio was used."""
         return bool(self.radio) or self.near is not None or self.far is not None
 
     @property
@@ -192,7 +192,7 @@ class Transfer:
 
     @property
     def has_more(self) -> bool:
-        """Whether anything is known beyond one capture."""
+        """Whether data beyond one capture are known."""
         return self.clock is not None or self.has_state or bool(self.link) or bool(self.radio_context)
 
     @cached_property
@@ -207,13 +207,13 @@ class Transfer:
 
     @cached_property
     def payload_bytes(self) -> Array:
-        """Payload of each of `data`."""
+        """Payload bytes of each row of `data`: int64."""
         payload: Array = self.sender["payload_bytes"][self.data]
         return payload
 
     @cached_property
     def rtt_ns(self) -> Array:
-        """Round trips of `data`, where one above 0 was measured."""
+        """Round-trip times of `data` in ns, where one above 0 was measured."""
         rtt = self.sender["rtt_ns"][self.data]
         return rtt[rtt > 0]
 
@@ -229,7 +229,7 @@ class Transfer:
 
     @cached_property
     def retransmitted(self) -> Array:
-        """Rows of `sender`: segments with payload of which a unit was sent before (Kind.RETRANSMISSION)."""
+        """Rows of `sender`: segments with payload of which a byte was sent before (Kind.RETRANSMISSION)."""
         again: Array = self.data[
             (self.sender["kind"][self.data] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
         ]
@@ -237,12 +237,12 @@ class Transfer:
 
     @cached_property
     def sacks(self) -> Table:
-        """TCP_SACK_BLOCKS; `row` is that in `sender`."""
+        """TCP_SACK_BLOCKS; `row` is the row in `sender`."""
         return self.at_sender.capture.analysis.sack_blocks(self.at_sender.connection)
 
     @property
     def variables(self) -> Variables:
-        """Experiment variables of the manifest. Data of unknown origin."""
+        """Experiment variables of the manifest; without a manifest, the default variables."""
         manifest = self.recording.manifest
         return manifest.variables if manifest is not None else Variables()
 
@@ -250,47 +250,47 @@ class Transfer:
 
     @property
     def speed(self) -> float:
-        """How much faster than real time the link ran; 1 where it is unknown."""
+        """Speed of the link relative to real time; 1 if unknown."""
         return self.recording.speed
 
     @property
     def slot_ns(self) -> int:
-        """Time of a frame in link time, 20 ms where the link's log does not tell."""
+        """Duration of a frame in link time, ns; 20 ms if the link log does not state it."""
         stated = [_positive(side.facts.get("slot_ns")) for side in self.sides]
         return round(next((value for value in stated if value), SLOT_NS))
 
     @property
     def sides(self) -> list[LinkSide]:
-        """The link logs that are there, the sender's first."""
+        """The existing link logs, the sender's first."""
         return [side for side in (self.near, self.far) if side is not None]
 
     @property
     def is_sender_trace(self) -> bool:
-        """Whether `sender` was captured at the sender (and not at the receiver or between)."""
+        """Whether `sender` was captured at the sender, not at the receiver or between."""
         return self.vantage is Vantage.NEAR_SENDER
 
     @property
     def without_time(self) -> int:
-        """How many of its segments carry no time."""
+        """Number of its segments without a time stamp."""
         views = [self.sender, *([] if self.receiver is None else [self.receiver])]
         return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
 
     @cached_property
     def time_ns(self) -> Array:
-        """When each row of `sender` was captured, made to never fall: int64, ns."""
+        """Capture time of each row of `sender`, corrected so that it never decreases: int64, ns."""
         time: Array = self.sender["time_ns"]
         return np.maximum.accumulate(time) if (time[1:] < time[:-1]).any() else time
 
     @cached_property
     def begin_ns(self) -> int:
-        """When the sender's first SYN left; its first segment if no SYN was captured."""
+        """Time of the sender's first SYN; if no SYN was captured, of its first segment."""
         syn = self.sent[has(self.sender["flags"][self.sent], Flag.SYN)]
         rows = syn if len(syn) else np.arange(len(self.sender))
         return int(self.sender["time_ns"][rows].min())
 
     @cached_property
     def _completed_ns(self) -> int | None:
-        """When the ACK of the last unit arrived; None if it never did."""
+        """Arrival time of the ACK of the last byte (or FIN), in ns; None if it never arrived."""
         if not len(self.occupying):
             return None
         end = int(self.sender["end_bytes"][self.occupying].max())
@@ -299,28 +299,28 @@ class Transfer:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that was sent (the FIN too) was acknowledged; otherwise the outcome is `dropped`."""
+        """Whether all data (and the FIN) were acknowledged; otherwise the outcome is `dropped`."""
         return self._completed_ns is not None
 
     @property
     def end_ns(self) -> int:
-        """When the ACK of the last byte (of the FIN, if there was one) arrived; else the last packet."""
+        """Arrival time of the ACK of the last byte (or FIN), in ns; without it, time of the last packet."""
         last = int(self.sender["time_ns"].max())
         return last if self._completed_ns is None else self._completed_ns
 
     @property
     def total_s(self) -> float:
-        """T of the account, in link time, seconds."""
+        """Duration T of the account, in seconds of link time."""
         return (self.end_ns - self.begin_ns) * self.speed / NS_PER_S
 
     @property
     def is_related(self) -> bool:
-        """Whether there is a capture at the receiver, and clocks that relate it to the sender's."""
+        """Whether there is a capture at the receiver whose clock is related to the sender's clock."""
         return self.at_receiver is not None and self.recording.clocks is not None
 
     @cached_property
     def clock(self) -> Moved | None:
-        """How the receiver's times were mapped to the sender's clock; None if the two are not related."""
+        """The conversion of the receiver's times to the sender's clock; None if the two are not related."""
         clocks = self.recording.clocks
         if clocks is None or self.at_receiver is None or self.receiver is None:
             return None
@@ -328,11 +328,11 @@ class Transfer:
         return moved(self.receiver, clocks, *ends)
 
     def receiver_time(self, stamps_ns: Array) -> Array:
-        """Return stamps of the receiver's capture on the sender's clock; as they are if nothing relates them.
+        """Return times of the receiver's capture on the sender's clock; unchanged if it is not related.
 
-        By the session's graph of clocks, as figures and reports do it (docs/clock.md).
+        The conversion is that of figures and reports (docs/clock.md).
 
-        Stamps are int64, ns, of any shape, and so is what is returned.
+        Argument and result are int64, ns, of any shape.
         """
         clocks = self.recording.clocks
         if clocks is None or self.at_receiver is None:
@@ -343,7 +343,7 @@ class Transfer:
 
     @cached_property
     def came_ns(self) -> Array:
-        """When each row of `receiver` was captured there, by the sender's clock; none without it."""
+        """Capture time of each row of `receiver`, by the sender's clock, in ns; empty without `receiver`."""
         return self.receiver_time(
             np.empty(0, np.int64) if self.receiver is None else self.receiver["time_ns"]
         )
@@ -352,12 +352,12 @@ class Transfer:
 
     @cached_property
     def data_pairs(self) -> Pairs | None:
-        """The data direction at both captures; None without one at the receiver."""
+        """The packets of the data direction in both captures; None without a capture at the receiver."""
         return self._pairs(reverse=self.reverse)
 
     @cached_property
     def ack_pairs(self) -> Pairs | None:
-        """The direction of the acknowledgments at both captures: `sent` rows are the receiver's."""
+        """The packets of the ACK direction in both captures: `sent` are rows of the receiver's capture."""
         return self._pairs(reverse=not self.reverse)
 
     def _pairs(self, *, reverse: bool) -> Pairs | None:
@@ -388,15 +388,15 @@ class Transfer:
 
     @cached_property
     def joined(self) -> Join | None:
-        """Segments, packets and frames, joined; None without the link's log at the sender."""
+        """The join of segments, packets and frames; None without a link log at the sender."""
         return join(self)
 
     @cached_property
     def verdicts(self) -> Table:
-        """VERDICTS: cause and necessity of each retransmission, by all that is known of the transfer.
+        """VERDICTS: cause and necessity of each retransmission, from all logs of the transfer.
 
-        The receiver's capture says what arrived, and what the receiver had said by then. But damaged segments
-        stand in it under the numbers of others; where there are such, the link's logs say what arrived.
+        The receiver's capture shows what arrived, and what the receiver had acknowledged by then. Damaged
+        segments have wrong sequence numbers in it; if there are any, the link logs show what arrived instead.
         """
         joined = self.joined if self.receiver is None or self._is_misnumbered else None
         by_link = joined is not None and joined.delivery is not None
@@ -412,9 +412,9 @@ class Transfer:
         return judge(self.sender, self.sacks, reverse=self.reverse, vantage=self.vantage, logs=logs)
 
     def _row_at_receiver(self, *, of_acks: bool) -> Array | None:
-        """Return per row of `sender` in one direction its row in `receiver`; None if not compared.
+        """Return the row in `receiver` of each row of `sender` in one direction; None without a comparison.
 
-        NA for a row that the receiver's capture does not have, and for the other direction.
+        NA for a row that the receiver's capture does not hold, and for the other direction.
         """
         pairs = self.ack_pairs if of_acks else self.data_pairs
         if pairs is None:
@@ -434,7 +434,7 @@ class Transfer:
 
     @cached_property
     def link(self) -> dict[str, Table]:
-        """RlpSnd_* and RlpRcv_*: SERIES by label."""
+        """The series RlpSnd_* and RlpRcv_*: SERIES by label."""
         series: dict[str, Table] = {}
         if not self.sides or self.hosts[0] is None:
             return series
@@ -446,7 +446,7 @@ class Transfer:
 
     @property
     def without_link(self) -> str:
-        """Why there is no RlpSnd_*, though the link was logged; empty otherwise."""
+        """The reason why there is no RlpSnd_* although the link was logged, in words; empty otherwise."""
         if self.near is not None or not self.recording.inputs.holds("link") or not self.recording.hosts.link:
             return ""
         if self.hosts[0] is None:
@@ -454,11 +454,11 @@ class Transfer:
         return f"no log of the link at {self.hosts[0]!r}"
 
     def state_series(self) -> dict[str, Table]:
-        """Return the series of the sender's own variables by label."""
+        """Return the series of the sender's TCP variables by label."""
         return state_series(self.state, events=self.events) if self.has_state else {}
 
     def receiver_series(self) -> dict[str, Table]:
-        """Return the receiver's series by label, on the sender's scale."""
+        """Return the receiver's series by label, with sequence numbers as in the sender's capture."""
         if self.clock is None:
             return {}
         series = receiver_series(self.clock.table, sender=self.sender, reverse=self.reverse)
@@ -487,7 +487,7 @@ class Transfer:
 
     @cached_property
     def phases(self) -> Table:
-        """TCP_PHASES, from the sender's variables or else from its packets; empty at a receiver."""
+        """TCP_PHASES, from the sender's variables or else its packets; empty if captured at the receiver."""
         if self.has_state:
             return phases_of_state(self.state, events=self.events)
         if self.vantage is Vantage.NEAR_RECEIVER:
@@ -506,7 +506,7 @@ class Transfer:
 
     @cached_property
     def radio_context(self) -> RadioContext | None:
-        """The radio and the road, on the sender's clock; None where no log of them was recorded."""
+        """The radio and position data, on the sender's clock; None if no such log was recorded."""
         if not any(map(self.recording.inputs.holds, LAYERS)):
             return None
         return self.recording.radio_context(self.at_sender.host)
@@ -515,9 +515,9 @@ class Transfer:
     def radio(self) -> tuple[tuple[str, Table], ...]:
         """Host and RADIO of each radio log, on the sender's clock.
 
-        What cannot be placed in time is a warning of the recording. Of a phone with several cards it is that
-        with most readings: two cards change no cell of each other. A log that the packets contradict is left
-        out: whatever it tells was at another time, or of another modem.
+        A log whose clock cannot be related adds a warning to the recording. Of a phone with several SIM
+        cards, the card with most readings is used, because the cells of two cards are independent. A log that
+        the packets contradict is left out: it belongs to another time, or to another modem.
         """
         radios: list[tuple[str, Table]] = []
         for log, table in self.recording.tables("radio", RADIO.name):
@@ -543,10 +543,10 @@ class Transfer:
         return tuple(radios)
 
     def _is_linked(self, log: HostLog, table: Table) -> bool:
-        """Return whether more than its stamps links a log to the clock of a host.
+        """Return whether a log is linked to the clock of a host by more than its time stamps.
 
-        That is readings of the host's clock among its own, its place in the manifest of the recording, or, of
-        a host without a capture, the relation by which it was placed.
+        Such links are readings of the host's clock in the log, an entry in the manifest of the recording, or,
+        for a host without a capture, the relation that was found for its clock.
         """
         recording = self.recording
         captured = {host_of(recording, capture.point) for capture in recording.captures}
@@ -557,7 +557,7 @@ class Transfer:
         return folder is None or Path(log.path).relative_to(folder).as_posix() in listed
 
     def _on_senders_clock(self, host: str, table: Table) -> tuple[Table, str]:
-        """Return a table of a host with its times on the sender's clock, or as it is and why."""
+        """Return a host's table on the sender's clock; or unchanged, with the reason in words."""
         clocks = self.recording.clocks
         if clocks is None:
             return table, ""
@@ -568,7 +568,7 @@ class Transfer:
         return there.table, "" if there.placed else there.sentence
 
     def _is_apart(self, table: Table) -> bool:
-        """Return whether no reading lies in the time of the transfer."""
+        """Return whether no reading lies within the time of the transfer."""
         time_ns = table["time_ns"]
         time_ns = time_ns[time_ns != NOT_A_TIME]
         inside = (time_ns >= self.begin_ns) & (time_ns <= self.end_ns)
@@ -576,25 +576,25 @@ class Transfer:
 
 
 class Pairs(NamedTuple):
-    """Packets of one direction as both captures show them; rows of `Transfer.sender` and `.receiver`."""
+    """Packets of one direction in both captures; rows of `Transfer.sender` and `.receiver`."""
 
     table: Table
-    """PACKET_PAIRS; `near` is the end that sent this direction, `far` the end that received it, each by its
-    own clock."""
+    """PACKET_PAIRS; `near` is the endpoint that sent this direction, `far` the one that received it, each by
+    its own clock."""
     sent: Array
-    """Rows in the table of the end that sent them; NA if only the other end saw it."""
+    """Rows in the table of the sending endpoint; NA if only the other endpoint captured the packet."""
     arrived: Array
-    """Rows in the table of the end where they arrived; NA if it saw none."""
+    """Rows in the table of the receiving endpoint; NA if the packet was not captured there."""
 
     @property
     def lost(self) -> Array:
-        """Which packets left and did not arrive: bool, a value for each row of `table`."""
+        """Whether each packet was sent and did not arrive: bool, one value for each row of `table`."""
         mask: Array = self.table["outcome"] == PacketOutcome.LOST
         return mask
 
 
 def _positive(value: object) -> float | None:
-    """Return a number that a log or a manifest tells, None if it is none or not above 0."""
+    """Return a number of a log or manifest; None if it is no number above 0."""
     try:
         number = float(value) if isinstance(value, str | int | float) else 0.0
     except ValueError:
@@ -603,6 +603,6 @@ def _positive(value: object) -> float | None:
 
 
 def _other(hosts: set[str], known: str | None) -> str | None:
-    """Return the second of two hosts, if the first is the known one."""
+    """Return the other one of two hosts; None if `known` is not one of them."""
     others = hosts - {known}
     return next(iter(others)) if known in hosts and len(others) == 1 else None

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from multitracer.capture import CaptureTables
 
 LAST_NS = 2**63 - 1
-"""What the times of a capture are counted in ends here, in the year 2262."""
+"""The largest time of a capture in ns since 1970, in the year 2262."""
 
 EMPTY_WINDOW = "no TCP segment lies between --from and --to; all numbers are of an empty capture"
-"""The warning of a window that leaves no segment of a capture."""
+"""The warning for a window that removes all segments of a capture."""
 
 Bounds = tuple[int | None, int | None]
-"""Begin and end in ns since 1970, the end not included; None leaves a side open."""
+"""Begin and end in ns since 1970, the end excluded; None leaves a side open."""
 
 
 class WindowEdge(NamedTuple):
@@ -33,10 +33,10 @@ class WindowEdge(NamedTuple):
 
     ns: int
     relative: bool
-    """Counted from the first packet of the whole recording, not from 1970."""
+    """Counted from the first packet of the complete recording, not from 1970."""
 
     def absolute_ns(self, start_ns: int, *, speed: float = 1) -> int:
-        """Return nanoseconds since 1970, given those of the first packet and the link's speed."""
+        """Return ns since 1970; `start_ns` is the first packet's time, `speed` that of the link."""
         if not self.relative:
             return self.ns
         since = self.ns if speed == 1 else round(self.ns / speed)
@@ -44,34 +44,37 @@ class WindowEdge(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A stretch of time, open where it is None; its seconds are those of the link."""
+    """A time interval in link seconds; a side that is None is open."""
 
     begin: WindowEdge | None = None
     end: WindowEdge | None = None
 
     @property
     def is_relative(self) -> bool:
-        """Whether a side counts from the first packet."""
+        """Whether one side counts from the first packet."""
         return any(moment is not None and moment.relative for moment in (self.begin, self.end))
 
     def bounds_ns(self, captures: Iterable[CaptureTables], *, speed: float = 1) -> Bounds:
-        """Return begin and end as recorded; seconds count from the first packet of all captures.
+        """Return start and end in recorded time, ns; seconds count from the first packet of all captures.
 
         Raises
         ------
         WindowError
-            If the end is not after the begin.
+            If the end is not after the start.
         """
         return self.bounds_from(_start_ns(captures), speed)
 
     def axis_bounds_ns(self, captures: Iterable[CaptureTables], *, speed: float) -> Bounds:
-        """Return begin and end in link time, as figures count it: the first packet's time is kept."""
+        """Return start and end in link time, ns, as on the time axis of figures."""
         start_ns = _start_ns(captures)
         begin, end = self.bounds_from(start_ns, speed)
         return _stretched(begin, start_ns, speed), _stretched(end, start_ns, speed)
 
     def bounds_from(self, start_ns: int, speed: float = 1) -> Bounds:
-        """Return begin and end as recorded; seconds count from a time. The error is that of `bounds_ns`."""
+        """Return start and end in recorded time, ns; seconds count from `start_ns`.
+
+        Errors are those of `bounds_ns`.
+        """
         begin_ns, end_ns = (
             moment.absolute_ns(start_ns, speed=speed) if moment else None for moment in (self.begin, self.end)
         )
@@ -84,7 +87,7 @@ EVERYTHING = Window()
 
 
 def within_both(one: Bounds, other: Bounds) -> Bounds:
-    """Return the bounds of what lies within both."""
+    """Return the intersection of two pairs of bounds."""
     begins, ends = ([ns for ns in side if ns is not None] for side in zip(one, other, strict=True))
     return max(begins, default=None), min(ends, default=None)
 
@@ -94,12 +97,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment_of(text: str) -> WindowEdge:
-    """Return the point in time that a text names: seconds since the first packet, or an ISO 8601 time.
+    """Return the point in time of a text: seconds since the first packet, or an ISO 8601 time.
 
     Raises
     ------
     InputError
-        If it names none.
+        If the text is neither.
     """
     try:
         seconds = float(text)
@@ -117,7 +120,7 @@ def moment_of(text: str) -> WindowEdge:
 
 
 def _iso_ns(text: str) -> int:
-    """Return nanoseconds since 1970 of an ISO 8601 time; without a zone it is UTC."""
+    """Return an ISO 8601 time in ns since 1970; without a time zone it is UTC."""
     match = re.fullmatch(_FRACTION, text)
     digits = match["digits"] if match else ""
     try:

@@ -82,7 +82,7 @@ def test_steps_of_the_clock_show(at_once: int, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "unexpected",
     [
         pytest.param([Segment(1, 1, ack=1, window=0), Segment(0, 1, 1, ack=1)], id="a probe of one byte"),
         pytest.param([Segment(0, 1, 9, ack=1, marks=int(CaptureMark.FRAGMENT))], id="a fragment"),

@@ -37,7 +37,7 @@ def test_the_pictures_are_on_the_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("study", "arm", "seed"),
+    ("study", "transport", "seed"),
     [
         ("persistence", "VJ, N2 3", 4),
         ("frames", "good, 14.4, 1152", 1),
@@ -92,7 +92,7 @@ def test_persistence_brings_no_competing_recovery_and_spares_the_decompressor() 
 
 
 @pytest.mark.parametrize(
-    ("arm", "least", "most"),
+    ("transport", "minimum", "most"),
     [
         ("good, 9.6, 576", 1.05, 1.2),
         ("good, 14.4, 240", 1.1, 1.25),

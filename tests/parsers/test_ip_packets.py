@@ -152,7 +152,7 @@ def fragments6() -> list[bytes]:
     return [ipv6(h + p, next_header=44) for h, p in zip(head, (SEGMENT[:120], SEGMENT[120:]), strict=True)]
 
 
-@pytest.mark.parametrize("pieces", [fragments4(), fragments6()])
+@pytest.mark.parametrize("chunks", [fragments4(), fragments6()])
 @pytest.mark.parametrize("turn", [1, -1])
 def test_the_payload_of_a_datagram_is_credited_to_its_first_fragment(chunks: list[bytes], turn: int) -> None:
     capture = of_ip(*chunks[::turn])

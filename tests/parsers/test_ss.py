@@ -152,7 +152,7 @@ def test_stamps_in_the_forms_that_people_use(stamp: str, offset_ns: int, resolut
 
 
 @pytest.mark.parametrize(
-    ("stamp", "doubt"),
+    ("stamp", "caveat"),
     [
         ("2025-11-21 12:00:00", "zone is not given"),
         ("Fri Nov 21 12:00:00 IST 2025", "IST is ambiguous"),

@@ -166,7 +166,7 @@ def test_log_that_was_cut_anywhere_keeps_all_that_precedes(data: st.DataObject) 
 
 
 @pytest.mark.parametrize(
-    "strange",
+    "flagged",
     [
         {"local": "10.0.1.1.1"}, {"local": "fd00::1"}, {"remote": None}, {"local_port": 65536}, {"inode": -3},
         {"read_before_ns": 1 << 63}, {"read_after_ns": 5}, {"read_after_ns": True}, {"cookie": 1 << 64},

@@ -207,7 +207,7 @@ def _newreno_packets_per_s(path: Path, seconds: float) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("delay_ms", "least", "most"), [(150, 1.5, 2.2), (300, 2.2, 4.0)])
+@pytest.mark.parametrize(("delay_ms", "minimum", "most"), [(150, 1.5, 2.2), (300, 2.2, 4.0)])
 def test_random_loss_costs_wtcp_little_and_newreno_much(delay_ms: int, minimum: float, most: float) -> None:
     ours, newreno = [], []
     for seed in (1, 2, 3):

@@ -50,7 +50,7 @@ def test_durations(ns: float | None, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "whole", "said"),
+    ("part", "complete", "said"),
     [(18, 1000, "1.8 %"), (0, 10, "0.0 %"), (1, 10**6, "< 0.01 %"), (1, 0, "unknown"), (10, 10, "100 %")],
 )
 def test_shares(part: int, complete: int, said: str) -> None:

@@ -76,7 +76,8 @@ class Watched:
 
     def row(self) -> Row:
         """Return the line of the run."""
-        row = self._point._asdict() | self._shares() | self._incidents() | self._assigned()
+        named = {"arm": self._point.transport, "value": self._point.value, "seed": self._point.seed}
+        row = named | self._shares() | self._incidents() | self._assigned()
         return {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}
 
     def _shares(self) -> Row:

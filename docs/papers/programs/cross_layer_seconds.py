@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.simulator.network import NetworkObserver
 from multitracer.lab.tcp.packet import unwrap
-from multitracer.protocols.link_events import ChunkSent, RateAssigned
+from multitracer.protocols.link_events import PieceSent, RateAssigned
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Seconds(NetworkObserver):
         if isinstance(event, RateAssigned):
             self._hold(event.time_ns)
             self._rate = event.time_ns, event.rate_bps
-        elif isinstance(event, ChunkSent):
+        elif isinstance(event, PieceSent):
             self._sums[RLP][event.time_ns // NS_PER_S] += event.attempts > 1
 
     def _hold(self, now_ns: int) -> None:

@@ -98,7 +98,7 @@ class AckProgress:
     direction: Array
     """The direction that it acknowledges."""
     chunk: Array
-    """Index of that direction's last data segment (`Chunks`) before it, -1 without one."""
+    """Index of that direction's last data segment (`DataRanges`) before it, -1 without one."""
     flight: Array
     """Sequence numbers outstanding just before it."""
     early: Array

@@ -28,7 +28,7 @@ so ranges never touch.
 
 
 @dataclass(slots=True)
-class Chunks:
+class DataRanges:
     """The segments of a group that occupy sequence numbers, direction after direction, in capture order."""
 
     position: Array
@@ -41,7 +41,7 @@ class Chunks:
     """The number after the last one, on the axis."""
     timeline: Timeline
 
-    def chosen(self, keep: Array, group: SegmentGroup) -> Chunks:
+    def chosen(self, keep: Array, group: SegmentGroup) -> DataRanges:
         """Return the segments that the mask selects.
 
         Parameters
@@ -53,7 +53,7 @@ class Chunks:
         position = self.position[keep]
         bounds = np.searchsorted(position, group.bounds)
         timeline = Timeline.of(group.rows[position], bounds)
-        return Chunks(position, bounds, self.start[keep], self.end[keep], timeline)
+        return DataRanges(position, bounds, self.start[keep], self.end[keep], timeline)
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Acks:
 class SequenceAxis:
     """The axis of sequence numbers of a group."""
 
-    chunks: Chunks
+    chunks: DataRanges
     acks: Acks
     reference: Array
     """For each direction the position of its reference number on the axis."""
@@ -105,7 +105,7 @@ def lay_out(group: SegmentGroup) -> SequenceAxis:
     start = unwrapped(group.seq[position], bounds)
     end = start + group.units[position]
     timeline = Timeline.of(group.rows[position], bounds)
-    chunks = Chunks(position, bounds, start, end, timeline)
+    chunks = DataRanges(position, bounds, start, end, timeline)
     ack_position, ack_bounds = _changes_of_ack(group)
     value = unwrapped(group.ack[ack_position], ack_bounds)
     reference_seq = _anchor(value, group, chunks, ack_position, ack_bounds)
@@ -151,7 +151,7 @@ def partners(items: Array, bounds: Array) -> tuple[Array, Array]:
     return items[np.arange(len(items)) + np.repeat(source - swapped[:-1], counts)], swapped
 
 
-def _anchor(value: Array, group: SegmentGroup, chunks: Chunks, position: Array, bounds: Array) -> Array:
+def _anchor(value: Array, group: SegmentGroup, chunks: DataRanges, position: Array, bounds: Array) -> Array:
     """Convert ACK numbers, in place, to the axis of the direction they acknowledge; return its reference.
 
     The first ACK lies within 2 GiB of the piece before it, else of the first piece, else of the first
@@ -177,7 +177,7 @@ def _anchor(value: Array, group: SegmentGroup, chunks: Chunks, position: Array, 
     return reference
 
 
-def _spread(chunks: Chunks, value: Array, ack_bounds: Array) -> tuple[Array, Array]:
+def _spread(chunks: DataRanges, value: Array, ack_bounds: Array) -> tuple[Array, Array]:
     """Move each direction, in place, to its own range; return where reference and lowest number are."""
     zero = np.zeros(len(ack_bounds) - 1, dtype=np.int64)
     big = np.iinfo(np.int64).max
@@ -194,7 +194,7 @@ def _spread(chunks: Chunks, value: Array, ack_bounds: Array) -> tuple[Array, Arr
     return reference, lowest + reference
 
 
-def _origin(lowest: Array, group: SegmentGroup, chunks: Chunks) -> Array:
+def _origin(lowest: Array, group: SegmentGroup, chunks: DataRanges) -> Array:
     """Return the axis position of each direction's relative number 0: its first SYN, else `lowest`."""
     syn = group.special[has(group.flags[group.special], Flag.SYN)][::-1]
     syn = syn[group.units[syn] > 0]  # not with RST too

@@ -20,7 +20,7 @@ from multitracer.captured import Flag
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import SegmentGroup
-    from multitracer.analysis.segments.axis import Chunks
+    from multitracer.analysis.segments.axis import DataRanges
     from multitracer.tables import Array
 
 _BELOW = -(1 << 62)
@@ -62,7 +62,7 @@ class Coverage:
     """The holes that were never filled, above the first segment of each direction."""
 
 
-def cover(chunks: Chunks, group: SegmentGroup) -> Coverage:
+def cover(chunks: DataRanges, group: SegmentGroup) -> Coverage:
     """Return which sequence numbers of the segments were new when they were captured."""
     start, end = chunks.start, chunks.end
     reach = np.maximum.accumulate(end)
@@ -150,7 +150,9 @@ def _inside(edges: Array, start: Array, end: Array) -> Array:
     return np.cumsum(depth)[:-1] > 0
 
 
-def _old_syn_and_fin(late: Array, before: Array, chunks: Chunks, group: SegmentGroup, fills: _Fills) -> Array:
+def _old_syn_and_fin(
+    late: Array, before: Array, chunks: DataRanges, group: SegmentGroup, fills: _Fills
+) -> Array:
     """Return the number of repeated SYNs and FINs in each late segment."""
     flags = group.flags[chunks.position[late]]
     old = np.zeros(len(late), dtype=np.int64)

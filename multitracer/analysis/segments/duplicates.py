@@ -16,12 +16,12 @@ from multitracer.analysis.intervals import reduce_groups
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import SegmentGroup
-    from multitracer.analysis.segments.axis import Chunks
+    from multitracer.analysis.segments.axis import DataRanges
     from multitracer.analysis.segments.coverage import Coverage
     from multitracer.tables import Array
 
 
-def captured_twice(chunks: Chunks, coverage: Coverage, group: SegmentGroup, ip_id: Array) -> Array:
+def captured_twice(chunks: DataRanges, coverage: Coverage, group: SegmentGroup, ip_id: Array) -> Array:
     """Return which late segments are the same packet as the last one with the same first sequence number.
 
     Parameters
@@ -69,7 +69,7 @@ def telling(group: SegmentGroup, ip_id: Array, position: Array) -> Array:
     return varies
 
 
-def _copy_before(chunks: Chunks, coverage: Coverage) -> Array:
+def _copy_before(chunks: DataRanges, coverage: Coverage) -> Array:
     """Return for each late segment the previous segment with the same start, a late one if there is one."""
     late, start = coverage.late, chunks.start[coverage.late]
     on_time = np.searchsorted(coverage.reach, start, side="right")

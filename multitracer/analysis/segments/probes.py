@@ -21,7 +21,7 @@ from multitracer.analysis.group import BEGIN_OR_END, Timeline
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import SegmentGroup
-    from multitracer.analysis.segments.axis import Acks, Chunks, SequenceAxis
+    from multitracer.analysis.segments.axis import Acks, DataRanges, SequenceAxis
     from multitracer.analysis.segments.coverage import Coverage
     from multitracer.tables import Array
 
@@ -81,7 +81,7 @@ def window_is_closed(group: SegmentGroup, position: Array) -> Array:
     return closed
 
 
-def without_refused(chunks: Chunks, probes: Array, group: SegmentGroup) -> Chunks:
+def without_refused(chunks: DataRanges, probes: Array, group: SegmentGroup) -> DataRanges:
     """Return the segments without repeated probes, and without probes whose byte was not accepted.
 
     Parameters

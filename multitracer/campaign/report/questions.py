@@ -434,7 +434,7 @@ def stretches(engine: Engine) -> list[Row]:
             judged=engine.judged,
             apart_ns=(BRIDGE_S + 1) * NS_PER_S,
             second_ns=NS_PER_S,
-            minimum=MIN_S,
+            least=MIN_S,
             most=MOST_STRETCHES,
         )
     )

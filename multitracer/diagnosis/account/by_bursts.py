@@ -1,23 +1,25 @@
-"""The account of a link that has bursts instead of slots: CDPD's contended channel, Bluetooth's piconet.
+"""The account of a link that logs bursts instead of slots: CDPD's contended channel, Bluetooth's piconet.
 
-Rules of the file, those of the account with what such a link logs
--------------------------------------------------------------------
-1. Between `outage_started` and `outage_ended` the time is `outage`, whatever is sent.
-2. A burst is split among the pieces of packets that were on their way in it, by the time of each. What a
-   piece is for is told by its packet: `useful`, `redundant`, `wasted`, `handshake`, `other`. A piece that the
-   data link sends again, and the first block of a burst that follows one which failed, is `arq`. Bursts
-   without a piece (the data link's own frames) are `other`.
-3. While a packet waits and nothing is sent: `access` where the side waits for its turn on the channel, else
-   `arq`: the data link waits for an answer, or for its window.
-4. As everywhere: a gap takes the class of what ended it.
+Rules of the file, which apply the rules of the account to such a log
+---------------------------------------------------------------------
+1. The time between `outage_started` and `outage_ended` is `outage`, whatever is sent in it.
+2. A burst is divided among the chunks of packets that it carried, in proportion to their duration. The packet
+   of a chunk gives its class: `useful`, `redundant`, `wasted`, `handshake` or `other`. The class is `arq` for
+   a chunk that the data link sends again, and for the first block of a burst that follows a failed burst.
+   Bursts without a chunk (the data link's own frames) are `other`.
+3. While a packet waits and nothing is sent, the class is `access` if the host waits for its turn on the
+channel.
+   Otherwise it is `arq`: the data link waits for an answer, or for its window.
+4. A gap takes the class of the segment that ended it, as in every account.
 
-What the link carried and the far capture does not show was lost behind the link, and was `wasted`.
+Data that the link carried, and that the receiver's capture does not contain, were lost after the link:
+`wasted`.
 
-Why these rules. An outage goes first because a side that sends into it delivers nothing, whatever its log
-says. A burst has no fixed place for a packet, so its time is split in proportion to the pieces in it. Time
-without a burst has two reasons that help differently: a busy channel (`access`: the cell) and a slow or
-repeated answer (`arq`: the radio); the log says for which of them a side waited. What is left is TCP's
-own silence, and what ended a silence is what it waited for.
+Reasons for this order: outages come first because data sent in an outage are not delivered, whatever the log
+shows. A burst has no fixed place for a packet, so its time is divided in proportion to the chunks. Time
+without a burst has two reasons with different remedies: a busy channel (`access`: the cell) and a slow or
+repeated answer (`arq`: the radio); the log shows which of the two a host waited for. The rest are idle gaps
+of TCP itself, and the segment that ended a gap shows what TCP waited for.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _KEY_BITS = 32  # a sequence number fits
 
 
 class _Spans(NamedTuple):
-    """Intervals of recorded time since the transfer began, disjoint, in order; the row that tells of each.
+    """Disjoint intervals of recorded time since the transfer began, in order, with the log row of each.
 
     Begin and end are int64, ns, `row` is int64 (of near.events); all have shape (n,).
     """
@@ -56,7 +58,7 @@ class _Spans(NamedTuple):
     row: Array
 
     def at(self, places: Array) -> Array:
-        """Return the row of the interval that holds each place (int64, ns): int64, NA for none."""
+        """Return the row of the interval that holds each time (int64, ns): int64, NA if there is none."""
         return np.append(self.row, NA)[within(places, self.begin, self.end)]
 
 
@@ -87,12 +89,12 @@ def by_bursts(transfer: Transfer) -> Table:
 
 
 class _BurstLog:
-    """What the link's log of one side says of its bursts, pieces, waits and outages.
+    """The bursts, chunks, waits and outages in the link log of one host.
 
     Attributes
     ----------
     spans : (outages, bursts, backlog, waits)
-        `_Spans` of each; the row is that in near.events.
+        The `_Spans` of each; `row` is the row in near.events.
     """
 
     def __init__(self, transfer: Transfer, near: LinkSide) -> None:
@@ -110,9 +112,9 @@ class _BurstLog:
         self.spans = outages, bursts, self._backlog(), waits
 
     def _backlog(self) -> _Spans:
-        """Return when a packet waited for the link: from its entry to the end of its last piece.
+        """Return when a packet waited for the link: from its entry to the end of its last chunk.
 
-        Pieces that are sent again count: until then the data link was still at it.
+        Chunks that are sent again count: the data link was still busy with the packet.
         """
         events, queued = self._near.events, self._near.rows("packet_queued")
         keys, chunks = _key(events, queued), _key(events, self._chunk)
@@ -124,10 +126,10 @@ class _BurstLog:
         return _disjoint(begin, np.maximum(end, begin), queued)
 
     def carried(self, begin: Array, end: Array, burst: Array, per_ns: float) -> Uses:
-        """Return the uses of stretches of bursts; `burst` is the row in near.events of each.
+        """Return the uses of parts of bursts; `burst` is the row in near.events of each part.
 
         Begin and end (ns since the transfer began) and `burst` are int64, shape (n,); `per_ns` is link time
-        in seconds of a recorded ns.
+        in seconds per recorded ns.
         """
         events, chunk = self._near.events, self._chunk
         from_ns, until_ns = self._began[chunk], self._time[chunk]
@@ -150,7 +152,7 @@ class _BurstLog:
         return Uses.together([own, *self._of_chunks(spans, which, seconds, again)])
 
     def gaps(self, begin: Array, end: Array, per_ns: float) -> Uses:
-        """Return the uses of stretches in which nothing was sent and nothing waited.
+        """Return the uses of intervals in which nothing was sent and nothing waited.
 
         Begin and end are int64, shape (n,), ascending; `per_ns` is as in `carried`.
         """
@@ -174,7 +176,7 @@ class _BurstLog:
         )  # fmt: skip
 
     def _repeated_share(self, burst: Array) -> Array:
-        """Return which part of each burst repeats a block of the one before, which failed."""
+        """Return the share of each burst that repeats a block of the failed burst before it: 0 to 1."""
         cause, blocks = self._near.events["cause"][self._sent], self._near.events["blocks"][self._sent]
         failed = np.concatenate([[False], np.isin(cause[:-1], _FAILED)])
         part = np.where(failed, 1 / np.maximum(blocks, 1), 0.0)
@@ -183,7 +185,7 @@ class _BurstLog:
     def _of_chunks(
         self, spans: tuple[Array, Array], which: Array, seconds: Array, again: Array
     ) -> list[Uses]:
-        """Return what stretches of pieces are for, by their packets."""
+        """Return the uses of intervals with chunks, from the packets of the chunks."""
         transfer = self._transfer
         row = self._segments(self._chunk)[which]
         mine = row != NA
@@ -207,9 +209,9 @@ class _BurstLog:
         return [kept, *(each.where(each.seconds > 0) for each in (repeated, other))]
 
     def _why_lost(self, rows: Array, rest: Array) -> Array:
-        """Return why what was carried needlessly did not arrive.
+        """Return the `UseCause` of each packet that the link carried uselessly.
 
-        The far log tells what was lost behind the link; the data link's setting up anew threw the rest away.
+        The far log shows losses after the link; other packets were lost when the data link was set up again.
         """
         far, table = self._transfer.far, self._transfer.sender
         behind = np.zeros(len(rows), dtype=bool)
@@ -222,7 +224,7 @@ class _BurstLog:
         return np.where(rest == Use.WASTED, why, UseCause.NONE)
 
     def _segments(self, events: Array) -> Array:
-        """Return the row of `sender` of the packet that each event tells of; NA for other flows."""
+        """Return the row of `sender` for the packet of each event; NA for other flows."""
         table, sent = self._transfer.sender, self._transfer.sent
         keys = _of_segments(table, sent)
         order = np.argsort(keys, kind="stable")
@@ -233,25 +235,25 @@ class _BurstLog:
 
 
 def _key(events: Table, rows: Array) -> Array:
-    """Return what distinguishes packets; below -1 where the log does not say."""
+    """Return an int64 key that identifies the packet of each event; below -1 if the log has no key."""
     ip_id, seq = events["ip_id"][rows], events["seq"][rows]
     return np.where((ip_id == NA) | (seq == NA), -2 - rows, (ip_id << _KEY_BITS) | np.maximum(seq, 0))
 
 
 def _of_segments(table: Table, rows: Array) -> Array:
-    """Return the same of rows of TCP_SEGMENTS."""
+    """Return the same key for rows of TCP_SEGMENTS."""
     return np.asarray(table["ip_id"][rows].astype(np.int64) << _KEY_BITS | table["seq"][rows])
 
 
 def _paired(near: LinkSide, time: Array, opens: str, closes: str) -> _Spans:
-    """Return the intervals between two events; one that never ends goes on to the end of the log."""
+    """Return the intervals between two kinds of events; without end event, to the end of the log."""
     started, over = near.rows(opens), near.rows(closes)
     until = np.append(time[over], time.max(initial=0))[np.searchsorted(over, started)]
     return _disjoint(time[started], np.maximum(until, time[started]), started)
 
 
 def _disjoint(begin: Array, end: Array, row: Array) -> _Spans:
-    """Return the union of intervals; each part has the row of the first that begins it."""
+    """Return the union of intervals; each part has the row of the first interval that covers its start."""
     order = np.argsort(begin, kind="stable")
     left, right = merged(begin, end)
     first = np.searchsorted(begin[order], left)
@@ -259,9 +261,9 @@ def _disjoint(begin: Array, end: Array, row: Array) -> _Spans:
 
 
 def _fresh(transfer: Transfer, rows: Array) -> tuple[Array, Array]:
-    """Return the payload that each copy brought first, and what the rest of it is for.
+    """Return the payload that each segment delivered first, and the class of its remaining payload.
 
-    By the receiver's capture; without it the last copy of each byte is the one that arrived.
+    The receiver's capture decides; without it, the last copy of each byte counts as the one that arrived.
 
     Parameters
     ----------
@@ -271,7 +273,7 @@ def _fresh(transfer: Transfer, rows: Array) -> tuple[Array, Array]:
     Returns
     -------
     fresh, rest : ndarray, shape of `rows`
-        Bytes (int64, 0 and more), and a `Use`.
+        Bytes (int64, at least 0), and a `Use`.
     """
     table, seen = transfer.sender, _seen(transfer, rows)
     payload = table["payload_bytes"][rows].astype(np.int64)
@@ -291,7 +293,7 @@ def _fresh(transfer: Transfer, rows: Array) -> tuple[Array, Array]:
 
 
 def _seen(transfer: Transfer, rows: Array) -> Array:
-    """Return when each segment or else its ACK arrived, by the sender's clock; NOT_A_TIME if neither."""
+    """Return when each segment, or else its ACK, arrived, by the sender's clock in ns, or NOT_A_TIME."""
     pairs = transfer.data_pairs
     if pairs is not None and (pairs.table["outcome"] == PacketOutcome.MATCHED).any():
         arrived = np.full(len(transfer.sender), NOT_A_TIME, dtype=np.int64)
@@ -302,10 +304,11 @@ def _seen(transfer: Transfer, rows: Array) -> Array:
 
 
 def _acknowledged(transfer: Transfer, rows: Array) -> Array:
-    """Return when the ACK of exactly each segment came; NOT_A_TIME for what was sent again or behind a hole.
+    """Return the arrival time of the ACK of each segment, in ns; NOT_A_TIME if that ACK is ambiguous.
 
-    The ACK of what lies behind a hole tells when the hole was filled, not when it arrived. An ACK that a
-    timer's retransmission may have brought about tells nothing either: the first one may have been lost.
+    It is ambiguous for retransmitted segments. An ACK of a segment after a hole shows when the hole was
+    filled, not when the segment arrived. An ACK that a timer's retransmission may have caused is ambiguous
+    too: the first copy may have been lost.
     """
     rtt, time = transfer.sender["rtt_ns"][rows], transfer.sender["time_ns"]
     known = rtt >= 0  # one that is negative is the clock's fault
@@ -319,7 +322,7 @@ def _acknowledged(transfer: Transfer, rows: Array) -> Array:
 
 
 def _next_occupying(transfer: Transfer, rows: Array) -> Array:
-    """Return for each row itself or the next that occupies sequence space; NA (also for NA) if none does.
+    """Return for each row the first row from it on that occupies sequence space; NA for NA, or if none does.
 
     Parameters
     ----------

@@ -1,19 +1,20 @@
-"""The account of a link that logs its slots, with packets and frames joined: four rules in turn.
+"""The account of a link that logs slots, with packets and frames joined: four rules, applied in order.
 
-Each rule takes what the rules before it left, and hands over `Uses`. Time is counted in slots, by the
-number that the log gives each: a slot that a busy machine served late is still one slot. Slot n covers n to
-n + 1.
+Each rule classifies time that the earlier rules left, and returns `Uses`. Time is counted in slots, by the
+numbers in the log: a slot that a busy machine served late still counts as one slot. Slot n covers n to n + 1.
 
-1. When the link delivered nothing, and why: outages.
-2. Slots that carry a data frame, split by the packets in it. A byte's `useful` slot is its first
-   transmission outside an outage; later ones are `arq`. Payload that the receiver had already is
-   `redundant`, payload that never reached its TCP intact `wasted`, however often and in which slots the
-   link sent it. Framing and headers go with their segment.
-3. When packets waited for the link, and when the far end had stopped it. The balance of the queue begins
-   with the log, before the SYN: a packet waits from the slot after it entered the interface queue until the
+1. Time in which the link delivered nothing, with the reason: outages.
+2. Slots that carry a data frame, divided among the packets in the frame. The `useful` slot of a byte is its
+first
+   transmission outside an outage; later ones are `arq`. Payload that the receiver already had is `redundant`.
+   Payload that never reached the receiving TCP intact is `wasted`, however often the link sent it. Framing
+   and headers take the class of their segment.
+3. Time in which packets waited for the link, or the far end had stopped it. The queue is tracked from the
+begin
+   of the log, before the SYN. A packet waits from the slot after it entered the interface queue until the
    first transmission of its last octet, or until a reset flushes it.
-4. What is left: nothing was sent and nothing waited. A gap is named by what ended it (`uses.idle`); the
-   wait for a retransmission begins with the event at the link that lost the copy before.
+4. The remaining time: nothing was sent and nothing waited. A gap is classified by the segment that ended it
+   (`uses.idle`). The wait for a retransmission begins with the event on the link that lost the earlier copy.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def measured(transfer: Transfer, joined: Join) -> Table:
-    """Return LINK_USE of a transfer whose link was logged at its sender."""
+    """Return LINK_USE of a transfer whose link log has slots, at the data's sender."""
     time = LinkTime(transfer)
     begin, end = time.ticks(np.array([transfer.begin_ns, transfer.end_ns])).tolist()
     out = outages(transfer, joined.delivery)
@@ -65,18 +66,18 @@ def measured(transfer: Transfer, joined: Join) -> Table:
 
 
 class LinkTime:
-    """Maps stamps to slots and back; between two logged slots time runs evenly.
+    """Converts time stamps to slots and back, by linear interpolation between logged slots.
 
     Attributes
     ----------
     tick : ndarray of float64
         Numbers of logged slots, ascending.
     stamp_ns : ndarray of int64
-        When each began.
+        When each slot began.
     slot_s : float
         Link time of a slot.
     real_slot_ns : float
-        The same as recorded: `slot_s` / speed.
+        Recorded time of a slot: `slot_s` / speed.
     """
 
     def __init__(self, transfer: Transfer) -> None:
@@ -89,7 +90,7 @@ class LinkTime:
         self.slot_s, self.real_slot_ns = transfer.slot_ns / 1e9, transfer.slot_ns / transfer.speed
 
     def ticks(self, stamps_ns: Array | int) -> Array:
-        """Return the place of stamps among the slots (float64)."""
+        """Return time stamps as fractional slot numbers (float64)."""
         stamps = np.asarray(stamps_ns, dtype=np.int64)
         origin = self.stamp_ns[0]
         inside = np.interp((stamps - origin).astype(np.float64), self.stamp_ns - origin, self.tick)
@@ -99,7 +100,7 @@ class LinkTime:
         return result
 
     def stamps(self, ticks: Array) -> Array:
-        """Return the stamps (int64, ns) of places among the slots."""
+        """Return fractional slot numbers as time stamps (int64, ns)."""
         places = np.asarray(ticks, dtype=np.float64)
         origin = self.stamp_ns[0]
         inside = np.interp(places, self.tick, (self.stamp_ns - origin).astype(np.float64))
@@ -110,26 +111,26 @@ class LinkTime:
 
 
 _AROUND_SLOTS = 2
-"""Slots that a frame and its answer take themselves, beside twice the pipe."""
+"""Slots that a frame and its answer take in addition to twice the delay of the link."""
 
 
 class SlotOutages(NamedTuple):
-    """Stretches of slots [begin, end) of the near end in which nothing was delivered; they are disjoint."""
+    """Disjoint intervals of slots [begin, end) of the near end in which nothing was delivered."""
 
     begin: Array
     end: Array
     cause: Array
     """UseCause.RESET or UseCause.RADIO."""
     source: Array
-    """Table of the transfer that tells of the first moment."""
+    """Name of the transfer's table that shows the start of each outage."""
     row: Array
-    """Row of it there."""
+    """Row in that table."""
 
 
 def outages(transfer: Transfer, delivery: StreamDelivery | None) -> SlotOutages:
-    """Return the outages of the link; a fade goes until the reset that it led to begins.
+    """Return the outages of the link; a fade that leads to a reset ends where the reset begins.
 
-    What the far end cannot take while it resets is what was sent a pipe's length before.
+    Frames that reach the far end during its reset were sent one link delay earlier.
     """
     assert transfer.near is not None
     near = resets(transfer.near, "near.events")
@@ -144,9 +145,9 @@ def outages(transfer: Transfer, delivery: StreamDelivery | None) -> SlotOutages:
 
 
 def resets(side: LinkSide, source: str) -> SlotOutages:
-    """Return the resets that one end saw, from the first word of one to its end, in its own slots.
+    """Return the resets that one end saw, from the first message to the last, in slots of that end.
 
-    Several starts before one end are one episode; a reset that never ends goes on to the end of the log.
+    Several starts before one end are one episode; a reset without end lasts to the end of the log.
     """
     started, done = side.rows("reset_started"), side.rows("reset_done", "call_dropped", "disconnected")
     tick = side.events["tick"]
@@ -165,7 +166,7 @@ def resets(side: LinkSide, source: str) -> SlotOutages:
 
 
 def reset_episodes(side: LinkSide, *, slot_ns: int) -> list[Array]:
-    """Return the resets of one end as `resets` numbers them, those together that are one episode; see Notes.
+    """Return the resets of one end, as numbered by `resets`, grouped into episodes.
 
     Returns
     -------
@@ -173,9 +174,9 @@ def reset_episodes(side: LinkSide, *, slot_ns: int) -> list[Array]:
 
     Notes
     -----
-    Where both ends give up a frame, one asks for a reset before the other request arrives. That arrives
-    when the first reset is done, or is sent again each T1 until it is answered (3GPP TS 24.022): a reset that
-    the peer asked for within T1 of the last is no reset of its own.
+    When both ends give up a frame, one asks for a reset before the request of the other end arrives. That
+    request arrives after the first reset, or is sent again every T1 until it is answered (3GPP TS 24.022). So
+    a reset that the peer requests within T1 after the last one belongs to the same episode.
     """
     episodes = resets(side, "")
     t1_ms = str(side.facts.get("t1_ms", ""))
@@ -187,7 +188,7 @@ def reset_episodes(side: LinkSide, *, slot_ns: int) -> list[Array]:
 
 
 def _fades(delivery: StreamDelivery, reset: SlotOutages) -> SlotOutages:
-    """Return when every frame to the far end was lost for a link round trip or longer, but for resets."""
+    """Return when all frames to the far end were lost for at least a link round trip, without resets."""
     frames = delivery.far.frames
     got = np.flatnonzero(~frames["sent"] & (frames["tick"] != NA))
     lost = got[~frames["fcs_ok"][got]]
@@ -211,7 +212,7 @@ def _fades(delivery: StreamDelivery, reset: SlotOutages) -> SlotOutages:
 
 
 def _sorted(*parts: SlotOutages) -> SlotOutages:
-    """Return outages together, in order of their begin."""
+    """Return the concatenated outages, in order of their start."""
     together = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     order = np.argsort(together[0], kind="stable")
     return SlotOutages(*(column[order] for column in together))
@@ -226,11 +227,11 @@ _REST = {
     Fate.REFUSED: (Use.WASTED, UseCause.REFUSED),
     Fate.QUEUED: (Use.WASTED, UseCause.UNFINISHED),
 }
-"""What payload is for that its receiver did not get from this carriage first."""
+"""The class and cause of payload that its receiver did not get first from this carriage, by fate."""
 
 
 def carried(joined: Join, time: LinkTime, begin: float, end: float, out: SlotOutages) -> Uses:
-    """Return the uses of the slots between two places among them that carry data frames."""
+    """Return the uses of the slots between `begin` and `end` that carry data frames."""
     assert joined.transfer.near is not None
     frames, chunks, carriages = joined.transfer.near.frames, joined.chunks, joined.carriages
     tick = frames["tick"][chunks["frame_row"]]
@@ -274,7 +275,7 @@ def carried(joined: Join, time: LinkTime, begin: float, end: float, out: SlotOut
 
 
 def opens_or_closes(transfer: Joinable, rows: Array) -> Array:
-    """Return which segments without payload are SYN or FIN, or the ACK that ends the handshake.
+    """Return which segments without payload are a SYN, a FIN, or the last ACK of the handshake.
 
     Parameters
     ----------
@@ -296,35 +297,35 @@ def opens_or_closes(transfer: Joinable, rows: Array) -> Array:
 
 
 _UNLOGGED_SLOTS = 5
-"""A segment that TCP sent so long before or after a log was not missed by chance: the log was cut."""
+"""Minimum distance in slots between a segment and the log from which on the log counts as truncated."""
 
 
 class IdleGap:
-    """The stretches between two places among the slots in which no data frame was sent, or an unneeded one.
+    """The intervals of slots in which no data frame was sent, or only an unneeded one.
 
     Attributes
     ----------
     begin, end : ndarray of float64
-        The stretches, in order; within one nothing changes.
+        The intervals, in order; all other attributes are constant within one.
     outage : ndarray of int64
-        Index of the outage that each lies in, -1 for none.
+        Index of the outage that contains each interval, -1 for none.
     is_logged : ndarray of bool
-        The link's log covers it.
+        Whether the link log covers it.
     queued : ndarray of bool
-        A packet waited.
+        Whether a packet waited.
     stop : ndarray of int64
-        Row in near.events of the XOFF that held, NA if none did.
+        Row in near.events of the XOFF in force, NA if there was none.
     read : ndarray of bool
-        The far end still read what the link had brought.
+        Whether the far end was still reading data that the link had delivered.
     repeats : ndarray of bool
-        The next data frame repeats one.
+        Whether the next data frame is a repetition.
     frame : ndarray of int64
         Row in near.frames of the last data frame before, NA before the first.
     entry_row, entry_tick : ndarray of int64
         Segments of the transfer that occupy sequence space, in order of sending: the row of `sender`, and the
-        slot in which it was handed over (ascending): the link may carry it from the next on.
+        slot in which each was passed to the link (ascending); the link may carry it from the next slot on.
     refused : ndarray of int64
-        Slots from which a gap goes on, because what ended it was dropped at the queue's door.
+        Slots at which the interface queue dropped an arriving segment, so that a gap continues after it.
     """
 
     def __init__(self, joined: Join, time: LinkTime, begin: float, end: float, out: SlotOutages) -> None:
@@ -369,7 +370,7 @@ class IdleGap:
         self.frame = np.where(after == 0, NA, np.append(data, NA)[after - 1])
 
     def uses(self, chosen: Array, use: Array | Use, **columns: ArrayLike) -> Uses:
-        """Return rows of the account for some stretches."""
+        """Return uses for the chosen intervals."""
         begin, end = self.begin[chosen], self.end[chosen]
         return Uses.of(begin, end, use, (end - begin) * self.time.slot_s, **columns)
 
@@ -377,15 +378,15 @@ class IdleGap:
 _FLUSHES = ("flushed", "call_dropped")
 _STOPS = (("xoff_received", "xon_received"), ("peer_busy", "peer_ready"))
 _CLEARS = ("reset_started", "reset_done", "call_dropped", "disconnected")
-"""What ends an XOFF without an XON."""
+"""Events that end an XOFF without an XON."""
 
 
 def backlog(joined: Join) -> tuple[Array, Array]:
-    """Return the stretches of slots [begin, end) in which a packet of any flow waited, disjoint.
+    """Return the disjoint intervals of slots [begin, end) in which a packet of any flow waited.
 
     Returns
     -------
-    begin, end : ndarray of int64, slots, shape (n_stretches,)
+    begin, end : ndarray of int64, slots, shape (n_intervals,)
     """
     near, carriages = joined.transfer.near, joined.carriages
     assert near is not None
@@ -409,12 +410,12 @@ def backlog(joined: Join) -> tuple[Array, Array]:
 
 
 def stops(side: LinkSide) -> tuple[Array, Array, Array]:
-    """Return the stretches of slots in which the far end had stopped this one, and the event of each.
+    """Return the intervals of slots in which the far end had stopped this end, and the event of each.
 
     Returns
     -------
     begin, end, event : ndarray of int64, shape (n_stops,)
-        Slots, and the row of the event.
+        Slots, and the row of the event in the log.
     """
     begins, ends, rows = [], [], []
     tick = side.events["tick"]
@@ -432,11 +433,11 @@ def stops(side: LinkSide) -> tuple[Array, Array, Array]:
 
 
 def reading(joined: Join) -> tuple[Array, Array]:
-    """Return until when the far end still read what the link had brought, in slots of this end.
+    """Return until which slot of this end the far end was still reading data that the link had delivered.
 
-    A far end that is slower than the link keeps reading from its buffer while the sender is silent. It is the
-    bottleneck then, as it is when it sends XOFF. From a slot of the first array on (all of a packet was sent
-    before it), the far end reads until the slot of the second. Empty without its log.
+    A far end that is slower than the link keeps reading from its buffer while the sender is idle. It is then
+    the bottleneck, as it is when it sends XOFF. After slot `sent` (all of a packet was sent before it), the
+    far end reads until slot `read`. Both arrays are empty without the log of the far end.
 
     Returns
     -------
@@ -452,12 +453,12 @@ def reading(joined: Join) -> tuple[Array, Array]:
 
 
 def gaps(transfer: Transfer, idle_gap: IdleGap) -> Uses:
-    """Return the uses of the idle stretches of a transfer.
+    """Return the uses of the idle intervals of a transfer.
 
-    A wait for a retransmission began with what lost the copy before, if the link tells; others began with the
-    last frame that was sent. Where TCP could have sent but the far end had stopped the link, or still read
-    what it had got, the transfer waited for the far end; where a repeated frame ends the stretch, it waited
-    for the link's recovery.
+    A wait for a retransmission begins with the event that lost the earlier copy, if the link log shows it;
+    other waits begin with the last frame that was sent. If TCP could have sent, but the far end had stopped
+    the link or was still reading, the transfer waited for the far end. If a repeated frame ends the interval,
+    the transfer waited for the link's recovery.
     """
     chosen = np.flatnonzero(~idle_gap.queued & (idle_gap.outage < 0) & idle_gap.is_logged)
     begin, end = idle_gap.begin[chosen], idle_gap.end[chosen]
@@ -493,10 +494,11 @@ def gaps(transfer: Transfer, idle_gap: IdleGap) -> Uses:
 
 
 def lost_by(joined: Join, verdicts: Table, again: Array) -> Array:
-    """Return the row in near.events of what lost the earlier copy of each segment: a drop or a reset.
+    """Return the row in near.events of the drop or reset that lost the earlier copy of each segment.
 
-    A reset lost the copy or its ACK if it is the first to begin between the copy's carriage and that of what
-    was sent again; a wrong header comes from the last one before the carriage, if there is no such.
+    A reset lost the copy or its ACK if it is the first to begin between the carriage of the copy and the
+    carriage of the retransmission. If there is none, a wrong header is attributed to the last reset before
+    the carriage.
 
     Parameters
     ----------
@@ -509,7 +511,7 @@ def lost_by(joined: Join, verdicts: Table, again: Array) -> Array:
     Returns
     -------
     ndarray of int64, shape of `again`
-        NA for NA, for what is no retransmission, and where no event shows what lost the copy (or its ACK).
+        NA for NA, for segments that are no retransmissions, and where no event shows the loss.
     """
     near, carriages = joined.transfer.near, joined.carriages
     assert near is not None

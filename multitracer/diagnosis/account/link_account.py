@@ -1,11 +1,11 @@
-"""The account of a transfer's link: what each moment of it was used for, and the utilization of the channel.
+"""The account of a transfer's link: the use of each moment, and the utilization of the channel.
 
 Paper 004, sections 4.3 and 5.1::
 
     utilization = 1 - (T_idle + T_redundant) / (T - T_app)
 
-measured at the link sender of the data direction, in link time; docs/lost_time.md has the rules. Only a log
-of the link shows it: without one nothing is concluded.
+It is measured at the link sender of the data direction, in link time; docs/lost_time.md has the rules. Only a
+log of the link shows it: without a log nothing is concluded.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 _PERCENT = 100  # percent in a whole
 _DIGITS = 6  # microseconds, finer than most capture clocks
 _WORTH_A_WORD = 0.1
-"""Part of a class of time that a cause must have made of it to be named with it."""
+"""Minimum share of a class of time from which on a cause is named in its description."""
 
 
 @dataclass(frozen=True)
 class LinkAccount:
-    """What the link's time of one transfer was used for.
+    """How the link time of one transfer was used.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class LinkAccount:
     uses : Table
         LINK_USE, in order of time; empty where the link was not logged at the data's sender.
     is_logged : bool
-        Whether it was. Where not, each number of the account is NaN.
+        Whether the link was logged there. If not, each number of the account is NaN.
     joined : Join or None
         Segments, packets and frames, where the link logs slots.
     """
@@ -56,35 +56,35 @@ class LinkAccount:
 
     @cached_property
     def seconds(self) -> dict[Use, float]:
-        """Link time of every class, those of none with 0; they sum to `total_s`."""
+        """Link time of every class in seconds, 0 for unused classes; they sum to `total_s`."""
         sums = np.bincount(self.uses["use"], self.uses["seconds"], minlength=len(Use))
         return {use: float(sums[use]) if self.is_logged else math.nan for use in Use}
 
     @property
     def total_s(self) -> float:
-        """T: link time from the sender's first SYN to the ACK of its last byte (or of the FIN it sent)."""
+        """T in seconds: link time from the sender's first SYN to the ACK of its last byte (or FIN)."""
         return float(self.uses["seconds"].sum()) if self.is_logged else math.nan
 
     @property
     def outcome(self) -> str:
-        """Whether the last byte was acknowledged, "complete", or never, "dropped"."""
+        """The outcome: "complete" if the last byte was acknowledged, else "dropped"."""
         return "complete" if self.transfer.is_complete else "dropped"
 
     @property
     def lost_s(self) -> float:
-        """T_idle + T_redundant."""
+        """T_idle + T_redundant, in seconds."""
         return sum(self.seconds[use] for use in LOST)
 
     @property
     def utilization(self) -> float:
-        """Part of the time that the link neither waited for TCP nor worked in vain; NaN if nothing tells."""
+        """Share of T - T_app in which the link was not idle or used uselessly: 0 to 1; NaN without a log."""
         available_s = self.total_s - self.seconds[Use.IDLE_APP]
         if not self.is_logged or available_s <= 0 or self.seconds[Use.UNKNOWN] >= available_s:
             return math.nan
         return max(0.0, 1 - self.lost_s / available_s)
 
     def says(self, use: Use) -> str:
-        """Return in words what a class of time was used for: of `wasted` what became of most of the data."""
+        """Return a description of a class of time; for `wasted`, with the fate of most of the data."""
         mine = self.uses["use"] == use
         if use is not Use.WASTED or not mine.any():
             return SAYS[use]
@@ -94,23 +94,23 @@ class LinkAccount:
 
     @property
     def far_buffer_s(self) -> float:
-        """Time of idle gaps in which the far end still read what the link had brought: part of `xoff`."""
+        """Seconds of idle gaps in which the far end still read its buffer; they are part of `xoff`."""
         chosen = self.uses["cause"] == UseCause.FAR_BUFFER
         return float(self.uses["seconds"][chosen].sum())
 
     @property
     def rounded_up_percent(self) -> int | None:
-        """The utilization as figure 6 of the paper counts it: 99 < u <= 100 is 100; None if it is NaN."""
+        """The utilization in percent, rounded up as in figure 6 of the paper; None for NaN."""
         share = self.utilization
         return None if math.isnan(share) else math.ceil(round(share * _PERCENT, 9))
 
     @property
     def payload_bytes(self) -> int:
-        """Payload that the receiving TCP got first, and intact; 0 where the link was not logged."""
+        """Payload bytes that the receiving TCP got first, and intact; 0 if the link was not logged."""
         return round(float(self.uses["payload_bytes"].sum()))
 
     def document(self) -> Document:
-        """Return it as `diagnose --json` writes it: each value is null where the link was not logged."""
+        """Return the account as `diagnose --json` writes it; all values are null without a link log."""
         values: Document = {
             "total_s": round(self.total_s, _DIGITS) if self.is_logged else None,
             "utilization": None if math.isnan(self.utilization) else round(self.utilization, _DIGITS),
@@ -124,7 +124,7 @@ class LinkAccount:
 
 
 def link_account(transfer: Transfer) -> LinkAccount:
-    """Return the account of a transfer's link, by the log at the data's sender."""
+    """Return the account of a transfer's link, from the log at the data's sender."""
     joined = transfer.joined
     if joined is not None:
         return LinkAccount(transfer, measured(transfer, joined), is_logged=True, joined=joined)

@@ -1,15 +1,14 @@
-"""What a moment of the link was used for: the classes of the account, rows of them, what names an idle gap.
+"""The classes of use of the link, a table of uses, and the classification of idle gaps.
 
-A gap, in which nothing was sent though nothing was queued, takes the class of what ended it, for that is
-what the sender had waited for (rule 4 of docs/lost_time.md). The sender's limits are those of the moment
-before: what was outstanding as the gap began, and what its TCP was last read to have before the segment
-from the peer that ended the gap.
+In a gap nothing was sent and nothing was queued. A gap takes the class of the segment that ended it, because
+this shows what the sender waited for (rule 4 of docs/lost_time.md). The sender's limits are those at the
+begin of the gap: the outstanding bytes, and the TCP variables as last read before the peer's segment that
+ended the gap.
 
-Four readings of the definition. A gap with the FIN outstanding that a retransmission of payload ends is no
-handshake. One that nothing ended, in a transfer that was never completed, waited for the timer in vain. One
-that new data ended while something sent again was outstanding waited for recovery, though the advertised
-window was full. And an application that wrote less than a segment, which Nagle's algorithm keeps back, has
-nothing to send.
+Four special cases. A gap with an outstanding FIN that a retransmission of payload ends is not `handshake`. A
+gap that nothing ended, in a transfer that was never completed, was a wait for the timer. A gap that new data
+ended while a retransmission was outstanding was a wait for recovery, even if the advertised window was full.
+An application that wrote less than a segment, which Nagle's algorithm holds back, has nothing to send.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class Use(IntEnum):
-    """What a moment of the link was used for; `label` is its name outside."""
+    """The classes of use of a moment of the link; `label` is the name in documents."""
 
     USEFUL = 0
-    """Payload on its way that the receiving TCP got from this carriage first."""
+    """New payload in transit: the receiving TCP got it first from this carriage."""
     ARQ = 1
     """The link repeats a frame, or waits for the answer to one."""
     XOFF = 2
@@ -66,20 +65,20 @@ class Use(IntEnum):
     WASTED = 13
     """Payload that never reached the receiving TCP intact."""
     UNKNOWN = 14
-    """None of these."""
+    """None of the other classes."""
 
     @property
     def label(self) -> str:
-        """The name outside: `idle:rto`."""
+        """The name in documents, for example `idle:rto`."""
         return self.name.lower().replace("_", ":")
 
 
 IDLE = (Use.HANDSHAKE, Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF)
 """T_idle of the utilization: TCP could have used the link."""
 REPEATED = (Use.REDUNDANT, Use.WASTED)
-"""T_redundant of the utilization: TCP used the link in vain."""
+"""T_redundant of the utilization: TCP used the link uselessly."""
 LOST: tuple[Use, ...] = IDLE + REPEATED
-"""What lowers the utilization."""
+"""All classes that lower the utilization."""
 
 SAYS = {
     Use.USEFUL: "new data under way",
@@ -98,38 +97,38 @@ SAYS = {
     Use.WASTED: "data were sent that were lost or arrived broken",
     Use.UNKNOWN: "nothing explains it",
 }
-"""Every use in words for people."""
+"""A description of each class in words."""
 
 
 class UseCause(IntEnum):
-    """Why, where a use has several causes."""
+    """The cause of a use, for classes with several causes."""
 
     NONE = 0
     RESET = 1
     """A link reset."""
     RADIO = 2
-    """No frame came through."""
+    """All frames were lost."""
     DECOMPRESSOR = 3
     """The header decompressor was out of step."""
     RECOVERY = 4
-    """A window full of what has to be sent again."""
+    """The window was full of data that must be sent again."""
     SLOW_START = 5
-    """A window that has not grown yet."""
+    """The window was still growing."""
     REFUSED = 6
-    """The receiver had given up the connection."""
+    """The receiver had aborted the connection."""
     UNFINISHED = 7
     """The recording ended first."""
     NAGLE = 9
     """Less than a segment was written, and TCP waited for more (RFC 9293, section 3.7.4)."""
     FAR_BUFFER = 8
-    """The far end, slower than the link, still reads what it has got."""
+    """The far end is slower than the link, and still reads data from its buffer."""
 
     NETWORK = 10
-    """Lost behind the link."""
+    """Lost after the link."""
 
     @property
     def label(self) -> str:
-        """The name outside; empty for none."""
+        """The name in documents; empty for NONE."""
         return self.name.lower().replace("_", "-") if self else ""
 
 
@@ -141,7 +140,7 @@ WASTED_SAYS = {
     UseCause.NETWORK: "were lost behind the link",
     UseCause.NONE: "were lost",
 }
-"""What became of the data that were carried in vain, by cause."""
+"""The fate of data that were carried uselessly, by cause, in words."""
 
 
 _KINDS: dict[str, tuple[DTypeLike, object]] = {
@@ -152,11 +151,14 @@ _KINDS: dict[str, tuple[DTypeLike, object]] = {
     "row": (np.int64, NA),
     "ended_row": (np.int64, NA),
 }
-"""Columns that a rule may leave out: dtype, and what stands there then."""
+"""Columns that a rule may omit, each with its dtype and default value."""
 
 
 class Uses(NamedTuple):
-    """Intervals of one rule; columns as in LINK_USE, times as places on an axis of the account's own."""
+    """The uses that one rule found; columns as in LINK_USE.
+
+    Times are float64, in slots or in ns, as `by_slots` and `by_bursts` count them.
+    """
 
     begin: Array
     end: Array
@@ -171,7 +173,7 @@ class Uses(NamedTuple):
 
     @classmethod
     def of(cls, begin: Array, end: Array, use: Array | Use, seconds: Array, **more: ArrayLike) -> Uses:
-        """Return rows; a column that is left out, or given as one value, is the same for all."""
+        """Return uses; an omitted column has its default value, a scalar applies to all rows."""
         shape = np.shape(begin)
         rest = {
             name: np.broadcast_to(np.asarray(more.get(name, typical), dtype=dtype), shape)
@@ -186,7 +188,7 @@ class Uses(NamedTuple):
         )
 
     def where(self, chosen: Array) -> Uses:
-        """Return the rows that a mask or positions choose."""
+        """Return the rows that a mask or an index array selects."""
         count = int(np.count_nonzero(chosen)) if chosen.dtype == bool else len(chosen)
         if chosen.dtype == bool and count == len(chosen):
             return self
@@ -205,7 +207,7 @@ class Uses(NamedTuple):
         return rows.where(np.lexsort((rows.end, rows.begin)))
 
     def runs(self) -> Uses:
-        """Return the rows with neighbours of the same event and use made one; rows are in order of time."""
+        """Return the rows, which are in order of time, with neighbours of the same event and use merged."""
         if not len(self.begin):
             return self
         differs = np.ones(len(self.begin), dtype=bool)
@@ -221,28 +223,28 @@ class Uses(NamedTuple):
         )
 
     def table(self, stamps: Callable[[Array], Array]) -> Table:
-        """Return LINK_USE; `stamps` turns places (float64) into stamps of the sender's clock (int64, ns)."""
+        """Return LINK_USE; `stamps` converts times (float64) to stamps of the sender's clock (int64, ns)."""
         columns = self._asdict() | {"begin_ns": stamps(self.begin), "end_ns": stamps(self.end)}
         columns["payload_bytes"] = columns.pop("payload")
         return Table(LINK_USE, {name: columns[name] for name in LINK_USE.names})
 
 
 def _is_constant(column: Array) -> bool:
-    """Return whether a column is one value for all of its rows, as `Uses.of` makes it, and has rows."""
+    """Return whether a column is a broadcast scalar, as `Uses.of` creates it, and not empty."""
     return len(column) > 0 and column.strides == (0,)
 
 
 class Idle(NamedTuple):
-    """Why each of some gaps was."""
+    """The classes and causes of idle gaps."""
 
     use: Array
     cause: Array
     back_off: Array
-    """1 for the first timeout in a row, NA where no timer ended the gap."""
+    """Position of the timeout among consecutive timeouts, from 1; NA where no timer ended the gap."""
 
 
 def idle(view: SenderView, begin_ns: Array, ender: Array) -> Idle:
-    """Return the class of gaps.
+    """Return the classes of idle gaps.
 
     Parameters
     ----------
@@ -297,7 +299,7 @@ def idle(view: SenderView, begin_ns: Array, ender: Array) -> Idle:
 
 
 def _limits(view: SenderView, begin_ns: Array, ender: Array, payload: Array) -> tuple[Array, Array]:
-    """Return the class of each gap as if new data had ended it."""
+    """Return the use and cause of each gap under the assumption that new data ended it."""
     row = np.maximum(ender, 0)
     trigger = np.where(ender == NA, NA, view.trigger(row))
     before = np.where(trigger != NA, trigger, row) - 1

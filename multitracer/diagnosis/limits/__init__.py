@@ -1,1 +1,1 @@
-"""What limited a transfer, instant by instant, on any network (docs/limits.md)."""
+"""The limit of a transfer at each instant, on any network (docs/limits.md)."""

@@ -1,8 +1,9 @@
-"""A transfer as its receiver's capture shows it, brought into the time of the sender.
+"""A transfer as its receiver's capture shows it, with times converted to those of the sender.
 
-The sender's timestamps are its clock up to a constant: a segment was sent when it would have arrived without
-any queue, less half the shortest round trip. What the receiver says reaches the sender half a round trip
-later. How long each half is nobody knows from one end; only their sum matters to the rules.
+The sender's timestamps are its clock plus an unknown constant. The send time of a segment is its arrival time
+without any queue, minus half the shortest round trip. An answer of the receiver reaches the sender half a
+round trip after it is captured. One capture cannot show how the round trip is divided, but the rules depend
+only on the sum.
 """
 
 from __future__ import annotations
@@ -33,15 +34,17 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _REACTION_NS = 2_500 * NS_PER_US
-"""A sender that was woken sends within this time, or 2.5 ticks of its timestamps (limits.md)."""
+"""Maximum time, in ns, between an ACK and the segment that it allowed; at least 2.5 timestamp ticks
+(limits.md)."""
 _COARSE_NS = 4 * NS_PER_MS
-"""Ticks from which on the sender's times are known too badly to be sure of anything."""
+"""Timestamp tick, in ns, from which on the sender's times are too inexact to be sure of anything."""
 _TIMER_NS = 200 * NS_PER_MS
-"""Linux's shortest retransmission timeout; a hole is filled sooner only by duplicate ACKs."""
+"""Linux's minimum retransmission timeout, in ns; an earlier retransmission was triggered by duplicate
+ACKs."""
 
 
 def at_receiver(transfer: Transfer) -> Observed:
-    """Return a transfer seen from its receiver."""
+    """Return a transfer in the time of its sender, from the receiver's capture."""
     time = transfer.time_ns
     arrived, answers = sends_of(transfer, time), answers_of(transfer, time)
     begin, opened, floor = _opening(transfer, time)
@@ -79,7 +82,7 @@ def at_receiver(transfer: Transfer) -> Observed:
 
 
 def _opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
-    """Return when the connection began, when its sender was let begin, and the handshake's round trip."""
+    """Return the connection's start, the time data were allowed, and the handshake's RTT, in ns, or None."""
     table = transfer.sender
     syn = has(table["flags"], Flag.SYN)
     mine, peers = transfer.acks, transfer.sent  # the receiver's own segments, and the sender's
@@ -101,7 +104,7 @@ def _opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
 
 
 def _echoed(transfer: Transfer) -> tuple[Array, Array]:
-    """Return the rows of the data's sender that echo a timestamp of ours, and when we first sent that one."""
+    """Return the rows that echo one of the receiver's timestamps, and when it was first sent, in ns."""
     table = transfer.sender
     sent, got = (
         rows[has(table["marks"][rows], CaptureMark.HAS_TIMESTAMPS)] for rows in (transfer.acks, transfer.sent)
@@ -115,9 +118,10 @@ def _echoed(transfer: Transfer) -> tuple[Array, Array]:
 
 
 def _round_trips(transfer: Transfer, handshake: int | None) -> tuple[int, int]:
-    """Return the shortest round trip, and one that is seldom longer, queue included.
+    """Return the shortest round trip, and its 95 % quantile with queues, in ns; 0 if unknown.
 
-    Of the handshake, or from an answer of ours until a segment that echoes it; a copy waited for a timer.
+    A round trip is that of the handshake, or the time from an answer to a segment that echoes its timestamp.
+    Copies are left out, because they waited for a timer.
     """
     rows, since = _echoed(transfer)
     table = transfer.sender
@@ -134,9 +138,10 @@ def _known_delays(sends: Sends, way: Array) -> DelaySamples:
 
 
 def _late_by(transfer: Transfer, sends: Sends, half_ns: int, floor_ns: int) -> int:
-    """Return by how much sends seem later than the answers that woke the soonest of them.
+    """Return the shortest time between an answer and the segment that it allowed, in ns.
 
-    The shortest round trip is that of small packets; a full segment takes the bottleneck longer.
+    The shortest round trip is that of small packets; a full segment takes longer at the bottleneck, so all
+    sends seem late by that time.
     """
     rows, since = _echoed(transfer)
     if not len(rows):
@@ -149,9 +154,9 @@ def _late_by(transfer: Transfer, sends: Sends, half_ns: int, floor_ns: int) -> i
 
 
 def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns: int) -> tuple[Array, Array]:
-    """Return which sends echo an answer, and which an older one than the last that was due by then.
+    """Return which sends echo an answer, and which of them echo an older answer than the last one due: bool.
 
-    On a way back that keeps ACKs waiting a sender seems idle that only has not heard yet.
+    If ACKs are delayed on the return path, a sender seems idle although it only has not received them yet.
     """
     late = np.zeros(len(sends), dtype=bool)
     rows, since = _echoed(transfer)
@@ -170,9 +175,9 @@ def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns
 def _placed(
     transfer: Transfer, arrived: Sends, trip_ns: int, half_ns: int
 ) -> tuple[Sends, Array, int | None]:
-    """Return the segments in the order of sending, the queue that each met, and the tick of its times.
+    """Return the segments in order of sending, the queueing delay of each in ns, and the timestamp tick.
 
-    Without timestamps a segment stands where it would have been sent if nothing had waited; its queue is 0.
+    Without timestamps, a segment is placed as if nothing had waited; its queueing delay is 0, the tick None.
     """
     arrived = replace(arrived, missing=missing_before(transfer.sender, transfer.sent)[arrived.row])
     by_stamps = sent_by_stamps(transfer.sender, arrived.row)
@@ -210,7 +215,7 @@ def _placed(
 
 
 def _unanswered(transfer: Transfer, rows: Array) -> Array:
-    """Return which segments we had not acknowledged when they came, though an earlier copy had come here."""
+    """Return which segments arrived before the receiver had acknowledged their data: bool."""
     table, acks = transfer.sender, transfer.acks
     acks = acks[table["ack_bytes"][acks] != NA]
     acked = np.append(np.maximum.accumulate(table["ack_bytes"][acks]), 0)[np.searchsorted(acks, rows) - 1]
@@ -218,9 +223,10 @@ def _unanswered(transfer: Transfer, rows: Array) -> Array:
 
 
 def _heard_ns(transfer: Transfer, rows: Array) -> Array:
-    """Return when we sent the last payload that each of the sender's `rows` acknowledges: it left later.
+    """Return when the receiver sent the last payload that each of `rows` acknowledges, in ns.
 
-    Where a tick of the timestamps is longer than the round trip, they alone do not tell which came first.
+    The row was sent after it. If a timestamp tick is longer than the round trip, timestamps alone do not show
+    this order.
     """
     table, asks = transfer.sender, transfer.acks
     asks = asks[table["payload_bytes"][asks] > 0]
@@ -233,14 +239,14 @@ def _heard_ns(transfer: Transfer, rows: Array) -> Array:
 
 
 def _fills(begin: Array, end: Array) -> Array:
-    """Return which segments begin below the end of one before: they repeat, or fill a hole."""
+    """Return which segments begin below the end of an earlier one: repeated data, or a filled hole."""
     return np.asarray(begin < np.concatenate([[0], np.maximum.accumulate(end)[:-1]])[: len(begin)])
 
 
 def _after_idle_gap(sends: Sends, trip_ns: int) -> Array:
-    """Return which segments ended a silence that only a timer ends: the oldest that is missing, after long.
+    """Return which segments a retransmission timer sent, as an idle gap before them shows: bool.
 
-    Either it lies below what had come already; or packets before it are missing, though it is the next.
+    Such a segment lies below the highest byte that had arrived, or packets just before it are missing.
     """
     idle_gap = np.diff(sends.time_ns, prepend=sends.time_ns[:1])
     mask: Array = (sends.again | (sends.missing > 0)) & (idle_gap > max(_TIMER_NS, trip_ns))

@@ -1,4 +1,4 @@
-"""A transfer as its sender's capture shows it, with the receiver's beside it where there is one."""
+"""A transfer as its sender's capture shows it, with the receiver's capture if there is one."""
 
 from __future__ import annotations
 
@@ -38,21 +38,24 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _REACTION_NS = 500 * NS_PER_US
-"""A TCP sends what an ACK allows within this time (limits.md, measured on some ninety recordings)."""
+"""Maximum time, in ns, between an ACK and the segment that it allowed (limits.md, measured on some ninety
+recordings)."""
 _DELAYED_ACK_NS = 40 * NS_PER_MS
-"""A receiver may keep the ACK of a lone segment back so long (Linux, TCP_DELACK_MIN)."""
+"""Maximum delay of the ACK of a single segment, in ns (Linux, TCP_DELACK_MIN)."""
 
 
 _ENOUGH, _ENOUGH_PART = 20, 0.1
-"""With so many samples whose ACK was not kept back for longer ..."""
+"""If at least `_ENOUGH` samples, and at least the share `_ENOUGH_PART` of all, have an undelayed ACK, only
+these are used."""
 _SHORTLY_NS = 3 * NS_PER_MS
-"""... than this, which is no queue yet (limits.md), the others are not needed."""
+"""Maximum delay of an undelayed ACK, in ns; it is below every queue (limits.md)."""
 _RARE_PART = 50
-"""A size of less than one segment in 50 may be the last piece of a write. Not measured."""
+"""A segment size is rare if it occurs less than once in this many segments, as the last part of a write does.
+Not measured."""
 
 
 def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
-    """Return a transfer seen from its sender; `view` says what else is to be used."""
+    """Return a transfer as its sender's capture shows it; `view` says which other logs are used."""
     table = transfer.sender
     time = transfer.time_ns
     sends, answers = sends_of(transfer, time), answers_of(transfer, time)
@@ -103,9 +106,9 @@ def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
 
 
 def sends_of(transfer: Transfer, time: Array) -> Sends:
-    """Return the segments with payload, but for keep-alives, in the order of the capture.
+    """Return the segments with payload, without keep-alives, in the order of the capture.
 
-    `time` has a stamp for each row of `sender`, made to never fall: int64, ns.
+    `time` has a time for each row of `sender` that never decreases: int64, ns.
     """
     table, rows = transfer.sender, transfer.data
     rows = rows[~has(table["kind"][rows], SegmentKind.KEEP_ALIVE | SegmentKind.CAPTURE_DUPLICATE)]
@@ -138,9 +141,9 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
 
 
 def answers_of(transfer: Transfer, time: Array) -> Answers:
-    """Return the peer's segments from its SYN on, in the order of the capture.
+    """Return the peer's segments with an ACK, in the order of the capture.
 
-    `time` as in `sends_of`. Without a known window scale `edge` is NA.
+    `time` as in `sends_of`. `edge` is NA if the window scale is unknown.
     """
     table, rows = transfer.sender, transfer.acks
     rows = rows[table["ack_bytes"][rows] != NA]
@@ -171,12 +174,11 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
 
 
 def opening(transfer: Transfer) -> tuple[int, int, int | None]:
-    """Return when the connection began, from when on data may be sent, and the handshake's round trip.
+    """Return the connection's start, when data were allowed, and the handshake's round trip, all in ns.
 
-    The first SYN of either side; at the initiator of data its peer's SYN, else the peer's ACK of its own. A
-    capture without the handshake begins with its first packet, and knows no round trip.
-
-    All are ns. Without a round trip the last is None.
+    The start is the first SYN of either endpoint. If the initiator sends the data, they are allowed from its
+    peer's SYN on, else from the peer's ACK of its own SYN on. Without a handshake in the capture, both are
+    the first packet, and the round trip is None.
     """
     table, time = transfer.sender, transfer.time_ns
     syn = has(table["flags"], Flag.SYN)
@@ -202,21 +204,23 @@ def opening(transfer: Transfer) -> tuple[int, int, int | None]:
 
 
 _DEFAULT_MSS_BYTES = 536
-"""Every path carries such segments (RFC 9293, section 3.7.1): smaller ones may be all that was written."""
+"""Every path carries segments of this size (RFC 9293, section 3.7.1); smaller ones may be limited by
+writes."""
 _MIN_GUESSED, _ASKING = 10, 0.05
-"""Segments that a window offers at least if only what was sent tells its scale, where so large a part of the
-peer's segments ask for more: an initial window (RFC 6928), for less is seldom offered. Not measured"""
+"""Minimum size, in segments, of an advertised window whose scale is only inferred from the data sent: smaller
+ones count as unknown, because an initial window (RFC 6928) is larger. Used if at least the share `_ASKING` of
+the peer's segments carry payload. Not measured."""
 _ETHERNET_BYTES = 1460  # the most that a frame of 1500 bytes holds: what is larger was joined, or is a jumbo
 _TIMESTAMPS_BYTES = 12  # RFC 7323, appendix A: with two NOPs
 _WRITES = 0.8
-"""Part of the segments with PSH from which on each is a write of its own. Small writers: 0.97 to 1; full
-buffers, which push too, up to 0.3 (36 recordings)."""
+"""If at least this share of the segments have PSH, each segment is a write of its own. The share is 0.97 to 1
+for small writers, and up to 0.3 for full buffers, which also set PSH (36 recordings)."""
 
 
 def full_segment(transfer: Transfer, sends: Sends) -> int:
-    """Return the payload of a full segment: the largest that is not rare, of offloaded ones what was offered.
+    """Return the payload of a full segment in bytes: the largest common size, at most the MSS.
 
-    What was offered counts, too, where all are small, or nearly each is a write of its own.
+    The MSS itself is returned if all segments are small, or nearly each is a write of its own.
     """
     if not len(sends):
         return 1
@@ -232,7 +236,7 @@ def full_segment(transfer: Transfer, sends: Sends) -> int:
 
 
 def offered_bytes(transfer: Transfer) -> int | None:
-    """Return the payload that the receiver offered to take in a segment; None if that was not captured."""
+    """Return the MSS that the receiver announced, less timestamps, in bytes; None if not captured."""
     directions = transfer.at_sender.capture.analysis.directions
     offered = int(directions["mss_bytes"][2 * (transfer.at_sender.connection - 1) + (not transfer.reverse)])
     if offered == NA:
@@ -244,9 +248,9 @@ def offered_bytes(transfer: Transfer) -> int | None:
 def _delays(
     transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None, full: int
 ) -> tuple[DelaySamples, int | None]:
-    """Return the samples of delay, and the shortest round trip seen in them.
+    """Return the delay samples, and the shortest round trip among them in ns; None without samples.
 
-    By both captures the delay is the way of each segment; where no clock relates them, the round trip.
+    With both captures the delay is the one-way delay of each segment; without related clocks, the round trip.
     """
     analysis, connection = transfer.at_sender.capture.analysis, transfer.at_sender.connection
     pairs, receiver, time = transfer.data_pairs, transfer.receiver, transfer.time_ns
@@ -284,11 +288,11 @@ def _delays(
 
 
 def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> Array:
-    """Return for how long a receiver may have kept each answer back.
+    """Return the maximum time for which the receiver may have delayed each ACK: int64, ns.
 
-    Only one that covers no more than one segment of `full` bytes, however many the host's device cuts the
-    captured one into: after more than that it answers at once (RFC 9293, section 3.8.6.3). So that of a full
-    one waits no longer than until the next segment comes.
+    It is above 0 only for an ACK that covers at most one segment of `full` bytes, since more data are
+    acknowledged at once (RFC 9293, section 3.8.6.3). So the ACK of a full segment waits at most until the
+    next segment arrives.
     """
     table = transfer.sender
     acks = transfer.acks[table["ack_bytes"][transfer.acks] != NA]

@@ -1,10 +1,10 @@
-"""Idle gaps: the sending TCP had nothing to send, a receiver does not show why nothing came, or an outage.
+"""Idle gaps: intervals in which the sending TCP had nothing to send, and outages.
 
-`idle_gaps`: the application; where its peer asks, a pause is cut into what each of the two did. `quiet`:
-silences at a receiver that had acknowledged all there was; what comes next tells why, by its timestamps
-(RFC 7323) and its IP identification: whether the sender had heard the last ACK, and whether it had sent
-something before that did not arrive. `outages`: nothing arrives while data are outstanding, and at least
-one repetition failed too.
+`idle_gaps` finds intervals limited by the application. If the peer sends requests, a gap is divided into the
+time of each program. `idle_spans` finds idle gaps in a receiver's capture after all data were acknowledged.
+The next segment shows the reason by its timestamps (RFC 7323) and its IP identification: whether the sender
+had received the last ACK, and whether it had sent a packet that was lost. `outages` finds intervals in which
+nothing arrived although data were outstanding, and at least one retransmission was lost as well.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _LONG_GAP = 0.5
-"""Of a round trip: no pacer leaves so long a gap (limits.md)."""
+"""Part of a round trip: no pacer leaves a longer gap (limits.md)."""
 _SERVICES = 4.0
-"""Usual spacings of segments: what came so much later was not queued behind the one before."""
+"""Factor above the median spacing of segments: a segment that comes later was not queued behind the one
+before."""
 _RECENT = 1.5
-"""Round trips: a segment that was not full so short ago shows that the queue was empty."""
+"""Round trips within which a segment that was not full shows that the send queue was empty."""
 
 
 class SenderIdleGaps(NamedTuple):
-    """Stretches without anything to send, cut where the peer asked for more.
+    """Intervals without data to send, divided where the peer sent a request.
 
     Begin and end are int64, ns, `part` holds codes of `LimitSubtype`; all have shape (n,).
     """
@@ -42,12 +43,12 @@ class SenderIdleGaps(NamedTuple):
 
     @property
     def spans(self) -> Spans:
-        """All of them."""
+        """The union of all intervals."""
         return Spans.of(self.begin, self.end)
 
 
 class IdleGaps(NamedTuple):
-    """From each new segment (the first: from when sending was allowed) to the next new one.
+    """The gaps between successive new segments; the first gap begins when data were allowed.
 
     Begin and end are int64, ns; the arrays have shape (n,).
     """
@@ -55,13 +56,13 @@ class IdleGaps(NamedTuple):
     begin: Array
     end: Array
     ended_by: Array
-    """Index in `sends`."""
+    """Index in `sends` of the segment that ended the gap."""
     woken: Array
-    """An answer came just before the end."""
+    """Whether an answer arrived just before the end."""
     woken_by: Array
-    """Its index, -1 for none."""
+    """Index of this answer, -1 for none."""
     outstanding: Array
-    """Bytes outstanding before what woke the sender, or before the end."""
+    """Bytes outstanding just before this answer, or before the end."""
 
 
 def gaps(seen: Observed) -> IdleGaps:
@@ -79,7 +80,7 @@ def gaps(seen: Observed) -> IdleGaps:
 
 
 def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
-    """Return when the sending TCP had nothing to send."""
+    """Return the intervals in which the sending TCP had nothing to send."""
     each = gaps(seen)
     if not len(each.end):
         empty = np.empty(0, dtype=np.int64)
@@ -118,21 +119,21 @@ def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
 
 
 _ALONE = 0.8
-"""Part of the segments that are small writes, sent at once: their buffer held no second one."""
+"""Minimum share of segments that are small writes sent at once, so that no data waited behind them."""
 
 
 def writes_alone(seen: Observed) -> bool:
-    """Return whether nearly each segment is a small write of its own: had they waited, they were joined."""
+    """Return whether nearly each segment is a small write that was sent at once, without waiting data."""
     sends, fresh = seen.sends, seen.fresh
     small = (sends.end - sends.begin)[fresh] < seen.mss_bytes
     return bool(len(fresh)) and float((small & sends.pushed[fresh]).mean()) >= _ALONE
 
 
 def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
-    """Return which gaps are the application's by their packets, if their end was not queued.
+    """Return which gaps the packets attribute to the application, if their end was not queued: bool.
 
-    They are long, or nothing was under way at their end, or a segment that was not full had been sent a short
-    time before. And a write had ended before them, and nothing was lost or late meanwhile.
+    Such a gap is long, or no data were outstanding at its end, or a segment that was not full was sent
+    shortly before. In addition, a write ended before it, and no packet was lost or late in it.
     """
     sends = seen.sends
 
@@ -158,15 +159,15 @@ def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
 
 
 ROUND = 1.3
-"""A round trip with what it may take longer than the shortest (limits.md)."""
+"""Factor for a round trip that takes longer than the shortest (limits.md)."""
 
 
 def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Array) -> SenderIdleGaps:
-    """Return the chosen gaps; where the peer asks they are cut into what each of the two did.
+    """Return the chosen gaps; with a request of the peer, each is divided among the two programs.
 
-    The wait for a request is the peer's own time, the repair of what was lost, and a round trip, at least the
-    shortest. Where only the sender's capture is there, all above one is the peer's. A wait without a request
-    is not cut.
+    The wait for a request consists of the peer's own time, the repair of losses, and at least the shortest
+    round trip. With only the sender's capture, all time above the round trip is the peer's. A gap without a
+    request is not divided.
     """
     begin, end, what, request = each.begin[chosen], each.end[chosen], part[chosen], request[chosen]
     cut = np.flatnonzero(request != NA)
@@ -203,26 +204,27 @@ def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Ar
 
 UNTOLD = "all that had arrived was acknowledged, and a capture at the receiver does not show why nothing came"
 _TIMER_NS = 200_000_000
-"""Linux's least timeout beyond the round trip: a sender that waits for an ACK repeats by then."""
+"""Linux's minimum retransmission timeout beyond the round trip, in ns."""
 _UNTIMED_NS = 1_000_000_000
-"""The same where no round trip was measured: the timeout of RFC 6298, section 2.1, before any was."""
+"""The retransmission timeout without a measured round trip, in ns (RFC 6298, section 2.1)."""
 
 
 class IdleSpans(NamedTuple):
-    """What ended each silence without anything outstanding that lasted longer than a timer's."""
+    """Idle gaps without outstanding data, longer than a retransmission timeout, by their reason."""
 
     idle: Array
-    """Indexes in `sends`: the sender had heard all, and had sent nothing in vain; it had nothing to send."""
+    """Indexes in `sends` of segments that ended a gap in which the sender had received all ACKs and no packet
+    of it was lost: it had nothing to send."""
     silent: Spans
-    """These silences, from when the sender had heard all."""
+    """These gaps, from the time when the sender had received all ACKs."""
     unheard: Spans
-    """What had arrived was sent again, and new data followed at once: no ACK had reached the sender."""
+    """Gaps after which delivered data were sent again, and new data followed at once: the ACKs were lost."""
     untold: Spans
-    """Neither is shown."""
+    """Gaps without a known reason."""
 
 
 def idle_spans(seen: Observed) -> IdleSpans:
-    """Return the silences of a receiver's capture after all was acknowledged; none of any other view."""
+    """Return the idle gaps of a receiver's capture after all data were acknowledged; else empty."""
     sends = seen.sends
     if seen.view is not Viewpoint.RECEIVER or len(sends) < 2 or not len(seen.answers):
         return IdleSpans(np.empty(0, dtype=np.int64), Spans.none(), Spans.none(), Spans.none())
@@ -248,10 +250,10 @@ def idle_spans(seen: Observed) -> IdleSpans:
 
 
 def _nothing_lost(seen: Observed) -> Array:
-    """Return before which sends no packet was lost, neither of theirs nor the ACK before.
+    """Return before which sends no packet of the sender, and not the last ACK, was lost: bool.
 
-    What is missing does not count where it is just the segments before them: no copy of these was lost, so
-    they left together, after the silence.
+    Missing packets do not count if they are exactly the segments before this one: they were not sent again,
+    so they left together with it, after the gap.
     """
     sends = seen.sends
     skipped = sends.begin - seen.acknowledged(sends.time_ns, side="left")
@@ -263,34 +265,37 @@ def _nothing_lost(seen: Observed) -> Array:
 
 
 def _follow_at_once(seen: Observed, came_ns: Array) -> Array:
-    """Return after which sends new data came as soon as their answers could let them go."""
+    """Return after which sends new data came within `_TIMER_NS` of their answers: bool."""
     fresh_ns = np.append(seen.sends.time_ns[seen.fresh], np.iinfo(np.int64).max)
     following_ns = fresh_ns[np.searchsorted(seen.fresh, np.arange(len(seen.sends)), side="right")]
     return np.asarray(following_ns - came_ns <= _TIMER_NS)
 
 
 _ANSWERED = 0.8
-"""A try can only have been answered by what came at least this part of the shortest round trip later."""
+"""Minimum part of the shortest round trip between a retransmission and its answer."""
 _TRIES_AT_RECEIVER = 3
-"""Silences of so many shortest timeouts hold at least one repetition that failed (they double)."""
+"""A gap of this many minimum timeouts contains at least one lost retransmission, because the timeouts
+double."""
 _FEWEST_MISSING = 3
-"""Packets that a silence must have swallowed, where the sender numbers them (limits.md)."""
+"""Minimum number of packets lost in a gap, if the sender numbers its packets (limits.md)."""
 _FEWEST_REPEATED = 2
-"""Repetitions of what had arrived, a timeout apart: one alone may be a tail-loss probe."""
+"""Minimum number of retransmissions of delivered data, a timeout apart: one alone may be a tail loss
+probe."""
 _SHORTEST_TIMEOUT_NS = 200_000_000  # Linux, TCP_RTO_MIN: 200 ms
 
 
 class FailedRetransmissionGaps(NamedTuple):
-    """Silences in which repetitions failed."""
+    """Intervals without arrivals in which retransmissions were lost."""
 
     spans: Spans
     certain_end: Array
-    """Until the last try that failed it is certain; the rest up to the first answered one is possible."""
+    """Time of the last lost retransmission, in ns: the outage is certain until then, and possible after
+    it."""
     part: Array
 
 
 def outages(seen: Observed) -> FailedRetransmissionGaps:
-    """Return the outages of a transfer, in order."""
+    """Return the outages of a transfer, in order of time."""
     holes = _at_receiver(seen) if seen.view is Viewpoint.RECEIVER else _at_sender(seen)
     rows = [each for each in holes if each[1] > each[0] and each[0] >= seen.opened_ns]
     columns = [np.array([row[i] for row in rows], dtype=np.int64) for i in range(4)]
@@ -298,7 +303,7 @@ def outages(seen: Observed) -> FailedRetransmissionGaps:
 
 
 def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
-    """Return begin, end, end of what is certain, and part of each silence with a repetition that failed."""
+    """Return start, end, certain end and subtype of each gap with a lost retransmission; times in ns."""
     tries = np.flatnonzero(seen.sends.by_timer)
     if not len(tries):
         return []
@@ -334,9 +339,9 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
 
 
 def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
-    """Return the silences that ended with the oldest missing data, after longer than one timeout.
+    """Return the gaps, longer than one timeout, that the oldest missing data ended, as `_at_sender` does.
 
-    Each begins when the answer to what had arrived was back: until then data waited or were on their way.
+    Each begins when the answer to the data before it had reached the sender.
     """
     sends = seen.sends
     ends = np.flatnonzero(sends.by_timer)
@@ -356,9 +361,9 @@ def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
 
 
 def _without_acks(seen: Observed) -> list[tuple[int, int, int, int]]:
-    """Return the times in which only repetitions of what had arrived came: no ACK reached the sender.
+    """Return the times in which only delivered data were sent again, so that no ACK reached the sender.
 
-    What left before the first copy had arrived shows no more than that this was late.
+    Retransmissions that left before the first copy arrived are not counted: they only show that it was late.
     """
     sends = seen.sends
     known = sends.again & ~sends.needed & (sends.end <= seen.acknowledged(sends.time_ns))

@@ -1,9 +1,9 @@
-"""Several connections as one piece of work: what limited the time in which any of them was not finished.
+"""Several connections as one group: what limited the time in which any of them was not finished.
 
-They filled a link together where none of them alone shows it: what stood in the queue of one link arrives as
-far apart as the link needs for each packet, whichever connection it belongs to. So where the packets of all
-follow each other like this for a round trip and more, the link had one of them in service all the time.
-Captures where they arrived show that, and ACKs that did not wait on their own way.
+Connections can fill a link together although none of them fills it alone. Packets in the queue of one link
+arrive as far apart as the link needs for each packet, whatever connection they belong to. So if the packets
+of all connections follow each other at this distance for a round trip or more, the link was busy all the
+time. Captures at the receiver show this, and so do ACKs that were not delayed on the return path.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document
 
 _APART_NS = 2 * NS_PER_S
-"""So long without an unfinished transfer ends a group (limits.md)."""
+"""Time without an unfinished transfer, in ns, that ends a group (limits.md)."""
 _FOLLOWS_NS = NS_PER_S
-"""A connection that begins so soon after another's end may have waited for it."""
+"""Maximum time, in ns, after the end of one connection in which a connection that waited for it begins."""
 MOST = 400
-"""Connections of a group that are explained, the longest ones; a page of 300 fetches is within it."""
+"""Maximum number of connections of a group that are diagnosed, the longest ones; a web page of 300 fetches
+fits."""
 _OF_ONE = (Limit.SLOW_START, Limit.CONGESTION_WINDOW, Limit.RECOVERY)
-"""What holds one connection back while others go on."""
+"""Limits that hold back one connection while others continue."""
 _STAGES = {
     (Limit.HANDSHAKE, LimitSubtype.NONE): "handshake",
     (Limit.APPLICATION, LimitSubtype.PEER): "request",
@@ -48,37 +49,37 @@ _STAGES = {
 
 
 class Stage(NamedTuple):
-    """A stretch of one connection on the chain that ended last."""
+    """A stage of one connection on the critical chain of the group."""
 
     connection: int
     stage: str
-    """handshake, request, think or transfer."""
+    """The stage: handshake, request, think or transfer."""
     begin_ns: int
     end_ns: int
 
 
 class GroupConnection(NamedTuple):
-    """A connection of a group, explained."""
+    """A connection of a group with its limits."""
 
     number: int
-    """In the recording, from 1."""
+    """Connection number in the recording, from 1."""
     begin_ns: int
-    """By the clock of the capture that the group was found in."""
+    """Start of the connection on the clock of the group's capture."""
     limited: Limited
 
     @property
     def begin(self) -> Array:
-        """Begin of each of its pieces by that clock: int64, ns, shape (n_cells,)."""
+        """Start of each of its cells on that clock: int64, ns, shape (n_cells,)."""
         return np.asarray(self.limited.cells.begin + (self.begin_ns - self.limited.begin_ns))
 
     @property
     def end(self) -> Array:
-        """End of each of its pieces by that clock: int64, ns, shape (n_cells,)."""
+        """End of each of its cells on that clock: int64, ns, shape (n_cells,)."""
         return np.asarray(self.limited.cells.end + (self.begin_ns - self.limited.begin_ns))
 
     @property
     def stages(self) -> list[Stage]:
-        """What the transfer did, neighbours that are alike as one."""
+        """The stages of the transfer in order; successive equal stages are merged."""
         cells = self.limited.cells
         stage = np.zeros(len(cells.begin), dtype=np.int64)
         for number, (limit, part) in enumerate(_STAGES, 1):
@@ -92,14 +93,14 @@ class GroupConnection(NamedTuple):
 
 @dataclass(frozen=True)
 class ConnectionGroup:
-    """Connections of one client to one peer, none more than 2 s after all before it had finished.
+    """Connections of one client to one peer, each begun at most 2 s after all earlier ones had finished.
 
     Attributes
     ----------
     numbers : list of int
-        Their numbers in the recording, in order of beginning.
+        Their numbers in the recording, ordered by begin.
     members : list of GroupConnection
-        Those that were explained, the longest transfer first; at least one.
+        Those that were diagnosed, the longest transfer first; at least one.
     """
 
     numbers: list[int]
@@ -107,12 +108,12 @@ class ConnectionGroup:
 
     @property
     def longest(self) -> Limited:
-        """The transfer that took longest."""
+        """The limits of the transfer that took longest."""
         return self.members[0].limited
 
     @cached_property
     def _share(self) -> tuple[Array, Array]:
-        """Places in time, and the time until each in which a transfer is counted, parted equally."""
+        """Points in time, ns, and the time counted up to each for one of the simultaneous transfers."""
         begins = np.array([each.begin[0] for each in self.members if len(each.begin)], dtype=np.int64)
         ends = np.array([each.end[-1] for each in self.members if len(each.end)], dtype=np.int64)
         places = distinct(np.concatenate([begins, ends, [self.members[0].begin_ns]]))
@@ -122,15 +123,15 @@ class ConnectionGroup:
         return places, np.concatenate([[0.0], np.cumsum(parts)])
 
     def counted(self, times_ns: Array) -> Array:
-        """Return how much time a transfer has been counted for by each moment: float64, ns, shape (n,)."""
+        """Return the time counted for one transfer up to each moment: float64, ns, shape (n,)."""
         return np.asarray(np.interp(times_ns, *self._share))
 
     @cached_property
     def together(self) -> Spans:
-        """When they filled the link together, by the clock of the capture that the group was found in.
+        """The intervals in which the connections filled the link together, by the group's clock.
 
-        That is when the packets of two at least followed each other as from a queue; empty unless it is known
-        of all that carried data when these arrived.
+        In them, packets of at least two connections followed each other as from a queue. Empty unless the
+        arrival times are known for all connections with data.
         """
         members = [each for each in self.members if each.limited.seen is not None]
         if len(members) < 2:
@@ -147,9 +148,10 @@ class ConnectionGroup:
 
     @cached_property
     def seconds(self) -> dict[tuple[Limit, LimitSubtype], tuple[float, Confidence]]:
-        """Wall time of each limit and part with the confidence of most of it, the largest first.
+        """Wall time of each limit and subtype, in s, with its most frequent confidence; largest first.
 
-        While all together filled the link it is the limit of their work, whatever held back each of them.
+        While the connections filled the link together, the link is the limit of those that a window or
+        recovery limited.
         """
         sure, parts = len(Confidence), len(LimitSubtype)
         chunks = []  # of each connection: limit and part as one code, confidence, and time that is counted
@@ -180,12 +182,12 @@ class ConnectionGroup:
 
     @property
     def total_s(self) -> float:
-        """Wall time with at least one unfinished transfer, in link time."""
+        """Wall time with at least one unfinished transfer, in seconds of link time."""
         return sum(seconds for seconds, _ in self.seconds.values())
 
     @cached_property
     def chain(self) -> list[Stage]:
-        """The connections that ended last, each preceded by the one that it may have waited for."""
+        """The stages of the critical chain: each connection in it may have waited for the one before."""
         order = sorted((each for each in self.members if len(each.end)), key=lambda each: -int(each.end[-1]))
         chain = order[:1]
         for each in order:  # only ever back in it: two that took no time would else wait for each other
@@ -197,7 +199,7 @@ class ConnectionGroup:
         return [stage for each in reversed(chain) for stage in each.stages]
 
     def document(self) -> Document:
-        """Return it as `diagnose --json` writes it."""
+        """Return the group as `diagnose --json` writes it."""
         total = max(self.total_s, 1e-12)
         first = min(each.begin_ns for each in self.members)
         speed = self.longest.transfer.speed / NS_PER_S
@@ -219,16 +221,16 @@ class ConnectionGroup:
 
 
 def alone(limited: Limited) -> ConnectionGroup:
-    """Return a transfer that was asked for as a group of its own."""
+    """Return a group that contains only the given transfer."""
     number = limited.transfer.at_sender.number
     return ConnectionGroup([number], [GroupConnection(number, limited.begin_ns, limited)])
 
 
 def group_of(recording: Recording) -> ConnectionGroup | None:
-    """Return the group that took longest, its transfers explained; None where no connection has times.
+    """Return the group that took longest, with limits; None if no connection has time stamps.
 
-    Connections are those of the capture that holds the one with the most data. Those whose packets carry no
-    time are left out.
+    All connections are from the capture that holds the one with the most data. Connections whose packets have
+    no time stamps are left out.
     """
     capture, _ = recording.chosen(None)
     connections, directions = capture.analysis.connections, capture.analysis.directions
@@ -269,25 +271,28 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
 
 
 _OWN = 0.25
-"""Quantile of the time that a byte took to follow the one before: the link's own, as in `service_times`."""
+"""Quantile of the time per byte between packets that is taken for the link's own, as in `service_times`."""
 _BEHIND, _HELD_NS = 2.5, 2 * NS_PER_MS
-"""A packet follows if it came within so many times of the link for it, or this: as stretches of a queue."""
+"""A packet follows the one before if it arrives within `_BEHIND` times the time that the link needs for it,
+or within `_HELD_NS`."""
 _FULL = 0.85
-"""Part of a stretch that the link needs for what arrived in it: else senders, not the link, made the gaps."""
+"""Minimum part of an interval that the link needs for the packets in it; otherwise the senders made the
+gaps."""
 _MIN = 16  # packets, as in a piece of `service_times`: of fewer the quantile is no rate. Not measured
 _OTHERS = 0.1
-"""Part of the bytes of a stretch that another connection than the largest has: else one explains it alone."""
+"""Minimum share of the bytes that do not belong to the largest connection; otherwise one fills the link
+alone."""
 
 
 class _Arrivals(NamedTuple):
-    """Packets with data as they reached their receiver; arrays of shape (n,)."""
+    """Packets with data as they arrived at their receiver; arrays of shape (n,)."""
 
     time_ns: Array
     wire_bytes: Array
 
 
 def _arrivals(limited: Limited, later_ns: int) -> _Arrivals | None:
-    """Return the packets of a transfer that arrived; None where nothing shows when they did."""
+    """Return the packets of a transfer that arrived; None if their arrival times are unknown."""
     transfer = limited.transfer
     if limited.view is Viewpoint.RECEIVER:
         rows = transfer.data
@@ -306,7 +311,7 @@ def _arrivals(limited: Limited, later_ns: int) -> _Arrivals | None:
 
 
 def _by_answers(seen: Observed | None, later_ns: int) -> _Arrivals | None:
-    """Return what arrived as its sender heard of it; None where the ACKs may have waited themselves."""
+    """Return the arrivals as the ACKs report them; None if the ACKs may have been delayed themselves."""
     if seen is None or Limit.LINK in seen.weak or np.median(seen.answers.lag_ns) > _HELD_NS:
         return None
     delivered = seen.answers.delivered
@@ -317,7 +322,7 @@ def _by_answers(seen: Observed | None, later_ns: int) -> _Arrivals | None:
 
 
 def _stretches(time: Array, size: Array, owner: Array, floor_ns: int) -> Spans:
-    """Return the stretches in which packets of several owners follow each other for a round trip and more."""
+    """Return the intervals of at least a round trip in which packets of several owners follow each other."""
     gap, size = np.diff(time), size[1:]
     if len(gap) < _MIN:
         return Spans.none()

@@ -1,6 +1,6 @@
-"""What limited one transfer: intervals that partition its time, each with limit, part and confidence.
+"""What limited one transfer: intervals that partition its time, each with limit, subtype and confidence.
 
-A log of the link wins over what packets show (`by_link_log`, docs/limits.md).
+A log of the link has priority over packets (`by_link_log`, docs/limits.md).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _NO_DATA_HERE = "no data arrived where it was captured; only the other end knows
 
 _M, _I, _W = Confidence.MEASURED, Confidence.INFERRED, Confidence.WEAK
 _LOOSE = dict.fromkeys((Limit.RECOVERY, Limit.SLOW_START, Limit.CONGESTION_WINDOW), _W)
-"""Of their seconds 75 to 90 % were right on 467 recordings of known cause, of all others 93 % and more."""
+"""Limits with weak confidence: 75 to 90 % of their seconds were right on 467 recordings of known cause; of
+all other limits, 93 % or more."""
 _BY_VIEW: dict[Viewpoint, dict[Limit, Confidence]] = {
     Viewpoint.LINK_LOG: dict.fromkeys(Limit, _M),
     Viewpoint.BOTH_ENDS: dict.fromkeys(Limit, _M) | _LOOSE,
@@ -62,7 +63,7 @@ _INSTEAD = {
     Limit.OUTAGE: Limit.RECOVERY,
     Limit.RECOVERY: Limit.OUTAGE,
 }
-"""What else an interval may have been whose limit is weak; one that is unknown may have been any."""
+"""The alternative limit for each weak limit; an unknown interval may have any limit."""
 
 
 @dataclass(frozen=True)
@@ -73,17 +74,17 @@ class Limited:
     ----------
     transfer : Transfer
     view : Viewpoint
-        What it was seen from.
+        The logs that were used.
     cells : Cells
-        T in pieces.
+        The intervals of T.
     account : LinkAccount
-        Of its link: the evidence, where that was logged.
+        The account of its link: the evidence, if the link was logged.
     seen : Observed or None
-        The transfer in the time of its sender; None where nothing can be shown, or the link's log tells.
-    shown : Shown or None
-        What each rule showed.
+        The transfer in the time of its sender; None if packets show nothing, or the link log is used.
+    shown : RuleEvidence or None
+        The evidence of each rule.
     reason : str
-        Why nothing can be shown, of all of it or of a part; empty otherwise.
+        Why the limits of all or part of it are unknown, in words; else empty.
     """
 
     transfer: Transfer
@@ -96,9 +97,9 @@ class Limited:
 
     @cached_property
     def confidence(self) -> Array:
-        """The `Confidence` of each piece: uint8, shape (n_pieces,).
+        """The `Confidence` of each interval: uint8, shape (n_cells,).
 
-        From how often the rule was right in that view, if the capture holds enough for it (doubts.py).
+        It is the measured precision of the rule in that view, if the capture holds enough data (limits.md).
         """
         table = np.array([int(_BY_VIEW[self.view][limit]) for limit in Limit], dtype=np.uint8)
         weak = frozenset() if self.seen is None else self.seen.weak
@@ -109,22 +110,22 @@ class Limited:
 
     @cached_property
     def seconds(self) -> Array:
-        """Length of each piece in link time: float64, s, shape (n_pieces,)."""
+        """Length of each interval in link time: float64, s, shape (n_cells,)."""
         return np.asarray((self.cells.end - self.cells.begin) * self.transfer.speed / NS_PER_S)
 
     @property
     def begin_ns(self) -> int:
-        """The connection's first SYN, or what was captured first."""
+        """Time of the connection's first SYN, or else of the first captured packet, in ns."""
         return int(self.cells.begin[0]) if len(self.cells.begin) else 0
 
     @cached_property
     def total_s(self) -> float:
-        """T, in link time."""
+        """T in seconds of link time."""
         return float(self.seconds.sum())
 
     @cached_property
     def shares(self) -> list[LimitShare]:
-        """A row for each limit and part, the largest first; their seconds sum to T."""
+        """One row for each limit and subtype, the largest first; their seconds sum to T."""
         cells, sure, seconds, names = self.cells, self.confidence, self.seconds, len(LimitSubtype)
         key = cells.limit * names + cells.part
         total = max(float(seconds.sum()), 1e-12)
@@ -144,7 +145,7 @@ class Limited:
 
     @cached_property
     def table(self) -> Table:
-        """LIMITS."""
+        """The table LIMITS: one row per interval."""
         cells = self.cells
         columns = {
             "begin_ns": cells.begin,
@@ -158,7 +159,7 @@ class Limited:
         return Table(LIMITS, columns, {"view": self.view.label, "reason": self.reason})
 
     def intervals(self) -> list[Document]:
-        """Return every interval as `diagnose --json --intervals` writes it."""
+        """Return all intervals as `diagnose --json --intervals` writes them."""
         table, begin = self.table, self.begin_ns
         per_ns = self.transfer.speed / NS_PER_S
         return [
@@ -182,7 +183,7 @@ class Limited:
         ]
 
     def _evidence(self) -> Array:
-        """Return the rows of `sender` between which each interval lies: what a reader looks at."""
+        """Return the first and last row of `sender` in each interval, as evidence."""
         time = self.transfer.time_ns
         if not len(time):
             return np.full(len(self.cells.begin), "", dtype="U48")
@@ -193,7 +194,7 @@ class Limited:
 
 
 def limited(transfer: Transfer) -> Limited:
-    """Return what limited a transfer, by all that is known of it: the log of its link, else its packets."""
+    """Return what limited a transfer: from the log of its link, or else from its packets."""
     transfer.radio  # noqa: B018  # what its logs warn of is told whatever limited it
     account, time = link_account(transfer), transfer.time_ns
     begin, end = 0, 0
@@ -220,13 +221,15 @@ def limited(transfer: Transfer) -> Limited:
 
 
 def shown_s(limited: Limited, limit: Limit, spans: Spans) -> float:
-    """Return for how much of a limit's link time something was shown; none of it while another limit held."""
+    """Return the seconds of link time in which a limit was in force and `spans` hold."""
     overlap_ns = spans.overlap_ns(*stretches(limited, limit))
     return float(overlap_ns.sum()) * limited.transfer.speed / NS_PER_S
 
 
 def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) -> tuple[Array, Array]:
-    """Return begin and end of each time that a limit, or a part of it, held; data end a pause.
+    """Return start and end of each time in which a limit, or a subtype of it, was in force.
+
+    For the limit APPLICATION, each new segment ends an interval.
 
     Returns
     -------
@@ -249,9 +252,9 @@ def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) 
 
 
 def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int) -> Limited | None:
-    """Return what limited a connection that carried no data this way: opening it, if that was captured.
+    """Return the limits of a connection without data in this direction; None if it has data.
 
-    What came after the handshake is no part of it: the connection was idle, and nobody waited for data.
+    Only the handshake counts: after it the connection was idle, and nobody waited for data.
     """
     flags, many = transfer.sender["flags"], len(transfer.sender)
     is_syn = has(flags, Flag.SYN)
@@ -275,7 +278,7 @@ def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int
 
 
 def _view(transfer: Transfer) -> Viewpoint:
-    """Return what the transfer is seen from."""
+    """Return which logs of the transfer are used."""
     if transfer.vantage is Vantage.NEAR_RECEIVER:
         return Viewpoint.RECEIVER
     pairs = transfer.data_pairs
@@ -313,12 +316,12 @@ _BY_CAUSE: dict[tuple[Use, UseCause], tuple[Limit, LimitSubtype]] = {
     (Use.WASTED, UseCause.REFUSED): (Limit.LINK, LimitSubtype.NONE),
     (Use.WASTED, UseCause.UNFINISHED): (Limit.LINK, LimitSubtype.NONE),
 }
-"""Where the cause decides. What the receiver no longer wanted, and what was still under way at the end, was
-not lost: nothing waits for its repair, and the link has it queued or in service."""
+"""Limits of uses for which the cause decides. Data that the receiver no longer wanted, or that were in
+transit at the end, were not lost: the link has them queued or in service."""
 
 
 def by_link_log(account: LinkAccount, begin_ns: int) -> Cells:
-    """Return a link's account as pieces of T: from the connection's first SYN to the last payload's ACK."""
+    """Return a link's account as intervals of T: from the first SYN to the last payload's ACK."""
     uses, transfer, table = account.uses, account.transfer, account.transfer.sender
     end_ns = transfer.end_ns
     if len(transfer.data):

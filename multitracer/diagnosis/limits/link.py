@@ -1,18 +1,18 @@
-"""The link: the bottleneck has data of this transfer queued or in service.
+"""The limit LINK: the bottleneck has data of this transfer queued or in service.
 
-Shown by its queue (segments take longer than the shortest way of their path, `Paths`), and by its rate
-(data are delivered as fast as they were while there was a queue). Three rules beside these:
+Its queue shows it (segments take longer than the shortest delay of their path, `Paths`), and so does its rate
+(data are delivered as fast as while there was a queue). There are three more rules:
 
-- Answers that queue on their own way make round trips longer, too. A busy link of data delivers what it
-  served meanwhile: an answer for twice as many bytes comes after twice the time. A busy link of answers
-  lets each through after the same time, whatever it covers.
-- The link had room where the delay stays while more data are under way. What is under way is the rate times
-  the delay (J. D. C. Little, A proof for the queuing formula L = λW, 1961). A busy link has one rate, so
-  more data under way wait longer; where they do not, the least delay of that time is the path's own,
+- Answers that queue on the return path make round trips longer, too. The answers distinguish the two cases.
+  If the link of the data is busy, an answer for twice as many bytes comes after twice the time. If the link
+  of the answers is busy, each answer comes after the same time, whatever it covers.
+- The link was not full if the delay stays constant while more data are in flight. The flight is the rate
+  times the delay (J. D. C. Little, A proof for the queuing formula L = λW, 1961). A busy link has one rate,
+  so more data in flight wait longer. If they do not, the minimum delay of that time is the path's own,
   however long it is.
-- Where no delay can be measured: data arrive for a whole round trip as fast as they ever do. A window that
-  is smaller than the path leaves in a burst at the rate of the link, and a pause; a busy link delivers
-  without one. A sender that spaces its segments evenly looks the same: all of it is weak.
+- If no delay can be measured, the link is busy while data arrive at their best rate for a whole round trip. A
+  window that is smaller than the path arrives as a burst at the rate of the link, and then a gap; a busy link
+  delivers without gaps. A sender that spaces its segments evenly looks the same, so this rule is always weak.
 """
 
 from __future__ import annotations
@@ -40,51 +40,58 @@ _QUEUE_NS = 3 * NS_PER_MS  # a delay above the floor by more than this ...
 _QUEUE_OF_FLOOR = 0.1  # ... and by this part of the floor ...
 _QUEUE_SERVICES = 1.5  # ... and by this many times of a segment on the link is a queue
 _CALM, _CALM_NS = 0.5, NS_PER_MS // 2
-"""So much of both suffices where delays mostly differ from the one before by no more than this and the time
-of a segment: no radio, no busy host. Short queues of fast links are found so; Wi-Fi's jitter is larger."""
+"""Factor for the queue thresholds above where delays are calm: the median change between successive delays is
+at most `_CALM_NS` plus the time that the link needs for a segment, so there is no radio and no busy host.
+This finds short queues of fast links; the jitter of Wi-Fi is larger."""
 _BRIDGE_NS = 2 * NS_PER_MS  # shorter gaps between samples do not end a queue ...
 _BRIDGE_SERVICES = 2.5  # ... nor do fewer times of a segment on the link
 _FEWEST_SAMPLES = 3  # in a queue: one or two may be a host that was busy
 _LASTING_NS = 20 * NS_PER_MS
-"""Wi-Fi sends its bunches a few milliseconds apart."""
+"""Minimum interval, in ns, over which the minimum of the delays is taken: Wi-Fi sends bursts a few
+milliseconds apart."""
 _RATE_WINDOW_NS = 30 * NS_PER_MS  # a rate is taken over at least this (limits.md) ...
 _RATE_SEGMENTS = 8  # ... and at least these: an ACK may cover two or three segments (limits.md)
 _NEAR_RATE = 0.9  # part of the link's rate from which on data keep up with it (limits.md)
 _FULL_RATE = 0.9
-"""Quantile of the delivery rates that is taken for the link's: above it lie bunches of ACKs. Not measured."""
+"""Quantile of the delivery rates that is taken for the link's rate: above it are bursts of ACKs. Not
+measured."""
 _BEST_RATE = 0.95
-"""Quantile of the delivery rates that is taken for the link's where nothing proves a queue of data."""
+"""Quantile of the delivery rates that is taken for the link's rate if no queue of data is proved."""
 _ENOUGH = 20
-"""Rates that a queue shows all the time; of fewer, over eight segments each, one may be a tenth off."""
+"""Minimum number of rates that were measured entirely during a queue; a single one, over eight segments, may
+be wrong by a tenth."""
 _STEADY_ROUNDS = 3  # so long must a queue have shown the link's rate. Not measured
 _STRETCHES = 32
-"""In so many pieces the rate of a link is followed over a transfer."""
+"""Number of intervals of a transfer in each of which the link's rate is determined."""
 _MOST_ABOVE, _RARELY = 1.25, 0.1
-"""A rate is refuted if more than this part of the deliveries are faster by this factor. Not measured."""
+"""A rate is rejected if more than the share `_RARELY` of the deliveries exceed it by this factor. Not
+measured."""
 _WITHHELD = 0.6
-"""Part of samples taken with a full window from which on a slow reader may have made them."""
+"""Minimum share of samples taken with a full window from which on a slow reader may have caused the
+delays."""
 _WITHHELD_SEGMENTS = 2.5
-"""An ACK that covers more than so many segments was kept back."""
+"""An ACK that covers more than this many segments was delayed."""
 
 
 class Busy(NamedTuple):
-    """When the bottleneck had work for this transfer, and how fast it went then."""
+    """When the bottleneck had data of this transfer, and its rate then."""
 
     spans: Spans
     by_queue: Spans
-    """Of these, those that a queue proves."""
+    """The part of `spans` that a queue proves."""
     by_bucket: Spans
-    """Of these, those in which the bucket of a policer was empty."""
+    """The part of `spans` in which the token bucket of a policer was empty."""
     rate: Rates | None
 
 
 class AnswerDelivery(NamedTuple):
-    """What answers delivered in the round trip before each.
+    """The rate at which data were delivered in the round trip before each answer.
 
     Attributes
     ----------
     time_ns, since_ns : ndarray of int64, shape (n,)
-        When the receiver gave the answer, half a round trip later, and begin of the time before it.
+        Arrival of the answer at the sender, and begin of the interval before it over which the rate is
+        measured.
     rate : ndarray of float64, shape (n,), bytes per ns
     """
 
@@ -94,7 +101,7 @@ class AnswerDelivery(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Delivery while the link was the limit, bytes of payload per second."""
+    """Quantiles of the delivery rate while the link was the limit, payload bytes per second."""
 
     low: float
     median: float
@@ -102,7 +109,7 @@ class Rates(NamedTuple):
 
 
 def busy(seen: Observed) -> Busy:
-    """Return when the link had data of the transfer queued or in service, or its policer no token."""
+    """Return when the link had data of the transfer queued or in service, or its policer had no tokens."""
     link = _busy(seen)
     if seen.policer is None:
         return link
@@ -158,7 +165,7 @@ def _busy(seen: Observed) -> Busy:
 
 
 def _kept_up(seen: Observed, paths: Paths, delivery: AnswerDelivery, typical: Array) -> Spans:
-    """Return the stretches in which data were delivered about as fast as the link's usual rate."""
+    """Return the intervals in which data were delivered at about the typical rate of the link."""
     fast = delivery.time_ns[delivery.rate >= _NEAR_RATE * typical]
     floor = seen.floor_ns + paths.above_first(fast)
     end = fast - floor // 2
@@ -166,9 +173,9 @@ def _kept_up(seen: Observed, paths: Paths, delivery: AnswerDelivery, typical: Ar
 
 
 def _beside_answers(seen: Observed, service_ns: float) -> Busy | None:
-    """Return when data came at their best rate while answers queued, which hides whether data did.
+    """Return when data arrived at their best rate while answers queued; None if no answers queued.
 
-    None if no answers queued.
+    A queue of answers hides whether data queued.
     """
     paths = Paths.of(seen.delays, service_ns)
     queued = _queued(seen, paths, service_ns)
@@ -182,10 +189,11 @@ def _beside_answers(seen: Observed, service_ns: float) -> Busy | None:
 
 
 def _typical(times: Array, rate: Array, proven: Array) -> Array | None:
-    """Return the link's rate at each time, from the times when a queue proved it; None if it cannot be.
+    """Return the link's rate at each time, from times with a proved queue; None if there is no valid rate.
 
-    No link delivers more than its rate. If data say so of a rate that changes, one for all times is tried:
-    the middle one, a high one, and the best, which is the link's own where others share it for a while.
+    No link delivers more than its rate. If deliveries exceed the rate that follows changes, constant rates
+    are tried: the median, a high quantile, and the maximum, which is the link's own rate if others share it
+    for a while.
     """
     known = rate[proven]
     width = min(max(len(known) // _STRETCHES, _RATE_SEGMENTS), len(known))
@@ -208,11 +216,12 @@ def _clipped(spans: Spans, seen: Observed) -> Spans:
 
 
 def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array | int) -> Rates | None:
-    """Return the rates of delivery within stretches, each counted for the time that it held.
+    """Return quantiles of the delivery rates within intervals, weighted by time; None without a rate.
 
-    A rate that began before its stretch holds a pause of the sender, too; only where no stretch is long
-    enough for eight segments such are taken. Answers come `behind_ns` after the link has served what they
-    cover; that and the shortest round trip `floor_ns` are of the whole, or of each answer.
+    A rate whose measurement began before its interval may include an idle gap of the sender. Such rates are
+    used only if no interval is long enough for eight segments. Answers come `behind_ns` after the link has
+    served the data they cover. `behind_ns` and the shortest round trip `floor_ns` are one value, or one per
+    answer.
     """
     delivery = _delivery(seen, floor_ns, (spans, behind_ns))
     if not len(delivery.rate):
@@ -233,11 +242,11 @@ def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array
 def _delivery(
     seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array | int] | None = None
 ) -> AnswerDelivery:
-    """Return at each answer that delivers the bytes per ns delivered in the round trip before it.
+    """Return the bytes per ns delivered in the round trip before each answer that acknowledges new data.
 
-    `floor_ns` is the shortest round trip, of the whole or at each answer. A queue of answers spaces them by
-    its own rate; by the receiver's timestamps it does not. `within` keeps those that begin and end in one
-    stretch, by the time of each answer less the given one.
+    `floor_ns` is the shortest round trip, one value or one per answer. A queue of answers changes their
+    spacing; timestamps of the receiver correct this. `within` keeps measurements that begin and end in one
+    interval; each answer is first moved back by the given time.
     """
     time = np.maximum.accumulate(seen.answers.time_ns - seen.answers.lag_ns)
     done = seen.answers.delivered
@@ -263,7 +272,7 @@ def _delivery(
 
 
 def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
-    """Return the stretches in which samples of delay show a queue."""
+    """Return the intervals in which samples of delay show a queue."""
     if not seen.one_way and samples_in_full_window(seen) > _WITHHELD:
         steps = np.diff(seen.answers.ack)
         steps = steps[steps > 0]
@@ -296,19 +305,19 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
 
 
 _LARGER, _SMALLER = 1.4, 0.6
-"""Answers that cover so many times the usual bytes are compared with the usual ones: with delayed ACKs 1, 2
-and 3 segments part here."""
+"""Answers for at least `_LARGER`, or at most `_SMALLER`, times the typical bytes are compared with typical
+answers: with delayed ACKs this separates answers for 1, 2 and 3 segments."""
 _FEWEST = 10  # of larger, or of smaller ones: fewer may be chance. Not measured
 _CHUNK = 64  # answers: enough for a median. Not measured
 _SAME = 0.1
-"""The times before them may differ from the usual by this part. In 250 recordings of known cause they differ
-by less than 0.04 where answers queue, by 0.4 and more where data do."""
+"""Maximum relative difference between the times before these answers and the typical time. In 250 recordings
+of known cause it is below 0.04 if answers queue, and 0.4 or more if data do."""
 
 
 def answers_queue(seen: Observed, queued: Spans) -> bool:
-    """Return whether the answers within `queued` stretches waited on their own way, by their rhythm.
+    """Return whether the answers in the `queued` intervals waited on the return path, from their spacing.
 
-    False where all cover the same number of bytes: then the rhythm tells nothing.
+    False if all answers cover the same number of bytes: then the spacing shows nothing.
     """
     wait_ns, covered = _steps(seen, queued)
     if len(wait_ns) < 2 * _FEWEST:
@@ -320,18 +329,18 @@ def answers_queue(seen: Observed, queued: Spans) -> bool:
 
 
 def _is_even(wait: Array, covered: Array) -> bool:
-    """Return whether answers come after the usual time (1) whatever part of the usual bytes they cover."""
+    """Return whether answers come after the typical time (1), however many bytes they cover."""
     unexpected = [each for each in (covered >= _LARGER, covered <= _SMALLER) if each.sum() >= _FEWEST]
     return bool(unexpected) and all(abs(float(np.median(wait[each])) - 1) <= _SAME for each in unexpected)
 
 
 def _of_typical(values: Array, chunks: int) -> Array:
-    """Return values as parts of the median of their piece: a link may become slower meanwhile."""
+    """Return values divided by the median of their chunk, because a link may become slower meanwhile."""
     return np.concatenate([chunk / max(np.median(chunk), 1) for chunk in np.array_split(values, chunks)])
 
 
 def _steps(seen: Observed, queued: Spans) -> tuple[Array, Array]:
-    """Return the times between answers that deliver, and the bytes each delivers, both in one stretch."""
+    """Return the times in ns between answers with new data in one interval, and the bytes of each answer."""
     done = seen.answers.delivered
     new = np.flatnonzero(np.diff(done, prepend=done[:1]) > 0)
     time_ns = seen.answers.time_ns[new]
@@ -341,32 +350,35 @@ def _steps(seen: Observed, queued: Spans) -> tuple[Array, Array]:
 
 
 _FEWEST_ROUNDS = 8
-"""Round trips in which the delay stays. An avoiding sender adds a segment in each. Not measured"""
+"""Minimum number of round trips with a constant delay; congestion avoidance adds one segment in each. Not
+measured."""
 _SAME_NS, _SAME_SERVICES = NS_PER_MS, 2.0
-"""The least delays of these rounds differ by no more, nor by more times of a segment: a pair of segments, and
-the noise of hosts ..."""
+"""Maximum difference of the minimum delays of these rounds: 1 ms, or this multiple of the time that the link
+needs for a segment. The causes are noise of hosts, and pairs of segments."""
 _MUCH = 4.0
-"""... and what was added takes the link so many times that. Not measured"""
+"""Minimum increase of the flight, as a multiple of the bytes that the link serves in the maximum difference
+above. Not measured."""
 _ROOM, _ADDED = 0.8, 3.0
-"""Up to this part of the most that was under way, and so many times that less, the link had room: with more
-it may have been full, and its queue still short."""
+"""The link had room while the flight was at most this part of its maximum, and smaller than the maximum by
+`_ADDED` times the bytes that the link serves in the maximum difference above. With more in flight, it may
+have had a short queue."""
 
 
 class Steady(NamedTuple):
-    """When the delay stayed though more data were under way, and when that proves room on the link."""
+    """When the delay stayed constant although the flight grew, and when this proves room on the link."""
 
     spans: Spans
     room: Spans
 
 
 def steady_delays(seen: Observed, service_ns: float) -> Steady:
-    """Return when no queue of this transfer stood, as more data did not wait longer.
+    """Return when this transfer had no queue, because a larger flight did not wait longer.
 
     Parameters
     ----------
     seen : Observed
     service_ns : float
-        Time that the bottleneck takes for a segment; 0 if not known.
+        Time that the bottleneck needs for a segment; 0 if unknown.
     """
     steady = Steady(Spans.none(), Spans.none())
     if not service_ns or not seen.floor_ns or not len(seen.delays.time_ns):
@@ -405,18 +417,18 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
 
 
 class _Rounds(NamedTuple):
-    """Of each round trip the segment whose answer came soonest."""
+    """For each round trip, the segment with the fastest answer."""
 
     time_ns: Array
-    """When it left ..."""
+    """When it was sent."""
     took_ns: Array
-    """... and how long its answer took."""
+    """Time until its answer, in ns."""
     flight: Array
-    """Bytes under way then and in the next round: a probe of one round has no queue yet."""
+    """Bytes in flight then, or one round later if they are fewer: a probe of one round has no queue yet."""
 
 
 def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear_ns: Array) -> Steady:
-    """Return what stretches of so many rounds show."""
+    """Return the steady intervals of `many` rounds each."""
     time, took, flight = rounds
     first = np.arange(len(time) - many + 1)
     last = first + many
@@ -438,29 +450,35 @@ def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear
 
 
 _SHORT = 0.25
-"""Of a round trip: over so long the best rate is measured, over a whole one what was reached."""
+"""Part of a round trip over which the best rate is measured; the actual rate is measured over a complete
+round trip."""
 _SHORT_NS, _LONG_NS = 5 * NS_PER_MS, 30 * NS_PER_MS
-"""The least of both windows: below, stamps and the bunches of a radio decide. Not measured."""
+"""Minimum lengths, in ns, of the short and of the long interval over which rates are measured: in shorter
+ones, the clock resolution and bursts of a radio dominate. Not measured."""
 _FEWEST_SEGMENTS = 8  # over which a rate is taken, as in `link`
 _NEAR = 0.85  # part of the best rate from which on a round trip has no pause. Not measured
 _BEST = 0.9
-"""Quantile of the rates over short windows that is the link's."""
+"""Quantile of the rates over short intervals that is taken for the link's rate."""
 _BUNCHED = 2.5
-"""Neighbours that come so many times faster than short windows do are a radio's or a host's bunches."""
+"""If the rate between neighbours exceeds that over short intervals by this factor, a radio or a host made
+bursts."""
 _CLOSE, _IN_A_ROW = 0.87, 0.01
-"""A host that holds a segment until another comes (GRO) shortens one gap, never two in a row: 0.002 at most
-of the short gaps follow a short one; with a link that pauses 0.02 to 0.9 do (17 recordings)."""
+"""Minimum rate of a short gap, as part of the best rate, and minimum share of short gaps that follow a short
+gap. A host that holds a segment until another comes (GRO) shortens one gap, never two in a row: at most 0.002
+of the short gaps follow a short gap; on a link with idle gaps 0.02 to 0.9 do (17 recordings)."""
 _CHUNK_NS = 2 * NS_PER_S
-"""The link's rate is found anew so often, or every twenty round trips."""
+"""Length of the chunks, in ns, in each of which the link's rate is determined; at least twenty round
+trips."""
 _CHUNK_ROUNDS = 20  # enough rates for a quantile. Not measured
 _WAIT_NS, _WAIT_SPACINGS, _WAITED = 20 * NS_PER_MS, 5.0, 0.3
-"""No radio that sends in bunches waits so long; nor is a link busy if waits make so much of the time."""
+"""A gap is a wait if it is longer than `_WAIT_NS` and `_WAIT_SPACINGS` median gaps: bursts of a radio are
+closer. The link is not busy if waits make more than `_WAITED` of the time."""
 _FULL = 0.8
-"""Part of the segments that must be full: a writer of small pieces sets its own pace."""
+"""Minimum share of full segments: an application with small writes sets its own pace."""
 
 
 def steady_arrivals(seen: Observed) -> Spans:
-    """Return the stretches in which data arrived without a pause, at the best rate of that time."""
+    """Return the intervals in which data arrived without gaps, at the best rate of that time."""
     sends = seen.sends
     if len(sends) <= _FEWEST_SEGMENTS or not seen.floor_ns:
         return Spans.none()
@@ -482,10 +500,11 @@ def steady_arrivals(seen: Observed) -> Spans:
 
 
 def _best(time: Array, size: Array, short: Array, floor_ns: int) -> Array:
-    """Return the link's rate in the piece of time around each arrival, bytes per ns; infinite if unknown.
+    """Return the link's rate in the chunk around each arrival, bytes per ns; infinite if unknown.
 
-    That of neighbours, as two segments that were sent together come apart by the time the link takes for one;
-    of short windows where a radio or a host hands them over in bunches, or a host holds each second one.
+    It is the rate of neighbours: two segments that were sent together arrive as far apart as the link needs
+    for one. If a radio or a host delivers bursts, or a host holds every second segment, it is the rate over
+    short intervals.
     """
     single = size / np.maximum(np.diff(time, prepend=time[:1]), 1)
     single[:1] = 0.0
@@ -499,13 +518,13 @@ def _best(time: Array, size: Array, short: Array, floor_ns: int) -> Array:
 
 
 def _grows(time: Array, complete: Array, width: int) -> Array:
-    """Return at which arrivals the rate is well above that of a round trip before: a window still opens."""
+    """Return at which arrivals the rate is well above that one round trip earlier: the window still grows."""
     before = np.searchsorted(time, time - width, side="right") - 1
     return np.asarray((before < 0) | (complete > GROWS * complete[np.maximum(before, 0)]))
 
 
 def _waits(time: Array, width: int, floor_ns: int) -> Array:
-    """Return at which arrivals much of the round trip before was without any: bursts, and waits."""
+    """Return at which arrivals long gaps took much of the round trip before: bool."""
     gap = np.diff(time, prepend=time[:1])
     typical = _of_chunks(time, gap, floor_ns, 0.5)
     long = np.where(gap > np.maximum(_WAIT_NS, _WAIT_SPACINGS * typical), gap, 0)
@@ -516,7 +535,7 @@ def _waits(time: Array, width: int, floor_ns: int) -> Array:
 
 
 def _rates_before(time: Array, size: Array, width: int) -> Array:
-    """Return bytes per ns before each arrival, over `width` and eight segments at least; 0 if too early."""
+    """Return bytes per ns before each arrival, over `width` and at least eight segments; 0 at the start."""
     done = np.concatenate([[0], np.cumsum(size)])
     at = np.arange(len(time))
     since = np.minimum(np.searchsorted(time, time - width, side="right") - 1, at - _FEWEST_SEGMENTS)
@@ -529,7 +548,7 @@ def _rates_before(time: Array, size: Array, width: int) -> Array:
 
 
 def _of_chunks(time: Array, values: Array, floor_ns: int, quantile: float) -> Array:
-    """Return a quantile of the values above 0 in the piece of time around each; infinite if none is."""
+    """Return a quantile of the values above 0 in the chunk of time around each; infinite if there is none."""
     chunk = (time - time[0]) // max(_CHUNK_NS, _CHUNK_ROUNDS * floor_ns)
     bounds = [0, *(np.flatnonzero(np.diff(chunk)) + 1).tolist(), len(time)]
     quantiles = np.full(len(time), np.inf)
@@ -543,32 +562,34 @@ def _of_chunks(time: Array, values: Array, floor_ns: int, quantile: float) -> Ar
 _STEP_NS = 10 * NS_PER_MS  # limits.md: a step is larger than this ...
 _STEP_OF_FLOOR = 0.1  # ... and than this part of the floor ...
 _STEP_SERVICES = 5.0  # ... and than this many times of a segment at the bottleneck. Not measured
-"""A step is larger than what a few segments add to a queue."""
+"""A step of the delay must exceed what a few segments add to a queue."""
 _FASTER_THAN_QUEUES = 3.0
-"""A queue into which four times the link's rate pours grows by this much in a unit of time."""
+"""Maximum growth of a queue per unit of time: that of a queue that receives four times the link's rate."""
 _NOISE_NS, _NOISE_SERVICES = NS_PER_MS, 1.5
-"""By so much a way may be shorter than the path's least before: clocks, and a pair of segments."""
+"""Noise by which a delay may lie below the path's minimum: at most 1 ms, or this multiple of the time that
+the link needs for a segment. The causes are clocks, and pairs of segments."""
 _LASTS_NS = 3 * NS_PER_S  # limits.md
 _LASTS_PART = 0.7
-"""A step lasts if so much of it is left in the best of all that follows for three seconds."""
+"""A step lasts if at least this part of it remains in the minimum delay of the next three seconds."""
 _GROWS_PART = 2.0
-"""If the best way grew by more than so many steps, a queue grew. Found on rates that step: overlap with the
-truth from 0.63 to 0.99 and from 0.79 to 1.00 on two, from 0.86 to 0.81 on one of 54."""
+"""If the minimum delay grew by more than this many steps, a queue grew. On recordings with steps of the rate,
+this changed the overlap with the truth from 0.63 to 0.99 and from 0.79 to 1.00 on two, and from 0.86 to 0.81
+on one of 54."""
 _CELL_VISITS_PART = 0.6
-"""A longer path is so for a time as long as the step, too. Where a host was busy, what had come meanwhile
-comes at once, and the way soon is the old one: of five such steps of 18 to 68 ms, in a queue of 0.34 s, 0 to
-0.55 was left."""
+"""Minimum part of a step that must remain for a time as long as the step: a longer path lasts. After a busy
+host, all waiting packets arrive at once, and the delay soon returns: of five such steps of 18 to 68 ms, in a
+queue of 0.34 s, 0 to 0.55 remained."""
 
 
 class Paths(NamedTuple):
-    """The paths that a transfer took, one after another.
+    """The successive paths of a transfer.
 
     Attributes
     ----------
     begin_ns : ndarray of int64, shape (n,)
         When the first segment of each was sent; at least one.
     floor_ns : ndarray of int64, shape (n,)
-        The shortest way of each, up to the same constant for all.
+        The minimum delay of each, plus one unknown constant.
     """
 
     begin_ns: Array
@@ -576,16 +597,16 @@ class Paths(NamedTuple):
 
     @classmethod
     def of(cls, delays: DelaySamples, service_ns: float, steady: Spans | None = None) -> Paths:
-        """Return the paths.
+        """Return the paths that samples of delay show.
 
         Parameters
         ----------
         delays : DelaySamples
             At least one.
         service_ns : float
-            Time that the bottleneck takes for a segment; 0 if not known.
+            Time that the bottleneck needs for a segment; 0 if unknown.
         steady : Spans, optional
-            When no queue stood, however long the way (`steady_delays`).
+            When there was no queue, however long the delay (`steady_delays`).
         """
         way_ns = delays.way_ns
         begins = {*_path_steps(delays, service_ns), *path_changes(delays.time_ns, way_ns).tolist()}
@@ -611,15 +632,15 @@ class Paths(NamedTuple):
         return len(self.begin_ns) == 1
 
     def above_first(self, times_ns: Array) -> Array:
-        """Return by how much the path's shortest way exceeds that of all: int64, ns, shape (n,)."""
+        """Return how much the path's minimum delay exceeds that of the fastest path: int64, ns."""
         at = np.maximum(np.searchsorted(self.begin_ns, times_ns, side="right") - 1, 0)
         return np.asarray((self.floor_ns - self.floor_ns.min())[at])
 
 
 def _path_steps(delays: DelaySamples, service_ns: float) -> list[int]:
-    """Return the indexes at which another path begins: the way jumps up or down, and stays so.
+    """Return the indexes at which another path begins: the delay jumps up or down, and stays there.
 
-    What was sent between two samples may have waited in the queue before the second.
+    Segments sent between two samples may have waited in the queue before the second one.
     """
     sent, way, place = delays.time_ns, delays.way_ns, delays.place
     if len(way) < 2:

@@ -1,4 +1,4 @@
-"""The names of the answer: limits, parts, how sure each is, where it was seen; and the share of each."""
+"""The names of the results: limits, subtypes, confidence, viewpoints; and the share of each limit."""
 
 from __future__ import annotations
 
@@ -7,73 +7,73 @@ from typing import NamedTuple
 
 
 class _Named(IntEnum):
-    """A number with a word that documents and pages show."""
+    """An enumeration member with a word for documents and pages."""
 
     @property
     def label(self) -> str:
-        """The word: `receiver-window`."""
+        """The word, for example `receiver-window`."""
         return self.name.lower().replace("_", "-")
 
 
 class Limit(_Named):
-    """What held a transfer back at an instant; in the order in which they are asked."""
+    """What limited a transfer at an instant; the rules are tried in this order."""
 
     HANDSHAKE = 0
     """No data may be sent yet."""
     OUTAGE = 1
-    """Nothing arrives, and a repetition failed too."""
+    """Nothing arrives, and a retransmission was lost too."""
     LINK = 2
     """The bottleneck has data of the transfer queued or in service."""
     RECOVERY = 3
-    """The oldest data are lost, and what follows waits for their repair."""
+    """The oldest data are lost, and later data wait for their retransmission."""
     RECEIVER_WINDOW = 4
-    """What is outstanding fills the window that the receiver offers."""
+    """The outstanding data fill the window that the receiver advertised."""
     SENDER_BUFFER = 5
-    """The application has more, but the send buffer is full, and no window is."""
+    """The application has more data, but the send buffer is full; no window is full."""
     APPLICATION = 6
     """The sending TCP has nothing to send."""
     SLOW_START = 7
-    """The congestion window limits, grows, and has not filled the path yet."""
+    """The congestion window limits; it is growing, and has not filled the path yet."""
     CONGESTION_WINDOW = 8
     """The congestion window (or the pacer) limits, though the path has room."""
     UNKNOWN = 9
-    """None can be shown."""
+    """The limit is unknown."""
 
 
 class LimitSubtype(_Named):
-    """A kind of a limit; NONE where it has none."""
+    """The subtype of a limit; NONE if there is none."""
 
     NONE = 0
     BOTH = 1
-    """Of an outage: nothing passes either way."""
+    """Outage: nothing arrives in either direction."""
     DATA = 2
     ACKS = 3
     XOFF = 4
-    """Of the link: the far end had stopped it."""
+    """Link limit: the far end had stopped it."""
     ACCESS = 5
     ARQ = 6
     TIMER = 7
-    """Of recovery: the retransmission timer had to expire."""
+    """Recovery: the retransmission timer had to expire."""
     FAST = 8
     ZERO = 9
-    """Of the receiver's window: nothing at all is offered."""
+    """Receiver window: the advertised window is zero, or smaller than a segment."""
     WRITES = 10
-    """Of the application: it produces at its own pace."""
+    """Application limit: the program writes at its own pace."""
     THINK = 11
-    """It owes the peer an answer, and has not begun it."""
+    """Application limit: the program owes the peer an answer, and has not begun it."""
     PEER = 12
-    """It waits for the peer's next request, which the peer has not sent yet."""
+    """Application limit: the program waits for the peer's next request, which was not sent yet."""
     NAGLE = 13
-    """A small segment waits for the ACK of a small one."""
+    """Application limit: a small segment waits for the ACK of a small segment (Nagle's algorithm)."""
     PACING = 14
     LATENCY = 15
-    """Of the application: its data and the peer's next request are under way, a round trip for each."""
+    """Application limit: data and the peer's next request are in transit, one round trip per request."""
     REPAIR = 16
-    """The request, or what it answers, was lost: nothing could go on until it was sent again."""
+    """Application limit: a request, or the data before it, was lost and had to be sent again."""
 
 
 class Confidence(_Named):
-    """How sure an interval's limit is: by the measured precision of its rule from that view."""
+    """The confidence of an interval's limit: how often its rule was right from that viewpoint."""
 
     MEASURED = 0
     INFERRED = 1
@@ -81,40 +81,40 @@ class Confidence(_Named):
 
 
 class Viewpoint(_Named):
-    """What a transfer is seen from."""
+    """The logs from which a transfer is observed."""
 
     LINK_LOG = 0
     """The log of the link at the data's sender."""
     BOTH_ENDS = 1
     SENDER_STATE = 2
-    """The sender's packets and its TCP's own variables."""
+    """The sender's packets and its TCP variables."""
     SENDER = 3
     RECEIVER = 4
     NOWHERE = 5
-    """One direction, packets without time, no data: nothing can be shown."""
+    """No usable log: one direction only, packets without time stamps, or no data."""
 
 
 _DIGITS = 6  # microseconds, as in `diagnose`
 
 
 class LimitShare(NamedTuple):
-    """One limit, with one part, and the time that it held."""
+    """The time of one limit with one subtype."""
 
     limit: Limit
     part: LimitSubtype
     seconds: float
     share: float
-    """Of T, 1 is all of it."""
+    """Share of T, 0 to 1."""
     share_low: float
-    """What is not weak."""
+    """The share without weak intervals."""
     share_high: float
-    """With what is weak elsewhere and may have been this."""
+    """The share with the weak intervals of other limits that may have been this one."""
     confidence: Confidence
-    """Of most of its time."""
+    """Confidence of most of its time."""
 
 
 def by_limit(rows: list[LimitShare]) -> dict[Limit, float]:
-    """Return the share of each limit, parts together, the largest first."""
+    """Return the share of each limit, the sum of its subtypes, largest first."""
     sums: dict[Limit, float] = {}
     for row in rows:
         sums[row.limit] = sums.get(row.limit, 0.0) + row.share

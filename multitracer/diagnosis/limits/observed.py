@@ -1,8 +1,9 @@
-"""A transfer in the time of its sender, whatever it was seen from: what the rules of this folder work on.
+"""A transfer in the time of its sender, from any viewpoint: the input of the rules of this folder.
 
-The view of the receiver is brought into this form, too (`at_receiver.py`): a rule holds for all views. What a
-capture cannot show well enough makes limits `weak`, with the reason. The sender's timestamps are its clock up
-to a constant (RFC 7323): by them a segment has the time at which TCP made it.
+A receiver's capture is converted to this form, too (`at_receiver.py`), so that one rule serves all
+viewpoints. If a capture does not show a limit well enough, the limit is `weak`, with the reason. The sender's
+timestamps are its clock plus an unknown constant (RFC 7323): they give the time at which TCP created a
+segment.
 """
 
 from __future__ import annotations
@@ -45,21 +46,21 @@ class Sends:
     time_ns : ndarray of int64, shape (n,)
         When each was sent; ascending.
     begin, end : ndarray of int64, shape (n,), bytes
-        Its payload.
+        Its payload as an interval of sequence space.
     again : ndarray of bool, shape (n,)
-        It repeats what was sent before, or fills a hole.
+        Whether it repeats data that were sent before, or fills a hole.
     needed : ndarray of bool, shape (n,)
-        It is a repetition of which nothing says that it was not needed.
+        Whether it is a retransmission that is not known to be unneeded.
     by_timer : ndarray of bool, shape (n,)
-        A timer made the sender repeat it.
+        Whether a timer caused the retransmission.
     lost : ndarray of int8, shape (n,)
-        1 it did not arrive, 0 it did, NA nobody knows.
+        1 if it was lost, 0 if it arrived, NA if unknown.
     row : ndarray of int64, shape (n,)
         Row of the transfer's `sender` table.
     pushed : ndarray of bool, shape (n,)
-        It carries PSH: with it a write ended (RFC 9293, section 3.9.1).
+        Whether it carries PSH or FIN: a write ended with it (RFC 9293, section 3.9.1).
     missing : ndarray of int64, shape (n,)
-        Packets of the sender that were not captured just before it; NA where it does not number them.
+        Packets of the sender just before it that were not captured; NA if it does not number its packets.
     """
 
     time_ns: Array
@@ -79,7 +80,7 @@ class Sends:
 
 @dataclass(frozen=True)
 class Answers:
-    """Segments of the peer as they reached the sender, in order.
+    """Segments of the peer as they arrived at the sender, in order.
 
     Attributes
     ----------
@@ -88,16 +89,17 @@ class Answers:
     ack : ndarray of int64, shape (n,), bytes
         Highest cumulative acknowledgment so far.
     delivered : ndarray of int64, shape (n,), bytes
-        That and what is SACKed above it; never falls.
+        `ack` plus the SACKed bytes above it; never decreases.
     edge : ndarray of int64, shape (n,), bytes
-        Right edge of the window offered, as of this segment; NA where its scale is not known.
+        Right edge of the window advertised in this segment; NA if its scale is unknown.
     payload : ndarray of int64, shape (n,), bytes
-        What the peer itself sent in it.
+        Payload of the segment itself.
     marked : ndarray of bool, shape (n,)
-        It says that a router marked a segment (ECE, RFC 3168).
+        Whether it reports a congestion mark of a router (ECE, RFC 3168).
     row : ndarray of int64, shape (n,)
+        Row of the transfer's `sender` table.
     lag_ns : ndarray of int64, shape (n,)
-        What its way took above the shortest, as its timestamps tell; 0 where they do not.
+        Its delay above the minimum, from its timestamps; 0 if they do not show it.
     """
 
     time_ns: Array
@@ -114,18 +116,18 @@ class Answers:
 
 
 class DelaySamples(NamedTuple):
-    """Samples of the way of a segment to the receiver, in order of sending.
+    """Samples of the delay of segments to the receiver, in order of sending.
 
     Attributes
     ----------
     time_ns : ndarray of int64, shape (n,)
         When the segment was sent.
     way_ns : ndarray of int64, shape (n,)
-        What its way took, up to a constant.
+        Its delay, plus an unknown constant.
     place : ndarray of int64, shape (n,)
         Its index in `sends`.
     unloaded_ns : int or None
-        The way of the handshake's packets, which are small, up to the same constant; None if not among them.
+        The delay of the small packets of the handshake, plus the same constant; None if unknown.
     """
 
     time_ns: Array
@@ -134,7 +136,7 @@ class DelaySamples(NamedTuple):
     unloaded_ns: int | None = None
 
     def where(self, chosen: Array) -> DelaySamples:
-        """Return the samples that a mask or positions choose: bool, shape (n,), or int64."""
+        """Return the samples that a mask (bool, shape (n,)) or an index array (int64) selects."""
         return DelaySamples(self.time_ns[chosen], self.way_ns[chosen], self.place[chosen], self.unloaded_ns)
 
 
@@ -142,25 +144,26 @@ class DelaySamples(NamedTuple):
 class Observed:
     """A transfer in the time of its sender.
 
-    Methods that take `times_ns` (int64, ns, shape (n,)) return int64 of the same shape; `side` says whether
-    what happened exactly then counts (`right`) or not (`left`).
+    Methods that take `times_ns` (int64, ns, shape (n,)) return int64 of the same shape. `side` says whether
+    an event at exactly that time is included (`right`) or not (`left`).
 
     Attributes
     ----------
     view : Viewpoint
     begin_ns, end_ns : int
-        T: the first SYN of the connection, and the ACK of the last payload byte.
+        T: from the first SYN of the connection to the ACK of the last payload byte.
     opened_ns : int
         From when on the sender may send data.
     sends, answers, delays
+        The segments of the sender, those of the peer, and the delay samples.
     floor_ns : int
         Shortest round trip.
     mss_bytes : int
         Payload of a full segment.
     reaction_ns : int
-        A sender that was woken by an answer sends within this time.
+        Maximum time between an answer and a segment that it allowed.
     state : Table or None
-        The sender's variables, where they were logged.
+        The sender's TCP variables, if they were logged.
     """
 
     view: Viewpoint
@@ -174,82 +177,83 @@ class Observed:
     mss_bytes: int
     reaction_ns: int
     requests: Requests | None = None
-    """What the peer asked; None where nobody looked for it."""
+    """The peer's requests; None if they were not searched for."""
     peer_begins: bool = False
-    """The peer opened the connection, so that it may ask as soon as the sender may send."""
+    """Whether the peer opened the connection, and so may send a request as soon as the sender may send."""
     slack_ns: int = 0
-    """A send may seem to come by so much before the answer that woke it: times are in ticks."""
+    """Maximum time, in ns, by which a send may precede the answer that allowed it, because times are in
+    ticks."""
     segments: WireSegments | None = None
-    """The data as the path carried them; None without a capture at both ends."""
+    """The data segments as the path carried them; None without captures at both endpoints."""
     state: Table | None = None
     late_answer: Array | None = None
-    """Per send: an answer that was due had not reached the sender yet; None where nobody knows."""
+    """For each send, whether a due answer had not reached the sender yet; None if unknown."""
     echoed_answer: Array | None = None
-    """Per send: it echoes an answer of the capture, so that which ones its sender had is known."""
+    """For each send, whether it echoes a captured answer, so that the answers received by then are known."""
     trip_ns: int = 0
-    """A round trip that is seldom exceeded, queue included; 0 where nobody knows."""
+    """95 % quantile of the round trip, with queues, in ns; 0 if unknown."""
     one_way: bool = False
-    """Delays are of the way to the receiver alone, not of round trips."""
+    """Whether delays are one-way delays to the receiver, not round trips."""
     weak: frozenset[Limit] = frozenset()
-    """Limits of which this capture does not hold enough to be sure, whatever its view shows elsewhere."""
+    """Limits that this capture cannot show with confidence."""
     coarse: bool = False
-    """The sender's times are known to no better than 4 ms, or not at all."""
+    """Whether the resolution of the sender's times is 4 ms or worse, or unknown."""
     dead_times: list[DeadTime] | None = None
-    """When nothing came back, by the packets; None where nothing asked for them yet."""
+    """Intervals without arrivals, from the packets; None if they were not computed."""
     carried: Carried | None = None
-    """The data as the path carried them, with delays and losses; None where nothing asked for them yet."""
+    """The data segments with delays and losses; None if they were not computed."""
     lost_answers_ns: Array | None = None
-    """When answers were sent that did not arrive, by the receiver's capture; None without one."""
+    """When lost answers were sent, from the receiver's capture; None without one."""
 
     @cached_property
     def policing(self) -> Policing | None:
-        """Whether a policer lost segments; None where nothing asked for the losses."""
+        """The test for a policer; None if the losses were not computed."""
         return None if self.carried is None else Policing(self.carried)
 
     @property
     def policer(self) -> Policer | None:
-        """The policer that lost segments, if one did."""
+        """The policer that lost segments; None if there was none."""
         return None if self.policing is None else self.policing.policer
 
     @cached_property
     def fresh(self) -> Array:
-        """Indexes in `sends` of what was sent for the first time: int64, ascending."""
+        """Indexes in `sends` of segments sent for the first time: int64, ascending."""
         return np.flatnonzero(~self.sends.again)
 
     @cached_property
     def moments_ns(self) -> Array:
-        """When something was sent or answered: int64, ns, ascending, each time once."""
+        """Times at which a segment was sent or an answer arrived: int64, ns, strictly ascending."""
         return distinct(np.concatenate([self.sends.time_ns, self.answers.time_ns]))
 
     @cached_property
     def moments_sent(self) -> Array:
-        """What `sent_by` returns of `moments_ns`."""
+        """The result of `sent_by` for `moments_ns`."""
         return self.sent_by(self.moments_ns)
 
     @cached_property
     def moments_answer(self) -> Array:
-        """What `last_answer` returns of `moments_ns`."""
+        """The result of `last_answer` for `moments_ns`."""
         return self.last_answer(self.moments_ns)
 
     @cached_property
     def moments_acknowledged(self) -> Array:
-        """What `acknowledged` returns of `moments_ns`."""
+        """The result of `acknowledged` for `moments_ns`."""
         return np.append(self.answers.ack, 1)[self.moments_answer]
 
     @cached_property
     def moments_edge(self) -> Array:
-        """What `window_edge` returns of `moments_ns`."""
+        """The result of `window_edge` for `moments_ns`."""
         return np.append(self.answers.edge, -1)[self.moments_answer]
 
     @cached_property
     def highest(self) -> Array:
-        """Highest byte sent so far, at each send: int64, shape (n_sends,)."""
+        """Highest byte sent up to and including each send: int64, shape (n_sends,)."""
         ends = self.sends.end
         return np.maximum.accumulate(ends) if len(ends) else _NOTHING
 
     @cached_property
     def soonest_answer_ns(self) -> Array:
-        """When the answer to each send could be back, seen from the receiver: int64, shape (n_sends,)."""
+        """Earliest time at which the answer to each send can arrive, for a receiver's capture: int64, ns."""
         soonest = self.sends.time_ns + self.floor_ns
         queue_ns = self.delays.way_ns
         soonest[self.delays.place] += queue_ns - queue_ns.min(initial=0)
@@ -257,7 +261,7 @@ class Observed:
 
     @cached_property
     def turn_ns(self) -> int:
-        """From a new segment to the answer that covers it, held back or not; 95 % took less."""
+        """95 % quantile of the time from a new segment to the answer that covers it, in ns."""
         over = places(self.answers.ack, self.sends.end[self.fresh])
         known = over < len(self.answers)
         if not known.any():
@@ -266,26 +270,26 @@ class Observed:
         return int(np.quantile(turns, 0.95))
 
     def last_answer(self, times_ns: Array, *, side: Side = "right") -> Array:
-        """Return the last answer at (`right`) or before (`left`) each time; -1 before the first."""
+        """Return the index of the last answer at (`right`) or before (`left`) each time; -1 for none."""
         return places(self.answers.time_ns, times_ns, side) - 1
 
     def acknowledged(self, times_ns: Array, *, side: Side = "right") -> Array:
-        """Return the highest byte acknowledged by each time; 1 (the first byte) before any."""
+        """Return the highest byte acknowledged at each time; 1 (the first byte) before any ACK."""
         return np.append(self.answers.ack, 1)[self.last_answer(times_ns, side=side)]
 
     def window_edge(self, times_ns: Array, *, side: Side = "right") -> Array:
-        """Return the right edge of the window offered at each time; -1 before the first answer.
+        """Return the right edge of the advertised window at each time, bytes; -1 before the first answer.
 
-        NA where the scale of the window is not known.
+        NA if the window scale is unknown.
         """
         return np.append(self.answers.edge, -1)[self.last_answer(times_ns, side=side)]
 
     def sent_by(self, times_ns: Array, *, side: Side = "right") -> Array:
-        """Return the highest byte sent by each time; 1 before any."""
+        """Return the highest byte sent at each time; 1 before any."""
         return np.asarray(np.append(self.highest, 1)[places(self.sends.time_ns, times_ns, side) - 1])
 
     def outstanding(self, times_ns: Array, *, side: Side = "right") -> Array:
-        """Return the bytes sent and not acknowledged at each time."""
+        """Return the bytes that are sent and not acknowledged at each time."""
         sent, acked = self.sent_by(times_ns, side=side), self.acknowledged(times_ns, side=side)
         return np.asarray(np.maximum(sent - np.maximum(acked, 1), 0))
 
@@ -295,11 +299,11 @@ NOT_CAPTURED = "the capture lost packets that the receiver got"
 
 
 def weak_limits(transfer: Transfer, view: Viewpoint, *, coarse: bool = False) -> frozenset[Limit]:
-    """Return the limits that are weak in this capture, whatever its view shows elsewhere.
+    """Return the limits that this capture cannot show with confidence.
 
-    All but the handshake with coarse times of the sender, or options (SACK, timestamps) that were cut off;
-    the link where a round trip cannot be parted into the ways of data and ACKs; the receiver's window where
-    only what was sent tells its scale.
+    These are all limits except the handshake if the sender's times are coarse, or options (SACK, timestamps)
+    were cut off; the link if round trips cannot be divided into the delays of data and ACKs; and the
+    receiver's window if its scale is only inferred from the data sent.
     """
     is_cut = has(transfer.sender["marks"], CaptureMark.HEADER_CUT)
     if coarse or 2 * int(np.count_nonzero(is_cut)) > len(is_cut):
@@ -321,10 +325,10 @@ def window_scale_by(transfer: Transfer) -> WindowScaleBy:
 
 
 def not_captured(seen: Observed) -> Spans:
-    """Return from when until when the capture lost data that the receiver acknowledged.
+    """Return the intervals in which the capture missed data that the receiver acknowledged.
 
-    Data that are in no segment of the capture and were acknowledged all the same; from the segment before
-    them to the one behind.
+    Such data are in no captured segment. An interval lasts from the segment before them to the segment after
+    them.
     """
     sends = seen.sends
     begin, end = merged(sends.begin, sends.end)
@@ -337,20 +341,22 @@ def not_captured(seen: Observed) -> Spans:
 
 
 _TICKS_NS = np.array([NS_PER_US, NS_PER_MS, 4 * NS_PER_MS, 10 * NS_PER_MS, 100 * NS_PER_MS, NS_PER_S // 2])
-"""Ticks that hosts have: Linux 1 ms (1 us by route), older ones and others 4, 10, 100 and 500 ms."""
+"""Known timestamp ticks of hosts, in ns: Linux 1 ms (1 us by route), older and other hosts 4, 10, 100 and 500
+ms."""
 _FEWEST_TICKS = 20  # a tick is then known to 5 %, by its resolution alone; usual ones differ by 2.5 times
 _FURTHEST = 1.6
-"""A measured tick may be off by this factor: a queue that grew in a short transfer stretches it."""
+"""Maximum factor between a measured tick and a known one: a queue that grows in a short transfer stretches
+it."""
 _LONG_NS = 30 * NS_PER_S  # in less, 200 parts in a million make 6 ms at most: left as they are
 _FASTEST_DRIFT = 2e-4
-"""No two clocks drift faster apart than 200 parts in a million."""
+"""Maximum relative drift of two clocks, 200 parts per million."""
 
 
 def sent_by_stamps(table: Table, rows: Array) -> tuple[Array, int] | None:
-    """Return when segments of one direction were sent by their own timestamps, and the tick of these.
+    """Return the send times of segments by their own timestamps, and the timestamp tick in ns.
 
-    The rows of `table` and the times (ns, up to a constant) are int64, shape (n,); the tick is in ns. None
-    without timestamps, or where their tick is unknown.
+    The rows of `table` and the times (ns, plus an unknown constant) are int64, shape (n,). None without
+    timestamps, or if their tick is unknown.
     """
     stamped = has(table["marks"][rows], CaptureMark.HAS_TIMESTAMPS)
     if not len(rows) or not stamped.all():
@@ -380,9 +386,9 @@ def sent_by_stamps(table: Table, rows: Array) -> tuple[Array, int] | None:
 
 
 def stamp_lag_ns(table: Table, rows: Array, chosen: Array) -> Array:
-    """Return of chosen rows of a table what their way took above the shortest of their direction's `rows`.
+    """Return the delay of the chosen rows above the minimum of `rows`, from timestamps: int64, ns.
 
-    0 for rows of others and where timestamps do not tell; never more than is certain: a tick is taken off.
+    It is 0 for rows of others, and without usable timestamps. It is a lower bound: one tick is subtracted.
     """
     by_stamps = sent_by_stamps(table, rows)
     if by_stamps is None:

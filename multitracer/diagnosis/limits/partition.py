@@ -1,6 +1,7 @@
-"""Which limit holds at each instant: the first in order that can be shown, a round trip being the unit.
+"""The limit at each instant: the first limit, in a fixed order, that the evidence shows.
 
-What can be shown comes from `link`, `gaps` and `windows`; holes that wait for their repair are found here.
+The evidence comes from `link`, `gaps` and `windows`; holes that wait for a retransmission are found here.
+Times are judged in units of a round trip.
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ _LASTING = (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
 
 
 class Cells(NamedTuple):
-    """T in pieces, in order, without gaps."""
+    """The intervals of T, in order, without gaps."""
 
     begin: Array
     end: Array
     limit: Array
     part: Array
     possible: Array
-    """The limit is possible, not certain."""
+    """Whether the limit is possible, not certain."""
 
     def joined(self) -> Cells:
-        """Return them with neighbours that say the same made one."""
+        """Return the cells with equal neighbours merged."""
         some = np.flatnonzero(self.end > self.begin)
         begin, end, limit, part, possible = (column[some] for column in self)
         differs = (np.diff(limit) != 0) | (np.diff(part) != 0) | (np.diff(possible) != 0)
@@ -66,7 +67,7 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleEvidence:
-    """What each rule shows of a transfer."""
+    """The evidence of each rule for a transfer."""
 
     out: FailedRetransmissionGaps
     link: Busy
@@ -82,7 +83,7 @@ class RuleEvidence:
 
     @classmethod
     def of(cls, seen: Observed) -> RuleEvidence:
-        """Return what the rules show."""
+        """Return the evidence of all rules."""
         with meanwhile(len(seen.sends), lambda: busy(seen)) as link_of:
             still, missing = idle_spans(seen), not_captured(seen)
             idle_gap = idle_gaps(seen, still)
@@ -96,7 +97,7 @@ class RuleEvidence:
 
 
 def partition(seen: Observed, shown: RuleEvidence) -> Cells:
-    """Return what limited each instant of T."""
+    """Return the limit at each instant of T."""
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
         shown.buffer, shown.steady, shown.slow, Spans(shown.idle_gap.begin, shown.idle_gap.end),
@@ -139,15 +140,15 @@ def partition(seen: Observed, shown: RuleEvidence) -> Cells:
 
 
 def _complete_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
-    """Return the cells with the limits that go on in those that no rule claims.
+    """Return the cells, with limits extended into neighbouring cells that no rule claims.
 
-    A limit reached within a round trip, with no other reached, holds for all of it. What is left to the
-    congestion window for less than a round trip between two stretches of one other limit was that limit's as
-    well: a pacer that spreads a window out, an ACK on its way. Not of the send buffer where the kernel's
-    variables show a full congestion window for most of it. A receiver that reads slowly keeps ACKs back,
-    which makes its round trips longer than the path's.
+    If one limit is in force within a round trip, and no other one, it holds for all of that round trip. A
+    cell of the congestion window that is shorter than a round trip, between two cells of one other limit,
+    gets that limit as well: a pacer may spread a window, or an ACK may be in transit. This is not done for
+    the send buffer if the kernel's variables show a full congestion window for most of the cell. A receiver
+    that reads slowly delays its ACKs, so that its round trips are longer than those of the path.
 
-    After the last new segment nothing waits: the limit before it goes on.
+    After the last new segment nothing waits: the limit before it continues.
     """
     limit, part = cells.limit.copy(), cells.part.copy()
     rest = np.isin(limit, _REST)
@@ -177,14 +178,17 @@ def _complete_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
 
 
 class LossHoles(NamedTuple):
-    """Stretches in which the oldest outstanding byte had been lost."""
+    """Intervals in which the oldest outstanding byte was lost."""
 
     spans: Spans
     part: Array
 
 
 def holes(seen: Observed, still: IdleSpans) -> LossHoles:
-    """Return from when the oldest byte's acknowledgment was due until that of its repair came."""
+    """Return the intervals in which the oldest outstanding byte was lost.
+
+    Each lasts from the time its ACK was due until the ACK of its retransmission arrived.
+    """
     sends = seen.sends
     repairs = np.flatnonzero(sends.needed)
     # silences before the next data whose last packets are known to be missing: a timer ended them; only a

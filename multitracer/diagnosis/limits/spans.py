@@ -1,4 +1,4 @@
-"""Stretches of time: disjoint, in order, half open; what the rules of this folder answer with."""
+"""Disjoint, half-open intervals of time in order: the result type of the rules of this folder."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class Spans(NamedTuple):
-    """Disjoint stretches [begin, end) in order, int64 ns."""
+    """Disjoint intervals [begin, end) in order, int64 ns."""
 
     begin: Array
     end: Array
 
     @classmethod
     def none(cls) -> Spans:
-        """Return no stretch at all."""
+        """Return an empty set of intervals."""
         return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
     @classmethod
     def of(cls, begin: Array, end: Array) -> Spans:
-        """Return the union of stretches that may overlap, in any order; empty ones are left out.
+        """Return the union of intervals that may overlap, in any order; empty ones are left out.
 
         Parameters
         ----------
@@ -35,31 +35,31 @@ class Spans(NamedTuple):
         return cls(*merged(np.asarray(begin, dtype=np.int64), np.asarray(end, dtype=np.int64)))
 
     def holds(self, points: Array) -> Array:
-        """Return which points (int64, ns, shape (n,)) lie in a stretch: bool, shape (n,)."""
+        """Return which points (int64, ns, shape (n,)) lie in an interval: bool, shape (n,)."""
         mask: Array = within(points, self.begin, self.end) >= 0
         return mask
 
     def which(self, points: Array) -> Array:
-        """Return the index of the stretch that holds each point: int64, shape of `points`; -1 for none."""
+        """Return the index of the interval that contains each point, -1 for none: int64."""
         return within(points, self.begin, self.end)
 
     def where(self, mask: Array) -> Spans:
-        """Return the stretches that a mask keeps: bool, shape (n_stretches,)."""
+        """Return the intervals that a mask (bool, shape (n_intervals,)) selects."""
         return Spans(self.begin[mask], self.end[mask])
 
     @property
     def length_ns(self) -> Array:
-        """Length of each stretch: int64, ns, shape (n_stretches,)."""
+        """Length of each interval: int64, ns, shape (n_intervals,)."""
         lengths: Array = self.end - self.begin
         return lengths
 
     @property
     def total_ns(self) -> int:
-        """Sum of the lengths of all stretches."""
+        """Sum of the lengths of all intervals, in ns."""
         return int(self.length_ns.sum())
 
     def bridged(self, gap_ns: float) -> Spans:
-        """Return the stretches with gaps of at most `gap_ns` between them filled."""
+        """Return the intervals with gaps of at most `gap_ns` between them filled."""
         if len(self.begin) < 2:
             return self
         wide = self.begin[1:] - self.end[:-1] > gap_ns
@@ -68,18 +68,18 @@ class Spans(NamedTuple):
         return Spans(self.begin[first], self.end[last])
 
     def union(self, other: Spans) -> Spans:
-        """Return what lies in either."""
+        """Return the union of both sets of intervals."""
         return Spans.of(np.concatenate([self.begin, other.begin]), np.concatenate([self.end, other.end]))
 
     def without(self, other: Spans) -> Spans:
-        """Return those parts of the stretches that lie in none of the other ones."""
+        """Return the parts of the intervals that are not covered by `other`."""
         edges = distinct(np.concatenate([*self, *other]))
         begin, end = edges[:-1], edges[1:]
         kept = self.holds(begin) & ~other.holds(begin)
         return Spans.of(begin[kept], end[kept])
 
     def overlap_ns(self, begin: Array, end: Array) -> Array:
-        """Return how much of each given stretch [begin, end) lies in these: int64, ns, shape (n,)."""
+        """Return the length of each given interval [begin, end) that these cover: int64, ns, shape (n,)."""
         if not len(self.begin):
             return np.zeros(len(begin), dtype=np.int64)
         points = np.stack([begin, end])

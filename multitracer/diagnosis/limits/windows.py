@@ -1,7 +1,7 @@
-"""The windows: which of them the data outstanding fill.
+"""The window limits: which window the outstanding data fill.
 
-The receiver's, within one segment of what is offered; the send buffer's or the congestion window's, by the
-height of the flight; and the congestion window's while it grows (slow start).
+The receiver's window is full if less than one segment fits into it. The send buffer and the congestion window
+are found from the flight size, and the growing congestion window (slow start) from its growth.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _IMPROBABLE = 0.05  # that a program that writes in its own time meets so many A
 
 
 def full_buffer(seen: Observed) -> Spans:
-    """Return when the kernel's variables show that the send buffer kept the application back.
+    """Return when the kernel's variables show that a full send buffer blocked the application.
 
-    The kernel counted it; or less than a segment was unsent whenever it was read, and yet each ACK set new
-    data free at once: only a writer that waits for room in the buffer follows the ACKs. It need not follow
-    each: Linux wakes it once a third of the buffer is free.
+    Either the kernel counted this time. Or less than a segment was unsent at each reading, and yet ACKs
+    released new data at once: only a writer that waits for room in the buffer follows the ACKs. It need not
+    follow each ACK: Linux wakes the writer when a third of the buffer is free.
     """
     if seen.state is None or writes_alone(seen):
         return Spans.none()
@@ -62,7 +62,7 @@ def full_buffer(seen: Observed) -> Spans:
 
 
 def full_congestion_window(seen: Observed) -> Spans:
-    """Return when the kernel's variables show more unsent than the congestion window had room for."""
+    """Return when the kernel's variables show more unsent data than the congestion window had room for."""
     if seen.state is None:
         return Spans.none()
     readings = _readings(seen.state, seen.mss_bytes)
@@ -72,14 +72,15 @@ def full_congestion_window(seen: Observed) -> Spans:
 
 
 class _Readings(NamedTuple):
-    """The readings of the sender's variables that tell what was unsent, in order of time; shape (n,)."""
+    """The readings of the sender's variables with unsent bytes, in order of time; shape (n,)."""
 
     time_ns: Array
     unsent_bytes: Array
     limited_ns: Array
-    """How long the send buffer had kept the application back, as the kernel counts it; NA if not known."""
+    """The kernel's count of the time in which the send buffer blocked the application, in ns; NA if
+    unknown."""
     has_room: Array
-    """Whether the congestion window had room for one more segment, as far as is known."""
+    """Whether the congestion window had room for one more segment; True if unknown."""
 
 
 def _readings(state: Table, mss_bytes: int) -> _Readings:
@@ -92,7 +93,7 @@ def _readings(state: Table, mss_bytes: int) -> _Readings:
 
 
 def _refilled(seen: Observed, time: Array, little: Array) -> Spans:
-    """Return the gaps with nothing unsent at their end, which an ACK ended, if nearly all ended so."""
+    """Return the gaps without unsent data that an ACK ended, if nearly all such gaps end with an ACK."""
     each = gaps(seen)
     first, last = np.searchsorted(time, each.begin, side="right"), np.searchsorted(time, each.end)
     much = np.maximum.accumulate(np.where(little, -1, np.arange(len(time))))
@@ -115,10 +116,10 @@ def _refilled(seen: Observed, time: Array, little: Array) -> Spans:
 
 
 def steady_flight(seen: Observed, missing: Spans) -> Spans:
-    """Return when a buffer may have limited, from packets alone: the flight stays the same in all rounds.
+    """Return when a send buffer may have limited, from packets alone: the flight size is constant.
 
-    Before any loss or mark of congestion, and before `missing`, when the capture itself lost packets. A
-    congestion window that stands still looks the same.
+    Only the time before the first loss, congestion mark or capture loss (`missing`) counts. A constant
+    congestion window looks the same.
     """
     marked = seen.answers.time_ns[seen.answers.marked]
     troubles = [seen.sends.time_ns[seen.sends.again], marked, missing.begin]
@@ -139,9 +140,9 @@ def steady_flight(seen: Observed, missing: Spans) -> Spans:
 
 
 def _places(number: Array) -> tuple[Array, Array]:
-    """Return a place for each send's round, and the number of the round at each place and behind the last.
+    """Return a position for each send's round, and the number of the round at each position and after it.
 
-    Of rounds without sends no more have a place than those around them see: a pause may last years.
+    Rounds without sends have at most `_SMOOTHED` positions, because an idle gap may last years.
     """
     steps = np.minimum(np.diff(number, prepend=number[:1]), _SMOOTHED)
     place = np.cumsum(steps)
@@ -151,7 +152,10 @@ def _places(number: Array) -> tuple[Array, Array]:
 
 
 def _constant(top: Array, begins_ns: Array, seen: Observed) -> Spans:
-    """Return the runs of rounds whose tops differ by little; `begins_ns` has the end of the last one, too."""
+    """Return the runs of rounds whose maximum flights differ little.
+
+    `begins_ns` holds the start of each round, and the end of the last one.
+    """
     runs: list[tuple[int, int]] = []
     begin, low, high = 0, 0, 0
     for i, value in enumerate([*top.tolist(), 0]):
@@ -167,9 +171,10 @@ def _constant(top: Array, begins_ns: Array, seen: Observed) -> Spans:
 
 
 _IDLE_NS = 200_000_000
-"""After an idle time of a retransmission timeout a TCP begins anew (RFC 9293, RFC 5681 section 4.1)."""
+"""Minimum idle time, in ns, after which TCP restarts slow start (RFC 9293, RFC 5681 section 4.1)."""
 GROWS = 1.2
-"""Rounds of slow start double, with delayed ACKs grow by half; an avoiding sender adds one segment."""
+"""Minimum growth of the data per round in slow start: it doubles, or grows by half with delayed ACKs;
+congestion avoidance adds one segment."""
 _STALE_ROUNDS = 3  # one or two rounds may be cut short by the application (limits.md). Not measured
 
 
@@ -181,7 +186,7 @@ def slow_start(seen: Observed, filled: Spans, idle: Spans) -> Spans:
     filled : Spans
         When the link was the limit.
     idle : Spans
-        When the application was.
+        When the application was the limit.
     """
     long = idle.where(idle.length_ns >= max(_IDLE_NS, seen.floor_ns))
     begins = np.concatenate(
@@ -208,19 +213,19 @@ def slow_start(seen: Observed, filled: Spans, idle: Spans) -> Spans:
 
 
 class FullWindow(NamedTuple):
-    """Stretches in which the window offered had no room for one more segment."""
+    """Intervals in which the advertised window had no room for one more segment."""
 
     spans: Spans
     zero: Spans
-    """Of these, those in which less than one segment was offered at all."""
+    """The part of `spans` in which the advertised window itself was smaller than one segment."""
 
 
 def full_window(seen: Observed) -> FullWindow:
-    """Return when the window offered kept the sender back.
+    """Return when the advertised window limited the sender.
 
-    After the last send nothing shows that more waited, so the rest of the transfer is left out; a closed
-    window counts there too, if what ended it was data. A window into which what was sent next fits, with room
-    left, kept nothing back, however small it is: not while nothing is under way, nor of small writes.
+    The time after the last new segment is left out, because nothing shows that more data waited. The window
+    did not limit if the next segment fitted into it with room left, and either no data were outstanding or
+    nearly all segments are small writes.
     """
     first, behind = np.searchsorted(seen.moments_ns, (seen.opened_ns, seen.end_ns))
     chosen = slice(first, behind)
@@ -245,7 +250,7 @@ def full_window(seen: Observed) -> FullWindow:
 
 
 def samples_in_full_window(seen: Observed) -> float:
-    """Return the part of delay samples taken while the window offered was full."""
+    """Return the share of delay samples taken while the advertised window was full: 0 to 1."""
     if not len(seen.delays.time_ns):
         return 0.0
     at: Array = seen.delays.time_ns

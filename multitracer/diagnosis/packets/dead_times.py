@@ -1,17 +1,19 @@
-"""When nothing came back though data were outstanding and a timer tried again, by the packets alone.
+"""Dead times: nothing arrived although data were outstanding and a timer retransmitted; from packets alone.
+
+A try is a retransmission by a timer, or a tail loss probe.
 
 Rules of the file
 -----------------
-- A dead time is what lies between two arrivals from the peer in which a timer (or a tail loss probe) sent
-  data again. It begins with the last arrival, or with the first data after it, and ends when the try left
-  that was answered: whether the path was back sooner nobody at this end can know. Until the last try that
-  failed it is certain.
-- Which try was answered, its echoed timestamp says; where it echoes none of them (a receiver that had the
-  data keeps the older one, and some send none) it is the last that is older than the shortest round trip.
-- A try that was not needed (`spurious`) proves that nothing was lost, only late: no dead time.
-- Which way was dead is a fact of both captures. The sender alone knows only one case: an ACK that covers
-  more than what was sent again and reported proves that the data had come through, and their ACKs had not.
-- No dead time in a handshake: only data count as tries.
+- A dead time lies between two arrivals from the peer, with at least one try between them. It begins with the
+  last arrival, or with the first data after it. It ends when the answered try was sent, because the sender's
+  capture cannot show whether the path worked earlier. It is certain until the last failed try.
+- The echoed timestamp shows which try was answered. Without it (a receiver that had the data echoes the older
+  one, and some send none), it is the last try that is older than the shortest round trip.
+- An unneeded try (`spurious`) proves that data were late, not lost: no dead time.
+- The direction that was dead follows from both captures. The sender's capture alone shows one case: an ACK
+  that covers more than the data sent again and reported proves that the data had arrived and their ACKs were
+  lost.
+- A handshake has no dead time: only data count as tries.
 """
 
 from __future__ import annotations
@@ -35,40 +37,44 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _SOONEST = 0.8
-"""Part of the shortest round trip within which nothing is answered: clocks and queues have grain."""
+"""Minimum part of the shortest round trip between a packet and its answer: clocks and queues are not
+exact."""
 _DELAYED_SEGMENTS = 2  # RFC 9293, section 3.8.6.3: every second full segment
 _DELAYED_ACK_NS = NS_PER_S // 2
-"""An ACK is due for every second full segment, and within half a second (RFC 9293, section 3.8.6.3)."""
+"""Maximum delay of an ACK, in ns; an ACK is due for every second full segment (RFC 9293, section 3.8.6.3)."""
 
 
 class DeadTime(NamedTuple):
-    """A time without an answer."""
+    """An interval without an answer; times in ns on the sender's clock."""
 
     begin_ns: int
     certain_ns: int
-    """Until then: when the last try that failed was sent; `begin_ns` if none failed."""
+    """End of the certain part: when the last failed try was sent; `begin_ns` if none failed."""
     end_ns: int
-    """When the first answered try was sent; when the peer sent something of its own, or the last packet."""
+    """When the first answered try was sent; otherwise when the peer sent data of its own, or the last
+    packet."""
     tries: Array
-    """Rows of `sender`: what the timer sent again meanwhile, in order."""
+    """Rows of `sender` that the timer sent in it, in order."""
     failed: int
-    """How many of these were not answered."""
+    """Number of tries without an answer."""
     answer: int
-    """Row of the ACK that ended it; NA if none came."""
+    """Row of the ACK that ended it; NA if there was none."""
     unanswered: int
-    """Packets of ours that were on their way as it began, or were sent in it, and got no answer."""
+    """Number of the sender's packets, in flight at its start or sent in it, without an answer."""
     acks_proved: bool
-    """Whether the answer proves that data had arrived of which no ACK had come."""
+    """Whether the answer proves that data had arrived whose ACKs were lost."""
     lost_data: int
-    """Packets of ours that both captures show to be lost in it; NA without a capture at the receiver."""
+    """Number of the sender's packets that were lost in it, from both captures; NA without a capture at the
+    receiver."""
     lost_acks: int
-    """The same of the peer's."""
+    """Number of the peer's packets that were lost in it, from both captures; NA without a capture at the
+    receiver."""
     tries_came: bool
-    """Whether both captures show that each try that failed had arrived."""
+    """Whether both captures show that all failed tries had arrived."""
 
     @property
     def way(self) -> str:
-        """Which way was dead: `both`, `data` or `acks`; empty if that is not shown."""
+        """The dead direction: `both`, `data` or `acks`; empty if unknown."""
         if self.lost_data == NA or (self.tries_came and self.lost_acks):
             return "acks" if self.acks_proved or self.tries_came else ""
         return {(1, 1): "both", (1, 0): "data", (0, 1): "acks"}.get(
@@ -77,14 +83,14 @@ class DeadTime(NamedTuple):
 
     @property
     def is_ack_loss(self) -> bool:
-        """Whether what was lost in it was ACKs: more than data, or those of tries that came."""
+        """Whether ACKs were lost: more ACKs than data, or the ACKs of tries that arrived."""
         if self.lost_data == NA:
             return self.acks_proved
         return self.lost_acks > (0 if self.tries_came else self.lost_data)
 
 
 def dead_times(transfer: Transfer) -> list[DeadTime]:
-    """Return the dead times of a transfer in order, also those in which the first try was answered."""
+    """Return the dead times of a transfer in order, including those whose first try was answered."""
     if transfer.vantage is Vantage.NEAR_RECEIVER or not len(transfer.acks):
         return []
     verdicts, table = transfer.verdicts, transfer.sender
@@ -107,22 +113,22 @@ def dead_times(transfer: Transfer) -> list[DeadTime]:
 
 
 class _Tries(NamedTuple):
-    """Runs of tries between the same two arrivals, one behind the other."""
+    """Runs of tries between the same two arrivals, concatenated."""
 
     row: Array
-    """Rows of `sender`, int64, ascending; of each run at least one."""
+    """Rows of `sender`, int64, ascending; at least one per run."""
     of: Array
-    """The run of each."""
+    """Index of the run of each try."""
     begin: Array
-    """Index in `row` of the first of each run ..."""
+    """Index in `row` of the first try of each run."""
     end: Array
-    """... and behind its last."""
+    """Index in `row` after the last try of each run."""
     following: Array
     """Index in `transfer.acks` of the arrival after each run, not 0."""
 
 
 class _Watch:
-    """The sender's packets and, if they are there, the receiver's: what they tell of runs of tries.
+    """Evidence about runs of tries from the sender's packets and, if captured, the receiver's.
 
     Arrays without a comment have shape (n_runs,). `answer` are rows of `sender`; NA for none.
     """
@@ -139,10 +145,11 @@ class _Watch:
         self._before = self._acks[tries.following - 1]
         duplicate = (self._table["kind"][self._before] & np.uint32(SegmentKind.DUPLICATE_ACK)) != 0
         self._uncertain = (duplicate | self._view.in_recovery(self._before)) & (not self._has_sacks)
-        """Whether, without SACK, duplicate ACKs may have told of what arrived behind a loss."""
+        """For each run, whether duplicate ACKs may have reported data that arrived after a loss; False with
+        SACK."""
 
     def dead_times(self) -> list[DeadTime]:
-        """Return the times around the runs, but for those of which all tries were answered."""
+        """Return the dead times of the runs, without runs of which all tries were answered."""
         tries, time, data = self._tries, self._time, self._transfer.data
         following = self._heard_of()
         answer = np.append(self._acks, NA)[following]
@@ -191,10 +198,11 @@ class _Watch:
         ]
 
     def _heard_of(self) -> Array:
-        """Return the first arrival, from the following on, that the last try of each run may have brought.
+        """Return the first arrival after each run that its last try may have caused.
 
-        Not what the peer had to say of its own, sooner than any answer could come: its timer went off, too.
-        They are indexes in `transfer.acks`, or their number.
+        An arrival that only carries the peer's own data, and comes sooner than any answer can, is left out:
+        the peer's timer sent it. The result is an index in `transfer.acks` for each run, or the length of
+        `transfer.acks` if there is none.
         """
         acks, following = self._acks, np.asarray(self._tries.following)
         soonest_ns = self._time[self._tries.row[self._tries.end - 1]] + self._soonest_ns
@@ -208,14 +216,14 @@ class _Watch:
         return np.asarray(np.minimum(answered, due))
 
     def _answers(self, number: Array) -> Array:
-        """Return whether arrivals are ACKs, and not only what the peer had to say of its own."""
+        """Return whether arrivals are ACKs that do not only carry the peer's own data: bool."""
         table, row = self._table, self._acks[number]
         own = (table["payload_bytes"][row] > 0) | ((table["flags"][row] & BEGIN_OR_END) != 0)
         acked = np.where(number > 0, self._view.highest_acked[np.maximum(number - 1, 0)], 0)
         return np.asarray((table["ack_bytes"][row] > acked) | ~own)
 
     def _failed(self, answer: Array) -> Array:
-        """Return how many tries got no answer; -1 if what was answered is older than the first of them."""
+        """Return the number of tries without answer; -1 if the answered packet is older than the first."""
         table, tries = self._table, self._tries
         of_answer = answer[tries.of]
         is_unstamped = ~has(table["marks"][tries.row], CaptureMark.HAS_TIMESTAMPS)
@@ -227,10 +235,10 @@ class _Watch:
         return np.asarray(np.where(stamped & (echoed > 0), echoed, older) - 1)
 
     def _proves_acks(self, answer: Array) -> Array:
-        """Return whether each answer covers all that was outstanding, and more than was sent again.
+        """Return whether each answer covers all outstanding data, and more than was sent again: bool.
 
-        What duplicate ACKs may have told of proves nothing. Nor does an ACK that may have been delayed: that
-        of next to nothing, or of a receiver whose program does not read.
+        Data that duplicate ACKs may have reported prove nothing. Neither does an ACK that may have been
+        delayed: one for very few data, or of a receiver whose program does not read.
         """
         table, data, tries = self._table, self._transfer.data, self._tries
         first = tries.row[tries.begin]
@@ -253,10 +261,10 @@ class _Watch:
         return np.asarray(due & (table["ack_bytes"][answer] >= sent) & ~self._uncertain)
 
     def _lost(self, until_ns: Array) -> list[Array]:
-        """Return how many packets both captures show to be lost, of the data and of their ACKs.
+        """Return how many data packets and how many ACKs were lost, from both captures.
 
-        Those count that carried, or acknowledged, more than was acknowledged before, and left up to a stamp;
-        NA where only one end was captured.
+        Only packets count that carried, or acknowledged, more than was acknowledged before, and that were
+        sent until `until_ns`; NA with only one capture.
         """
         una = self._view.acknowledged_by(self._before)
         data, acks = self._transfer.data_pairs, self._transfer.ack_pairs
@@ -283,9 +291,10 @@ class _Watch:
 
 
 def timeouts(transfer: Transfer) -> tuple[Array, Array]:
-    """Return the rows of `sender` that the timer sent again, in order, and which timeout in a row each is.
+    """Return the rows of `sender` that the timer sent, and the number of each among consecutive timeouts.
 
-    The first timeout of a segment is 1, the next without anything new acknowledged 2: its timer was doubled.
+    The first timeout of a segment is 1; the next one without new acknowledged data is 2: its timer was
+    doubled.
     """
     verdicts, begin = transfer.verdicts, transfer.sender["seq_bytes"]
     rows = verdicts["row"][verdicts["cause"] == RetransmissionCause.TIMEOUT]

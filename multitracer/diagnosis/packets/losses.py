@@ -1,9 +1,9 @@
-"""Which packets were lost, and by what: a full queue or chance, from the wait of the packet before.
+"""The cause of packet losses, a full queue or chance, from the delay of the packet before each loss.
 
-A full queue loses a packet behind others that waited as long as ever; chance loses any, most of them behind
-packets that did not wait. "No more delay than usual" alone does not part the two: both the delay and its rank
-among all delays must speak. The thresholds were insensitive over some ninety
-recordings of known cause, 1 to 20 Mbit/s.
+A full queue drops a packet after others with the maximum delay. Chance drops any packet, mostly after packets
+without a delay. A long delay alone does not separate the two causes: both the delay and its rank among all
+delays must agree. The results did not depend on the exact thresholds on some ninety recordings of known
+cause, 1 to 20 Mbit/s.
 """
 
 from __future__ import annotations
@@ -32,51 +32,52 @@ if TYPE_CHECKING:
 _FULL_RANK = 0.89  # among all delays: where the queue is seldom full, few are as long
 _FULL_NS = 5 * NS_PER_MS  # less is no full queue: clocks and hosts make it too
 _OFTEN_FULL_RANK = 0.6
-"""The rank suffices where the queue is full most of the time: many packets share the longest delay."""
+"""Minimum rank if the queue is full most of the time, so that many packets have the longest delay."""
 _FULLEST = 0.9
-"""Part of the longest delay that the packet before a loss then had."""
+"""Minimum part of the longest delay that the packet before a loss must then have."""
 _CHANCE_RANK = 0.75  # among all delays: the packets before losses by chance lie anywhere
 _CHANCE_NS = 1.7 * NS_PER_MS  # less is noise of clocks and hosts
 _CHANCE_SHARE = 0.5
-"""Part of the longest delay below which a queue was far from full (a slow link has steps of its own)."""
+"""Maximum part of the longest delay at which a queue was far from full (a slow link has steps of its own)."""
 _QUARTILE = 0.25  # of the delays before losses: a quarter may be of another cause
 _MIN_FULL = 3  # losses; fewer may be chance
 _MIN_OFTEN_FULL = 8  # losses where the lower rank suffices
 _MIN_CHANCE = 5
-"""Losses apart from each other: with fewer, a quartile says nothing ..."""
+"""Minimum number of separate losses for a decision by quartiles."""
 _MIN_CLEAR_CHANCE = 3
-"""... unless none of the packets before them had waited."""
+"""Minimum number of separate losses if none of the packets before them had waited."""
 _LONGEST = 0.99  # quantile of the delays that is the longest: single ones are noise
 _NEXT_TO_ALL, _AHEAD_RANK = 0.9, 0.89
-"""Of the most packets ahead, and among all, what three in four lost ones must reach, as for waits."""
+"""A full queue shows if three in four lost packets had at least `_NEXT_TO_ALL` of the maximum number of
+packets ahead, and this number has at least the rank `_AHEAD_RANK` among all packets."""
 _FRESH = 1.5
-"""Round trips after which a delay no longer shows the state of the queue."""
+"""Maximum age of a delay, in round trips, at which it shows the state of the queue."""
 
 
 @dataclass(frozen=True)
 class Carried:
-    """The data of a transfer as the path carried them."""
+    """The data segments of a transfer as the path carried them."""
 
     transfer: Transfer
     segments: WireSegments
     lost: Array
-    """Places in `segments` of what was lost, but for what was lost in a dead time."""
+    """Indexes in `segments` of lost segments, without those lost in a dead time."""
     delays: PacketDelays | None
-    """How long full segments waited; None if no capture shows it."""
+    """The delays of full segments; None if no capture shows them."""
 
     @cached_property
     def sent_ns(self) -> Array:
-        """When each segment left, by the sender's clock: int64, shape (n_segments,)."""
+        """When each segment was sent, by the sender's clock: int64, ns, shape (n_segments,)."""
         return np.asarray(self.transfer.sender["time_ns"][self.segments.row])
 
     @cached_property
     def round_trip_ns(self) -> int:
-        """The shortest round trip, ns; the largest int64 without one."""
+        """The shortest round trip, in ns; the largest int64 if unknown."""
         return int(self.transfer.rtt_ns.min(initial=np.iinfo(np.int64).max))
 
     @cached_property
     def losses(self) -> Losses | None:
-        """What is known of its losses; None without any, or without delays."""
+        """The lost packets with the delays before them; None without losses or delays."""
         lost, delays = self.lost, self.delays
         if delays is None or not len(lost):
             return None
@@ -106,12 +107,12 @@ class Carried:
 
     @cached_property
     def train_rate(self) -> float:
-        """How fast the link is at its best, octets a second."""
+        """The highest rate of the link, from trains of packets, in octets per second."""
         return train_rate(self.transfer)
 
 
 def carried(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime]) -> Carried:
-    """Return the data of a transfer as the path carried them."""
+    """Return the data segments of a transfer as the path carried them."""
     lost = np.flatnonzero(segments.lost)
     stamps = transfer.sender["time_ns"][segments.row[lost]]
     round_trip_ns = int(transfer.rtt_ns.max(initial=0))
@@ -123,23 +124,23 @@ def carried(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTim
 
 
 class Losses(NamedTuple):
-    """What is known of the packets that were lost."""
+    """The lost packets, with the delays of the packets before them."""
 
     place: Array
-    """Places in the segments of all that were lost."""
+    """Indexes in the segments of all lost packets."""
     queue_ns: Array
-    """Delay beyond the least of the packet before each run of losses, where one is known."""
+    """Queueing delay of the packet before each run of losses, in ns, where it is known."""
     rank: Array
-    """Its place among all delays, 0 to 1."""
+    """Rank of this delay among all delays, 0 to 1."""
 
     longest_ns: float
-    """Delay beyond the least that next to no packet exceeded."""
+    """The longest queueing delay, in ns (99 % quantile)."""
     is_held_full: bool = False
-    """Whether as many packets were ahead of most of them as ever, however long these took."""
+    """Whether most lost packets had about the maximum number of packets ahead, whatever their delay."""
 
     @property
     def waited_s(self) -> float:
-        """The median wait of the packets before the losses."""
+        """The median queueing delay of the packets before the losses, in seconds."""
         return float(np.median(self.queue_ns)) / NS_PER_S
 
     @property
@@ -151,14 +152,14 @@ class Losses(NamedTuple):
 
     @property
     def waited_longest(self) -> bool:
-        """Whether the packets before most of them waited as long as next to no others."""
+        """Whether most packets before the losses had about the longest delay."""
         rank, queue_ns = (np.quantile(each, _QUARTILE) for each in (self.rank, self.queue_ns))
         often = len(self.rank) >= _MIN_OFTEN_FULL and rank >= _OFTEN_FULL_RANK
         return bool(rank >= _FULL_RANK or (often and queue_ns >= _FULLEST * self.longest_ns))
 
     @property
     def is_chance(self) -> bool:
-        """Whether chance lost them: nothing waited before most of them."""
+        """Whether chance lost them: most packets before them had no delay."""
         if len(self.rank) < _MIN_CHANCE:
             clear = len(self.rank) >= _MIN_CLEAR_CHANCE and self.queue_ns.max() <= _CHANCE_NS
             return bool(clear and np.quantile(self.rank, _QUARTILE) <= _CHANCE_RANK)
@@ -168,14 +169,14 @@ class Losses(NamedTuple):
 
 
 def _in_order(delays: PacketDelays) -> Array:
-    """Return which were not overtaken: a queue keeps the order, so those that were waited elsewhere."""
+    """Return which packets were not overtaken, because overtaken packets waited outside the queue: bool."""
     came_ns = delays.time_ns + delays.queue_ns
     later_ns = np.minimum.accumulate(came_ns[::-1])[::-1]
     return np.asarray((came_ns <= np.append(later_ns[1:], came_ns[-1])) | (not delays.is_one_way))
 
 
 def rounds(of: Carried, lost: Array) -> float:
-    """Return the time from the first loss to the last, in shortest round trips.
+    """Return the time from the first loss to the last, in units of the shortest round trip.
 
     `lost` are indexes in `of.segments`, int64, at least one.
     """

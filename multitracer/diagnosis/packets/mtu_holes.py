@@ -1,6 +1,6 @@
-"""Dead times in which only segments of full size vanished: a hole of the path's MTU.
+"""Dead times in which only full-size segments were lost: a path MTU black hole.
 
-Which of them chance, or an outage, may have been is asked first: thresholds below.
+The thresholds below first exclude dead times that chance or an outage may have caused.
 """
 
 from __future__ import annotations
@@ -19,31 +19,33 @@ if TYPE_CHECKING:
     from multitracer.recording.transfer import Transfer
 
 _SMALL_BYTES = 536
-"""What every path carries (RFC 9293, section 3.7.1): if this vanishes, it is not for its size."""
+"""Every path carries segments of this size (RFC 9293, section 3.7.1); their loss has another cause."""
 _MIN_TRIES = 3
-"""Full segments that vanished in tries: chance seldom takes three in a row. One is enough where both captures
-show that larger ones were lost later, too. Not measured"""
+"""Minimum number of full-size tries that were lost: chance seldom loses three in a row. One is enough if both
+captures show that larger segments were lost later, too. Not measured."""
 _MIN_FROM_THE_FIRST = 4  # one more where no full segment ever passed: nothing shows a path. Not measured
 _MIN_LOST = 5  # full segments, none through, where both captures show each. Not measured
 _MIN_LATER = 2
-"""Of them, lost when smaller ones came through again: then it was no outage that had ended. Not measured"""
+"""Minimum number of large segments lost after smaller ones arrived again, which excludes an outage. Not
+measured."""
 MIN_SMALLER = 20
-"""Smaller segments after it that were answered, without one of full size."""
+"""Minimum number of smaller segments after the dead time that were answered, without a full-size one."""
 _BY_CHANCE = 0.02
-"""Part of arrivals whose smaller segments, joined, happen to be as long as those that vanished."""
+"""Maximum share of arrivals after the dead time that have full size by chance, because small segments were
+joined."""
 _AT_ONCE_S = 1.0
-"""After something small had come through, the first segment of full size followed within this time."""
+"""Maximum time, in s, between the arrival of a small packet and the first full-size segment."""
 
 
 def mtu_holes(
     transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime], full: int
 ) -> list[DeadTime]:
-    """Return the dead times in which only full-size segments vanished, and others of the same hole.
+    """Return the dead times in which only full-size segments were lost, and others of the same black hole.
 
-    Either one ended with a smaller copy, and nothing of full size was sent in what came through after it
-    (black-hole detection of RFC 4821); or no segment of full size ever came through, from the first one on,
-    right after smaller packets had; or both captures show that smaller ones passed meanwhile, or that larger
-    ones were lost also later, when smaller ones passed.
+    One of these conditions must hold. The dead time ended with a smaller copy, and no delivered segment after
+    it had full size (black-hole detection of RFC 4821). Or no full-size segment ever arrived, from the first
+    one on, shortly after smaller packets did. Or both captures show that smaller segments arrived meanwhile,
+    or that larger ones were also lost later, when smaller ones arrived.
     """
     is_hole = (dead.failed and _is_hole(transfer, segments, dead, full) for dead in dead_times)
     holes = (at for at, is_one in enumerate(is_hole) if is_one)
@@ -82,7 +84,7 @@ def _smaller_after(transfer: Transfer, segments: WireSegments, dead: DeadTime, f
 
 
 def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
-    """Return whether both captures show that from its begin on all of full size were lost, and no smaller."""
+    """Return whether both captures show all full-size segments after its start lost, and no smaller."""
     pairs, table = transfer.data_pairs, transfer.sender
     if pairs is None:
         return False
@@ -96,9 +98,9 @@ def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
 
 
 def _larger_lost_after(transfer: Transfer, dead: DeadTime, full: int) -> bool:
-    """Return whether both captures show that what is larger than all that came was lost, also later.
+    """Return whether both captures show that segments larger than all arrived ones were lost, also later.
 
-    Others may be lost meanwhile, to a full queue or by chance. A sender that looks for the size that passes
+    Other segments may be lost meanwhile, in a full queue or by chance. A sender that probes for the path MTU
     sends larger segments now and then (RFC 4821).
     """
     pairs, table = transfer.data_pairs, transfer.sender

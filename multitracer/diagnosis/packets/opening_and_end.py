@@ -1,4 +1,4 @@
-"""How a connection was opened and ended, in both directions, whoever sends the data."""
+"""How a connection was opened and ended, in both directions, whichever endpoint sends the data."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 IDLE_S = 3.0
-"""Silence from which on a dead connection is a matter of the pause: servers and NAT boxes end idle
-connections after 5 s (the default of common web servers) to minutes, the most impatient somewhat sooner."""
+"""Minimum idle time, in s, from which on it may be the reason for a dead connection: servers and NAT devices
+end idle connections after 5 s (the default of common web servers) to minutes, some a little earlier."""
 _TRIES = 3
-"""Tries in vain from which on nobody is expected to answer any more."""
+"""Number of failed tries from which on no answer is expected any more."""
 _SOONEST = 0.8
-"""Part of the shortest round trip within which nothing is answered."""
+"""Minimum part of the shortest round trip between a packet and its answer."""
 
 
 class HandshakeAndResets:
@@ -35,7 +35,7 @@ class HandshakeAndResets:
     ----------
     transfer : Transfer
     table : Table, optional
-        TCP_SEGMENTS of another capture of it; rows are of that then.
+        TCP_SEGMENTS of another capture of the connection; rows then refer to this table.
 
     Attributes
     ----------
@@ -57,12 +57,12 @@ class HandshakeAndResets:
 
     @property
     def responder(self) -> Array:
-        """Rows of what the responder sent."""
+        """Rows that the responder sent."""
         return np.flatnonzero(self._table["reverse"])
 
     @property
     def is_heard_only(self) -> bool:
-        """Whether the initiator sent nothing but SYNs, and a reset at most: it was never answered by data."""
+        """Whether the initiator sent only SYNs, and at most a reset: no handshake was completed."""
         mine = self._flags[~self._table["reverse"]]
         return bool(has(mine, Flag.SYN | Flag.RST).all())
 
@@ -70,8 +70,8 @@ class HandshakeAndResets:
     def answered_syn(self) -> int:
         """Row of the last SYN that the first SYN-ACK can answer; NA without one.
 
-        What came sooner than the shortest round trip answers an earlier one. The echoed timestamp says
-        nothing: a responder that repeats its answer echoes the first SYN.
+        A SYN-ACK that follows sooner than the shortest round trip answers an earlier SYN. The echoed
+        timestamp does not help: a responder that repeats its SYN-ACK echoes the first SYN.
         """
         if not len(self.syn_acks) or not len(self.syns):
             return NA
@@ -82,7 +82,7 @@ class HandshakeAndResets:
         return int(before[-1]) if len(before) else NA
 
     def idle_ns(self, row: int) -> int:
-        """Return how long nothing but keep-alives had passed, with nothing outstanding, before a row."""
+        """Return how long before a row only keep-alives were sent and nothing was outstanding, in ns."""
         kind = np.uint32(SegmentKind.KEEP_ALIVE)
         real = np.flatnonzero((self._table["kind"][:row] & kind) == 0)
         real = real[(self._table["payload_bytes"][real] > 0) | has(self._flags[real], Flag.SYN | Flag.FIN)]
@@ -92,7 +92,7 @@ class HandshakeAndResets:
         return 0 if covered is None else int(self._table["time_ns"][row]) - covered
 
     def _covered_ns(self, last: int, before: int) -> int | None:
-        """Return when the last thing sent before a row was acknowledged; None if it was not by then."""
+        """Return when the last data sent before a row were acknowledged, in ns; None if later than it."""
         other = self._table["reverse"] != self._table["reverse"][last]
         covers = other & (self._table["ack_bytes"] >= self._table["end_bytes"][last])
         rows = np.flatnonzero(covers[last:before]) + last
@@ -100,14 +100,14 @@ class HandshakeAndResets:
 
 
 def is_forgotten(opening: HandshakeAndResets, dead: DeadTime) -> bool:
-    """Return whether the first data after a long pause, and all tries after them, were never answered."""
+    """Return whether the first data after a long idle time, and all tries after them, had no answer."""
     if dead.answer != NA or dead.failed < _TRIES:
         return False
     return paused_s(opening, first_unanswered(opening.transfer, dead)) >= IDLE_S
 
 
 def first_unanswered(transfer: Transfer, dead: DeadTime) -> int:
-    """Return the row of the first data that a dead time left without an answer."""
+    """Return the row of the first data without an answer in a dead time."""
     table = transfer.sender
     before = transfer.acks[transfer.acks < dead.tries[0]]
     ends = np.maximum.accumulate(table["end_bytes"][transfer.data])
@@ -116,5 +116,5 @@ def first_unanswered(transfer: Transfer, dead: DeadTime) -> int:
 
 
 def paused_s(opening: HandshakeAndResets, row: int) -> float:
-    """Return the link time for which nothing had been outstanding or sent before a row."""
+    """Return the seconds of link time before a row in which nothing was outstanding or sent."""
     return opening.idle_ns(row) * opening.transfer.speed / NS_PER_S

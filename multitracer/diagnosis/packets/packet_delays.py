@@ -1,19 +1,18 @@
-"""How long packets waited: the delay of each beyond the least, those ahead of it, and which were lost.
+"""The queueing delay of packets, the packets ahead of each in the queue, and the lost packets.
 
-- With a capture at both ends the delay is that of the way of the data, by the clocks as they are related;
-  an error that is constant cancels. Without, it is the round trip by exact ACKs (Karn's rule).
-- Only segments of (nearly) full size count: a small one takes less time to be sent, and would make all
-  others look as if they had waited.
-- The least delay is that of a path: where the delay jumps faster than any queue of ours can grow or drain
-  and never comes back, another path begins, with a least of its own.
-- Packets that were lost in a dead time, or never left the host, say nothing of a queue and are left out.
-- What happens on a path happens to its segments (`WireSegments`). A device with segmentation offload shows
-  its capture one packet for what leaves as up to 44 segments, and another joins what arrives (GSO, TSO,
-  GRO, LRO): packets that were cut or joined between two captures are cut here into full segments, and what
-  arrived is known by bytes. Without offload a segment is a packet.
-- A queue that holds so many packets, and not so much time, is full at another wait whenever the link has
-  another rate, as that of a radio. How many were ahead (`packets_ahead`) then shows more than how long they
-  took.
+- With a capture at both endpoints, the delay is the one-way delay of the data, with related clocks; a
+  constant error cancels. Otherwise it is the round trip from exact ACKs (Karn's rule).
+- Only segments of (nearly) full size count: small ones take less time to send, and would make all others look
+  delayed.
+- The queueing delay is the delay above the minimum of its path. Where the delay jumps faster than any queue
+  can grow or drain, and does not return, another path begins, with its own minimum.
+- Packets that were lost in a dead time, or never left the host, show nothing about a queue and are left out.
+- The path carries segments (`WireSegments`). With segmentation offload a capture shows one packet for up to
+  44 segments on the wire, and a receiver may join arriving segments (GSO, TSO, GRO, LRO). Packets that were
+  divided or joined between two captures are divided here into full segments, and their arrival is found by
+  bytes. Without offload each packet is one segment.
+- A queue that is limited in packets, not in time, is full at a different delay whenever the rate of the link
+  changes, as on a radio. The number of packets ahead (`packets_ahead`) then shows more than their delay.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ class WireSegments(NamedTuple):
     Attributes
     ----------
     row : ndarray of int64, shape (n,)
-        Row of `sender`; several segments share one that was cut behind the capture.
+        Row of `sender`; several segments share one that offload divided after the capture.
     payload_bytes : ndarray of int64, shape (n,)
     arrived : ndarray of int64, shape (n,)
-        Row of `receiver` in which it arrived; NA if it did not, or nobody knows.
+        Row of `receiver` in which it arrived; NA if it did not, or if this is unknown.
     closes : ndarray of bool, shape (n,)
-        It is the last segment of that row: when it arrived is known. What came before it in the same row had
-        to wait to be joined.
+        Whether it is the last segment of that row, so that its arrival time is known. Earlier segments in the
+        row waited to be joined.
     lost : ndarray of bool, shape (n,)
     """
 
@@ -70,7 +69,7 @@ class _Chunks(NamedTuple):
 
 
 def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None) -> WireSegments:
-    """Return the segments of a transfer; as its sender sent them if no capture shows what arrived.
+    """Return the segments of a transfer; as the sender's capture shows them if no capture shows arrivals.
 
     Parameters
     ----------
@@ -78,8 +77,8 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
     full_bytes : int
         Payload of a full segment.
     offered_bytes : int or None
-        The most that the receiver offered to take in one (MSS, RFC 9293, section 3.7.1), if that is known:
-        what is larger was joined.
+        The maximum segment that the receiver accepts (MSS, RFC 9293, section 3.7.1), if it is known: larger
+        captured packets were joined.
     """
     pairs, receiver = transfer.data_pairs, transfer.receiver
     table, rows = transfer.sender, transfer.data
@@ -112,7 +111,7 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
 
 
 def _cut(table: Table, rows: Array, full_bytes: Array) -> _Chunks:
-    """Return the rows, each cut into segments of so many bytes and what is left of it."""
+    """Return the rows, each divided into segments of `full_bytes` and a remainder."""
     payload = table["payload_bytes"][rows].astype(np.int64)
     many = np.maximum(-(-payload // full_bytes), 1)
     of = np.repeat(np.arange(len(rows)), many)
@@ -123,7 +122,7 @@ def _cut(table: Table, rows: Array, full_bytes: Array) -> _Chunks:
 
 
 def _by_bytes(transfer: Transfer, chunks: _Chunks, pairs: Pairs) -> Array:
-    """Return the row in which the last byte of each piece arrived; NA where it did not."""
+    """Return the row in which the last byte of each chunk arrived; NA if it did not."""
     table, other = transfer.sender, transfer.receiver
     assert other is not None
 
@@ -148,22 +147,22 @@ def _by_bytes(transfer: Transfer, chunks: _Chunks, pairs: Pairs) -> Array:
 
 _MOST = 0.995  # quantile of what was ahead that is the most: single ones are noise. Not measured
 _AS_MANY = 0.8
-"""Part of the most that were ever ahead from which on the queue may have been full."""
+"""Minimum part of the maximum number of packets ahead at which the queue may have been full."""
 MIN_HELD = 4
-"""Packets that a queue holds at the least, where fewer ahead of a lost one may be chance. Not measured"""
+"""Minimum number of packets in a full queue: fewer ahead of a lost packet may be chance. Not measured."""
 
 
 def packets_ahead(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
-    """Return how many segments had left before and were not through the slowest link.
+    """Return how many earlier segments had not passed the bottleneck when each segment was sent.
 
     Parameters
     ----------
     delays : PacketDelays
-        One way, in order of sending.
+        One-way delays, in order of sending.
     place : ndarray of int64, shape (n,)
-        Places of segments, also of lost ones.
+        Indexes of segments, also of lost ones.
     sent_ns : ndarray of int64, shape (n,)
-        When they left.
+        When they were sent.
 
     Returns
     -------
@@ -175,31 +174,32 @@ def packets_ahead(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
 
 
 def may_be_full(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
-    """Return whether about as many were ahead of each segment as ever: bool, shape (n,)."""
+    """Return whether about the maximum number of segments was ahead of each segment: bool, shape (n,)."""
     ahead = packets_ahead(delays, place, sent_ns)
     return np.asarray((ahead >= _AS_MANY * most_ahead(delays)) & (ahead >= MIN_HELD))
 
 
 def most_ahead(delays: PacketDelays) -> float:
-    """Return how many were ahead of next to no segment that came through, at the most: 0 or more."""
+    """Return the maximum number of segments ahead of a delivered one (99.5 % quantile): at least 0."""
     return float(np.quantile(delays.ahead, _MOST))
 
 
 _FULL = 0.9
-"""Part of the largest payload from which on a segment is of full size."""
+"""Minimum part of the largest payload for a segment of full size."""
 _JUMP_NS = 10 * NS_PER_MS
-"""Least step of the path's own delay that is told from noise, as in limits: Wi-Fi makes steps of 9 ms."""
+"""Minimum step of the path's own delay, in ns, as in limits: Wi-Fi makes steps of 9 ms."""
 _ONE_MORE, _NEAREST = 1.5, 0.05
-"""Times the link's own time for a segment, by the nearest arrivals: one that is sent right behind another
-waits for it, and where a window grew by it that queue stays. On a slow link that is a large step."""
+"""A step must exceed `_ONE_MORE` times the link's own time for a segment, which is the quantile `_NEAREST` of
+the gaps between arrivals. A segment sent directly after another waits for it, and this delay stays if the
+window has grown; on a slow link it is large."""
 _LASTS = 0.8
-"""Part of a step by which the least delay after it must exceed (or fall short of) the least before."""
+"""Minimum change of the minimum delay, before to after a step, as part of the step."""
 _EMPTY = 0.2
-"""Part of a step by which the delays at it may exceed the least before and after it."""
+"""Maximum excess of the delays at a step over the minima before and after it, as part of the step."""
 _AROUND = 8
-"""Samples on both sides of a step that must be even ..."""
+"""Number of samples on each side of a step that must have similar delays."""
 _EVEN = 0.3
-"""... up to this part of it."""
+"""Maximum range of these samples' delays, as part of the step."""
 
 
 @dataclass(frozen=True)
@@ -207,29 +207,29 @@ class PacketDelays:
     """Delays of one direction in order of sending."""
 
     row: Array
-    """Rows of the table of the end that sent them."""
+    """Rows of the table of the sending endpoint."""
     place: Array
-    """Places in the wire segments, of data; of ACKs the rows."""
+    """Indexes in the wire segments for data; equal to `row` for ACKs."""
     time_ns: Array
-    """When each left, by that end's clock."""
+    """When each was sent, by the sending endpoint's clock, in ns."""
     queue_ns: Array
-    """Delay beyond the least of its path."""
+    """Delay above the minimum of its path, in ns."""
     min_ns: int
-    """The least of all: a round trip, or one way up to the error of the clocks."""
+    """The minimum of all delays, in ns: a round trip, or a one-way delay with the error of the clocks."""
     changes: Array
-    """Places in `row` where another path begins ..."""
+    """Indexes in `row` at which another path begins."""
     steps_ns: Array
-    """... and by how much the least delay grew there."""
+    """Change of the minimum delay at each of `changes`, in ns."""
     is_one_way: bool
 
     @cached_property
     def ordered_ns(self) -> Array:
-        """The queues of all in ascending order."""
+        """`queue_ns` in ascending order."""
         return np.sort(self.queue_ns)
 
     @cached_property
     def ahead(self) -> Array:
-        """How many of ours were ahead of each in the queue: int64, shape (n,)."""
+        """Number of other segments of this transfer ahead of each one in the queue: int64, shape (n,)."""
         return packets_ahead(self, self.place, self.time_ns)
 
 
@@ -238,8 +238,8 @@ def data_delays(
 ) -> PacketDelays | None:
     """Return the delays of full segments; None if no capture shows them.
 
-    Of segments of any size only a capture at both ends shows them. A small one before a large one makes this
-    look as if it had waited for up to the time of one segment.
+    For segments of any size, captures at both endpoints are needed. A small segment before a large one makes
+    the large one look delayed by up to the time of one segment.
     """
     if transfer.data_pairs is not None and transfer.receiver is not None:
         minimum = 1 if of_any_size else _FULL * segments.payload_bytes.max(initial=0)
@@ -257,7 +257,7 @@ def data_delays(
 
 
 def ack_delays(transfer: Transfer) -> PacketDelays | None:
-    """Return the delays of the receiver's segments without payload; None without a capture at both ends."""
+    """Return the delays of the receiver's pure ACKs; None without captures at both endpoints."""
     pairs, receiver = transfer.ack_pairs, transfer.receiver
     if pairs is None or receiver is None:
         return None
@@ -285,10 +285,10 @@ def _delays(
 
 
 def path_changes(time_ns: Array, delay_ns: Array) -> Array:
-    """Return where the delay jumps for good: by more between two packets than their distance in time.
+    """Return the indexes at which the delay jumps permanently, by more than the time between two packets.
 
-    The queue must have been empty: the delays around the jump are (nearly) the least of all before and of all
-    after it. A queue that grows fast, and then stays, is no jump, nor is one segment more in it.
+    The queue must be empty at the jump: the delays around it are (nearly) the minima before and after it. A
+    queue that grows fast and then stays is no jump, and neither is one more segment in the queue.
     """
     if len(delay_ns) < 2 * _AROUND:
         return np.empty(0, dtype=np.int64)
@@ -314,21 +314,22 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
 
 
 _TRAIN = 3
-"""Packets whose rate is that of the link: a policer's bucket lets so many pass at once."""
+"""Number of packets in a train whose rate is that of the link: the bucket of a policer passes this many at
+once."""
 _FASTEST = 0.98  # quantile of the rates: the highest are bunches in the capture. Not measured
 HEADERS_BYTES = 40
-"""Of IPv4 and TCP, without options."""
+"""Bytes of the IPv4 and TCP headers, without options."""
 _ENDLESS = np.iinfo(np.int64).max
 
 
 def train_rate(transfer: Transfer, *, until_ns: int = _ENDLESS) -> float:
-    """Return octets a second (98th percentile) of trains of packets, as they arrived or were acknowledged.
+    """Return the rate of trains of packets (98 % quantile), by arrivals or else ACKs, in octets per second.
 
     Parameters
     ----------
     transfer : Transfer
     until_ns : int, ns
-        What arrives later, by the sender's clock, does not count.
+        Later arrivals, by the sender's clock, do not count.
     """
     pairs = transfer.data_pairs
     if pairs is not None and transfer.receiver is not None:

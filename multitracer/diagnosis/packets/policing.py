@@ -1,12 +1,13 @@
-"""Whether a policer lost the packets: it lets a rate and a burst pass, and drops the rest without delay.
+"""Detects a policer, which passes a rate and a burst, and drops all other packets without delaying any.
 
-After Flach et al. (SIGCOMM 2016): the bucket is empty at each loss and (nearly) never otherwise. Tokens
-come at a rate until the bucket is full, each packet that passes takes its size, and one that finds too few
-is dropped. So it holds less than one packet at each loss, and between two losses as many bytes pass as
-tokens come, to within a packet. Fewer pass if the bucket was full meanwhile: as many as it holds, and those
-that come from then on. This is true between any two losses next to each other, whatever the sender did, and
-needs no rate that is exact for minutes. A drop-tail queue gives the same picture; that losses come without
-delay, and the link is faster (the rate of short trains of packets), parts them.
+The method follows Flach et al. (SIGCOMM 2016): the bucket is empty at each loss and (nearly) never otherwise.
+Tokens are added at a constant rate until the bucket is full. Each packet that passes takes tokens of its
+size; a packet that finds too few is dropped. So the bucket holds less than one packet at each loss, and
+between two losses the bytes that pass equal the new tokens, to within a packet. If the bucket was full
+meanwhile, fewer bytes pass: the bucket size, plus the tokens after that time. This holds between any two
+successive losses, whatever the sender did, and the rate need not be exact for minutes. A drop-tail queue
+gives the same picture. Two facts distinguish a policer: losses come without delay, and the link (the rate of
+short trains of packets) is faster.
 """
 
 from __future__ import annotations
@@ -26,70 +27,79 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 MIN_LOSSES = 15
-"""Of a policer that is told, as of one that is there by the truth of the corpus."""
+"""Minimum number of losses for a policer, also in the truth of the corpus."""
 _MIN_SUSPECTED = 5  # losses: of fewer no quartile can be taken. Not measured
 _MIN_STRETCHES = 5
-"""Between losses: one bucket explains up to four of them at many full queues, and by chance."""
+"""Minimum number of intervals between losses: at many full queues, and by chance, one bucket explains up to
+four."""
 _EXPLAINED = 0.85
-"""Part of the stretches: 0.88 to 1 at 29 policers, 0.67 at most where chance lost the packets."""
+"""Minimum share of the intervals that the bucket explains: 0.88 to 1 for 29 policers, at most 0.67 for chance
+losses."""
 _LIKELY = 0.75
-"""The same for a suspicion: between chance and a policer nothing is asserted."""
+"""The same share for a suspected policer: between the two thresholds no policer is reported."""
 _TOO_MANY = 0.25
-"""Part of the packets that passed an empty bucket: 0.18 at most at policers."""
+"""Maximum share of the packets that passed an empty bucket: at most 0.18 for policers."""
 _SPREAD_SUSPECTED = 3
-"""Between the quartiles of the tokens at losses, in segments, for a suspicion: of few losses chance leaves 4
-to 15, and the first 5 to 14 of policers 0.5. Only where both captures tell what was lost: by repairs alone a
-policer's losses spread, too."""
+"""Maximum interquartile range of the tokens at losses, in segments, for a suspected policer: 4 to 15 for few
+chance losses, 0.5 for the first 5 to 14 losses of policers. It is used only if both captures show the losses:
+losses inferred from retransmissions spread more."""
 _BELOW_SUSPECTED = 0.22
-"""Part of the packets that passed with fewer tokens than at the median loss, for a suspicion: 0.04 to 0.14 at
-policers, 0.25 to 0.56 where chance lost them."""
+"""Maximum share of the packets that passed with fewer tokens than at the median loss, for a suspected
+policer: 0.04 to 0.14 for policers, 0.25 to 0.56 for chance losses."""
 _MANY, _BELOW_OF_MANY = 100, 0.15
-"""Of many losses that part alone decides: over a long time a rate that is 2 % wrong spreads the tokens."""
+"""From `_MANY` losses on, the share of packets below the median tokens decides alone, with the maximum
+`_BELOW_OF_MANY`: over a long time, a rate that is wrong by 2 % spreads the tokens."""
 _CERTAIN_ROWS, _CERTAIN_SPREAD = 30, 1.0
-"""Of so many rows of losses an even spread, in segments, is no chance, whatever else is seen, and in however
-few round trips: 0.2 to 0.8 at 31 of 32 policers (a pacing sender like BBR loses all the time, leaves few
-stretches, and its packets pass a bucket that is nearly empty), 16 and more where chance lost them, 2.6 at a
-queue whose rate changed."""
+"""Many losses with even tokens prove a policer, in however few round trips: at least `_CERTAIN_ROWS` runs of
+losses, with an interquartile range of the tokens of at most `_CERTAIN_SPREAD` segments. The range is 0.2 to
+0.8 at 31 of 32 policers, at least 16 for chance losses, and 2.6 at a queue whose rate changed. A pacing
+sender like BBR loses packets all the time, so that intervals are few and packets pass a nearly empty
+bucket."""
 _QUEUE_NS = 10 * NS_PER_MS  # what waited for less stood in no queue that loses packets. Not measured
 _QUEUE_SHARE = 0.25
-"""Of the round trip."""
+"""Maximum wait without a queue, as part of the round trip."""
 _FULL_SHARE, _NOISE_NS = 0.8, 1.7 * NS_PER_MS
-"""What waited before losses for so much of the longest wait stood in a full queue, however short it is. Round
-trips are measured too seldom between losses to tell."""
+"""Packets waited in a full queue if their delay is at least this part of the longest delay, and at least
+`_NOISE_NS`, however short the queue is. Round trips are not used: they are measured too seldom between
+losses."""
 _FULLEST, _FULL_NS = 0.9, 5 * NS_PER_MS
-"""Part of the longest wait at which a queue is full, and the least of it, as in `losses`."""
+"""Minimum delay at which a queue is full, as part of the longest delay, and in ns; as in `losses`."""
 _MOST_AT_QUEUE = 0.3
-"""Part of the rows of losses: of more the link's own queue is the bottleneck. Not measured"""
+"""Maximum share of the runs of losses at a full queue: with more, the link's own queue is the bottleneck. Not
+measured."""
 _MIN_ROUNDS = 20
-"""From the first loss to the last: 54 and more at 28 of 29 policers, 8 where slow start overshot a queue."""
+"""Minimum time from the first loss to the last, in round trips: at least 54 at 28 of 29 policers, 8 for a
+slow start that overshot a queue."""
 _FASTER = 1.5
-"""Times the rate that passes: where the link is no faster, its own queue would tell, not a policer ..."""
+"""Minimum ratio of the link's rate to the policer's rate: otherwise the link's own queue may drop the
+packets."""
 _FASTER_BY_ACKS = 2.5
-"""... and at the sender alone: an ACK covers one segment or two, so trains of them seem twice as fast."""
+"""The same ratio at the sender alone: an ACK covers one segment or two, so ACK trains seem twice as fast."""
 
 
 class Policer(NamedTuple):
-    """A policer that was found."""
+    """A detected policer."""
 
     rate_bytes_per_s: float
-    """What it lets pass, with headers."""
+    """Its rate, with headers."""
     link_bytes_per_s: float
-    """What the link can do."""
+    """The rate of the link."""
     lost: Array
-    """Places in the segments of what it dropped."""
+    """Indexes in the segments of the packets that it dropped."""
     empty_ns: tuple[Array, Array]
-    """When its bucket held less than two segments, on the sender's clock; they may overlap."""
+    """Start and end times of the intervals in which its bucket held less than two segments, on the sender's
+    clock; they may overlap."""
 
 
 class Policing:
-    """Whether a policer lost the packets of a transfer: measured once, however many ask."""
+    """The test whether a policer lost the packets of a transfer; the result is cached."""
 
     def __init__(self, carried: Carried) -> None:
         self._carried = carried
 
     @cached_property
     def _mine(self) -> Carried | None:
-        """The data with what was lost without delay; None if a queue lost them."""
+        """The segments with only the losses outside a full queue; None if these are few or had a delay."""
         causes = self._carried.losses if len(self._carried.lost) >= _MIN_SUSPECTED else None
         if causes is None or causes.is_congestion or not _is_without_delay(self._carried, causes):
             return None
@@ -105,7 +115,7 @@ class Policing:
 
     @cached_property
     def policer(self) -> Policer | None:
-        """The policer; None if nothing shows one."""
+        """The policer; None if the packets show none."""
         mine = self._mine
         if mine is None or len(mine.lost) < MIN_LOSSES:
             return None
@@ -124,7 +134,7 @@ class Policing:
 
     @cached_property
     def is_suspected(self) -> bool:
-        """Whether a policer may have lost the packets: fewer losses, and the tokens left are uncertain."""
+        """Whether a policer may have lost the packets, with fewer losses or uncertain tokens."""
         mine = self._mine
         if mine is None or len(mine.lost) < _MIN_SUSPECTED:
             return False
@@ -144,7 +154,7 @@ class Policing:
 
 
 def is_even(stream: ArrivedStream) -> bool:
-    """Return whether so many losses, again and again, found as many tokens that no chance explains it."""
+    """Return whether many losses found so equal numbers of tokens that chance cannot explain it."""
     rows = 1 + np.count_nonzero(np.diff(np.flatnonzero(stream.is_lost)) > 1)
     if rows < _CERTAIN_ROWS:
         return False
@@ -153,9 +163,9 @@ def is_even(stream: ArrivedStream) -> bool:
 
 
 def _at_full_queue(carried: Carried) -> Array:
-    """Return which of the lost found the link's own queue full: a policer had let them pass.
+    """Return which lost packets found the link's own queue full, so that no policer dropped them: bool.
 
-    A full queue takes as long each time: the packet before waited (nearly) as long as any.
+    A full queue has a constant delay: the packet before had (nearly) the longest delay of all.
     """
     delays, lost = carried.delays, carried.lost
     if delays is None or not delays.is_one_way:
@@ -181,7 +191,7 @@ def _stream(carried: Carried) -> ArrivedStream | None:
 
 
 def _is_without_delay(carried: Carried, causes: Losses) -> bool:
-    """Return whether nothing waited when packets were lost."""
+    """Return whether the packets before the losses had no queueing delay."""
     if carried.delays is None or not len(causes.queue_ns):
         return False
     waited_ns = causes.waited_s * NS_PER_S
@@ -191,16 +201,19 @@ def _is_without_delay(carried: Carried, causes: Losses) -> bool:
 
 
 def _link_rate(carried: Carried) -> float:
-    """Return octets a second of the fastest trains, of all or before the first loss.
+    """Return the rate of the fastest trains, of all or before the first loss, in octets per second.
 
-    A sender that paces has trains of no other rate than its own once it knows the policer's.
+    A pacing sender that has found the policer's rate sends no faster trains.
     """
     first_ns = int(carried.sent_ns[carried.lost[0]])
     return max(carried.train_rate, train_rate(carried.transfer, until_ns=first_ns))
 
 
 def _slope(time_s: Array, octets: Array) -> float:
-    """Return octets a second between losses half of them apart, the median: pauses do not lower it."""
+    """Return the median rate between losses that are half of all losses apart, in octets per second.
+
+    Idle gaps do not lower the median.
+    """
     half = len(time_s) // 2
     gone_s, passed = time_s[half:] - time_s[:-half], octets[half:] - octets[:-half]
     apart = gone_s > 0
@@ -208,25 +221,29 @@ def _slope(time_s: Array, octets: Array) -> float:
 
 
 def _spread_and_below(stream: ArrivedStream, rate: float) -> tuple[float, float]:
-    """Return the spread of the tokens left at losses, in segments, and the part of the others with fewer."""
+    """Return the interquartile range of the tokens at losses, in segments, and a share of other packets.
+
+    The share is that of the packets that passed with fewer tokens than at the median loss.
+    """
     tokens, is_lost = rate * stream.time_s - stream.passed, stream.is_lost
     low, middle, high = np.quantile(tokens[is_lost], (0.25, 0.5, 0.75))
     return float((high - low) / stream.full), float(np.mean(tokens[~is_lost] < middle - stream.full / 2))
 
 
 _MIN_PASSED = 8
-"""Least packets of a stretch between two losses: within a run of losses few pass."""
+"""Minimum number of packets in an interval between two losses: within a run of losses few pass."""
 _BELOW, _ABOVE, _STEP = 0.95, 1.3, 0.01
-"""Rates that are tried, as parts of what passed between losses, the median: it is less than the policer's
-rate where the bucket was full meanwhile (by 26 % at most of 29 policers)."""
+"""Range and step of the tried rates, as factors of the median rate between losses, which is below the
+policer's rate if the bucket was full meanwhile (by at most 26 % at 29 policers)."""
 _MOST_WORK = 4_000_000
-"""Packets times rates; of more packets fewer rates are tried. Not measured."""
+"""Maximum of packets times rates: with more packets, fewer rates are tried. Not measured."""
 _PACKETS_OFF = 1.5
-"""A bucket holds 0 to 1 packets at a loss, so two losses differ by 1 at most; the rest is for clocks."""
+"""Maximum error of the tokens between two losses, in packets. The bucket holds 0 to 1 packets at a loss, so
+two losses differ by at most 1; the rest allows for errors of the clocks."""
 _MIN_SIZE = 5
-"""Packets. A smaller bucket explains any losses of a sender of even pace: it is full all the time."""
+"""Minimum size of a bucket in packets: a smaller one explains all losses of a sender with a constant rate."""
 _EMPTY_PACKETS = 2.0
-"""With fewer tokens the next pair of segments, which is how a TCP sends, loses one."""
+"""Tokens, in packets, below which the next pair of segments, as TCP sends them, loses one."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +253,7 @@ class ArrivedStream:
     Attributes
     ----------
     time_s : ndarray of float64, shape (n,)
+        Link time since the first loss.
     size : ndarray of float64, octets, shape (n,)
     is_lost : ndarray of bool, shape (n,)
     """
@@ -246,22 +264,22 @@ class ArrivedStream:
 
     @cached_property
     def passed(self) -> Array:
-        """Octets that had passed up to each packet, itself included: float64, shape (n,)."""
+        """Octets that had passed up to and including each packet: float64, shape (n,)."""
         return np.cumsum(self.passing)
 
     @cached_property
     def passing(self) -> Array:
-        """Octets of each packet that passed, 0 of the others: float64, shape (n,)."""
+        """Octets of each packet that passed, 0 for lost packets: float64, shape (n,)."""
         return np.where(self.is_lost, 0.0, self.size)
 
     @cached_property
     def lost(self) -> Array:
-        """Which packets were lost: int64, ascending."""
+        """Indexes of the lost packets: int64, ascending."""
         return np.flatnonzero(self.is_lost)
 
     @cached_property
     def last_loss(self) -> Array:
-        """The last lost packet up to each packet; the first packet before any: int64, shape (n,)."""
+        """Index of the last lost packet at or before each packet, else 0: int64, shape (n,)."""
         return np.maximum.accumulate(np.where(self.is_lost, np.arange(len(self.is_lost)), 0))
 
     @cached_property
@@ -271,22 +289,22 @@ class ArrivedStream:
 
 
 class TokenBucket(NamedTuple):
-    """The bucket that explains most stretches between losses, and how well it does."""
+    """The token bucket that explains most intervals between losses, with its quality."""
 
     rate: float
-    """Octets a second."""
+    """Octets per second."""
     size: float
-    """Octets; infinite if it was never full."""
+    """Octets; infinite if the bucket was never full."""
     stretches: int
-    """Between losses next to each other, with enough packets in each."""
+    """Number of intervals between successive losses with enough packets."""
     explained: float
-    """Part of them at whose end the bucket was empty."""
+    """Share of these intervals at whose end the bucket was empty."""
     too_many: float
-    """Part of the packets that passed with no token left for them."""
+    """Share of the packets that passed without enough tokens."""
 
 
 def bucket(stream: ArrivedStream) -> TokenBucket | None:
-    """Return the bucket that explains most stretches between losses; None without any."""
+    """Return the token bucket that explains most intervals between losses; None without an interval."""
     lost, passed = stream.lost, stream.passed
     some = np.diff(passed[lost]) >= _MIN_PASSED * stream.full
     gone_s = np.diff(stream.time_s[lost])
@@ -300,7 +318,7 @@ def bucket(stream: ArrivedStream) -> TokenBucket | None:
 
 
 def _at_rate(stream: ArrivedStream, rate: float, some: Array) -> TokenBucket:
-    """Return the bucket of a rate, with the size that explains most of some stretches between losses."""
+    """Return the bucket of a rate, with the size that explains most of the `some` intervals."""
     (most, short), lost = _levels(stream, rate), stream.lost
     most = most[:-1][some]
     left = (rate * np.diff(stream.time_s[lost]) - np.diff(stream.passed[lost]))[some]
@@ -318,7 +336,7 @@ def _at_rate(stream: ArrivedStream, rate: float, some: Array) -> TokenBucket:
 
 
 def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
-    """Return the most tokens from each loss on, and how many packets passed with none left for them."""
+    """Return the maximum tokens after each loss, and the number of packets that passed without tokens."""
     minimum = -stream.full / 2
     tokens = _since_loss(stream, rate)
     short = (tokens < minimum) & ~stream.is_lost
@@ -326,7 +344,10 @@ def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
 
 
 def empty(stream: ArrivedStream, of: TokenBucket) -> tuple[Array, Array]:
-    """Return when the bucket held less than two packets, as stretches that may overlap; both float64, s."""
+    """Return start and end times, in s, of when the bucket held less than two packets: float64.
+
+    The intervals may overlap.
+    """
     tokens = np.maximum(_since_loss(stream, of.rate), 0.0) + stream.full / 2  # 0 to 1 packets at the loss
     missing = _EMPTY_PACKETS * stream.full - tokens
     low = missing > 0
@@ -334,6 +355,6 @@ def empty(stream: ArrivedStream, of: TokenBucket) -> tuple[Array, Array]:
 
 
 def _since_loss(stream: ArrivedStream, rate: float) -> Array:
-    """Return how many tokens more there are after each packet than after the loss before it."""
+    """Return the change of the tokens between the last loss and each packet: float64, octets."""
     tokens = rate * stream.time_s - stream.passed
     return np.asarray(tokens - tokens[stream.last_loss])

@@ -1,7 +1,8 @@
-"""What the peer sent in the data's opposite direction: how long it waited itself, and for what it repeated.
+"""The requests of the peer, in the opposite direction of the data: its own wait, and the repair of losses.
 
-A pause of the sender in which its peer asks has up to four parts: the way of the data and of the request,
-which is a round trip; the peer's own time; the repair of what was lost; and the sender's time to begin.
+An idle gap of the sender with a request of its peer has up to four parts: the transit of the data and of the
+request, which is a round trip; the peer's own time; the repair of losses; and the sender's time until it
+begins to answer.
 """
 
 from __future__ import annotations
@@ -23,21 +24,23 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_NS = 200 * NS_PER_MS
-"""Above a round trip: Linux's shortest retransmission timeout (TCP_RTO_MIN)."""
+"""Linux's minimum retransmission timeout above a round trip, in ns (TCP_RTO_MIN)."""
 _ABOVE = 1.3
-"""A timeout by what a round trip varies. Not measured."""
+"""Factor for a timeout, because round trips vary. Not measured."""
 _MOST_COPIES = 6  # lost in a row, of which each waits twice as long: more than 12 s. Not measured
 
 
 class Requests(NamedTuple):
-    """Segments of the peer with payload as they reached the sender, in order; int64, ns, shape (n,)."""
+    """Segments of the peer with payload as they arrived at the sender, in order; int64, ns, shape (n,)."""
 
     time_ns: Array
-    """When each came, in the time of the sender."""
+    """When each arrived, in the time of the sender."""
     waited_ns: Array
-    """From the last data that had come to the peer before until it left; NA without the peer's capture."""
+    """Time from the last data that had reached the peer until it sent the request; NA without the peer's
+    capture."""
     repair_ns: Array
-    """Of this, for how long it had to be sent again; without the peer's capture at most."""
+    """The part of this time in which the request had to be sent again; an upper bound without the peer's
+    capture."""
 
 
 class _Peer(NamedTuple):
@@ -46,16 +49,16 @@ class _Peer(NamedTuple):
     table: Table
     time_ns: Array
     sent: Array
-    """Rows that it sent."""
+    """Rows that the peer sent."""
     came: Array
-    """Rows of data that came to it."""
+    """Rows of data that arrived at the peer."""
 
 
 def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns: int) -> Requests:
-    """Return what the peer asked, by a capture at the sender and, where there is one, at the peer.
+    """Return the peer's requests from a capture at the sender, and one at the peer if there is one.
 
-    Of several copies the first that came counts. `rows` are the peer's segments with payload, `time_ns` is
-    when each came, `floor_ns` the shortest round trip.
+    Of several copies the first that arrived counts. `rows` are the peer's segments with payload, `time_ns`
+    their arrival times, `floor_ns` the shortest round trip.
     """
     table = transfer.sender
     new = table["new_bytes"][rows] > 0
@@ -88,7 +91,7 @@ def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns
 
 
 def requests_at_receiver(transfer: Transfer, rows: Array, time_ns: Array) -> Requests:
-    """Return what the peer asked, by a capture at the peer: of several copies all, for the last was heard.
+    """Return the peer's requests from a capture at the peer, with all copies, since the last one arrived.
 
     `rows` and `time_ns` as in `requests_at_sender`.
     """
@@ -98,7 +101,7 @@ def requests_at_receiver(transfer: Transfer, rows: Array, time_ns: Array) -> Req
 
 
 def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
-    """Return how long the peer had waited when it sent `rows`, and how much of this was for a repair."""
+    """Return the peer's wait before it sent `rows`, and the part of it that was a repair, in ns."""
     table, time = peer.table, peer.time_ns
     own = peer.sent[table["payload_bytes"][peer.sent] > 0]
     fresh = own[~has(table["kind"][own], SegmentKind.RETRANSMISSION)]
@@ -116,22 +119,23 @@ def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
 
 
 _MOST_MISSING = 1 << 12
-"""Numbers that go on so far were set anew, or wrapped; no queue loses so many in a row."""
+"""Minimum step of the packet numbers that is a reset or wrap-around: no queue loses this many packets in a
+row."""
 _COUNTED = 0.8
-"""Part of neighbours in the capture with neighbouring numbers from which on a sender counts its packets."""
+"""Minimum share of successive captured packets with successive numbers, if a sender numbers its packets."""
 
 
 def missing_before(table: Table, sent: Array) -> Array:
-    """Return how many packets of one end were not captured just before each; NA where nobody knows.
+    """Return how many packets of one endpoint just before each were not captured; NA if unknown.
 
-    Linux and others number the packets of a connection in the IPv4 identification (RFC 6864 lets them).
+    Linux and others number the packets of a connection in the IPv4 identification (RFC 6864 allows it).
 
     Parameters
     ----------
     table : Table
         TCP_SEGMENTS of a connection.
     sent : ndarray of int64
-        Rows of that end, in capture order.
+        Rows of that endpoint, in capture order.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""What the sender knew at a moment: flight, windows, data that waited, and whether its buffer was full.
+"""What the sender knew at a moment: flight, windows, waiting data, and whether its buffer was full.
 
-A moment is a row of the sender's capture; everything is looked up at once for many of them. Variables come
-from the log of the sender's TCP; where there is none they are missing (NA), never guessed here.
+A moment is a row of the sender's capture; each method takes many of them at once. Variables come from the log
+of the sender's TCP; without a log they are NA, never estimated.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Table
 
 _REACTION_NS = 2 * NS_PER_MS
-"""A TCP answers a segment within this recorded time: at once in virtual time, in 0.3 ms on a busy machine."""
+"""Maximum recorded time, in ns, in which TCP answers a segment: at once in virtual time, in 0.3 ms on a busy
+machine."""
 
 
 class SenderView:
     """The state of a transfer's sender at given moments.
 
-    Moments are rows of `transfer.sender`: `rows` is int64, shape (n,), and the answer of each method has the
-    same shape: int64 (units or bytes; NA where unknown) or, for a question, bool.
+    Moments are rows of `transfer.sender`: `rows` is int64, shape (n,). Each method returns an array of the
+    same shape: int64 (units or bytes; NA if unknown), or bool for a yes-no question.
 
     Parameters
     ----------
@@ -43,7 +44,10 @@ class SenderView:
         self._time = transfer.time_ns
 
     def trigger(self, rows: Array) -> Array:
-        """Return the peer's segment that made the sender send each row; NA if a timer or the user did."""
+        """Return the row of the peer's segment that made the sender send each row; NA if there is none.
+
+        There is none if a timer or the application caused the row.
+        """
         if not len(self.transfer.acks):
             return np.full(len(rows), NA, dtype=np.int64)
         at = np.searchsorted(self.transfer.acks, rows) - 1
@@ -63,7 +67,7 @@ class SenderView:
         return _so_far(self.transfer.acks, self.highest_acked, rows)
 
     def in_recovery(self, rows: Array) -> Array:
-        """Return whether a retransmission had not been acknowledged as of each row."""
+        """Return whether a retransmission was unacknowledged as of each row."""
         again, highest = self._retransmissions
         return np.asarray(_so_far(again, highest, rows) > self.acknowledged_by(rows))
 
@@ -75,19 +79,19 @@ class SenderView:
 
     @cached_property
     def highest_acked(self) -> Array:
-        """The highest ACK so far, at each of `transfer.acks`."""
+        """The highest ACK so far, at each row of `transfer.acks`."""
         return np.asarray(np.maximum.accumulate(self._table["ack_bytes"][self.transfer.acks]))
 
     @cached_property
     def _retransmissions(self) -> tuple[Array, Array]:
-        """Return the rows of what was sent again, and the highest end of these so far."""
+        """Return the rows of retransmissions, and the highest end of them so far."""
         again = self.transfer.occupying[
             (self._table["kind"][self.transfer.occupying] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
         ]
         return again, np.asarray(np.maximum.accumulate(self._table["end_bytes"][again]))
 
     def window_bytes(self, rows: Array) -> Array:
-        """Return the advertised window as of each row, NA before the first."""
+        """Return the advertised window as of each row, in bytes; NA before the first."""
         at = np.searchsorted(self.transfer.acks, rows, side="right") - 1
         if not len(self.transfer.acks):
             return np.full(len(rows), NA, dtype=np.int64)
@@ -98,7 +102,7 @@ class SenderView:
 
     @cached_property
     def _readings(self) -> tuple[Table, Array, Table, Array]:
-        """Return the readings, which of them were polled, the traced ones, and the times of both in turn."""
+        """Return all readings, the row numbers of the polled ones, the traced ones, and the times of both."""
         state = self.transfer.state
         polled = np.flatnonzero(state["method"] != ReadBy.TCP_PROBE)
         probed = applied(state, events=self.transfer.events)
@@ -109,7 +113,7 @@ class SenderView:
         return {}
 
     def _series(self, column: str) -> tuple[Array, Array]:
-        """Return when a variable was read, and what, without readings that do not tell it."""
+        """Return the times and values of a variable, without readings that lack it."""
         if column not in self._known:
             state, polled, probed, time = self._readings
             value = np.concatenate([state[column][polled], probed[column]])
@@ -119,14 +123,14 @@ class SenderView:
         return self._known[column]
 
     def variable_before(self, column: str, rows: Array) -> Array:
-        """Return a column as last read before the time of each row; NA before the first reading."""
+        """Return the value of a column as last read before each row; NA before the first reading."""
         time, value = self._series(column)
         return np.append(value, NA)[np.searchsorted(time, self._time[rows]) - 1]
 
     def buffer_is_full(self, rows: Array, until: Array) -> Array:
-        """Return whether the send buffer kept the application from writing between two rows.
+        """Return whether a full send buffer blocked the application between two rows.
 
-        By the kernel's own count of that time; where it is not logged, by the size that the manifest states.
+        The kernel's count of this time decides; if it is not logged, the buffer size in the manifest does.
         """
         before = self.variable_before("sndbuf_limited_ns", rows)
         time, value = self._series("sndbuf_limited_ns")
@@ -140,7 +144,7 @@ class SenderView:
 
     @cached_property
     def _buffer_bytes(self) -> int | None:
-        """Size of the send buffer that the manifest states for the sender's host, None if it states none."""
+        """Send buffer size of the sender's host in the manifest, in bytes; None if it has none."""
         near = self.transfer.near
         host = near.host if near is not None else self.transfer.at_sender.host
         profile = self.transfer.variables.parameters.get(host)

@@ -1,8 +1,8 @@
-"""One diagnosis, one file: `find(diagnosis)` yields a `Finding` for each time that it happened.
+"""One rule per file: `find(diagnosis)` yields a `Finding` for each occurrence of one problem.
 
-A rule reads what `Diagnosis` measures, no finding; it concludes nothing from a log that is missing, asserts
-nothing that its evidence merely allows, and names the rows it rests on. A new one is a new file in the
-folder of its family, or beside the folders, and is found by its name.
+A rule reads the measurements of a `Diagnosis`, not other findings. It concludes nothing from a missing log,
+asserts nothing that its evidence merely allows, and names the rows that support it. A new rule is a new file
+in the folder of its family, or beside the folders; it is found by its name.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 class Rule(Protocol):
-    """What a module of this folder, or of one in it, binds.
+    """The names that each rule module defines.
 
-    It may also bind `HELP`, one sentence: what would help, for findings that bring none of their own.
+    A module may also define `HELP`, one sentence: the remedy, for findings without one of their own.
     """
 
     KIND: str
-    """Name of its findings, which is that of the file with hyphens: `link-reset`."""
+    """Kind of its findings: the name of the file with hyphens, for example `link-reset`."""
 
     def find(self, diagnosis: Diagnosis, /) -> Iterable[Finding]:
-        """Yield a finding for each time that it happened."""
+        """Yield a finding for each occurrence."""
 
 
 def _rules() -> tuple[Rule, ...]:
@@ -47,7 +47,7 @@ RULES = _rules()
 
 
 def findings(diagnosis: Diagnosis) -> list[Finding]:
-    """Return what all rules find, largest cost first, each with what would help."""
+    """Return the findings of all rules, largest cost first, each with a remedy."""
     transfer = diagnosis.transfer
     rows = 0 if transfer.recording.inputs.listed else len(transfer.sender)  # one thread parses logs
     if rows >= FEWEST_ROWS:

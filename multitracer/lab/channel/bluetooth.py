@@ -31,12 +31,12 @@ from multitracer.lab.ppp import PppDamage, PppDeframer, PppFramer
 from multitracer.protocols.error_trace import ErrorTrace, LostRuns
 from multitracer.protocols.l2r import PppProtocol
 from multitracer.protocols.link_events import (
-    ChunkLost,
-    ChunkReceived,
-    ChunkSent,
     Flushed,
     OutageEnded,
     OutageStarted,
+    PieceLost,
+    PieceReceived,
+    PieceSent,
     PppDamaged,
     PppReceived,
     PppSent,
@@ -179,12 +179,12 @@ class BluetoothLink:
         about = fragment.octets + _CHUNK_OCTETS, fragment.frame.octets.offset
         cause = "arq" if packet.attempt > 1 else ""
         air_us = (now_ns - packet.began_ns) // NS_PER_US
-        side.journal.add(ChunkSent, now_ns, air_us, *about, packet.attempt, *names, cause)
+        side.journal.add(PieceSent, now_ns, air_us, *about, packet.attempt, *names, cause)
         if fate == "lost":
             self._lost[packet.side].add(packet.began_ns // SLOT_NS, packet.kind.slots)
-            far.journal.add(ChunkLost, now_ns, *about, *names, "block")
+            far.journal.add(PieceLost, now_ns, *about, *names, "block")
             return
-        far.journal.add(ChunkReceived, now_ns, *about, *names, fate if fate == "duplicate" else "")
+        far.journal.add(PieceReceived, now_ns, *about, *names, fate if fate == "duplicate" else "")
         if fate == "new" and fragment.is_last:
             for out in far.take(far.rfcomm.receive(fragment.frame), now_ns):
                 self._hand_up(FAR[packet.side], out, now_ns)

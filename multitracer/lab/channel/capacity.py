@@ -22,7 +22,7 @@ from multitracer.lab.channel.shared.packet_link import FAR, SIDES, LinkDelivery,
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES
-from multitracer.protocols.link_events import ChunkReceived, ChunkSent
+from multitracer.protocols.link_events import PieceReceived, PieceSent
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class CapacityLink:
         def arrive(then_ns: int) -> None:
             facts = ip_facts(packet)
             about = len(packet) + self.config.overhead_bytes, offset_bytes, facts.ip_id, facts.seq
-            self._journals[far].add(ChunkReceived, then_ns, *about)
+            self._journals[far].add(PieceReceived, then_ns, *about)
             self._under_way -= 1
             self._out.append(LinkDelivery(far, packet))
 
@@ -345,5 +345,5 @@ class _Way:
         air_us = (now_ns - self._began_ns) // NS_PER_US
         self._octets_left = 0
         self._sent_bytes += wire_bytes
-        self._journal.add(ChunkSent, now_ns, air_us, wire_bytes, offset, 1, facts.ip_id, facts.seq)
+        self._journal.add(PieceSent, now_ns, air_us, wire_bytes, offset, 1, facts.ip_id, facts.seq)
         self._left(packet, offset, now_ns)

@@ -44,11 +44,11 @@ from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.protocols.link_events import (
     STREAM_BITS,
     BurstSent,
-    ChunkLost,
-    ChunkSent,
     OutageEnded,
     OutageStarted,
     PacketDropped,
+    PieceLost,
+    PieceSent,
     RateAssigned,
 )
 from multitracer.units import BITS_PER_BYTE, NS_PER_S, NS_PER_US
@@ -264,13 +264,13 @@ class SectorMobile:
         for chunk in sent.chunks:
             cause = "nak" if chunk.attempt > 1 else ""
             about = chunk.octets, chunk.begin, chunk.attempt, chunk.ip_id, chunk.seq, cause
-            self._journals[side].add(ChunkSent, now_ns, _AIR_US, *about)
+            self._journals[side].add(PieceSent, now_ns, _AIR_US, *about)
         if sent.chunks and side == "fixed":
             self._down_frames.append((now_ns, is_lost))
         if sent.chunks and is_lost:
             for chunk in sent.chunks:
                 lost = chunk.octets, chunk.begin, chunk.ip_id, chunk.seq, "outage" if is_away else "block"
-                self._journals[FAR[side]].add(ChunkLost, now_ns, *lost)
+                self._journals[FAR[side]].add(PieceLost, now_ns, *lost)
         is_control_lost = is_away or way.errors.is_lost(frame, FUNDAMENTAL, ecio_db)
         chunks = [] if is_lost else sent.chunks
         nak, idle = (None, None) if is_control_lost else (sent.nak, sent.sent_up_to)

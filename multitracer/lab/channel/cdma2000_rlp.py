@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.lab.channel.shared.interface import ip_facts
-from multitracer.protocols.link_events import ChunkReceived, NakGivenUp, NakSent, PppDamaged
+from multitracer.protocols.link_events import NakGivenUp, NakSent, PieceReceived, PppDamaged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,7 +205,7 @@ class RlpPath:
             filled = 0 if is_new else self._fill_holes(chunk, now_ns)
             cause = "" if is_new or filled else "duplicate"
             about = chunk.octets, chunk.begin, chunk.ip_id, chunk.seq, cause
-            self._journal.add(ChunkReceived, now_ns, *about)
+            self._journal.add(PieceReceived, now_ns, *about)
         return self._in_order(now_ns)
 
     def known(self, sent_up_to: int, now_ns: int) -> None:

@@ -42,11 +42,11 @@ from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.protocols.error_trace import ErrorTrace
 from multitracer.protocols.link_events import (
     STREAM_BITS,
-    ChunkLost,
-    ChunkSent,
     OutageEnded,
     OutageStarted,
     PacketDropped,
+    PieceLost,
+    PieceSent,
 )
 from multitracer.units import NS_PER_S, NS_PER_US
 
@@ -320,7 +320,7 @@ class CellMobile:
         if frame.kind == "I":
             air_us = (now_ns - carriage.began_ns) // NS_PER_US
             journal = self._journals[side]
-            journal.add(ChunkSent, now_ns, air_us, *about, frame.attempt, *names, frame.cause)
+            journal.add(PieceSent, now_ns, air_us, *about, frame.attempt, *names, frame.cause)
         cause = self._loss_cause(side, carriage)
         if not cause:
             arrives_ns = now_ns + self._shared.config.network.backhaul_ns
@@ -328,7 +328,7 @@ class CellMobile:
         else:
             end.settled()
             if frame.kind == "I":
-                self._journals[FAR[side]].add(ChunkLost, now_ns, *about, *names, cause)
+                self._journals[FAR[side]].add(PieceLost, now_ns, *about, *names, cause)
         self._attend(side, now_ns)
 
     def _loss_cause(self, side: Side, carriage: Carriage) -> str:

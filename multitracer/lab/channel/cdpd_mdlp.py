@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from multitracer.lab.channel.shared.interface import ip_facts
-from multitracer.protocols.link_events import ChunkReceived, Flushed, ResetDone, ResetStarted
+from multitracer.protocols.link_events import Flushed, PieceReceived, ResetDone, ResetStarted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,7 +239,7 @@ class MdlpEntity:
 
     def _note(self, frame: MdlpTransmission, now_ns: int, cause: str) -> None:
         octets = self.frame_octets(frame)
-        self._journal.add(ChunkReceived, now_ns, octets, frame.offset_bytes, frame.ip_id, frame.seq, cause)
+        self._journal.add(PieceReceived, now_ns, octets, frame.offset_bytes, frame.ip_id, frame.seq, cause)
 
     # --- timers and set-up ---
 
@@ -378,7 +378,7 @@ class PacketEnd:
     def receive(self, frame: MdlpTransmission, now_ns: int) -> list[bytes]:
         """Accept a frame of the other end; return its packet."""
         about = len(frame.payload), frame.offset_bytes, frame.ip_id, frame.seq
-        self._journal.add(ChunkReceived, now_ns, *about, "")
+        self._journal.add(PieceReceived, now_ns, *about, "")
         return [frame.payload]
 
     def expire(self, now_ns: int) -> None:

@@ -37,12 +37,12 @@ from multitracer.lab.channel.shared.packet_link import FAR, SIDES, LinkDelivery,
 from multitracer.lab.channel.shared.queue import QueueConfig, named
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.protocols.link_events import (
-    ChunkLost,
-    ChunkReceived,
-    ChunkSent,
     OutageEnded,
     OutageStarted,
     PacketDropped,
+    PieceLost,
+    PieceReceived,
+    PieceSent,
 )
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
@@ -401,7 +401,7 @@ class SwitchedLink:
     def _has_left(self, sent: _OnAir, now_ns: int) -> None:
         octets, offset, ip_id, seq = sent.about
         air_us = sent.air_ns // NS_PER_US
-        self._journals[sent.side].add(ChunkSent, now_ns, air_us, octets, offset, 1, ip_id, seq, "")
+        self._journals[sent.side].add(PieceSent, now_ns, air_us, octets, offset, 1, ip_id, seq, "")
         self._agenda.at(now_ns + self.config.delay_ns, partial(self._arrive, sent))
         self._sending[sent.side] = False
         self._start(sent.side, now_ns)
@@ -411,10 +411,10 @@ class SwitchedLink:
         far = FAR[sent.side]
         self._in_transit -= 1
         if sent.falls == self._falls and self.is_up:
-            self._journals[far].add(ChunkReceived, now_ns, *sent.about, "")
+            self._journals[far].add(PieceReceived, now_ns, *sent.about, "")
             self._out.append(named(LinkDelivery, (far, sent.packet)))
         else:
-            self._journals[far].add(ChunkLost, now_ns, *sent.about, "outage")
+            self._journals[far].add(PieceLost, now_ns, *sent.about, "outage")
 
     def _drop(self, side: Side, packet: bytes, now_ns: int) -> None:
         facts = ip_facts(packet)

@@ -12,10 +12,10 @@ from multitracer.lab.tcp.packet import sequence_length, unwrap
 from multitracer.protocols.link_events import (
     STREAM_BITS,
     CallDropped,
-    ChunkSent,
     FrameSent,
     PeerBusy,
     PeerReady,
+    PieceSent,
     ResetDone,
     ResetStarted,
     XoffReceived,
@@ -108,7 +108,7 @@ class RunningFit:
 
 
 NOTED = {
-    *(ResetStarted, ResetDone, CallDropped, FrameSent, ChunkSent),
+    *(ResetStarted, ResetDone, CallDropped, FrameSent, PieceSent),
     *(XoffReceived, PeerBusy, XonReceived, PeerReady),
 }
 """Types of events from which the link's numbers are computed."""
@@ -147,7 +147,7 @@ class LinkMeter:
             return
         if isinstance(event, FrameSent):
             self._note_frame(event.time_ns, event.offset_bytes, event.attempt)
-        elif isinstance(event, ChunkSent):
+        elif isinstance(event, PieceSent):
             self._note_frame(event.time_ns, event.offset_bytes, event.attempts)
         elif isinstance(event, XoffReceived | PeerBusy) and self._xoff_since_ns is None:
             self._xoff_since_ns = event.time_ns

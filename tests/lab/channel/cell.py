@@ -16,7 +16,7 @@ from multitracer.lab.channel.cdpd_config import (
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.packet_link import host_address
 from multitracer.lab.channel.shared.queue import QueueConfig
-from multitracer.protocols.link_events import ChunkLost, PacketDropped
+from multitracer.protocols.link_events import PacketDropped, PieceLost
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Fates:
         for host in self.link.hosts:
             for event in self.link.events(host):
                 self.events.setdefault(host, []).append(event)
-                if isinstance(event, PacketDropped | ChunkLost) and event.ip_id is not None:
+                if isinstance(event, PacketDropped | PieceLost) and event.ip_id is not None:
                     self.lost[event.ip_id] = event.cause
                     self.inside.pop(event.ip_id, None)
 

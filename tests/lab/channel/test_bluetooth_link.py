@@ -24,10 +24,10 @@ from multitracer.lab.channel.bluetooth_piconet import (
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.protocols.link_events import (
-    ChunkLost,
-    ChunkReceived,
-    ChunkSent,
     PacketDropped,
+    PieceLost,
+    PieceReceived,
+    PieceSent,
     ResetDone,
     ResetStarted,
 )
@@ -78,7 +78,7 @@ def test_what_is_lost_is_sent_until_it_arrives() -> None:
     config = replace(CLEAN, errors=errors)
     seen = carried(config, SIDES, seconds=5, octets=1500)
     for side, far in FAR.items():
-        sent, lost = seen.of(side, ChunkSent), seen.of(far, ChunkLost)
+        sent, lost = seen.of(side, PieceSent), seen.of(far, PieceLost)
         share = len(lost) / len(sent)
         expected = mean(payload_error(2e-4, PACKET_TYPES[3], event.wire_bytes - 4) for event in sent)
         assert share == pytest.approx(expected, rel=0.15)
@@ -94,9 +94,9 @@ def test_what_is_lost_is_sent_until_it_arrives() -> None:
 def test_a_packet_whose_acknowledgement_is_lost_is_heard_twice_and_taken_once() -> None:
     config = replace(CLEAN, errors=BitErrorConfig(good_ber=0.02, bad_ber=0.02), down="DM1", up="DM1")
     seen = carried(config, SIDES, seconds=5)
-    causes = [event.cause for event in seen.of("mobile", ChunkReceived)]
+    causes = [event.cause for event in seen.of("mobile", PieceReceived)]
     assert 0 < causes.count("duplicate") < causes.count("")
-    offsets = [event.offset_bytes for event in seen.of("mobile", ChunkReceived) if not event.cause]
+    offsets = [event.offset_bytes for event in seen.of("mobile", PieceReceived) if not event.cause]
     assert offsets == sorted(offsets)
 
 
@@ -169,7 +169,7 @@ def test_turns_begin_in_even_slots() -> None:
     for number in range(50):
         link.send(SIDES[number % 2], packet(number, 200), now_ns=number * 7 * NS_PER_MS)
     link.advance(NS_PER_S)
-    sent = [event for event in link.events("fixed") if isinstance(event, ChunkSent)]
+    sent = [event for event in link.events("fixed") if isinstance(event, PieceSent)]
     assert len(sent) > 20
     assert {(event.time_ns - 1000 * event.air_us) % (2 * SLOT_NS) for event in sent} == {0}
     assert link.is_drained

@@ -17,7 +17,7 @@ from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.protocols.capacity_trace import CapacityTrace, parse_capacity_trace
-from multitracer.protocols.link_events import ChunkSent, PacketDropped
+from multitracer.protocols.link_events import PacketDropped, PieceSent
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.channel.over import number_of, packet
 from tests.narrowed import of_kind
@@ -70,7 +70,7 @@ def driven(trace: Sequence[int], arrivals: Arrivals, *, queue: QueueConfig, unti
         head = bytes(4) + number.to_bytes(2) + bytes(14)
         link.send("mobile", b"E" + head[1:] + bytes(octets - len(head)), now_ns=at_ms * NS_PER_MS)
     link.advance(until_ms * NS_PER_MS)
-    return [(e.time_ns // NS_PER_MS, e.ip_id or 0) for e in of_kind(ChunkSent, link.events("mobile"))]
+    return [(e.time_ns // NS_PER_MS, e.ip_id or 0) for e in of_kind(PieceSent, link.events("mobile"))]
 
 
 def bursty(luck: Random, opportunities: int) -> list[int]:

@@ -29,11 +29,11 @@ from multitracer.lab.channel.shared.packet_link import FAR
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.protocols.link_events import (
     STREAM_BITS,
-    ChunkLost,
-    ChunkSent,
     NakGivenUp,
     NakSent,
     PacketDropped,
+    PieceLost,
+    PieceSent,
     PppDamaged,
     RateAssigned,
 )
@@ -77,7 +77,7 @@ def test_a_full_queue_is_sent_at_the_rate_of_the_frames(most: int, kbps: float) 
     link = link_of(replace(CLEAN, forward=AssignmentConfig(most_bits_per_s=most)), seed=1)
     seen = bulk(link, ["fixed"], seconds=60, octets=1000)
     assert seen.kbps("mobile") == pytest.approx(kbps * 1000 / 1007, rel=0.01)  # 7 octets of PPP
-    for each in seen.of("fixed", ChunkSent):
+    for each in seen.of("fixed", PieceSent):
         assert each.time_ns % FRAME_NS == 0
         assert each.air_us == FRAME_NS // 1000
         assert each.wire_bytes <= RATES[most].octets
@@ -157,7 +157,7 @@ def test_the_control_has_the_mean_rate_and_no_scheduler(bits_per_s: int) -> None
     for side in ("mobile", "fixed"):
         assert seen.kbps(side) == pytest.approx(bits_per_s / 1000, rel=0.01)
         assert [each.rate_bps for each in seen.of(side, RateAssigned)] == [bits_per_s]
-        assert not seen.of(side, ChunkLost)
+        assert not seen.of(side, PieceLost)
 
 
 def test_with_rlp_the_control_carries_what_the_same_rate_carries_when_it_is_assigned() -> None:
@@ -202,7 +202,7 @@ def test_a_hole_is_filled_or_given_up_and_what_is_behind_it_waits() -> None:
     assert all(each.attempts == 3 for each in given_up)
     damaged = len(seen.of("mobile", PppDamaged))
     assert damaged == seen.sent["fixed"] - len(seen.packets["mobile"]) > 0
-    again = [each for each in seen.of("fixed", ChunkSent) if each.attempts > 1]
+    again = [each for each in seen.of("fixed", PieceSent) if each.attempts > 1]
     assert again
     assert {each.cause for each in again} == {"nak"}
 
@@ -215,8 +215,8 @@ def test_the_frame_error_rate_is_that_of_the_map(missing_db: float, odds: float)
     for number in range(3_000):
         link.send("fixed", packet(number), now_ns=number * FRAME_NS)
         link.advance(number * FRAME_NS)
-        frames |= {each.time_ns for each in of_kind(ChunkSent, link.events("fixed"))}
-        lost |= {each.time_ns for each in of_kind(ChunkLost, link.events("mobile"))}
+        frames |= {each.time_ns for each in of_kind(PieceSent, link.events("fixed"))}
+        lost |= {each.time_ns for each in of_kind(PieceLost, link.events("mobile"))}
     assert len(lost) / len(frames) == pytest.approx(odds / (1 + odds), abs=0.025)
 
 
@@ -272,7 +272,7 @@ def test_a_fade_of_the_script_costs_frames_and_rlp_brings_them_back() -> None:
     fade = ScriptEvent(kind="fade", at_s=1, duration_s=0.3, direction="down")
     link = link_of(CLEAN, seed=1, script=[fade])
     seen = bulk(link, ["fixed"], seconds=10)
-    assert len(seen.of("mobile", ChunkLost)) >= 15
+    assert len(seen.of("mobile", PieceLost)) >= 15
     assert seen.lost_percent("fixed") == 0
 
 

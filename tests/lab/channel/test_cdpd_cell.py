@@ -23,11 +23,11 @@ from multitracer.lab.channel.cdpd_config import (
 from multitracer.lab.channel.shared.scheduler import Agenda, ScriptEvent
 from multitracer.protocols.link_events import (
     BurstSent,
-    ChunkLost,
-    ChunkReceived,
-    ChunkSent,
     OutageStarted,
     PacketDropped,
+    PieceLost,
+    PieceReceived,
+    PieceSent,
 )
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.examples import examples
@@ -87,7 +87,7 @@ def _waited_ns(fates: Fates, number: int) -> int:
 def test_a_block_that_one_mobile_cannot_decode_another_can() -> None:
     config = replace(MDLP, mobiles=2, down=CdpdConfig().down)
     fates = full(CdpdLink(config, seed=3), down(2), seconds=200)
-    lost = [{e.time_ns for e in of_kind(ChunkLost, fates.events[host])} for host in ("mobile-1", "mobile-2")]
+    lost = [{e.time_ns for e in of_kind(PieceLost, fates.events[host])} for host in ("mobile-1", "mobile-2")]
     assert lost[0]
     assert lost[1]
     assert len(lost[0] & lost[1]) < 0.2 * min(map(len, lost))
@@ -165,7 +165,7 @@ def test_an_ejection_befalls_one_mobile_and_a_hop_all() -> None:
 def test_the_position_of_a_frame_tells_whose_it_is(config: CdpdConfig) -> None:
     fates = full(CdpdLink(config, seed=1), [*down(3), *up(3)], seconds=30)
     chunks = {
-        host: [event for event in events if isinstance(event, ChunkSent | ChunkReceived)]
+        host: [event for event in events if isinstance(event, PieceSent | PieceReceived)]
         for host, events in fates.events.items()
     }
     whose = {host: {event.offset_bytes >> 40 for event in events} for host, events in chunks.items()}

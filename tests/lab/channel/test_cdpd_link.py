@@ -25,12 +25,12 @@ from multitracer.protocols.link_events import (
     AccessWaitEnded,
     AccessWaitStarted,
     BurstSent,
-    ChunkLost,
-    ChunkSent,
     Flushed,
     OutageEnded,
     OutageStarted,
     PacketDropped,
+    PieceLost,
+    PieceSent,
     ResetStarted,
 )
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
@@ -45,7 +45,7 @@ def test_the_channel_carries_what_paper_and_code_allow() -> None:
     for side, far in FAR.items():
         seen = carried(CLEAN, (side,), seconds=900)
         assert 9.6 <= seen.kbps(far) <= 12.9
-        assert not seen.of(far, ChunkLost)
+        assert not seen.of(far, PieceLost)
 
 
 def test_a_short_packets_round_trip_is_that_of_the_papers() -> None:
@@ -161,7 +161,7 @@ def test_readings_tell_of_the_radio_that_the_traffic_met() -> None:
         now_ns += NS_PER_S
         link.advance(now_ns)
         bler.append(link.reading(now_ns).bler_percent or 0.0)
-        lost.append(sum(isinstance(event, ChunkLost) for event in link.events("mobile")))
+        lost.append(sum(isinstance(event, PieceLost) for event in link.events("mobile")))
     assert max(bler[:19]) == 0
     assert mean(bler[26:39]) == pytest.approx(50, abs=8)
     assert max(bler[46:]) == 0
@@ -180,15 +180,15 @@ def test_without_signal_nothing_is_decoded_and_the_zero_level_is_said() -> None:
 def test_a_lost_frame_is_sent_again_on_request_or_after_the_timer() -> None:
     config = replace(CLEAN, down=ErrorConfig(kind="replay", replayed=((200, 1),)))
     seen = bulk(CdpdLink(config, seed=1), ["fixed"], seconds=20)
-    again = [event for event in seen.of("fixed", ChunkSent) if event.attempts > 1]
-    lost = seen.of("mobile", ChunkLost)
+    again = [event for event in seen.of("fixed", PieceSent) if event.attempts > 1]
+    lost = seen.of("mobile", PieceLost)
     assert {event.cause for event in again} == {"srej"}
     assert [event.offset_bytes for event in again] == [event.offset_bytes for event in lost]
     link = CdpdLink(replace(CLEAN, down=ErrorConfig(kind="replay", replayed=((0, 40),))), seed=1)
     link.send("fixed", packet(1, 100), now_ns=0)
     (delivery,) = link.advance(30 * NS_PER_S)
     assert number_of(delivery.packet) == 1
-    chunks = [event for event in link.events("fixed") if isinstance(event, ChunkSent)]
+    chunks = [event for event in link.events("fixed") if isinstance(event, PieceSent)]
     assert [(event.attempts, event.cause) for event in chunks] == [(1, ""), (2, "poll")]
     assert chunks[1].time_ns - chunks[0].time_ns == pytest.approx(5 * NS_PER_S, abs=6 * BLOCK_NS)
 

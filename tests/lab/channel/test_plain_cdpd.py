@@ -19,7 +19,7 @@ from multitracer.lab.channel.cdpd_config import (
 )
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
-from multitracer.protocols.link_events import BurstSent, ChunkLost, ChunkSent, PacketDropped
+from multitracer.protocols.link_events import BurstSent, PacketDropped, PieceLost, PieceSent
 from multitracer.units import NS_PER_S
 from tests.lab.channel.cell import MDLP, Fates, between, full, plain
 from tests.narrowed import of_kind
@@ -52,7 +52,7 @@ def test_with_recovery_a_faster_channel_carries_as_much_more_if_the_window_allow
 def test_a_packet_of_500_bytes_is_one_piece() -> None:
     fates = full(CdpdLink(plain(), seed=1), [DOWN, UP], seconds=60)
     for host in ("mobile", "fixed"):
-        chunks = of_kind(ChunkSent, fates.events[host])
+        chunks = of_kind(PieceSent, fates.events[host])
         assert {(chunk.wire_bytes, chunk.attempts, chunk.cause) for chunk in chunks} == {(500, 1, "")}
         assert [b.offset_bytes - a.offset_bytes for a, b in pairwise(chunks)] == [500] * (len(chunks) - 1)
 
@@ -77,9 +77,9 @@ def test_a_packet_is_lost_behind_the_channel_which_it_has_used() -> None:
     lossless, lossy = (
         full(CdpdLink(plain(down=rate), seed=1), [DOWN], seconds=100, ahead=12) for rate in (0.0, 0.5)
     )
-    sent = [len(of_kind(ChunkSent, fates.events["fixed"])) for fates in (lossless, lossy)]
+    sent = [len(of_kind(PieceSent, fates.events["fixed"])) for fates in (lossless, lossy)]
     assert sent[0] == pytest.approx(sent[1], abs=3)
-    assert of_kind(ChunkLost, lossy.events["mobile"])
+    assert of_kind(PieceLost, lossy.events["mobile"])
 
 
 def test_bad_radio_and_weak_signal_lose_nothing_but_a_blackout_does() -> None:

@@ -25,7 +25,7 @@ from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.scenario.toml import parse_scenario
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.protocols.link_events import ChunkLost, OutageEnded, OutageStarted, PacketDropped
+from multitracer.protocols.link_events import OutageEnded, OutageStarted, PacketDropped, PieceLost
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.conftest import ROOT
 from tests.lab.channel.over import echoes, number_of, packet
@@ -108,7 +108,7 @@ def test_a_flush_empties_the_queue_and_says_so() -> None:
         came = [number_of(data) for _, data in link.advance(NS_PER_S)]
         at_fixed, at_mobile = link.events("fixed"), link.events("mobile")
         dropped = [event.cause for event in of_kind(PacketDropped, at_fixed)]
-        lost[config.when_down] = came, len(dropped), len(of_kind(ChunkLost, at_mobile))
+        lost[config.when_down] = came, len(dropped), len(of_kind(PieceLost, at_mobile))
         assert set(dropped) <= {"closed"}
         assert len(of_kind(OutageStarted, at_fixed)) == len(of_kind(OutageEnded, at_mobile)) == 1
     assert lost["flush"] == ([0, 1], 7, 1)

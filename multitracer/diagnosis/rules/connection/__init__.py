@@ -1,1 +1,1 @@
-"""How the connection was opened, and how it ended."""
+"""Rules about the handshake and the end of a connection."""

@@ -1,4 +1,4 @@
-"""The SYN was answered by a reset: nobody listens at that port, or a firewall refuses."""
+"""The SYN was answered by a reset: no program listens at that port, or a firewall refuses connections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HELP = "Start the server, or use the right port; a firewall may also refuse in i
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding if a SYN was reset and no handshake came of it."""
+    """Yield one finding if a SYN was reset and the handshake was not completed."""
     opening = diagnosis.opening
     if not len(opening.syns) or len(opening.syn_acks):
         return

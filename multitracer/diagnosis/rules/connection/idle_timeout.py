@@ -1,4 +1,4 @@
-"""After a long silence the connection was dead: an end, or a box between them, had forgotten it."""
+"""After a long idle time the connection was dead: an endpoint, or a device between them, had forgotten it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELP = "Keep-alives more often than the timeout (NAT boxes: minutes), or a new c
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield a finding if a pause ended in a reset, or in data that nobody answered any more."""
+    """Yield a finding if an idle time ended in a reset, or in data without any answer."""
     if not diagnosis.is_link_logged:
         yield from (
             _silent(diagnosis, dead) for dead in diagnosis.dead_times if is_forgotten(diagnosis.opening, dead)
@@ -70,7 +70,7 @@ def _silent(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
 
 
 def _request(diagnosis: Diagnosis, row: int) -> int | None:
-    """Return the first of the segments with data that the reset answers; None if it answers none."""
+    """Return the row of the first data segment that the reset answers; None if it answers none."""
     table = diagnosis.transfer.sender
     other = table["reverse"][:row] != table["reverse"][row]
     mine, theirs = np.flatnonzero(other & (table["payload_bytes"][:row] > 0)), np.flatnonzero(~other)

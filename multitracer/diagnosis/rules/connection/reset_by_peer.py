@@ -1,4 +1,4 @@
-"""An end of the connection reset it before it was closed."""
+"""An endpoint reset the connection before it was closed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ HELP = "The log of the program at that end: it ended or ran into a limit; or a b
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for the first reset of an open connection of which no end had sent a FIN.
+    """Yield one finding for the first reset of an open connection without a FIN.
 
-    After a FIN a reset is how many programs close. After a long silence it is an `idle-timeout`.
+    After a FIN, many programs close with a reset. A reset after a long idle time is an `idle-timeout`.
     """
     opening, table = diagnosis.opening, diagnosis.transfer.sender
     if not len(opening.resets):

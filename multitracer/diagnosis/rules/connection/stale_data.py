@@ -1,4 +1,4 @@
-"""A transfer that the user gave up still drained through the queue (paper 004, 5.2)."""
+"""Data of a transfer that the user had aborted still drained through the queue (paper 004, 5.2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MIN_SEGMENTS = 2  # one more segment may cross the reset on its way. Not measur
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding if data still arrived at the receiver after it had given the connection up."""
+    """Yield one finding if data still arrived after the receiver had aborted the connection."""
     transfer = diagnosis.transfer
     if transfer.receiver is None:
         return

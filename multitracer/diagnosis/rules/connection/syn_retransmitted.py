@@ -1,4 +1,4 @@
-"""The SYN, or its answer, had to be sent again: the set-up took one timer longer, or several."""
+"""The SYN, or the SYN-ACK, had to be sent again: the handshake took one or several timeouts longer."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ HELP = "A connection that is kept open and used again; look at the path and at t
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for the SYN, and one for the SYN-ACK, that was sent again and needed it.
+    """Yield one finding for the SYN, and one for the SYN-ACK, that had to be sent again.
 
-    By the capture that shows more of them: what is lost before a capture is not in it. What was sent again
-    while its answer was on its way is a `spurious-timeout`.
+    The capture with more of them is used, because packets lost before a capture are not in it. A SYN that was
+    sent again while its answer was in transit is a `spurious-timeout`.
     """
     transfer = diagnosis.transfer
     openings = {"sender": diagnosis.opening}

@@ -1,4 +1,4 @@
-"""Nobody answered the SYN: the connection was never opened."""
+"""The SYN had no answer: the connection was never opened."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 KIND = "syn-unanswered"
 HELP = "The address and the port, a firewall that drops silently, a path that was dead at that moment."
 _MIN_SYNS = 2
-"""One alone may be the last packet of the recording: its answer was still on its way."""
+"""Minimum number of SYNs: the answer to a single one may have come after the end of the recording."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding if SYNs were sent again and again and nothing came back."""
+    """Yield one finding if SYNs were sent repeatedly and nothing came back."""
     opening = diagnosis.opening
     if len(opening.syns) < _MIN_SYNS or len(opening.responder) or not opening.is_heard_only:
         return

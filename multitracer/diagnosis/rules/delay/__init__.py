@@ -1,1 +1,1 @@
-"""What waited, and in which queue."""
+"""Rules about delays and queues."""

@@ -1,7 +1,7 @@
-"""A queue on the way holds far more than the path needs: everything on it waits (RFC 8033, section 1).
+"""A queue on the path holds far more than the path needs, and delays all its traffic (RFC 8033, section 1).
 
-The grade is that of common tests by the added delay; round trips per minute are those of
-draft-ietf-ippm-responsiveness, here of one bulk transfer.
+The grade of common tests follows from the added delay. Round trips per minute are those of
+draft-ietf-ippm-responsiveness, here for one bulk transfer.
 """
 
 from __future__ import annotations
@@ -26,24 +26,28 @@ if TYPE_CHECKING:
 KIND = "bufferbloat"
 HELP = "A shorter queue or an AQM (fq_codel, CAKE, PIE) before the slowest link; BBR at the sender."
 _GRADES = ((0.005, "A+"), (0.030, "A"), (0.060, "B"), (0.200, "C"), (0.400, "D"))
-"""Added delay below which each grade is given, s: as the common bufferbloat grades (docs/diagnoses.md)."""
+"""Added delay in s below which each grade is given, as in common bufferbloat tests (docs/diagnoses.md)."""
 _MIN_ADDED_S = 0.060
-"""Grade C: less is no fault by the common grades, however short the path."""
+"""Minimum added delay in s, grade C: less is no fault by the common grades, however short the path."""
 _ROUND_TRIPS = 1.5  # at the median ...
 _ROUND_TRIPS_FULL = 3.3
-"""Of the unloaded path that the queue adds, at the median and when it is full. A sender needs a queue of one,
-and a loss-based one fills what there is: this is more than any needs, with room for bursts."""
+"""Minimum added delay of a full queue, in unloaded round trips, as `_ROUND_TRIPS` at the median. A sender
+needs a queue of one, and a loss-based sender fills the queue: this is more than any sender needs, including
+bursts."""
 _MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS = 0.200, 2.0
-"""Grade D, and more than any sender needs at the median: then it need not have been fuller."""
+"""From this added delay at the median on, in s (grade D) and in unloaded round trips (more than any sender
+needs), the delay of a full queue does not matter."""
 _MIN_PACKETS = 10
-"""That wait at the median: a queue must hold an initial window (RFC 6928) however slow the link is."""
+"""Minimum number of waiting packets at the median: a queue must hold an initial window (RFC 6928), however
+slow the link."""
 _MIN_SAMPLES = 20  # enough for a median and a quantile. Not measured
 _MIN_FLIGHT = 3
-"""Full segments on their way: a slow answer to a lone one is no queue of ours."""
+"""Minimum number of full segments in flight: the slow answer to a single one shows no queue of this
+transfer."""
 _HELD_SHARE = 0.6  # limits.md, the receiver's window
 _HELD_SEGMENTS = 2.5
-"""If in so many samples the offered window was full, and an ACK then covers so many segments, the reader and
-not a queue held them."""
+"""If the advertised window was full in `_HELD_SHARE` of the samples, and an ACK covers this many segments, a
+slow reader and not a queue caused the delays."""
 _SECONDS_A_MINUTE = 60  # of round trips per minute (RPM)
 
 
@@ -53,14 +57,14 @@ _WAYS = {"data": " on the way of the data", "acks": " on the way back", "": ""}
 class _Queue(NamedTuple):
     delays: PacketDelays
     queue_ns: Array
-    """Those of its delays that tell of it."""
+    """Those of its delays that show the queue, in ns."""
     unloaded_s: float
-    """Least round trip."""
+    """Minimum round trip, in s."""
     way: str
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding for each way whose queue is too long."""
+    """Yield at most one finding for each direction whose queue is too long."""
     speed = diagnosis.transfer.speed / NS_PER_S
     for queue in _queues(diagnosis):
         added_s, longest_s = (float(each) * speed for each in np.quantile(queue.queue_ns, (0.5, 0.95)))
@@ -118,7 +122,7 @@ def _queues(diagnosis: Diagnosis) -> Iterator[_Queue]:
 
 
 def _at_receiver(diagnosis: Diagnosis) -> Iterator[_Queue]:
-    """Yield the queue of a download as its receiver sees it: by the sender's timestamps, if fine."""
+    """Yield the queue of a download from the receiver's capture, if the sender's timestamps are fine."""
     seen, shown = diagnosis.limited.seen, diagnosis.limited.shown
     if seen is None or shown is None or seen.coarse or not seen.floor_ns or shown.link.rate is None:
         return
@@ -138,7 +142,7 @@ def _at_receiver(diagnosis: Diagnosis) -> Iterator[_Queue]:
 
 
 def _is_held(diagnosis: Diagnosis, delays: PacketDelays, full: int) -> bool:
-    """Return whether the reader may have held back the ACKs: round trips prove no queue then."""
+    """Return whether a slow reader may have delayed the ACKs, so that round trips prove no queue."""
     table, acks = diagnosis.transfer.sender, diagnosis.transfer.acks
     at = np.searchsorted(acks, delays.row) - 1
     window = np.where(at >= 0, table["window_bytes"][acks[np.maximum(at, 0)]], np.iinfo(np.int64).max)

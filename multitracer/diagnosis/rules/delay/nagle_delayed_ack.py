@@ -1,7 +1,7 @@
-"""A small segment waited for the ACK of a small one, and the receiver delayed that ACK.
+"""A small segment waited for the ACK of a small segment, and the receiver delayed that ACK.
 
-Nagle's algorithm (RFC 9293, section 3.7.4) holds back what is less than a segment while anything is
-outstanding; a delayed ACK (RFC 9293, section 3.8.6.3) waits for more. Each waits for the other.
+Nagle's algorithm (RFC 9293, section 3.7.4) holds back less than a segment while data are outstanding; a
+delayed ACK (RFC 9293, section 3.8.6.3) waits for more data. Each waits for the other.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
 KIND = "nagle-delayed-ack"
 HELP = "TCP_NODELAY, or one write for what belongs together (a buffer, writev, TCP_CORK)."
 _AT_ONCE_NS = 2 * NS_PER_MS
-"""So soon after the ACK the held segment leaves."""
+"""Maximum time between the ACK and the segment that it releases, in ns."""
 _DELAY_NS = (20 * NS_PER_MS, 550 * NS_PER_MS)
-"""Of a delayed ACK beyond the round trip: from half of Linux' 40 ms to the 500 ms of RFC 9293."""
+"""Minimum and maximum of a delayed ACK beyond the round trip, in ns: from half of Linux's 40 ms to the 500 ms
+of RFC 9293."""
 _MIN = 5  # waits: fewer cost nobody much, and have no quartiles. Not measured
 _EVEN = 0.5
-"""Between the quartiles of the delays, as part of the median: a timer makes them, not a queue."""
+"""Maximum interquartile range of the delays, as part of the median: a timer causes them, not a queue."""
 _MSS = 536  # RFC 9293, section 3.7.1: without the option
 _FULL = 0.9  # part of a full segment below which one is small: options take some of it. Not measured
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, of the whole transfer."""
+    """Yield at most one finding for the complete transfer."""
     transfer, table = diagnosis.transfer, diagnosis.transfer.sender
     again = (table["kind"][transfer.data] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
     data = transfer.data[~again]

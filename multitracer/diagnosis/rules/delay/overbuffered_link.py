@@ -1,7 +1,7 @@
-"""More data waits before the link than it needs to be busy: the round trip is inflated (paper 004, 5.2).
+"""More data wait before the link than it needs to be busy, which makes round trips long (paper 004, 5.2).
 
-The pipe's capacity is the bottleneck's rate times the unloaded round trip; what is in flight beyond it stands
-in the queue. It costs the transfer itself nothing, but every other one, and every recovery.
+The capacity of the pipe is the bottleneck's rate times the unloaded round trip; more data in flight wait in
+the queue. This costs the transfer itself nothing, but it delays all other traffic, and every recovery.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ if TYPE_CHECKING:
 KIND = "overbuffered-link"
 HELP = "A shorter queue before the link, or an AQM (CoDel, PIE); a smaller window at the receiver."
 _INFLATION = 4.0
-"""Round trips this many times the unloaded one ..."""
+"""Minimum ratio of a long round trip to the unloaded one."""
 _QUEUE_S = 3.0
-"""... and a queue that takes this long to drain: the initial timeout of RFC 2988, section 2.1 (the paper's is
-6 s, today's 1 s)."""
+"""Minimum time in s that a deep queue takes to drain: the initial timeout of RFC 2988, section 2.1 (the paper
+uses 6 s, today's value is 1 s)."""
 _SHARE = 0.25
-"""... in this share of all samples: a passing outage is not a deep queue."""
+"""Minimum share of samples with a deep queue: a short outage is not a deep queue."""
 _MIN_SAMPLES = 5  # a share of fewer says nothing. Not measured
 _MIN_SEGMENTS = 3
-"""Full segments on their way: a slow answer to a lone segment is no queue of ours."""
+"""Minimum number of full segments in flight: the slow answer to a single one shows no queue of this
+transfer."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, of the whole transfer."""
+    """Yield at most one finding for the complete transfer."""
     transfer = diagnosis.transfer
     sampled = np.flatnonzero(transfer.sender["rtt_ns"] > 0)
     mine = (transfer.sender["reverse"] == transfer.reverse) & (transfer.sender["payload_bytes"] > 0)

@@ -1,4 +1,4 @@
-"""The path's own delay changed for good: another way through the network, or another cell."""
+"""The path's own delay changed permanently: another route through the network, or another cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELP = "The routing, or the handover, of that moment; nothing at the two ends."
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each lasting step of the least delay."""
+    """Yield one finding for each lasting step of the minimum delay."""
     delays = None if diagnosis.is_link_logged else diagnosis.typical_delays
     if delays is None:
         return

@@ -1,1 +1,1 @@
-"""What held a transfer back for a good part of its time: one finding for each limit that did."""
+"""One rule for each limit that slowed a transfer for a considerable part of its time."""

@@ -1,4 +1,4 @@
-"""The program that sends had nothing to send: it produced at its own pace."""
+"""The sending program had nothing to send: it wrote at its own pace."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 KIND = "application-limited"
 HELP = "A change of the program that sends: TCP could have carried more."
 _MIN = 0.2
-"""Share of the time: up to 15 % were said to be it that a full send buffer had cost (known causes)."""
+"""Minimum share of the time. On recordings of known cause, the rule also claimed up to 15 % of the time,
+which a full send buffer had taken."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding."""
+    """Yield at most one finding, if the limit took at least `_MIN` of the time."""
     limit = held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.WRITES, minimum=_MIN)
     if limit is None:
         return

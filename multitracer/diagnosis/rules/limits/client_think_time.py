@@ -1,4 +1,4 @@
-"""The peer had everything it had asked for, and asked for nothing more."""
+"""The client had received all that it had asked for, and sent no new request."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 KIND = "client-think-time"
 HELP = "A client that sends its requests sooner, or several at once."
 _LOSSY = 0.03
-"""Part of the requests that were lost; or share of the time that the repair of data took."""
+"""Maximum share of lost requests; or, without a capture at the client, of the time of data
+retransmissions."""
 _MOST = 0.5
-"""Without the client's capture its pauses make this part of the wait: a repair parts one, and its pieces are
-short. Not measured"""
+"""Without the client's capture, its idle gaps must make at least this share of the waits: a retransmission
+divides a wait into short ones. Not measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, of a responder's data."""
+    """Yield at most one finding, for a responder's data."""
     wait = (
         held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.PEER) if diagnosis.transfer.reverse else None
     )
@@ -56,7 +57,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _may_be_lost(diagnosis: Diagnosis) -> bool:
-    """Return whether requests were lost, as both captures show; with one, whether data were."""
+    """Return whether requests were lost, from both captures; with one capture, whether data were lost."""
     pairs, client = diagnosis.transfer.ack_pairs, diagnosis.transfer.receiver
     if pairs is None or client is None:
         return any(held(diagnosis.limited, limit, minimum=_LOSSY) for limit in (Limit.RECOVERY, Limit.OUTAGE))

@@ -1,4 +1,4 @@
-"""The bottleneck had data of the transfer queued or in service: it went as fast as the link goes."""
+"""The bottleneck had data of the transfer queued or in service: the transfer was as fast as the link."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RADIO_HELP = "A faster link, a better cell or fewer users."
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding; where the link was logged its own findings tell."""
+    """Yield at most one finding; none with a link log, which has findings of its own."""
     shown = diagnosis.limited.shown
     limit = None if diagnosis.is_link_logged else held(diagnosis.limited, Limit.LINK)
     if limit is None or shown is None:

@@ -1,4 +1,4 @@
-"""The sender spaces its segments by a timer, as BBR does: they are not set free by ACKs. That is no fault."""
+"""The sender spaces its segments by a timer, as BBR does, not by ACKs. That is no fault."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ if TYPE_CHECKING:
 KIND = "pacing"
 HELP = "Nothing: a paced sender keeps queues short. Its estimate of the path's rate decides its speed."
 _WINDOWS = (Limit.LINK, Limit.CONGESTION_WINDOW)
-"""While these hold there are data to send, and no window of the receiver: the sender's own rule decides."""
+"""Limits during which the sender's own rule decides: data are waiting, and the receiver's window is not
+full."""
 _MIN = 0.2
-"""Share of the time that they hold, together."""
+"""Minimum share of the time of these limits together."""
 _MIN_SEGMENTS = 50  # a share of 0.3 is then known to 0.13 (two standard errors)
 _REACTION_NS = 300 * NS_PER_US
-"""A segment that an ACK set free leaves within this time ..."""
+"""Maximum time, in ns, between an ACK and a segment that it released."""
 _TIMED = 0.3
-"""... so these did not: 0.43 to 1.0 of the segments of BBR, 0.06 at most of Reno's and CUBIC's."""
+"""Minimum share of segments that no ACK released: 0.43 to 1.0 for BBR, at most 0.06 for Reno and CUBIC."""
 _AT_ONCE_NS = 50 * NS_PER_US  # full segments at 240 Mbit/s: what follows sooner left as one burst
 _BURSTS = 0.2
-"""Segments that leave with the one before: an ACK sets two free, a timer one. 0.07 at most of BBR; 0.44 and
-more of other senders whose segments no ACK released."""
+"""Maximum share of segments sent together with the one before: an ACK releases two, a timer one. At most 0.07
+for BBR; 0.44 or more for other senders whose segments no ACK released."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, seen from the sender: on a fast path ACKs are too near to tell."""
+    """Yield at most one finding, from the sender's view: on a fast path ACKs are too close to decide."""
     seen = diagnosis.limited.seen
     if diagnosis.is_link_logged or seen is None or diagnosis.limited.view is Viewpoint.RECEIVER:
         return

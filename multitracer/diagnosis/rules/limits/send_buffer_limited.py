@@ -1,4 +1,4 @@
-"""The send buffer was full though no window was: the program could not hand over more."""
+"""The send buffer was full, but no window was: the program could not write more data."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 KIND = "send-buffer-limited"
 HELP = "A larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it."
 _MIN = 0.2
-"""Share of the time: up to 15 % were said to be it that slow start had cost (known causes)."""
+"""Minimum share of the time. On recordings of known cause, the rule also claimed up to 15 % of the time,
+which slow start had taken."""
 _MIN_AT_RECEIVER = 0.5
-"""The receiver's packets show a flight that stands still, and a window does so, too: up to half was wrong."""
+"""Minimum share of the time in a receiver's capture, which shows only a constant flight. A constant
+congestion window looks the same, and up to half of the time was wrong."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding; from packets alone it says what else it may be."""
+    """Yield at most one finding; from packets alone, the sentence names the alternative."""
     minimum = _MIN_AT_RECEIVER if diagnosis.limited.view is Viewpoint.RECEIVER else _MIN
     limit = held(diagnosis.limited, Limit.SENDER_BUFFER, minimum=minimum)
     if limit is None:

@@ -1,4 +1,4 @@
-"""An answer was owed and not begun: the program that answers took its time."""
+"""The server owed an answer and had not begun it: its program needed time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HELP = "A program that begins its answers sooner, or requests that do not wait f
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, of a responder's data."""
+    """Yield at most one finding, for a responder's data."""
     limit = (
         held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.THINK) if diagnosis.transfer.reverse else None
     )

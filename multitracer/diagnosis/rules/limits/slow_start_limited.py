@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
 
 _INITIAL_SEGMENTS = 10
-"""Of an initial window (RFC 6928)."""
+"""Segments of an initial window (RFC 6928)."""
 KIND = "slow-start-limited"
 HELP = "A connection that is used again, a larger initial window (initcwnd), or a shorter path."
 _LARGER = 4
-"""Times the initial window for which the saving is told: two doublings."""
+"""Factor of the larger initial window whose saving is reported: two doublings."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding; none where all fitted into initial windows: larger ones save nothing."""
+    """Yield at most one finding; none if all data fitted into initial windows."""
     limit = held(diagnosis.limited, Limit.SLOW_START)
     seen = diagnosis.limited.seen
     if limit is None or seen is None or not seen.floor_ns:
@@ -49,7 +49,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _trips_saved(limited: Limited, seen: Observed) -> int:
-    """Return the round trips that the larger window saves at most: all but one that doubling takes."""
+    """Return the maximum number of round trips that the larger window saves: not the last doubling."""
     begin, end = stretches(limited, Limit.SLOW_START)
     sent_bytes = seen.sent_by(end) - seen.sent_by(begin, side="left")
     trips = np.ceil(np.log2(1 + sent_bytes / _initial_bytes(seen)))
@@ -57,7 +57,7 @@ def _trips_saved(limited: Limited, seen: Observed) -> int:
 
 
 def _initial_bytes(seen: Observed) -> int:
-    """Return what was sent before the first answer to it, between a segment and the usual initial window."""
+    """Return the bytes sent before the first answer, at least a segment, at most an initial window."""
     first = np.flatnonzero(seen.answers.ack > 1)[:1]
     flight = seen.sent_by(seen.answers.time_ns[first], side="left").max(initial=1) - 1
     return int(np.clip(flight, seen.mss_bytes, _INITIAL_SEGMENTS * seen.mss_bytes))

@@ -1,4 +1,4 @@
-"""The receiver offered no room at all: nobody read what had arrived."""
+"""The receiver advertised a zero window: its program did not read the data."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 KIND = "zero-window"
 HELP = "A program that reads what has arrived; look at what it waited for."
 _MIN_S = 0.05
-"""Nobody notices less."""
+"""Minimum duration in s that is noticeable."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, however small its share: a closed window is never in order.
+    """Yield at most one finding, however small its share: a zero window is always a fault.
 
-    A window of less than a segment is the limit too, but it is not closed: that is `receiver-limited`.
+    A window of less than a segment also limits, but it is not zero: that is `receiver-limited`.
     """
     table, acks = diagnosis.transfer.sender, diagnosis.transfer.acks
     waits = Spans.of(*stretches(diagnosis.limited, Limit.RECEIVER_WINDOW, LimitSubtype.ZERO))

@@ -1,1 +1,1 @@
-"""What the link under the transfer did: it needs the log of the link, or the host's own word."""
+"""Rules about the link below the transfer; they need the log of the link, or a report of the host."""

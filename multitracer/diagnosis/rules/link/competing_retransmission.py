@@ -1,4 +1,4 @@
-"""TCP sent again what the link was still recovering by itself (paper 004, 5.4)."""
+"""TCP sent data again that the link itself was still recovering (paper 004, 5.4)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 KIND = "competing-retransmission"
 HELP = "A longer retransmission timer, or a link that gives up its own recovery sooner."
 _APART_S = 10
-"""Link time: repetitions this far apart are two findings; an outage of ten seconds is one. Not measured."""
+"""Minimum link time between two findings, in s; an outage of ten seconds is one finding. Not measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each run of segments that both TCP and the link repeated at the same time."""
+    """Yield one finding for each run of segments that TCP and the link repeated at the same time."""
     transfer, joined, near = diagnosis.transfer, diagnosis.transfer.joined, diagnosis.transfer.near
     if joined is None or joined.delivery is None or near is None:
         return

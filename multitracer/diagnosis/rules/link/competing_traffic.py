@@ -1,9 +1,9 @@
-"""Others used the link meanwhile: packets waited longer than all of ours before them explain.
+"""Cross traffic used the link: packets waited longer than the own packets before them explain.
 
-Two ways show it: gaps between our packets are longer for a while than the link needs, however rough the link;
-and on a steady link single packets wait although none of ours is before them (`work_of_others`). Behind a
-link that became slower they do so, too: where its rate made a step, waits show nothing.
-In the log of a cell the packets of other mobiles are those of other streams, and nothing is inferred.
+There are two methods. For a while, gaps between the own packets are longer than the link needs, on any link.
+And on a steady link, single packets wait although no own packet is before them (`work_of_others`). The second
+method is not used if the link's rate made a step: behind a slower link packets wait, too. In the log of a
+cell, packets of other mobiles have other stream numbers, and nothing is inferred.
 """
 
 from __future__ import annotations
@@ -33,49 +33,55 @@ KIND = "competing-traffic"
 HELP = "Look who else uses the link; fair queueing (fq_codel, CAKE) gives each flow its share."
 CELL_HELP = "A cell with fewer users, or more channels; a fair scheduler cannot give more than a share."
 _CHUNK, _MIN_CHUNK, _CHUNKS = 16, 8, 24
-"""Gaps: enough for a quantile, few enough for bursts of others; fewer where there would be few pieces."""
+"""Maximum number of gaps in a chunk: enough for a quantile, few enough for bursts of cross traffic. With
+fewer than `_CHUNKS` such chunks, chunks are smaller, but have at least `_MIN_CHUNK` gaps."""
 _SHORTER = 0.25  # quantile of the gaps that is the link's own time, as in `service_times`
 _SHARED, _ALONE = 1.4, 1.1
-"""Times the link's own time for a segment: with others, and without."""
+"""Minimum mean gap with cross traffic (`_SHARED`), and maximum mean gap without it (`_ALONE`), as multiples
+of the time that the link needs for a segment."""
 _FEW = 0.1
-"""Quantile that is the link's own time where it is so much shorter: beside even traffic of others only 0.13
-to 0.3 of the gaps have nothing of theirs in them."""
+"""Lower quantile that is used for the link's own time if it is much shorter: with steady cross traffic only
+0.13 to 0.3 of the gaps are without it."""
 _ALIKE = 0.4
-"""Of the time for a segment, by which gaps without others differ at most: each packet of theirs adds a whole
-time. Of a link that became slower all gaps are alike."""
+"""Maximum difference of gaps without cross traffic, as part of the time for a segment: each other packet adds
+a whole time. If the link became slower, all gaps are similar."""
 _LONGEST = 4
-"""Shorter gaps, by so many of which a gap counts at most: a path that becomes longer makes one long gap."""
+"""Maximum length of a gap that counts, in shorter gaps: a path that becomes longer makes one long gap."""
 _NEXT = 5
-"""Even pieces whose median is the link's own time there."""
+"""Number of neighbouring even chunks whose median is the link's own time."""
 _MIN_CHUNKS = 2  # with others: at a step of the rate one has gaps of both rates
 _MIN_GAPS = 24  # with others: fewer may be one burst. Not measured
 _MIN_SHARED, _MIN_ALONE = 0.09, 0.2
-"""Shares of the time watched: without others up to 0.06, and radio is never quite alone."""
+"""Minimum share of the observed time with cross traffic (`_MIN_SHARED`) and without it (`_MIN_ALONE`).
+Without any cross traffic, up to 0.06 seems to have it; on a radio there is always some."""
 _SAME = 0.05
-"""By so much the link's own time may differ between pieces without others: else its rate changes."""
+"""Maximum relative difference of the link's own time between chunks without cross traffic: otherwise its rate
+changes."""
 
 
 class _Watched(NamedTuple):
-    """Pieces of gaps in which the later packet had waited for all of the gap."""
+    """Chunks of gaps in which the later packet waited for the whole gap."""
 
     time_ns: Array
     row: Array
     took_ns: Array
     service_ns: Array
-    """The shorter gaps: the link's own time for a segment, unless others stand between most of ours."""
+    """Lower quantile of the gaps: the link's own time for a segment, unless most gaps include cross
+    traffic."""
     spread_ns: Array
-    """Between the short and the long gaps."""
+    """Difference between long and short gaps."""
     mean_ns: Array
-    """What a segment took."""
+    """Mean time per segment."""
     many: Array
-    """Segments."""
+    """Number of segments."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, from both ends: one capture cannot tell others from a slower link.
+    """Yield at most one finding, from both captures; one alone does not show cross traffic.
 
-    Of a recording with a log of the radio none: the rate of a radio follows its signal within tenths of a
-    second, and a slower rate parts two packets just as somebody else's packet does.
+    With one capture, cross traffic looks like a slow link. With a radio log there is no finding: the rate of
+    a radio follows its signal within tenths of a second, and a slower rate separates two packets as cross
+    traffic does.
     """
     if diagnosis.is_link_logged:
         yield from _in_cell(diagnosis)
@@ -99,7 +105,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _in_cell(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding: the channel carried other mobiles of the cell while the transfer ran."""
+    """Yield at most one finding: the channel carried other mobiles of the cell during the transfer."""
     uses, near = diagnosis.account.uses, diagnosis.transfer.near
     at = np.flatnonzero((uses["use"] == Use.OTHER) & (uses["source"] == "near.events") & (uses["row"] != NA))
     if near is None or not len(at):
@@ -121,13 +127,13 @@ def _in_cell(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _streams(events: Table) -> Array:
-    """Return the mobile to which each event of a cell's log belongs, from 0; NA where it does not say."""
+    """Return the number of the mobile of each event in a cell's log, from 0; NA if it is not logged."""
     of_chunk = (events["event"] == "piece_sent") & (events["offset_bytes"] != NA)
     return np.where(of_chunk, events["offset_bytes"] >> STREAM_BITS, NA)
 
 
 def _own_stream(diagnosis: Diagnosis, near: LinkSide) -> int:
-    """Return the stream of the transfer's own packets; NA if the log has none of them."""
+    """Return the stream number of the transfer's own packets; NA if the log has none of them."""
     sent, chunks = diagnosis.transfer.sent, near.rows("piece_sent")
     table, events = diagnosis.transfer.sender, near.events
     mine = np.isin(events["ip_id"][chunks], table["ip_id"][sent])
@@ -138,7 +144,7 @@ def _own_stream(diagnosis: Diagnosis, near: LinkSide) -> int:
 
 
 def _shared(watched: _Watched) -> tuple[Array, Array] | None:
-    """Return which pieces others shared, and the link's own time at each; None if they are too few."""
+    """Return which chunks had cross traffic, and the link's own time at each; None if they are too few."""
     even = watched.mean_ns <= _ALONE * watched.service_ns
     even &= watched.spread_ns <= _ALIKE * watched.service_ns
     if not even.any():
@@ -165,7 +171,7 @@ def _shared(watched: _Watched) -> tuple[Array, Array] | None:
 
 
 def _watched(gaps: ArrivalGaps) -> _Watched | None:
-    """Return what segments took that stood behind another of ours: a link of our own sends them at once."""
+    """Return the chunks of gaps with waiting segments; None if there are too few."""
     width = int(np.clip(len(gaps.gap_ns) // _CHUNKS, _MIN_CHUNK, _CHUNK))
     if len(gaps.gap_ns) < width:
         return None

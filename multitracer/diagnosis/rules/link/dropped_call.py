@@ -1,4 +1,4 @@
-"""The call ended under the transfer (paper 004, 5.5): such runs are counted, but not in the utilization."""
+"""The call ended during the transfer (paper 004, 5.5): such runs are counted, but not in the utilization."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELP = "Better coverage along the way, and a transfer that can be resumed."
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding if a side of the link says that the call was dropped under the transfer."""
+    """Yield one finding if one side of the link logged a dropped call during the transfer."""
     transfer = diagnosis.transfer
     if transfer.is_complete:
         return

@@ -1,8 +1,8 @@
-"""After a loss the header decompressor was out of step: segments arrived and none was good (paper 004, 5.3).
+"""After a loss the header decompressor was out of step: all segments arrived damaged (paper 004, 5.3).
 
-RFC 1144 sends differences of headers. Once one is lost, every later header comes out wrong, TCP discards the
-segments by their checksum and acknowledges nothing; only an uncompressed retransmission ends it, and that
-comes with a timeout.
+RFC 1144 sends differences of headers. After one is lost, all later headers are wrong. TCP discards the
+segments by their checksum and acknowledges nothing. Only an uncompressed retransmission, after a timeout,
+ends this.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HELP = "Header compression that recovers by itself (ROHC instead of VJ), or none
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each reset after which packets had wrong headers.
 
-    Where no reset came before, each run up to the next good packet is one of its own.
+    Without a reset before it, each run of such packets is one finding.
     """
     joined, near = diagnosis.transfer.joined, diagnosis.transfer.near
     if joined is None or joined.delivery is None or near is None:
@@ -71,9 +71,9 @@ def _finding(diagnosis: Diagnosis, joined: Join, run: Array, reset: int) -> Find
 
 
 def _waits(uses: Table, reset: int, begin_ns: int, end_ns: int) -> Array:
-    """Return the rows of LINK_USE in which TCP waited for its repair.
+    """Return the rows of LINK_USE in which TCP waited for the retransmission.
 
-    Those within the run, and the timer's that its reset began, however few segments were damaged.
+    These are the waits within the run, and the timer's wait that began with the reset.
     """
     timer = uses["use"] == Use.IDLE_RTO
     repair = (uses["use"] == Use.IDLE_CWND) & (uses["cause"] == UseCause.RECOVERY)
@@ -83,7 +83,7 @@ def _waits(uses: Table, reset: int, begin_ns: int, end_ns: int) -> Array:
 
 
 def _ended_ns(diagnosis: Diagnosis, joined: Join, last: int) -> int:
-    """Return when the next packet that arrived intact was sent; the transfer's end if none was."""
+    """Return when the next intact packet was sent, in ns; the transfer's end if there was none."""
     assert diagnosis.transfer.near is not None
     after = np.flatnonzero(joined.carriages["fate"][last + 1 :] == Fate.DELIVERED)
     if not len(after):

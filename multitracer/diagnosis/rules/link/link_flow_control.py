@@ -1,4 +1,4 @@
-"""The far end stops the link's sender again and again: the network is slower (paper 004, 5.5)."""
+"""The far end stops the link's sender again and again: its network is slower (paper 004, 5.5)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ KIND = "link-flow-control"
 HELP = "A network that drains the link as fast as the radio fills it; nothing at the sender changes it."
 _MIN_GAPS = 3  # from three on it stops again and again. Not measured
 _MIN_SHARE = 0.02
-"""Of the transfer's time, below which nobody would notice."""
+"""Minimum share of the transfer's time that is noticeable."""
 _GO_AHEAD = ("xon_received", "peer_ready", "reset_started", "call_dropped", "disconnected")
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, of the whole transfer."""
+    """Yield at most one finding for the complete transfer."""
     near = diagnosis.transfer.near
     if near is None:
         return

@@ -1,4 +1,4 @@
-"""The link was reset: what it held was flushed, TCP must send it again (paper 004, 5.3; 3GPP TS 24.022)."""
+"""The link was reset: TCP must send its flushed data again (paper 004, 5.3; 3GPP TS 24.022)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _WHY = {
 
 
 _SHOWN_S = 0.05
-"""A shorter time would be shown as 0.0 s."""
+"""Minimum time in s that is printed: a shorter one is printed as 0.0 s."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each reset that the data's sender saw, from its first word to its end."""
+    """Yield one finding for each reset that the data's sender saw, from its first message to its end."""
     near = diagnosis.transfer.near
     if near is None:
         return

@@ -1,4 +1,4 @@
-"""The interface queue dropped packets of the transfer: it was shorter than TCP's window (paper 004, 5.2)."""
+"""The interface queue, shorter than TCP's window, dropped packets of the transfer (paper 004, 5.2)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 KIND = "local-buffer-overflow"
 HELP = "A queue at the interface that holds the window, a smaller window, or an AQM that marks."
 _WAITS = (Limit.RECOVERY, Limit.SLOW_START, Limit.CONGESTION_WINDOW)
-"""Limits while which TCP keeps the link idle."""
+"""Limits during which TCP keeps the link idle."""
 _MIN_S = 0.05
-"""What is worth a number with one decimal."""
+"""Minimum time in s that is printed with one decimal."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""The link's rate changed for good: another modulation, another cell, a limit that set in."""
+"""The link's rate changed permanently: another modulation, another cell, or a new limit."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ KIND = "rate-change"
 HELP = "What set in at that moment: the cell, its load and modulation, a quota or a shaper; not the two ends."
 _BITS = 8  # in a byte
 _COMPANY = 0.05
-"""Of our bytes, that others have at least to set in or end as a step of the rate does. Not measured"""
+"""Minimum bytes of other connections, as part of the own bytes, whose begin or end may look like a step. Not
+measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding: the step that explains most, where the arrivals were captured.
+    """Yield at most one finding: the step that explains most, if the arrivals were captured.
 
-    By the time that the link has a segment, not by what came through: others that share the link take from
-    that, too, and do not change this. At a receiver alone, where nobody knows which packets waited, they may:
-    then nothing is said where its capture shows such others. Behind a policer, which keeps nothing back, gaps
-    are the sender's.
+    The rate follows from the link's time for a segment, not from the throughput: cross traffic reduces the
+    throughput, but not this time. A receiver's capture alone does not show which packets waited, so cross
+    traffic may change the time. Then there is no finding if the capture contains other connections to this
+    host. With a policer, which delays nothing, the sender determines the gaps.
     """
     seen = diagnosis.limited.seen
     is_policed = seen is not None and seen.policer is not None
@@ -57,7 +58,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _has_company(diagnosis: Diagnosis) -> bool:
-    """Return whether other connections of the capture carried data to the same host meanwhile."""
+    """Return whether other connections of the capture carried data to the same host at the same time."""
     transfer = diagnosis.transfer
     analysis, flows = transfer.at_sender.capture.analysis, transfer.at_sender.capture.tables.flows
     table, own = analysis.connections, transfer.at_sender.connection - 1

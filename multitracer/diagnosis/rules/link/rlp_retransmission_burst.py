@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 KIND = "rlp-retransmission-burst"
 HELP = "A better place, antenna or cell: the radio failed, TCP and the queue did nothing wrong."
 _APART_SLOTS = 30
-"""Over the 20 slots of a round trip on the link: a repetition that follows sooner is of the same burst."""
+"""Maximum number of slots between two repetitions of one burst: more than the 20 slots of a link round
+trip."""
 _MIN_FRAMES = 8  # repeated frames; fewer are the loss that a link is laid out for. Not measured
 _MIN_HOLE_S = 1.4
-"""A stop by the far end makes holes of 1.3 s; a longer one has another cause."""
+"""Minimum duration of the hole in s: when the far end stops the link, holes last 1.3 s."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each burst that made a hole at the receiving TCP and ended without a reset."""
+    """Yield one finding for each burst without a reset that made a hole at the receiving TCP."""
     joined, near = diagnosis.transfer.joined, diagnosis.transfer.near
     if joined is None or joined.delivery is None or near is None:
         return

@@ -1,1 +1,1 @@
-"""What was lost, held up or sent in vain."""
+"""Rules about losses, delays of data, and needless retransmissions."""

@@ -1,8 +1,8 @@
 """The data had arrived, but their ACKs were lost, and the sender timed out (paper 004, 5.3).
 
-Only with proof of both: by the link's log; by both captures, where more ACKs than data were lost in that
-time; by the sender's alone, where the first ACK after it covers more than was sent again; by the receiver's
-alone, where data that had arrived came again and again meanwhile.
+A finding needs proof of both. The proof is the link's log; or both captures, if more ACKs than data were lost
+in that time; or the sender's capture, if the first ACK after it covers more than was sent again; or the
+receiver's capture, if delivered data arrived again and again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HELP = "Look at the path of the ACKs: queue, radio, header compression; more ACK
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each run of timeouts whose segments the receiver had already."""
+    """Yield one finding for each run of timeouts whose segments the receiver already had."""
     if not diagnosis.is_link_logged:
         yield from (_by_packets(diagnosis, dead) for dead in diagnosis.dead_times if dead.is_ack_loss)
         for idle_gap in idle_gaps(diagnosis):
@@ -67,7 +67,7 @@ def _by_packets(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
 
 
 def _at_receiver(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Finding:
-    """Return a silence in which what had arrived came again, twice or more, a timeout apart."""
+    """Return a finding of an idle gap in which delivered data arrived twice or more, a timeout apart."""
     cost_s = diagnosis.link_s(idle_gap.begin_ns, idle_gap.end_ns)
     again = repeated_in(diagnosis, idle_gap)
     payload = int(diagnosis.transfer.sender["payload_bytes"][again].sum())
@@ -85,7 +85,7 @@ def _sentence(fate: str, cost_s: float, timeouts: int) -> str:
 
 
 def _fate(evidence: Array) -> str:
-    """Return what became of the ACKs: TCP takes no notice of one whose header is wrong."""
+    """Return the fate of the ACKs in words: TCP ignores an ACK whose header is wrong."""
     ignored = (evidence & np.uint32(VerdictEvidence.ACK_IGNORED)) != 0
     if ignored.all():
         return "arrived with wrong headers and were discarded"

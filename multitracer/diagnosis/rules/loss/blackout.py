@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 KIND = "blackout"
 HELP = "Finding the part of the path that failed: the log of its router or modem shows why."
 _SLACK_MS = 100
-"""Link time: outages this close together are one, such as a fade and the reset after it. Not measured."""
+"""Maximum link time in ms between two outages of one blackout, such as a fade and the reset after it. Not
+measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:

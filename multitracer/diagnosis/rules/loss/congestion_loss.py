@@ -1,4 +1,4 @@
-"""A queue on the way was full and dropped packets: that is how most senders find out what the link can do."""
+"""A full queue on the path dropped packets: this is how most senders find the rate of the link."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HELP = "Nothing is broken: an AQM that marks (ECN) or another congestion control
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, of the whole transfer."""
+    """Yield at most one finding for the complete transfer."""
     lost = None if diagnosis.is_link_logged else diagnosis.carried.losses
     if lost is None or not lost.is_congestion:
         return

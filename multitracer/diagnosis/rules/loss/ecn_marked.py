@@ -18,7 +18,7 @@ HELP = "A faster link, or a router that marks later where its queue was short: m
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, of the whole transfer: the receiver's echoes of marks."""
+    """Yield at most one finding for the complete transfer, from the receiver's ECN echoes."""
     transfer, table = diagnosis.transfer, diagnosis.transfer.sender
     flags = table["flags"]
     is_syn = has(flags, Flag.SYN)

@@ -1,4 +1,4 @@
-"""A timeout met another: the timer was doubled each time (RFC 6298, 5.5; paper 004, 5.3 and Figure 10)."""
+"""Several timeouts in a row, each with a doubled timer (RFC 6298, 5.5; paper 004, 5.3 and Figure 10)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HELP = "The cause of the losses before; a sender that probes sooner (RFC 8985) s
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each row of at least two timeouts of one segment."""
+    """Yield one finding for each series of at least two timeouts of one segment."""
     sender = diagnosis.transfer.sender
     again, step = timeouts(diagnosis.transfer)
     starts = np.append(np.flatnonzero(step == 1), len(again))

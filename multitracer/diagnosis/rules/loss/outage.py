@@ -1,6 +1,6 @@
-"""Nothing came through for a while, and tries to repair it failed too; shorter than a blackout.
+"""Nothing arrived for a while, and retransmissions failed too; shorter than a blackout.
 
-Where the link was logged, its own findings name what happened (`link-reset`, `rlp-retransmission-burst`).
+If the link was logged, its own findings name the reason (`link-reset`, `rlp-retransmission-burst`).
 """
 
 from __future__ import annotations

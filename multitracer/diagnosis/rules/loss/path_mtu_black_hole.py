@@ -1,4 +1,4 @@
-"""Segments of full size vanish, smaller ones pass: a router drops what is too large and its word is lost."""
+"""Full-size segments are lost, smaller ones arrive: a router drops large packets without an ICMP message."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ HELP = "Let ICMP pass, clamp the MSS at the tunnel, lower the MTU, or probe (RFC
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each dead time in which nothing but full-size segments vanished.
+    """Yield one finding for each dead time in which only full-size segments were lost.
 
-    A receiver alone sees none of these; that full ones came until a silence, and none of many after it.
+    A receiver's capture alone does not show them. It shows that full-size segments arrived before an idle
+    gap, and only smaller ones after it.
     """
     if not diagnosis.is_link_logged:
         yield from (_finding(diagnosis, dead) for dead in diagnosis.mtu_holes)

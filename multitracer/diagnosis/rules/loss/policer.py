@@ -1,4 +1,4 @@
-"""A policer let a rate and a burst pass and dropped the rest: no queue, many losses."""
+"""A policer passed a rate and a burst and dropped the rest: many losses without a queue."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ KIND = "policer"
 HELP = "The contract's rate; shaping (a queue) instead of policing; pacing or BBR at the sender."
 _BITS = 8  # in a byte
 _OF_HOSTS = 1000.0
-"""Mbit/s: no access link that is policed is as fast. Not measured."""
+"""Maximum rate of a policer in Mbit/s: no policed access link is faster. Not measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, of the whole transfer."""
+    """Yield at most one finding for the complete transfer."""
     seen = diagnosis.limited.seen
     policing = None if diagnosis.is_link_logged or seen is None else seen.policer
     if policing is None:

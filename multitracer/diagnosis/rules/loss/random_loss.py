@@ -1,4 +1,4 @@
-"""Packets were lost and no queue dropped them: the link itself loses them, such as a radio or a bad cable."""
+"""Packets were lost, but not in a queue: the link itself lost them, such as a radio or a bad cable."""
 
 from __future__ import annotations
 
@@ -28,15 +28,18 @@ _SERVED = (
     "had carried them, too."
 )
 _MIN_ROUNDS = 5
-"""From the first loss to the last: a slow start that overshoots a short queue loses for two or three ..."""
+"""Minimum number of round trips from the first loss to the last: in a slow start that overfills a short
+queue, losses last two or three."""
 _DEEP_NS = 5 * NS_PER_MS
-"""... and one that holds more than this is not short: what did not wait was not lost to it ..."""
+"""Longest delay, in ns, from which on a queue is deep. Packets that did not wait were not lost in a deep
+queue, so that `_MIN_ROUNDS` is not needed."""
 _HIGH, _DEEPER, _NOISE_NS = 0.9, 5, 1.7 * NS_PER_MS
-"""... nor if it holds five times as much as nine in ten losses found in it, and more than noise of clocks."""
+"""A queue is also deep if its longest delay is at least `_DEEPER` times the delay before the losses (at the
+quantile `_HIGH`), and more than the noise of clocks in ns."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, of the whole transfer: all losses if chance tells, else those it must be."""
+    """Yield at most one finding: all losses if chance explains them, else those that no queue explains."""
     lost = None if diagnosis.is_link_logged else diagnosis.carried.losses
     if lost is None or not lost.is_chance:  # not all: those with next to nothing ahead
         lost = lost_at_empty_queue(diagnosis)
@@ -58,9 +61,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _unless_probes(diagnosis: Diagnosis, lost: Losses | None) -> Losses | None:
-    """Return the losses; None where a sender tried out sizes after a hole of the path's MTU, and lost these.
+    """Return the losses; None if they are probes for the packet size after a path MTU black hole.
 
-    Such a size is lost as often as it arrives, and the path lost it for its size (RFC 4821, section 7).
+    Segments of such a size are lost at least as often as they arrive, because of their size (RFC 4821,
+    section 7).
     """
     if lost is None or not diagnosis.mtu_holes:
         return lost

@@ -1,4 +1,4 @@
-"""Packets arrived in another order than they were sent in, and TCP took some of them for lost."""
+"""Packets arrived in another order than they were sent, and TCP took some of them for lost."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 KIND = "reordering"
 HELP = "Look for two paths or links in parallel; RACK (RFC 8985) at the sender bears reordering."
 _MIN = 3
-"""Packets that arrived late: one or two are noticed by nobody."""
+"""Minimum number of late packets: one or two have no effect."""
 _FARTHEST = 1000
-"""Packets that may have overtaken one: more are not counted."""
+"""Maximum number of packets counted as having overtaken one packet."""
 
 
 class _Late(NamedTuple):
     row: Array
     """Rows of `sender` of packets that were overtaken."""
     extent: int
-    """Most packets by which one was overtaken; NA if that is not known."""
+    """Maximum number of packets that overtook one packet; NA if unknown."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, of the whole transfer."""
+    """Yield at most one finding for the complete transfer."""
     if diagnosis.transfer.vantage is Vantage.NEAR_RECEIVER:
         return
     verdicts = diagnosis.transfer.verdicts
@@ -88,10 +88,10 @@ def _late(diagnosis: Diagnosis, needless: Array) -> _Late:
 
 
 def _by_reports(diagnosis: Diagnosis, needless: Array) -> Array:
-    """Return the segments that a SACK had left out and that were acknowledged without being sent again.
+    """Return the segments that a SACK left out and that were then acknowledged without a retransmission.
 
-    And those that were sent again in vain (`needless`) because of such reports. Without SACK a sender may
-    send more again than was asked for.
+    Segments that were sent again needlessly (`needless`) because of such SACKs are included. Without SACK
+    there are none, because a sender may send more again than was requested.
     """
     transfer = diagnosis.transfer
     if not len(transfer.sacks):

@@ -1,4 +1,4 @@
-"""The timer went off though nothing was lost: the ACK of the earlier copy came later (paper 004, 5.4)."""
+"""The timer expired although nothing was lost: the ACK of the earlier copy came later (paper 004, 5.4)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ HELP = "A timer that knows the queue: timestamps (RFC 7323), F-RTO (RFC 5682), o
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each timeout that was not needed, with what it made be sent again.
+    """Yield one finding for each needless timeout, with the data that were sent again because of it.
 
-    Those of the connection's set-up are one finding: before its first sample TCP knows no round trip, and its
-    timer is shorter than that of a link with a deep queue.
+    Those of the handshake are one finding: before its first sample TCP knows no round trip, and its timer is
+    shorter than the round trip of a link with a deep queue.
     """
     transfer = diagnosis.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
@@ -59,9 +59,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _cost_s(diagnosis: Diagnosis, resent: Array, begin_ns: int, end_ns: int | None) -> float:
-    """Return the link time that needless copies took, until other data were sent again.
+    """Return the link time of needless copies until other data were sent again, in seconds.
 
-    The link's log shows it as recovery. Packets show the link's time alone: the copies took their part of it,
+    With the link's log it is the time of recovery. From packets it is the copies' share of the link's time,
     by bytes.
     """
     if diagnosis.is_link_logged:
@@ -75,7 +75,7 @@ def _cost_s(diagnosis: Diagnosis, resent: Array, begin_ns: int, end_ns: int | No
 
 
 def _set_up(diagnosis: Diagnosis, expired: Array) -> Finding:
-    """Return the finding of SYNs (or SYN-ACKs) that were sent again while the first one was on its way."""
+    """Return the finding of SYNs (or SYN-ACKs) that were sent again while the first one was in transit."""
     transfer = diagnosis.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
     again, answers = verdicts["row"][expired], verdicts["answer_row"][expired]

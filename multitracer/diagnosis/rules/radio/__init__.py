@@ -1,1 +1,1 @@
-"""What the radio did, by its own log."""
+"""Rules about the radio, from its own log."""

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 KIND = "handover"
 HELP = "The handover parameters of the two cells; look whether others lose time there, too."
 _AROUND_NS = 2 * NS_PER_S
-"""A stop this close to a change of cell is counted as its cost; radios are read about once a second."""
+"""Maximum time, in ns, between a change of cell and a stop that is counted as its cost; radios are read about
+once a second."""
 
 
 _FARTHEST_NS = 5 * NS_PER_S
-"""Readings farther apart do not tell when between them the cell changed; as in `no_service`. Not measured."""
+"""Maximum time between two readings, in ns, for which a change of cell between them has a known time; as in
+`no_service`. Not measured."""
 _BY_STAMPS = "; nothing but the stamps of its log says when, so no pause of the packets is laid to it"
 
 
@@ -52,7 +54,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _stopped(diagnosis: Diagnosis) -> Spans:
-    """Return when nothing came through, or the sender waited for its timer."""
+    """Return the intervals in which nothing arrived, or the sender waited for its timer."""
     cells = diagnosis.limited.cells
     waits = (cells.limit == Limit.RECOVERY) & (cells.part == LimitSubtype.TIMER)
     is_stopped = (cells.limit == Limit.OUTAGE) | waits
@@ -60,7 +62,7 @@ def _stopped(diagnosis: Diagnosis) -> Spans:
 
 
 def _changes(radio: Table) -> Iterator[tuple[int, int, str]]:
-    """Yield the rows before and after each change of the serving cell, and what changed."""
+    """Yield the rows before and after each change of the serving cell, and the changed property."""
     serving = np.flatnonzero(radio["role"] != "neighbour")
     seen: set[tuple[int, int]] = set()
     for name, what in (("rat", "technology"), ("cell_id", "cell"), ("channel", "channel")):

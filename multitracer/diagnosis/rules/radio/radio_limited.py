@@ -1,7 +1,7 @@
-"""The radio was the limit: no signal, blocks that failed, or a cell that was busy.
+"""The radio was the limit: no signal, failed blocks, or a busy cell.
 
-By the readings of the radio, RSSI at its zero level of -113 dBm, BLER and cell busy as papers 000 and 001
-plot them; without such readings by the share of RLP frames that had to be sent again.
+The readings of the radio decide: RSSI at its minimum of -113 dBm, BLER and cell busy, as papers 000 and 001
+plot them. Without readings, the share of RLP frames that were sent again decides.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _ZERO_LEVEL_DBM = -113.0  # TS 27.007, 8.5: +CSQ 0 stands for this or less
 _HIGH_BLER_PCT = 10.0  # the target of LTE's link adaptation (TS 36.213, section 7.2.3): more is a poor radio
 _BUSY_PCT = 50.0  # others use half of the cell and more. Not measured
 _SHARE = 0.2
-"""Of the readings within the transfer that must be bad."""
+"""Minimum share of bad readings within the transfer."""
 _MIN_READINGS = 5  # a share of fewer says nothing. Not measured
 _FRAME_ERRORS = 0.05
-"""Share of information frames that had to be sent again; the link is laid out for 1 in 100 or less."""
+"""Minimum share of information frames that were sent again; the link is designed for at most 1 in 100."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each way in which the radio was the limit."""
+    """Yield one finding for each reason why the radio was the limit."""
     transfer, is_found = diagnosis.transfer, False
     for host, radio in transfer.radio:
         times = radio["time_ns"]
@@ -68,7 +68,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _complaints(radio: Table) -> Iterator[tuple[Array, Array, str]]:
-    """Yield which readings are bad, which are known, and what that means."""
+    """Yield for each reason which readings are bad, which are known, and a description."""
     serving = radio["role"] != "neighbour"
     rssi, bler, busy = (radio[name] for name in ("rssi_dbm", "bler_pct", "cell_busy_pct"))
     yield rssi <= _ZERO_LEVEL_DBM, serving & ~np.isnan(rssi), "there was almost no signal"
