@@ -38,7 +38,7 @@ NAMES_TODAY = {
     "strays": 0,
     "giant": 0,
     "giants": 0,
-    "piece": 0,
+    "piece": 3,
     "pieces": 0,
     "folded": 0,
     "recut": 0,
