@@ -85,7 +85,12 @@ def installed() -> InstalledCollectors:
         try:
             collectors[point.name] = _external(point, taken=collectors)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything
-            broken.append(PluginError(f"collector plug-in {point.name} ({point.value}): {_words(error)}"))
+            broken.append(
+                PluginError(
+                    f"collector plug-in {point.name} ({point.value}): cannot load "
+                    f"the plug-in: {_words(error)}"
+                )
+            )
     return InstalledCollectors(collectors, tuple(broken))
 
 
@@ -112,12 +117,12 @@ def _bound(name: str, module: str) -> Collector:
 def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
     """Return the collector of another package; its name becomes a file's name, so it must be plain."""
     if point.name in taken:
-        raise PluginError("a collector with this name already exists; rename one of them")
+        raise PluginError("a collector with this name already exists; rename one of the two collectors")
     collector = _bound(point.name, point.module)
     if not _NAME.fullmatch(collector.name) or not _SUFFIX.fullmatch(collector.suffix):
         raise PluginError(
-            f"name and suffix of its logs are not allowed ({collector.name!r}, "
-            f"{collector.suffix!r}); use letters and digits"
+            f"the name {collector.name!r} or the file suffix {collector.suffix!r} of this collector "
+            "is not allowed; use letters and digits"
         )
     return replace(collector, check=functools.partial(_check, collector))
 
@@ -129,4 +134,6 @@ def _check(collector: Collector) -> None:
     except PreflightError:
         raise
     except (Exception, SystemExit) as error:
-        raise PreflightError(f"{collector.name}: its check failed: {_words(error)}") from error
+        raise PreflightError(
+            f"{collector.name}: the check of this collector failed: {_words(error)}"
+        ) from error

@@ -82,7 +82,10 @@ def _keep(alignment: Aligned) -> None:
     try:
         keep_tables(alignment)
     except OSError as error:
-        warn(f"{error.filename}: cannot write the tables: {error.strerror}")
+        warn(
+            f"{error.filename}: cannot write the clock tables: {error.strerror}; check the "
+            "permissions, or use --no-keep"
+        )
 
 
 def _draw(alignment: Aligned, output: str, *, theme: ThemeName) -> None:

@@ -102,7 +102,7 @@ def test_a_stretch_is_as_if_nothing_else_had_been_recorded(sample_session: Path)
     assert len(part.connections) < len(complete.connections)
     assert len(mt.open(sample_session, begin=10, end=12).segments) == len(part.segments)
     assert len(complete.between(str(start + pd.Timedelta(10, "s")), 12).segments) == len(part.segments)
-    with pytest.raises(InputError, match="not after the begin"):
+    with pytest.raises(InputError, match="must be after the begin"):
         complete.between(12, 10)
 
 
@@ -198,5 +198,5 @@ def test_nothing_is_near_an_event_without_a_time(call: mt.Session) -> None:
 
 @pytest.mark.parametrize("figure", ["rtt_size", "rtt_distribution", "environment"])
 def test_a_session_without_transactions_says_that_it_has_none(sample_session: Path, figure: str) -> None:
-    with pytest.raises(mt.MultiTracerError, match="holds no finished transaction; `measure run` writes them"):
+    with pytest.raises(mt.MultiTracerError, match="contains no finished transaction"):
         getattr(mt.open(sample_session), figure)()

@@ -161,7 +161,7 @@ def test_a_store_that_is_there_and_never_answers_is_said(monkeypatch: pytest.Mon
     monkeypatch.setattr(remote.Remote._request, "__kwdefaults__", {"limit_s": 1.0})
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/drives"
-        with pytest.raises(StoreError, match="no answer from the store for 1 s; check that the server"):
+        with pytest.raises(StoreError, match="the store has not answered for 1 s; check that the server"):
             Remote(url).item()
 
 

@@ -69,7 +69,7 @@ def test_python_gives_what_the_command_prints(place: Path) -> None:
 
 
 def test_python_takes_what_the_command_takes(place: Path) -> None:
-    with pytest.raises(mt.MultiTracerError, match="name two sides, or one place and by=LABEL"):
+    with pytest.raises(mt.MultiTracerError, match="one campaign or folder and by=LABEL"):
         mt.compare(place)
     with pytest.raises(mt.MultiTracerError, match="both inputs are the same"):
         mt.compare(mt.open_campaign(place), place)

@@ -36,7 +36,7 @@ def test_no_capture(tmp_path: Path) -> None:
         "notes.txt: the format is unknown (the file begins with"
         in call("analyze", tmp_path / "notes.txt", status=1).stderr
     )
-    assert "holds no capture" in call("analyze", tmp_path, status=1).stderr
+    assert "contains no capture" in call("analyze", tmp_path, status=1).stderr
 
 
 def test_empty_file(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_disk_that_fills_up_leaves_no_half_file(tmp_path: Path, capture: Path) -
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
     done = run("plot", capture, "-o", target, status=1, preexec_fn=limit)
-    assert done.stderr.startswith(f"Error: {target}: cannot be written: File too large; ")
+    assert done.stderr.startswith(f"Error: {target}: cannot write this file: File too large; ")
     assert target.read_text() == "the old one"
     assert [path.name for path in tmp_path.iterdir()] == ["figure.html"]
 
@@ -162,7 +162,7 @@ def test_disk_that_fills_up_leaves_no_half_folder(
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
     done = run(*command, capture, "-o", tmp_path / "tables", status=1, preexec_fn=limit)
-    assert done.stderr.startswith(f"Error: {tmp_path}/tables: cannot be written: ")
+    assert done.stderr.startswith(f"Error: {tmp_path}/tables: cannot write this file: ")
     assert ".tmp" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 

@@ -226,7 +226,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     done = run("export", "perfetto", SESSION, "-o", tmp_path / "out", status=1, preexec_fn=limit)
-    assert "out: cannot be written: File too large" in done.stderr
+    assert "out: cannot write this file: File too large" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -153,17 +153,17 @@ def test_a_tuple_that_the_link_does_not_let_begin_is_named_and_stops_no_other(tm
     head = 'protocol = "tcp"\nvary = "reply"\nsessions = 1\nover = "cdpd"\n[variables]\nsize = [64]\n'
     table.write_text(head + radio + dead, "utf-8")
     errors = call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
-    assert "1 tuple could not be measured; the first is 000002-1: cdpd: nothing gets through" in errors
+    assert "1 tuple could not be measured; the first is 000002-1: cdpd: no packet can pass the link" in errors
     assert count(place) == 1
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--at", "radio=bad"), "--at radio=bad: the plan has no such level"),
-        (("--at", "car=1"), "--at car=1: the plan has no such level"),
-        (("--over", "nowhere"), "nowhere: no such scenario"),
-        (("--over", "cdma2000"), "has no key bad_ber"),
+        (("--at", "radio=bad"), "--at radio=bad: the plan has no variable with this name and this level"),
+        (("--at", "car=1"), "--at car=1: the plan has no variable with this name and this level"),
+        (("--over", "nowhere"), "nowhere: no scenario has this name"),
+        (("--over", "cdma2000"), "contains unknown keys: bad_ber"),
     ],
 )
 def test_a_mistake_is_one_sentence_before_anything_is_measured(

@@ -114,7 +114,7 @@ def test_the_order_does_not_depend_on_the_position() -> None:
         ("size\n", "a.csv", "needs 1 to"),
         ("seed\n1\n", "a.csv", "'seed' is not allowed as the name"),
         ("repetition\n1\n", "a.csv", "'repetition' is not allowed as the name"),
-        ("size\nlarge\n", "a.csv", "size: 'large' is not of type int; write another level"),
+        ("size\nlarge\n", "a.csv", "size: each level must be of the type int, but one level is 'large'"),
         ("=cmd|'/c calc'!A1\n1\n", "a.csv", "is not allowed as the name"),
         ("size = [1]", "a.toml", "the table [variables] is missing"),
         ("[variables]\nsize = 1", "a.toml", "the table [variables] is missing"),

@@ -59,7 +59,7 @@ def test_unit_of_the_map_counts_and_one_that_is_unknown_is_named(tmp_path: Path)
     assert (row["downlink_bps"], row["uplink_bps"]) == (2.5e6, None)
     assert any("'furlongs'" in warning for warning in found["radio"].provenance["warnings"])
     for wrong in ('unit = "furlong"', 'unit = "Mbit/s", scale = 2'):
-        with pytest.raises(FormatError, match="cannot be converted to that of downlink_bps"):
+        with pytest.raises(FormatError, match="the unit of downlink_bps"):
             read(tmp_path, "t,d\n", columns.replace('unit = "Mbit/s"', wrong))
 
 
@@ -170,7 +170,9 @@ def test_day_and_month_that_could_be_exchanged_are_not_guessed() -> None:
 
 def test_log_whose_times_have_no_form_names_the_column(tmp_path: Path) -> None:
     columns = '[time]\ncolumn = "when"\nform = "auto"\n[radio]\nrsrp_dbm = "r"\n'
-    with pytest.raises(FormatError, match=r"no line has a time: column 'when' .* for example 'noon'"):
+    with pytest.raises(
+        FormatError, match=r"no line has a valid time: the column 'when' .* for example 'noon'"
+    ):
         read(tmp_path, "when,r\nnoon,-90\n", columns)
 
 
@@ -221,7 +223,7 @@ def test_of_a_column_in_a_wrong_unit_nothing_is_read(tmp_path: Path) -> None:
     assert {(row["downlink_bps"], row["rsrp_dbm"]) for row in table.rows()} == {(None, -90.0)}
     assert table.provenance["missing"] == {"downlink_bps": 12}
     assert any(
-        "8 of 12 values of column 'dl'" in text and "the column is not read" in text
+        "8 of 12 values of column 'dl'" in text and "this column is not read" in text
         for text in warnings_of(table)
     )
 

@@ -110,7 +110,9 @@ class Relation:
 
     def __post_init__(self) -> None:
         if not self.estimates:
-            raise InputError(f"{self.source} and {self.target}: a relation needs an estimate")
+            raise InputError(
+                f"{self.source} and {self.target}: a relation of two clocks must have at least one estimate"
+            )
 
     @property
     def method(self) -> str:
