@@ -85,12 +85,7 @@ def installed() -> InstalledCollectors:
         try:
             collectors[point.name] = _external(point, taken=collectors)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything
-            broken.append(
-                PluginError(
-                    f"collector plug-in {point.name} ({point.value}): cannot load "
-                    f"the plug-in: {_words(error)}"
-                )
-            )
+            broken.append(PluginError(f"collector plug-in {point.name} ({point.value}): {_words(error)}"))
     return InstalledCollectors(collectors, tuple(broken))
 
 

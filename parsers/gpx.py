@@ -199,8 +199,8 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         lines.warn(sentence)
     if reader.nowhere:
         lines.warn(
-            f"{count(reader.nowhere, 'position')} with latitude and longitude 0 (the receiver "
-            "had no position) are set to missing"
+            f"{count(reader.nowhere, 'position')} with latitude and longitude 0 (the receiver had no "
+            "position): set to missing"
         )
     provenance = lines.provenance(path, FORMAT.name, missing=reader.impossible)
     tables = {"position": reader.positions.table(provenance)}

@@ -76,7 +76,7 @@ def diagnose(transfer: Transfer, group: ConnectionGroup | None = None) -> Diagno
     """
     if transfer.without_time:
         why = "; ".join(file.untimed for file in transfer.at_sender.capture.tables.files if file.untimed)
-        many = f"{transfer.without_time:,} packets of the connection carry no time (in the capture {why})"
+        many = f"the times of {transfer.without_time:,} of its packets are missing (in the capture {why})"
         number = transfer.at_sender.number
         raise InputError(
             f"connection {number}: {many}, so the time of this connection cannot be "

@@ -549,7 +549,7 @@ class _Log:
         if self._nowhere:
             self._lines.warn(
                 f"{count(self._nowhere, 'position')} with latitude and longitude 0 (the receiver had "
-                "no position) are set to missing"
+                "no position): set to missing"
             )
 
     def _wrong_columns(self) -> Iterator[str]:

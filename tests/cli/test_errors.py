@@ -25,7 +25,10 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("command", ["inspect", "analyze", "plot", "report"])
 def test_absent_file(command: str, tmp_path: Path) -> None:
     done = call(command, tmp_path / "absent.pcap", status=1, cwd=tmp_path)
-    assert done.stderr == f"Error: {tmp_path}/absent.pcap: No such file or directory; check the name\n"
+    assert (
+        done.stderr == f"Error: {tmp_path}/absent.pcap: cannot open this input: No such file or directory; "
+        "check the name\n"
+    )
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -67,11 +70,12 @@ def test_file_without_permission(tmp_path: Path) -> None:
     path.touch(mode=0o000)
     powerless = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
     done = run("analyze", path, status=1, before=powerless)
-    assert done.stderr.startswith(f"Error: {path}: Permission denied")
+    assert done.stderr.startswith(f"Error: {path}: cannot open this file: Permission denied")
 
 
 def test_file_that_fails_while_it_is_read() -> None:
-    assert "/proc/self/mem: Input/output error" in run("analyze", "/proc/self/mem", status=1).stderr
+    errors = run("analyze", "/proc/self/mem", status=1).stderr
+    assert "/proc/self/mem: cannot read this file: Input/output error" in errors
 
 
 def test_directory_instead_of_the_output_file(tmp_path: Path, capture: Path) -> None:

@@ -115,7 +115,10 @@ def broken(tmp_path: Path) -> dict[str, str]:
 
 
 NO_COLLECTOR = "the module has no COLLECTOR with the name 'acme_none'; add COLLECTOR as its last line"
-ESCAPE = "the name 'escape' or the file suffix '/../../owned' of this collector is not allowed; use letters and digits"
+ESCAPE = (
+    "the name 'escape' or the file suffix '/../../owned' of this collector is not allowed; "
+    "use letters and digits"
+)
 TAKEN = "a collector with this name already exists; rename one of them"
 WARNINGS = [
     r"Warning: collector plug-in acme_broken (acme_broken): no\nfirmware; the collector is not used",

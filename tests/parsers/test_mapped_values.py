@@ -103,7 +103,7 @@ def test_row_is_made_of_the_lines_that_are_meant(tmp_path: Path) -> None:
     assert (first["rsrp_dbm"], first["rscp_dbm"]) == (-90.0, None)
     assert (second["rsrp_dbm"], second["rscp_dbm"]) == (None, -80.0)
     for wrong in ('"net"', '{ column = "net" }', '{ column = "net", is = "LTE" }'):
-        with pytest.raises(FormatError, match="is not like"):
+        with pytest.raises(FormatError, match="must have the form"):
             read(tmp_path, log, columns.replace('{ column = "net", is = ["UMTS"] }', wrong))
 
 
@@ -223,7 +223,7 @@ def test_of_a_column_in_a_wrong_unit_nothing_is_read(tmp_path: Path) -> None:
     assert {(row["downlink_bps"], row["rsrp_dbm"]) for row in table.rows()} == {(None, -90.0)}
     assert table.provenance["missing"] == {"downlink_bps": 12}
     assert any(
-        "8 of 12 values of column 'dl'" in text and "this column is not read" in text
+        "8 of 12 values of column 'dl'" in text and "the column is not read" in text
         for text in warnings_of(table)
     )
 
@@ -248,4 +248,6 @@ def test_no_place_is_at_zero_and_none_beyond_the_earth(tmp_path: Path) -> None:
     table = read(tmp_path, log, TIME + '[position]\nlat_deg = "y"\nlon_deg = "x"\n')["position"]
     assert [(row["lat_deg"], row["lon_deg"]) for row in table.rows()] == [(52.5, 13.4), (0.0, 13.4)]
     assert table.provenance["missing"] == {"lat_deg": 2, "lon_deg": 2}
-    assert any("1 position at 0/0" in warning for warning in table.provenance["warnings"])
+    assert any(
+        "1 position with latitude and longitude 0" in warning for warning in table.provenance["warnings"]
+    )

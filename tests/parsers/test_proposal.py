@@ -338,7 +338,7 @@ def test_words_and_numbers_in_base_16_are_seen(tmp_path: Path) -> None:
         ),
         ("t\0i\0m\0e\0,\0r\0s\0r\0p\0\n\0", "the file is UTF-16 text"),
         ("Export\n\ntime,rsrp,pci\n1,2,3\n", "line 3 may contain them: delete the lines above it"),
-        ("when,rsrp\nnoon,-90\n", r"checked 'when' \(for example 'noon'\)"),
+        ("when,rsrp\nnoon,-90\n", r"checked: 'when' \(for example 'noon'\)"),
         ("time,colour\n2021-05-06T10:00:00Z,red\n", "no column seems to contain a position"),
     ],
 )

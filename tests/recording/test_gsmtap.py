@@ -50,7 +50,10 @@ def rows(recording: Recording, name: str) -> list[dict[str, object]]:
 
 
 def test_inspect_says_where_the_signalling_of_a_capture_is_shown(mixed: Path) -> None:
-    assert "in GSMTAP: `multitracer report` and `export tables` show it" in call("inspect", mixed).stdout
+    assert (
+        "in GSMTAP; `multitracer report` and `export tables` show the signalling"
+        in call("inspect", mixed).stdout
+    )
 
 
 @needs_tshark
