@@ -233,7 +233,7 @@ def compare(first: Place, second: Place | None = None, *, by: str | None = None)
     Examples
     --------
     >>> mt.compare(operators, by="operator")
-    <multitracer.Comparison: operator b's throughput was ... in these 2 sessions; so few cannot show ...>
+    <multitracer.Comparison: operator b's throughput was ... in these 2 sessions. These are too few ...>
     """
     if (second is None) == (by is None):
         raise InputError("compare: give two campaigns or folders, or one campaign or folder and by=LABEL")

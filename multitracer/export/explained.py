@@ -37,7 +37,9 @@ def explained(recording: Recording, connection: tuple[Capture, int] | None = Non
         None if there is no connection, or its packets have no times; the recording gets a warning then.
     """
     if not len(recording):
-        recording.warn_once(f"{recording.name}: holds no TCP connection, so there is nothing to explain")
+        recording.warn_once(
+            f"{recording.name}: this recording contains no TCP connection, so there is nothing to explain"
+        )
         return None
     try:
         if connection is None:

@@ -225,7 +225,7 @@ def test_a_missing_extra_is_named_with_what_installs_it() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     last = done.stderr.splitlines()[-1]
     assert last.endswith(
-        "InputError: statistics: scipy is not installed; pip install 'multitracer[statistics]'"
+        "InputError: statistics: scipy is not installed; run pip install 'multitracer[statistics]'"
     )
 
 

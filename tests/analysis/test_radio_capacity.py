@@ -104,7 +104,7 @@ def test_the_bundled_drive_has_its_stated_map(tmp_path: Path) -> None:
     stamps = np.array([int(line) for line in (tmp_path / "drive.down").read_text().splitlines()])
     assert 170_000 < stamps[-1] < 190_000
     assert np.diff(stamps).max() > 6_000, "a hole in the coverage lasts eight seconds"
-    assert "--busy is for --map" in call("export", "capacity", DRIVE, "--busy", "30", status=2).stderr
+    assert "--busy needs --map" in call("export", "capacity", DRIVE, "--busy", "30", status=2).stderr
     upload = SAMPLES / "cellular_upload"
     assert "contains no radio log" in call("export", "capacity", upload, "--map", stated, status=1).stderr
     wrong = call("export", "capacity", DRIVE, "--map", DRIVE / "manifest.json", status=1)

@@ -84,8 +84,11 @@ def test_the_size_of_the_environment_can_be_chosen(folders: list[Path]) -> None:
 def test_wishes_that_mean_nothing_are_refused(folders: list[Path], tmp_path: Path) -> None:
     capture = write_conversations(tmp_path / "a.pcap", Conversation())
     assert "cannot be used with transactions" in call("plot", folders[0], "--from", "1", status=2).stderr
-    assert "--size needs" in call("plot", folders[0], "--figure", "cdf", "--size", "64", status=2).stderr
-    assert "--size needs" in call("plot", capture, "--size", "64", status=2).stderr
+    assert (
+        "--size can be used only"
+        in call("plot", folders[0], "--figure", "cdf", "--size", "64", status=2).stderr
+    )
+    assert "--size can be used only" in call("plot", capture, "--size", "64", status=2).stderr
     said = call("plot", capture, "--figure", "cdf", status=1).stderr
     assert "this folder contains no transactions; name folders that `measure run` wrote" in said
 

@@ -238,7 +238,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     done = run("export", "wireshark", SENDER, "-o", tmp_path / "out.pcapng", status=1, preexec_fn=limit)
-    assert "out.pcapng: cannot be written: File too large; make room there" in done.stderr
+    assert "out.pcapng: cannot write this file: File too large; make room there" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["out.pcapng"]
     assert (tmp_path / "out.pcapng").read_bytes() == b"before"
 

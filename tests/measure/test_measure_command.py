@@ -273,7 +273,7 @@ def test_plan_runs_its_experiments_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("protocol = ", "not TOML"),
+        ("protocol = ", "not valid TOML"),
         ('protocol = "tcp"\nserver = "x:1"\nspeed = 3', "unknown key 'speed'"),
         ('protocol = "tcp"', "a required key is missing"),
         (

@@ -330,10 +330,10 @@ class ClockGraph:
         """Return why times of one clock cannot be converted to another, and what would help."""
         own = [sentence for sentence in self.refused if source.host in sentence or target.host in sentence]
         because = "; ".join(own or self.refused) or "nothing in this recording was stamped by both"
-        if "not determinable" in because:
+        if "cannot determine" in because:
             return f"{source} and {target}: {because}"
         return (
-            f"{source} and {target}: not determinable, because {because}; what would help: captures of the "
+            f"{source} and {target}: cannot determine the clock offset, because {because}; what would help: captures of the "
             "same packets at both hosts, or clocks.jsonl with readings of both clocks"
         )
 
