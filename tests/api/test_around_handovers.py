@@ -52,6 +52,6 @@ def test_what_was_not_recorded_is_said(drive: mt.Session) -> None:
         InputError, match=r"drive.csv: .* contains no quantity 'rtt'; the quantities are throughput"
     ):
         drive.handover_epochs("rtt")
-    with pytest.raises(InputError, match=r"there is (?!.*rtt)"):
+    with pytest.raises(InputError, match=r"the quantities are (?!.*rtt)"):
         drive.handover_epochs("jitter")
     assert drive.limits_around_handovers.empty

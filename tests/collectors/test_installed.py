@@ -119,7 +119,7 @@ ESCAPE = (
     "the name 'escape' or the file suffix '/../../owned' of this collector is not allowed; "
     "use letters and digits"
 )
-TAKEN = "a collector with this name already exists; rename one of them"
+TAKEN = "a collector with this name already exists; rename one of the two collectors"
 WARNINGS = [
     r"Warning: collector plug-in acme_broken (acme_broken): no\nfirmware; the collector is not used",
     "Warning: collector plug-in acme_exit (acme_exit): I am a script; the collector is not used",

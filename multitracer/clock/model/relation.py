@@ -333,8 +333,8 @@ class ClockGraph:
         if "cannot determine" in because:
             return f"{source} and {target}: {because}"
         return (
-            f"{source} and {target}: cannot determine the clock offset, because {because}; what would help: captures of the "
-            "same packets at both hosts, or clocks.jsonl with readings of both clocks"
+            f"{source} and {target}: cannot determine the clock offset, because {because}; "
+            "what would help: captures of the same packets at both hosts, or clocks.jsonl with readings of both clocks"
         )
 
     def place(self, stamps: Array, source: Clock, target: Clock, *, with_bounds: bool = True) -> Placement:
