@@ -334,7 +334,8 @@ class ClockGraph:
             return f"{source} and {target}: {because}"
         return (
             f"{source} and {target}: cannot determine the clock offset, because {because}; "
-            "what would help: captures of the same packets at both hosts, or clocks.jsonl with readings of both clocks"
+            "what would help: captures of the same packets at both hosts, or "
+            "clocks.jsonl with readings of both clocks"
         )
 
     def place(self, stamps: Array, source: Clock, target: Clock, *, with_bounds: bool = True) -> Placement:
