@@ -208,7 +208,7 @@ class Members:
             except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
                 raise FormatError(
                     self._path,
-                    f"the {self._compression} data are damaged: {error}",
+                    f"damaged {self._compression} data: {error}",
                     offset=self._consumed - len(self._pending),
                 ) from error
             if ended:

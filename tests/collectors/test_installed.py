@@ -127,7 +127,7 @@ WARNINGS = [
     f"Warning: collector plug-in escape (acme_escape): {ESCAPE}; the collector is not used",
     "Warning: collector plug-in gone (acme_gone): No module named 'acme_gone'; the collector is not used",
     f"Warning: collector plug-in gps (acme_taken): {TAKEN}; the collector is not used",
-    "Warning: check is not used: check: its check failed: division by zero",
+    "Warning: the collector check is not used: check: the check of this collector failed: division by zero",
 ]
 
 
