@@ -54,7 +54,7 @@ def command(
     Single files are captures, or a capture and logs of TCP variables, of a link or of a radio. The first
     edge leads from the first file to the second: to = from + offset + drift * (from - first stamp of from).
     If the data cannot determine a relation, the command prints the reason and a remedy. Faults that the
-    clock doctor found follow.
+    clock check found follow.
     """
     from multitracer.cli._clocks import aligned, show, write_json
     from multitracer.cli._output import check_output, page, standard_output, warn
