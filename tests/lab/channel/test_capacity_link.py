@@ -210,5 +210,5 @@ def test_parameters_out_of_range_are_refused() -> None:
             CapacityConfig(**wrong)  # type: ignore[arg-type]
     with pytest.raises(LocalProtocolError, match="limit_bytes"):
         QueueConfig(limit_bytes=-1)
-    with pytest.raises(LocalProtocolError, match="blackout"):
+    with pytest.raises(LocalProtocolError, match="only the events drop"):
         CapacityLink(CapacityConfig(), script=[ScriptEvent(kind="blackout", at_s=0, duration_s=1)])

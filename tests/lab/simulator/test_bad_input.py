@@ -47,7 +47,7 @@ SCENARIOS = {
     ),
     "errors backwards": (
         '[link.down]\nkind = "replay"\ntrace = "back.txt"\n',
-        "back.txt:5: slot 7 of down is not after the previous run",
+        "back.txt:5: the run at slot 7 of the direction down must begin after",
     ),
 }
 FILES = {
@@ -89,7 +89,7 @@ def test_a_scenario_that_cannot_be_is_one_sentence_before_the_run(what: str) -> 
         ("empty.csv", "no delivery opportunity; write one line for each opportunity"),
         ("nan.csv", "nan.csv:3: each line must have two numbers"),
         ("back.down", "back.down:3: the time decreases from 9 to 8 ms"),
-        ("back.txt", "back.txt:5: slot 7 of down is not after the previous run"),
+        ("back.txt", "back.txt:5: the run at slot 7 of the direction down must begin after"),
     ],
 )
 def test_a_trace_that_cannot_be_a_radio_is_one_sentence(name: str, says: str) -> None:

@@ -80,7 +80,7 @@ def test_a_field_that_no_relay_writes_is_refused(field: str) -> None:
 def test_more_characters_than_fit_are_a_local_error() -> None:
     with pytest.raises(LocalProtocolError, match="at most 24"):
         pack(b"a" * 25)
-    with pytest.raises(LocalProtocolError, match="offer 63"):
+    with pytest.raises(LocalProtocolError, match="at most 63"):
         pack(b"a" * 64, octets=67)
 
 

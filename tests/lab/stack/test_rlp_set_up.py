@@ -245,7 +245,7 @@ def test_misuse_is_a_local_error() -> None:
         exchange.entity.connect()
     with pytest.raises(LocalProtocolError, match="a unit holds 25 octets"):
         exchange.entity.write(bytes(26))
-    with pytest.raises(LocalProtocolError, match="N2 out of range"):
+    with pytest.raises(LocalProtocolError, match="N2 are out of range"):
         Parameters(n2=0)
     wrong: list[dict[str, Any]] = [
         {"frame_octets": 31},
