@@ -147,8 +147,8 @@ def command(  # noqa: PLR0913  # each is an option
     """Find which quantities of a session predict another quantity, at which lag, and how significantly.
 
     For each pair, the command prints the lag with the most significant mutual information, the 95th
-    percentile of the random comparison series, and the false discovery rate over all pairs. Each input is a session;
-    several sessions are pooled. For a pair that cannot be compared, the row gives the reason.
+    percentile of the random comparison series, and the false discovery rate over all pairs. Each input
+    is a session; several sessions are pooled. For a pair that cannot be compared, the row gives the reason.
     docs/correlate.md explains the numbers.
     """
     from multitracer.analysis.correlation import Settings

@@ -254,5 +254,5 @@ def test_misuse_is_a_local_error() -> None:
         {"backlog_frames": 0},
     ]
     for options in wrong:
-        with pytest.raises(LocalProtocolError, match="choose"):
+        with pytest.raises(LocalProtocolError, match="must be"):
             RlpConfig(**options)
