@@ -57,7 +57,7 @@ def test_a_dry_run_prints_the_order_and_writes_nothing(table: Path, tmp_path: Pa
     names = re.findall(r"\d{6}-\d$", words, re.MULTILINE)
     assert sorted(names) == [f"{number:06d}-{repetition}" for number in range(1, 9) for repetition in (1, 2)]
     assert [name[-1] for name in names] == ["1"] * 8 + ["2"] * 8
-    assert "16 tuples of 16, seed 1" in words
+    assert "16 tuples of 16 in this order, from the random seed 1" in words
     assert call("measure", "plan", table, "--dry-run", "--repetitions", "2").stdout == words
     assert call("measure", "plan", table, "--dry-run", "--seed", "2").stdout != words
     assert not place.exists()
@@ -181,7 +181,7 @@ def test_other_folders_are_refused(table: Path, tmp_path: Path) -> None:
     assert (
         "belongs to another plan" in call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
     )
-    assert "has files" in call("measure", "plan", table, "--virtual", "-o", tmp_path, status=1).stderr
+    assert "contains files" in call("measure", "plan", table, "--virtual", "-o", tmp_path, status=1).stderr
     (place / "plan.json").unlink()
     errors = call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
     assert "holds another kind of campaign" in errors
