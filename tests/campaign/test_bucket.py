@@ -125,7 +125,7 @@ def test_an_address_with_a_key_is_refused_and_not_repeated(wrong: str) -> None:
 
 @pytest.mark.parametrize("url", ["memory://bucket/drives", "nothing://bucket"])
 def test_what_can_be_no_campaign_is_refused(drives: Path, url: str) -> None:
-    with pytest.raises(InputError, match=r"has files, but no campaign|kind of address is not supported"):
+    with pytest.raises(InputError, match=r"contains files, but no campaign|kind of address is not supported"):
         run([str(drives)], url)
 
 
