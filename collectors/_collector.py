@@ -113,12 +113,12 @@ def _bound(name: str, module: str) -> Collector:
 def _external(point: EntryPoint, *, taken: Container[str]) -> Collector:
     """Return the collector of an entry point; its name must be valid as a file name."""
     if point.name in taken:
-        raise PluginError("a collector with this name already exists; rename one of them")
+        raise PluginError("a collector with this name already exists; rename one of the two collectors")
     collector = _bound(point.name, point.module)
     if not _NAME.fullmatch(collector.name) or not _SUFFIX.fullmatch(collector.suffix):
         raise PluginError(
-            f"name and suffix of its logs are not allowed ({collector.name!r}, "
-            f"{collector.suffix!r}); use letters and digits"
+            f"the name {collector.name!r} or the file suffix {collector.suffix!r} of this collector "
+            "is not allowed; use letters and digits"
         )
     return replace(collector, check=functools.partial(_check, collector))
 
@@ -130,4 +130,6 @@ def _check(collector: Collector) -> None:
     except PreflightError:
         raise
     except (Exception, SystemExit) as error:
-        raise PreflightError(f"{collector.name}: its check failed: {_words(error)}") from error
+        raise PreflightError(
+            f"{collector.name}: the check of this collector failed: {_words(error)}"
+        ) from error

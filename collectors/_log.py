@@ -59,7 +59,7 @@ class Log:
             try:
                 data = data[os.write(self._descriptor, data) :]
             except OSError as error:
-                raise CollectorError(f"{self._name}: cannot write: {error.strerror}") from error
+                raise CollectorError(f"{self._name}: cannot write to this log: {error.strerror}") from error
 
 
 def line(fields: dict[str, object]) -> bytes:

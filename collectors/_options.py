@@ -28,16 +28,25 @@ def parser(description: str | None, *, traffic: bool = True) -> argparse.Argumen
     """
     options = argparse.ArgumentParser(description=(description or "").split("\n")[0])
     options.add_argument(
-        "-o", "--output", type=Path, metavar="LOG", help="output file, must be new; default: standard output"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="LOG",
+        help="output file, which must not exist; default: standard output",
     )
     options.add_argument(
-        "--duration", type=_duration_ns, metavar="SECONDS", help="stop after this time, in seconds"
+        "--duration",
+        type=_duration_ns,
+        metavar="SECONDS",
+        help="stop the recording after this time, in seconds",
     )
-    options.add_argument("--outlive-parent", action="store_true", help="continue if the parent process ends")
+    options.add_argument(
+        "--outlive-parent", action="store_true", help="continue the recording if the parent process ends"
+    )
     options.add_argument(
         "--tags",
         action="store_true",
-        help="write the tags (sync probes) from standard input to the log; stop at end of file",
+        help="read tags of sync probes from standard input and write them to the log; stop at end of file",
     )
     if not traffic:
         options.set_defaults(port=[], address=[])

@@ -64,7 +64,7 @@ def _check(pid: int) -> None:
     try:
         other = theirs.readlink() != own.readlink()
     except FileNotFoundError:
-        raise InputError(f"--pid {pid}: no such process; `ps` lists the processes") from None
+        raise InputError(f"--pid {pid}: no process has this number; `ps` lists the processes") from None
     except PermissionError:
         raise _not_allowed(pid) from None
     if other:
@@ -106,5 +106,5 @@ def _target(descriptor: Path) -> str:
 
 def _not_allowed(pid: int) -> PreflightError:
     return PreflightError(
-        f"process {pid}: no permission to list its sockets; run as the user of the process, or as root"
+        f"cannot list the sockets of process {pid}: no permission; run as the user of the process, or as root"
     )

@@ -74,9 +74,11 @@ def chosen_profile(name: str) -> Profile:
             text = stream.read(_MOST_BYTES)
         return _profile(tomllib.loads(text.decode()), str(path))
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; check the name") from error
+        raise InputError(f"{path}: cannot read this profile: {error.strerror}; check the name") from error
     except ValueError as error:
-        raise InputError(f"{path}: {error}; docs/collectors.md shows a profile") from error
+        raise InputError(
+            f"{path}: this profile is not valid TOML: {error}; docs/collectors.md shows a profile"
+        ) from error
 
 
 def matching(identity: str) -> Profile:
@@ -93,7 +95,8 @@ def _profile(data: Document, where: str) -> Profile:
     init = tuple(data.get("init", []))
     if not asks or not isinstance(data.get("name"), str):
         raise InputError(
-            f"{where}: a profile needs a name and at least one [[ask]]; docs/collectors.md shows a profile"
+            f'{where}: a profile must have the key "name" and at least one [[ask]]; '
+            "docs/collectors.md shows a profile"
         )
     if any(not _COMMAND.fullmatch(command) for command in (*init, *(ask.command for ask in asks))):
         raise InputError(
@@ -103,7 +106,9 @@ def _profile(data: Document, where: str) -> Profile:
     try:
         re.compile(match)
     except re.error as error:
-        raise InputError(f"{where}: match is not a valid regular expression: {error}; correct it") from error
+        raise InputError(
+            f'{where}: "match" must be a regular expression: {error}; correct the expression'
+        ) from error
     return Profile(data["name"], str(data.get("description", "")), match, init, asks, data.get("baud"))
 
 
@@ -111,9 +116,13 @@ def _ask(row: Document, where: str) -> Ask:
     try:
         ask = Ask(str(row["command"]), int(row.get("every", 1)), float(row.get("timeout_s", 2.0)))
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{where}: an [[ask]] needs a command, numbers in every and timeout_s") from None
+        raise InputError(
+            f'{where}: each [[ask]] must have the key "command", and its keys '
+            '"every" and "timeout_s" must be numbers'
+        ) from None
     if ask.every < 1 or not 0 < ask.timeout_s <= _MOST_TIMEOUT_S:
         raise InputError(
-            f"{where}: every must be at least 1, and timeout_s must be from 0 to {_MOST_TIMEOUT_S:g}"
+            f'{where}: "every" (a number of polls) must be at least 1, and "timeout_s" must be '
+            f"above 0 and at most {_MOST_TIMEOUT_S:g} s"
         )
     return ask

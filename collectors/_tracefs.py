@@ -56,7 +56,8 @@ def _mount() -> Path:
     if libc.mount(b"tracefs", bytes(_MOUNT_POINT), b"tracefs", 0, None) != 0:
         why = os.strerror(ctypes.get_errno())
         raise PreflightError(
-            f"{_MOUNT_POINT}: not mounted ({why}); run as root: `mount -t tracefs tracefs {_MOUNT_POINT}`"
+            f"{_MOUNT_POINT}: tracefs is not mounted ({why}); run as root: `mount -t tracefs tracefs "
+            f"{_MOUNT_POINT}`"
         )
     return _MOUNT_POINT
 
@@ -77,7 +78,9 @@ class Instance:
         try:
             self._path.mkdir()
         except OSError as error:
-            raise CollectorError(f"{self._path}: cannot be created: {error.strerror}") from error
+            raise CollectorError(
+                f"{self._path}: cannot create this trace instance: {error.strerror}"
+            ) from error
         return self
 
     def __exit__(
@@ -87,8 +90,8 @@ class Instance:
             self._path.rmdir()
         except OSError as failure:
             raise CollectorError(
-                f"{self._path}: cannot be removed: {failure.strerror}; stop the programs that read "
-                "from it, then remove it with `rmdir`"
+                f"{self._path}: cannot remove this trace instance: {failure.strerror}; stop the "
+                "programs that read from the instance, then remove the folder with `rmdir`"
             ) from failure
 
     def __truediv__(self, name: str) -> Path:
@@ -135,7 +138,7 @@ def _remove(path: Path) -> None:
         path.rmdir()
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.EBUSY):
-            raise CollectorError(f"{path}: cannot be removed: {error.strerror}") from error
+            raise CollectorError(f"{path}: cannot remove this trace instance: {error.strerror}") from error
 
 
 def _start_time(pid: int) -> int | None:

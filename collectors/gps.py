@@ -242,21 +242,25 @@ class GpsRun:
 def _address(text: str | None) -> tuple[str, int]:
     host, _, port = (text or GPSD).rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"--gpsd {text}: must be HOST:PORT, typically {GPSD}")
+        raise InputError(f"--gpsd {text}: the address must have the form HOST:PORT, typically {GPSD}")
     return host, int(port)
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument("--gpsd", metavar="HOST:PORT", help=f"use only this gpsd, typically {GPSD}")
+    options.add_argument(
+        "--gpsd",
+        metavar="HOST:PORT",
+        help=f"read positions only from the gpsd at this address, typically {GPSD}",
+    )
     options.add_argument(
         "--device",
         action="append",
         metavar="PORT",
-        help="serial port, pattern of ports, or usb:SERIALNUMBER; repeatable",
+        help="serial port of the receiver, a pattern of ports, or usb:SERIALNUMBER; repeatable",
     )
     options.add_argument(
-        "--baud", type=int, default=BAUD, help=f"speed of a serial line, in baud; default {BAUD}"
+        "--baud", type=int, default=BAUD, help=f"speed of the serial line, in baud; default {BAUD}"
     )
     return options.parse_args(argv)
 
@@ -287,7 +291,7 @@ def check() -> None:
         check_pyserial()
         if not candidates(ANYWHERE):
             raise PreflightError(
-                f"no GPS receiver: gpsd does not answer at {GPSD}, and no serial port was found; "
+                f"no GPS receiver found: gpsd does not answer at {GPSD}, and there is no serial port; "
                 "connect a receiver"
             ) from None
 

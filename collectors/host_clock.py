@@ -164,10 +164,16 @@ def _bracket(reading: Reading) -> int:
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
     options.add_argument(
-        "--every", type=float, default=5.0, metavar="SECONDS", help="seconds between readings; default 5"
+        "--every",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="seconds between two clock readings; default 5",
     )
     options.add_argument(
-        "--host", default=os.uname().nodename, help="host name in the log; default: name of this host"
+        "--host",
+        default=os.uname().nodename,
+        help="host name to write to the log; default: name of this host",
     )
     return options.parse_args(argv)
 

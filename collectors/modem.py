@@ -269,15 +269,17 @@ def record(modem: SerialModem | ToolModem, log: ModemLog, stop: Stop, *, hz: flo
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument("--hz", type=rate_hz, default=1.0, help="number of polls per second; default 1")
+    options.add_argument(
+        "--hz", type=rate_hz, default=1.0, help="number of polls of the modem per second; default 1"
+    )
     options.add_argument(
         "--device",
         action="append",
         metavar="PORT",
-        help="serial port, pattern of ports, or usb:SERIALNUMBER; repeatable, the first that answers "
-        f"is used; default {' '.join(ANYWHERE)}",
+        help="serial port of the modem, a pattern of ports, or usb:SERIALNUMBER; repeatable, the "
+        f"first port that answers is used; default {' '.join(ANYWHERE)}",
     )
-    options.add_argument("--baud", type=int, help=f"speed of a serial line, in baud; default {BAUD}")
+    options.add_argument("--baud", type=int, help=f"speed of the serial line, in baud; default {BAUD}")
     options.add_argument(
         "--profile",
         metavar="NAME",
@@ -288,12 +290,15 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="wait at most this time for an answer; default: from the profile, else 2",
+        help="wait at most this time for an answer of the modem, in seconds; default: from the "
+        "profile, else 2",
     )
     options.add_argument(
         "--tool", choices=TOOLS, help="query the modem with this tool instead of a serial port"
     )
-    options.add_argument("--modem", default="any", help="for --tool: modem of mmcli, or device of qmicli")
+    options.add_argument(
+        "--modem", default="any", help="with --tool: modem number for mmcli, or device for qmicli"
+    )
     return options.parse_args(argv)
 
 
@@ -329,13 +334,15 @@ def check() -> None:
     check_pyserial()
     paths = candidates(ANYWHERE)
     if not paths:
-        raise PreflightError(f"no modem: no port matches {' '.join(ANYWHERE)}; connect the modem")
+        raise PreflightError(
+            f"no modem found: no serial port matches {' '.join(ANYWHERE)}; connect the modem"
+        )
     for path in paths:
         try:
             Port(path).close()
         except NoPortError as error:
             hint = "; `sudo usermod -aG dialout $USER`, then log in again" if "permitted" in error.why else ""
-            raise PreflightError(f"{path}: {error.why}{hint}") from error
+            raise PreflightError(f"{path}: cannot open this serial port: {error.why}{hint}") from error
 
 
 COLLECTOR = Collector(

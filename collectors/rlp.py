@@ -160,7 +160,7 @@ def _address(text: str) -> Address:
     except ValueError:
         host = ""
     if not host or not port.isdecimal() or not 0 <= int(port) < 1 << 16:
-        raise InputError(f"--listen {text}: must be an IPv4 address and port, typically {LISTEN}")
+        raise InputError(f"--listen {text}: the value must be an IPv4 address and a port, typically {LISTEN}")
     return host, int(port)
 
 
@@ -173,7 +173,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         "--side",
         choices=("fixed", "mobile"),
         default="fixed",
-        help="side whose frames count as sent; default fixed",
+        help='side whose frames are recorded as sent frames; default "fixed"',
     )
     return options.parse_args(argv)
 

@@ -116,7 +116,7 @@ def _record(chosen: argparse.Namespace, program: str, stop: Stop, notes: Log) ->
         while stop.wait(time.monotonic_ns() + _LOOK_NS):
             if scat.has_ended:
                 raise CollectorError(
-                    f"scat: {scat.last_words}; check that the phone's diagnostic port is enabled"
+                    f"scat stopped: {scat.last_words}; check that the phone's diagnostic port is enabled"
                 )
             if not is_ready and chosen.output.exists():  # the modem's log is on
                 is_ready = True
@@ -146,7 +146,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         help="kind of modem: qc (Qualcomm) or sec (Samsung)",
     )
     where = options.add_mutually_exclusive_group(required=True)
-    where.add_argument("--device", metavar="PORT", help="diagnostic port, such as /dev/ttyUSB0")
+    where.add_argument("--device", metavar="PORT", help="diagnostic port of the phone, such as /dev/ttyUSB0")
     where.add_argument(
         "--usb",
         nargs="?",
@@ -155,19 +155,24 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         help="USB device of the phone; default: the first phone",
     )
     options.add_argument(
-        "--baud", type=_baud, default=115_200, help="speed of the port, in baud; default 115200"
+        "--baud", type=_baud, default=115_200, help="speed of the diagnostic port, in baud; default 115200"
     )
     options.add_argument(
-        "--flow-control", action="store_true", help="use hardware flow control (RTS/CTS and DSR/DTR)"
+        "--flow-control",
+        action="store_true",
+        help="use hardware flow control (RTS/CTS and DSR/DTR) on the port",
     )
     options.add_argument(
-        "--packets", type=Path, metavar="FILE", help="also write the packets of SCAT to this new file"
+        "--packets",
+        type=Path,
+        metavar="FILE",
+        help="also write the packets that SCAT decodes to this file, which must not exist",
     )
     options.add_argument(
         "--notes",
         type=Path,
         metavar="LOG",
-        help="file for the JSON notes, must be new; default: standard output",
+        help="file for the JSON notes, which must not exist; default: standard output",
     )
     return options.parse_args(argv)
 
@@ -178,7 +183,8 @@ def main(argv: Sequence[str]) -> None:
     program = _program()
     if chosen.output is None:
         raise InputError(
-            "signalling: no output file; give -o FILE, because the modem's log needs its own file"
+            "signalling: no output file was given; give -o FILE, because the log of the modem needs "
+            "its own file"
         )
     for path in filter(None, (chosen.output, chosen.packets)):
         if path.exists():
@@ -187,7 +193,7 @@ def main(argv: Sequence[str]) -> None:
             )
     if chosen.device is not None and not Path(chosen.device).exists():
         raise PreflightError(
-            f"{chosen.device}: no such port; connect the phone and enable its diagnostic port"
+            f"{chosen.device}: this port does not exist; connect the phone and enable its diagnostic port"
         )
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,

@@ -63,14 +63,15 @@ class Link:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
         except PermissionError as error:
             fix = f"sudo {sys.executable} -m multitracer capture"
-            raise PreflightError(f"packets: {error.strerror}; run `{fix}` to capture packets") from error
+            raise PreflightError(f"cannot capture packets: {error.strerror}; run `{fix}`") from error
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             try:
                 self._prepare(interface, expression)
             except OSError as error:
                 raise CollectorError(
-                    f"{interface}: cannot capture: {error.strerror}; check the name of the interface"
+                    f"{interface}: cannot capture on this interface: {error.strerror}; check the name "
+                    "of the interface"
                 ) from error
             undo.pop_all()
 
@@ -111,7 +112,8 @@ class Link:
             return None
         except OSError as error:
             raise CollectorError(
-                f"{self._interface}: {error.strerror}; check that the interface is up"
+                f"{self._interface}: the capture on this interface failed: {error.strerror}; check "
+                "that the interface is up"
             ) from error
         for level, kind, value in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
@@ -134,7 +136,7 @@ def _attach(link: socket.socket, expression: str) -> None:
     try:
         from scapy.arch.common import compile_filter
     except ImportError as error:
-        raise PreflightError("scapy: not installed; run pip install 'multitracer[field]'") from error
+        raise PreflightError("scapy is not installed; run pip install 'multitracer[field]'") from error
     try:
         compiled = compile_filter(expression, linktype=_DLT_RAW)
     except Exception as error:  # scapy raises Scapy_Exception, ImportError and others for one thing
@@ -175,19 +177,23 @@ def _take(link: Link, capture: Log, snap_bytes: int) -> int:
 def main(argv: Sequence[str]) -> None:
     """Record until stopped."""
     options = parser(__doc__)
-    options.add_argument("-i", "--interface", default="any", help="interface to capture on; default: any")
-    options.add_argument("--filter", default=FILTER, help="capture filter (pcap-filter(7))")
+    options.add_argument(
+        "-i", "--interface", default="any", help="network interface to capture on; default: any"
+    )
+    options.add_argument(
+        "--filter", default=FILTER, help="record only packets that match this capture filter (pcap-filter(7))"
+    )
     options.add_argument(
         "--snap",
         type=int,
         default=SNAP_BYTES,
-        help=f"maximum bytes of each packet; default {SNAP_BYTES}, 0 for all",
+        help=f"maximum number of bytes to record of each packet; default {SNAP_BYTES}; 0 records all bytes",
     )
     options.add_argument(
         "--notes",
         type=Path,
         metavar="LOG",
-        help="file for the JSON notes, must be new; default: standard output",
+        help="file for the JSON notes, which must not exist; default: standard output",
     )
     chosen = options.parse_args(argv)
     link = Link(chosen.interface, chosen.filter)

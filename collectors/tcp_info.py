@@ -162,7 +162,9 @@ class SocketReader:
         except OSError as error:
             if error.errno != errno.ENOBUFS:
                 raise
-            raise NoAnswerError("answers lost, no room") from error
+            raise NoAnswerError(
+                "answers of the kernel were lost, because the receive buffer was full"
+            ) from error
 
 
 def reading_line(reading: SocketReading, *, number: int) -> bytes:
@@ -265,7 +267,9 @@ def _no_diag(answer: Refused) -> PreflightError:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__)
-    options.add_argument("--hz", type=rate_hz, default=20.0, help="readings per second; default 20")
+    options.add_argument(
+        "--hz", type=rate_hz, default=20.0, help="readings of each socket per second; default 20"
+    )
     options.add_argument(
         "--look",
         type=rate_hz,

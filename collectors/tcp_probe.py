@@ -136,7 +136,7 @@ def main(argv: Sequence[str]) -> None:
         "--buffer-kib",
         type=int,
         default=per_processor,
-        help=f"buffer size per processor; default {per_processor}",
+        help=f"size of the trace buffer per processor; default {per_processor}",
     )
     chosen = options.parse_args(argv)
     root = _preflight()

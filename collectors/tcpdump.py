@@ -147,7 +147,7 @@ def _record(chosen: argparse.Namespace, program: str, stop: Stop, notes: Log) ->
         look_ns = _OPENING_NS
         while stop.wait(time.monotonic_ns() + look_ns):
             if tcpdump.has_ended:
-                raise CollectorError(f"tcpdump: {tcpdump.last_words}")
+                raise CollectorError(f"tcpdump stopped: {tcpdump.last_words}")
             if look_ns < _LOOK_NS and tcpdump.is_listening:
                 look_ns = _LOOK_NS
                 ready()
@@ -169,31 +169,41 @@ def _minutes(text: str) -> float:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__)
-    options.add_argument("-i", "--interface", default="any", help="interface to capture on; default: any")
-    options.add_argument("--filter", default=FILTER, help="capture filter (pcap-filter(7))")
+    options.add_argument(
+        "-i", "--interface", default="any", help="network interface to capture on; default: any"
+    )
+    options.add_argument(
+        "--filter", default=FILTER, help="record only packets that match this capture filter (pcap-filter(7))"
+    )
     options.add_argument(
         "--snap",
         type=int,
         default=SNAP_BYTES,
-        help=f"maximum bytes of each packet; default {SNAP_BYTES}, 0 for all",
+        help=f"maximum number of bytes to record of each packet; default {SNAP_BYTES}; 0 records all bytes",
     )
     options.add_argument(
         "--notes",
         type=Path,
         metavar="LOG",
-        help="file for the JSON notes, must be new; default: standard output",
+        help="file for the JSON notes, which must not exist; default: standard output",
     )
     options.add_argument(
-        "--file-mb", type=int, default=1000, help="start a new file at this size, in MB; default 1000"
+        "--file-mb",
+        type=int,
+        default=1000,
+        help="start a new capture file when the file has this size, in MB; default 1000",
     )
     options.add_argument(
         "--file-minutes",
         type=_minutes,
         default=0,
-        help="start a new file after this time, in minutes, at least 1 s",
+        help="start a new capture file after this time, in minutes; the time must be at least 1 s",
     )
     options.add_argument(
-        "--buffer-kib", type=int, default=4096, help="buffer size of the kernel, in KiB; default 4096"
+        "--buffer-kib",
+        type=int,
+        default=4096,
+        help="size of the capture buffer in the kernel, in KiB; default 4096",
     )
     return options.parse_args(argv)
 
@@ -203,7 +213,9 @@ def main(argv: Sequence[str]) -> None:
     chosen = _options(argv)
     program = _preflight()
     if chosen.output is None:
-        raise InputError("tcpdump: no output file; give -o FILE, because the capture needs its own file")
+        raise InputError(
+            "tcpdump: no output file was given; give -o FILE, because the capture needs its own file"
+        )
     if chosen.output.exists():
         raise InputError(
             f"{chosen.output}: the file already exists, and logs are never overwritten; give a new name"
@@ -223,7 +235,7 @@ def _preflight() -> str:
     program = shutil.which("tcpdump")
     if program is None:
         raise PreflightError(
-            "tcpdump: not installed; install it, or use the slower `python -m collectors.sniffer`"
+            "tcpdump is not installed; install tcpdump, or use the slower `python -m collectors.sniffer`"
         )
     return program
 
@@ -240,7 +252,8 @@ def check() -> None:
     if not works:
         fix = f"sudo setcap cap_net_raw+ep {program}"
         raise PreflightError(
-            f"tcpdump: {words}; `{fix}` allows every user of this machine to capture; or use sudo"
+            f"tcpdump cannot capture: {words}; run `{fix}` to allow every user of this machine to "
+            "capture, or use sudo"
         )
 
 

@@ -310,12 +310,16 @@ def read_manifest(folder: Path) -> Manifest | None:
     with path.open("rb") as stream:
         text = stream.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
-        raise FormatError(path, f"the file is longer than {MAX_BYTES >> 20} MiB, and thus not a manifest")
+        raise FormatError(
+            path,
+            f"the file is longer than {MAX_BYTES >> 20} MiB, so it cannot be a manifest; remove this file",
+        )
     try:
         document = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise FormatError(
-            path, f"not JSON ({error}); remove this file to read the logs without a manifest"
+            path,
+            f"the file is not valid JSON ({error}); remove this file to read the logs without a manifest",
         ) from error
     if not isinstance(document, dict):
         raise FormatError(path, f"the manifest must be a JSON object, but is {type(document).__name__}")
@@ -323,7 +327,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not valid JSON")
+    raise ValueError(f"the number {name} is not allowed in JSON")
 
 
 # --- writing ---

@@ -105,10 +105,14 @@ class Table:
         if values.dtype == want and values.shape == (rows,):
             return values
         if values.ndim != 1 or len(values) != rows:
-            raise SchemaError(f"table {self.schema.name}: column {column.name} has shape {values.shape}")
+            raise SchemaError(
+                f"table {self.schema.name}: column {column.name} must have "
+                f"{rows} rows and one dimension, but has the shape {values.shape}"
+            )
         if values.dtype != want and not np.can_cast(values.dtype, want, "same_kind"):
             raise SchemaError(
-                f"table {self.schema.name}: column {column.name} is {values.dtype}, expected {want}"
+                f"table {self.schema.name}: column {column.name} must have the type {want}, but has "
+                f"{values.dtype}"
             )
         return values.astype(want, copy=False)
 

@@ -34,5 +34,7 @@ def propose_map(path: str | os.PathLike[str]) -> str:
             return proposed(io.BufferedReader(stream))
         except NoProposalError as error:
             raise FormatError(
-                stream.path, f"{error}; write the column map by hand (docs/formats.md shows an example)"
+                stream.path,
+                f"cannot propose a column map: {error}; write the column map by hand "
+                "(docs/formats.md shows an example)",
             ) from error

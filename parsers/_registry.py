@@ -230,7 +230,8 @@ def installed() -> InstalledFormats:
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything in its import
             registry.broken.append(
                 PluginError(
-                    f"format plug-in {point.name} ({point.value}): {_words(error)}; the plug-in is not used"
+                    f"format plug-in {point.name} ({point.value}): cannot load the plug-in: "
+                    f"{_words(error)}; the plug-in is not used"
                 )
             )
         else:
@@ -278,7 +279,8 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
 def _checked(answer: Match) -> Match:
     if answer not in _ANSWERS:
         raise PluginError(
-            f"it returned {str(answer)[:_LONGEST_SHOWN]!r}, but must return one of {', '.join(_ANSWERS)}"
+            f"the function sniff returned {str(answer)[:_LONGEST_SHOWN]!r}, but must return one of "
+            f"{', '.join(_ANSWERS)}"
         )
     return answer
 
@@ -332,7 +334,7 @@ def recognise(head: bytes, *, path: str) -> Format:
             return installed().formats[claims[0]]
         if claims:
             raise UnknownFormatError(
-                f"{path}: several formats match: {', '.join(claims)}; select one of them"
+                f"{path}: several formats match this file: {', '.join(claims)}; select one of these formats"
             )
     raise UnknownFormatError(f"{path}: {_unknown(head, path)}")
 

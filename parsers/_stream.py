@@ -147,7 +147,7 @@ class _Stored:
         try:
             n = self._raw.readinto(view) or 0
         except OSError as error:
-            raise InputError(f"{self._path}: {error.strerror or error}") from error
+            raise InputError(f"{self._path}: cannot read this file: {error.strerror or error}") from error
         self.count += n
         if self._progress:
             self._progress(self.count)
@@ -287,7 +287,9 @@ def open_stream(
     try:
         file = io.FileIO(sys.stdin.fileno(), closefd=False) if name == STDIN else io.FileIO(path)
     except OSError as error:
-        raise InputError(f"{name}: {error.strerror or error}; check the name and permissions") from error
+        raise InputError(
+            f"{name}: cannot open this file: {error.strerror or error}; check the name and the permissions"
+        ) from error
     raw: io.RawIOBase = file if ranges is None else Ranges(file, ranges)
     try:
         return InputStream(raw if stop is None else Until(raw, stop), path=name, progress=progress)
@@ -330,13 +332,14 @@ def small_text(path: Path, *, most_bytes: int = SMALL_BYTES) -> str:
             octets = stream.read(most_bytes + 1)  # a device has no size
         if len(octets) > most_bytes:
             raise InputError(
-                f"{path}: longer than {most_bytes >> 20} MiB, the maximum of this format; check the file"
+                f"{path}: the file is longer than {most_bytes >> 20} MiB, which is the maximum for "
+                "this format; check the file"
             )
         return octets.decode("utf-8")
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        raise InputError(f"{path}: cannot read this file: {error.strerror}; check the permissions") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file") from error
+        raise InputError(f"{path}: this file is not a text file") from error
 
 
 # The map of columns next to a CSV log, `drive.csv.toml` (mapped_csv.py reads it).

@@ -98,10 +98,10 @@ def _failure(path: str | os.PathLike[str], display_filter: str | None, words: st
     if "isn't a capture file" in error:
         return FormatError(
             os.fspath(path),
-            "not a capture format that Wireshark reads; `multitracer formats` lists the formats "
+            "Wireshark cannot read the format of this file; `multitracer formats` lists the formats "
             "of MultiTracer",
             offset=0,
         )
     if display_filter is not None:
         return InputError(f"{display_filter!r} is not a valid Wireshark display filter; correct the filter")
-    return CollectorError(f"{os.fspath(path)}: tshark failed: {error}")
+    return CollectorError(f"{os.fspath(path)}: tshark cannot dissect this capture: {error}")

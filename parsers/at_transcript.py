@@ -103,7 +103,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         log.take(text)
     log.flush()
     if not len(log.rows) and not lines.skipped:
-        raise FormatError(path, "the file has no answer of a modem about the radio")
+        raise FormatError(path, "the file contains no answer of a modem with radio values")
     return {"radio": log.rows.table(lines.provenance(path, FORMAT.name))}
 
 

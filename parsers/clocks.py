@@ -49,9 +49,9 @@ def _row(record: Document, line: int, ptp_off_ns: int = 0) -> tuple[Any, ...]:
     before, realtime, after = (record[key] for key in _READ)
     host = record.get("host", "")
     if not (is_time(before) and is_time(realtime) and is_time(after)) or before > after:
-        raise ValueError("a clock reading has invalid values")
+        raise ValueError("the times of a clock reading are invalid or not in ascending order")
     if not isinstance(host, str) or len(host) > _LONGEST_HOST:
-        raise ValueError("the name of a host is not valid")
+        raise ValueError(f'"host" must be a text of at most {_LONGEST_HOST} characters')
     record = _vouched_for_by_chrony(_doubted_by_ptp(record, ptp_off_ns))
     maybe = [_number(record, key, NOT_A_TIME) for key in _MAYBE_NS]
     numbers = [_number(record, key, NA) for key in _MAYBE_NUMBER]
@@ -128,7 +128,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             lines.skip("not a clock reading")
     if not len(rows):
-        raise FormatError(path, "no line is a clock reading")
+        raise FormatError(path, "no line of the file is a clock reading")
     return {"clock_readings": in_order_of_log(rows, tags, lines.provenance(path, FORMAT.name))}
 
 

@@ -58,7 +58,7 @@ class _Result:
         xs, results = document.get("x_values"), section(document, "results")
         if begin_ns is None or not isinstance(xs, list):
             return {}
-        self._lines.warn("the file has no raw values, so the interpolated values of flent are used")
+        self._lines.warn("the file contains no raw values, so the values that flent interpolated are used")
         times = [None if (x := real(each)) is None else begin_ns / NS_PER_S + x for each in xs]
         return {
             series: [{"t": t, "val": v} for t, v in zip(times, values, strict=False) if v is not None]
@@ -143,7 +143,9 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for run, document in enumerate(objects, 1):
         result.take(run, document)
     if not len(result.rates) and not len(result.pings):
-        raise FormatError(path, "no series has a value in Mbits/s, in ms, or of a sender's socket")
+        raise FormatError(
+            path, "no series of the file has values in Mbits/s, values in ms, or values of a TCP socket"
+        )
     lines.damage = damage
     facts = lines.provenance(path, FORMAT.name)
     return {"application_rate": result.rates.table(facts), "pings": result.pings.table(facts)}

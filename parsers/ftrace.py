@@ -165,14 +165,14 @@ class _Log:
 def _number(text: str, base: int = 10) -> int:
     value = int(text[:12], base)
     if not 0 <= value < _SEQUENCE:
-        raise ValueError(f"{text} does not fit 32 bits")
+        raise ValueError(f"the number {text} does not fit into 32 bits")
     return value
 
 
 def _end(text: str) -> tuple[str, str]:
     match = _END.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text} is not an address and port")
+        raise ValueError(f"{text!r} must be an IP address and a port")
     return match[1], match[2]
 
 
@@ -193,7 +193,7 @@ def _endpoints(local: tuple[str, str], remote: tuple[str, str]) -> tuple[object,
     (version, here), (other, there) = address(local[0]), address(remote[0])
     ports = _number(local[1]), _number(remote[1])
     if version != other or not all(0 <= port < 1 << 16 for port in ports):
-        raise ValueError("the endpoints are not valid")
+        raise ValueError("the IP addresses or the ports of the two endpoints are not valid")
     return version, here, ports[0], there, ports[1]
 
 
@@ -219,7 +219,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for text in lines:
         log.take(text)
     if not (log.comments or log.probes or log.events or log.other):
-        raise FormatError(path, "no line is an event of ftrace")
+        raise FormatError(path, "no line of the file is an event of ftrace")
     return log.tables()
 
 

@@ -41,7 +41,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     """
     log = _Log(LogLines(stream)).read()
     if not log.reports:
-        raise FormatError(path, "not a report of gpsd")
+        raise FormatError(path, "the file contains no report of gpsd")
     return {"position": log.position(path)}
 
 
@@ -99,7 +99,7 @@ class _Log:
         if not self._located and len(self._raw.rows):
             rows, decoded = self._raw.rows, 0
             if not self._raw.dates.is_known:
-                self._lines.warn("no sentence has the date, so the positions have no times")
+                self._lines.warn("no NMEA sentence contains the date, so the positions have no times")
         provenance = self._lines.provenance(
             path, FORMAT.name, reports=self.reports, nmea_decoded_by_gpsd=decoded
         )

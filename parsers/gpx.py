@@ -87,7 +87,7 @@ class _Reader:
         self._lines.number = self._parser.CurrentLineNumber
         kept = self._fed - max(self._parser.CurrentByteIndex, 0)  # expat keeps a tag that is not whole
         if kept > _LONGEST_TAG_BYTES:
-            raise _Refused(f"one tag or comment is longer than {_LONGEST_TAG_BYTES >> 20} MiB")
+            raise _Refused(f"a tag or comment of the file is longer than {_LONGEST_TAG_BYTES >> 20} MiB")
 
     def _refuse(self, *_declared: object) -> None:
         raise _Refused(
@@ -97,10 +97,10 @@ class _Reader:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._names.append(_local(name))
         if len(self._names) > _DEEPEST:
-            raise _Refused(f"elements are nested more than {_DEEPEST} levels deep")
+            raise _Refused(f"the XML elements are nested more than {_DEEPEST} levels deep")
         self._text, self._length = [], 0
         if len(self._names) == 1 and self._names[0] != "gpx":
-            raise _Refused("the document is not GPX")
+            raise _Refused("the XML document is not GPX")
         if self._names[-1] in _POINTS and self._point is None:
             self._point = {"lat_deg": attributes.get("lat"), "lon_deg": attributes.get("lon")}
             self._begin = self._parser.CurrentLineNumber
@@ -191,12 +191,17 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     why = _read(reader, lines)
     if not len(reader.positions) and not len(reader.markers):
         reasons = ", ".join(f"{count(n, 'time')} {reason}" for reason, n in lines.skipped.items())
-        raise FormatError(path, why or f"no point of a track has a time ({reasons or 'no point'})")
+        raise FormatError(
+            path, why or f"no track point of the file has a time ({reasons or 'the file has no track point'})"
+        )
     lines.damage = why
     for sentence in reader.jumps.sentences():
         lines.warn(sentence)
     if reader.nowhere:
-        lines.warn(f"{count(reader.nowhere, 'position')} at 0/0 (receiver without a fix) set to missing")
+        lines.warn(
+            f"{count(reader.nowhere, 'position')} with latitude and longitude 0 (the receiver had no "
+            "position): set to missing"
+        )
     provenance = lines.provenance(path, FORMAT.name, missing=reader.impossible)
     tables = {"position": reader.positions.table(provenance)}
     return tables | ({"markers": reader.markers.table(provenance)} if len(reader.markers) else {})

@@ -75,7 +75,7 @@ class _Log:
         self._reverse = bool(options.get("reverse"))
         self._omit_s = real(options.get("omit"), most=_LONGEST_S) or 0.0
         if begin_s is None:
-            self._lines.warn("a test has no start time, so its rows have no times")
+            self._lines.warn("an iperf3 test in this file has no start time, so its rows have no times")
         if error := words(test.get("error"), 200):
             self.errors.append(error)
         for interval in members(test, "intervals"):
@@ -194,9 +194,9 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         log.take(run, test)
     why = f"; error of iperf3: {log.errors[0]}" if log.errors else ""
     if not len(log.rates) and not len(log.sums):
-        raise FormatError(path, f"the file has neither intervals nor sums of a test{why}")
+        raise FormatError(path, f"the file contains neither intervals nor sums of an iperf3 test{why}")
     for error in log.errors:
-        lines.warn(f"iperf3 says: {error}")
+        lines.warn(f"iperf3 reported an error: {error}")
     lines.damage = damage
     facts = lines.provenance(path, FORMAT.name, tests=len(tests), begin_known_to_s=1)
     return {"application_rate": log.rates.table(facts), "application_sums": log.sums.table(facts)}

@@ -38,14 +38,18 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     """
     map_path = map_of(path)
     if not has_map(path):
-        raise FormatError(path, f"there is no column map for this file; write {os.path.basename(map_path)}")  # noqa: PTH119
+        raise FormatError(
+            path,
+            f"this file has no column map; write the map to {os.path.basename(map_path)} in the same "  # noqa: PTH119
+            "folder",
+        )
     try:
         with open(os.open(map_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
             columns = column_map(tomllib.loads(file.read(_MOST_BYTES).decode()))
     except MapError as error:
         raise FormatError(map_path, str(error)) from error
     except (OSError, ValueError) as error:
-        raise FormatError(map_path, f"not valid TOML: {type(error).__name__}") from error
+        raise FormatError(map_path, f"the column map is not valid TOML: {type(error).__name__}") from error
     return read_mapped(stream, columns, path=path, name=FORMAT.name)
 
 

@@ -26,10 +26,10 @@ _SNIFFED = re.compile(rb'\{"kind": ?"marker", ?"note": ?"')
 def _row(record: dict[str, object], line: int) -> tuple[object, ...]:
     """Return the values of `_COLUMNS`; raise KeyError, TypeError or ValueError if they are not valid."""
     if record.get("kind") != "marker" or not is_time(record["realtime_ns"]):
-        raise ValueError("no marker")
+        raise ValueError("the record is not a marker with a valid time")
     note = record["note"]
     if not isinstance(note, str):
-        raise TypeError("a note must be text")
+        raise TypeError('"note" must be text')
     return record["realtime_ns"], line, note
 
 
@@ -53,7 +53,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             lines.skip("no marker")
     if not len(rows):
-        raise FormatError(path, "no line is a marker")
+        raise FormatError(path, "no line of the file is a marker")
     return {"markers": rows.table(lines.provenance(path, FORMAT.name))}
 
 

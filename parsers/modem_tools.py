@@ -132,7 +132,9 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for sentence in log.jumps.sentences():
         lines.warn(sentence)
     if not len(log.rows):
-        raise FormatError(path, "no output of mmcli, qmicli, uqmi, 3ginfo or gsmctl that reports a signal")
+        raise FormatError(
+            path, "the file contains no output of mmcli, qmicli, uqmi, 3ginfo or gsmctl with signal values"
+        )
     radio = log.rows.table(lines.provenance(path, FORMAT.name))
     name_legs(radio)
     return {"radio": radio}

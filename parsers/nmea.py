@@ -57,9 +57,9 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         log.take(epochs.take(kind, fields, line=lines.number))
     log.finish(epochs)
     if not sentences:
-        raise FormatError(path, "no NMEA 0183 sentence with a valid checksum")
+        raise FormatError(path, "the file contains no NMEA 0183 sentence with a valid checksum")
     if len(log.rows) and not log.dates.is_known:
-        lines.warn("no sentence has the date, so the positions have no times")
+        lines.warn("no NMEA sentence contains the date, so the positions have no times")
     return {"position": log.rows.table(lines.provenance(path, FORMAT.name, sentences=sentences))}
 
 

@@ -49,7 +49,10 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         damaged = _take_blocks(window, log)
     if "side" not in log.header:
         raise FormatError(
-            path, "not a log of rlpdump, because its section header does not name a side", offset=0
+            path,
+            "the file is not a log of rlpdump, because the section header does not name the "
+            "mobile or the fixed side",
+            offset=0,
         )
     if damaged is None and (window.damage or len(window)):
         damaged = window.damage or f"the last record is truncated at byte {window.offset}"

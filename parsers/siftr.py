@@ -92,7 +92,7 @@ class _Log:
         columns["read_before_ns"] = columns["read_after_ns"] = columns["time_ns"]
         columns["method"] = np.full(len(self.rows), ReadBy.SIFTR, dtype=np.uint8)
         if self.rows and self.units.srtt_ns is None:
-            self.lines.warn("the first line is missing: the units of srtt and RTO are unknown")
+            self.lines.warn("the first line of the log is missing, so the units of srtt and RTO are unknown")
         return filled(TCP_STATE, columns, self.lines.provenance(path, FORMAT.name, facts=self.facts))
 
 
@@ -111,12 +111,14 @@ def _values(fields: Sequence[str], units: _Units) -> tuple[object, ...]:
     if len(fields) in _FIELDS_WITH_HASH:
         fields = [fields[0], *fields[2:]]
     elif len(fields) not in _FIELDS_WITHOUT_HASH:
-        raise ValueError(f"{len(fields)} fields")
+        raise ValueError(
+            f"the line has {len(fields)} fields, which is not a number of fields that siftr writes"
+        )
     seconds, _, fraction = fields[1].partition(".")
     (version, local), (other, remote) = address(fields[2]), address(fields[4])
     ports = _number(fields[3]), _number(fields[5])
     if version != other or max(ports) > 0xFFFF:
-        raise ValueError("the endpoints are not valid")
+        raise ValueError("the IP addresses or the ports of the two endpoints are not valid")
     numbers = [_number(field) for field in fields[6:24]]
     ssthresh, cwnd, _, snd_wnd, rcv_wnd, _, _, state, mss, srtt, _, _, rto = numbers[:13]
     _, unsent, _, unread, flight = numbers[13:]
@@ -131,7 +133,7 @@ def _values(fields: Sequence[str], units: _Units) -> tuple[object, ...]:
 def _number(text: str) -> int:
     value = int(text[:16])
     if not 0 <= value < _MOST:
-        raise ValueError(f"{text} is not a number of siftr")
+        raise ValueError(f"the number {text} is outside the valid range")
     return value
 
 
@@ -159,7 +161,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for text in lines:
         log.take(text)
     if not (log.rows or log.facts):
-        raise FormatError(path, "no line is a line of siftr")
+        raise FormatError(path, "no line of the file has the format of siftr")
     return {"tcp_state": log.table(path)}
 
 

@@ -206,7 +206,7 @@ def _delivery(details: str, rates: dict[str, float]) -> tuple[int, int]:
 def _count(text: str) -> int:
     value = float(text)
     if not 0 <= value < _MOST:
-        raise ValueError(f"{text} is not a count")
+        raise ValueError(f"the number {text} is outside the valid range")
     return int(value)
 
 
@@ -217,7 +217,7 @@ def _ms(text: str) -> int:
 def _count_ms(text: str) -> float:
     value = float(text)
     if not 0 <= value < _MOST_MS:
-        raise ValueError(f"{text} ms is not a valid time")
+        raise ValueError(f"the time {text} ms is outside the valid range")
     return value
 
 
@@ -345,7 +345,9 @@ class _Log:
         columns["ssthresh_bytes"] = times(columns["ssthresh_segments"], columns["snd_mss_bytes"])
         columns["flight_bytes"] = times(columns["unacked_segments"], columns["snd_mss_bytes"])
         if not self.stamps:
-            self.lines.warn("the log has no timestamps; add `date +%s.%N` to the loop, before ss")
+            self.lines.warn(
+                "the log has no timestamps; add `date +%s.%N` before `ss` to the loop that records the log"
+            )
         whose = self._is_known(stamp, itself.astype(bool), named.astype(bool))
         provenance = self.lines.provenance(
             path, FORMAT.name, stamps=len(self.stamps), sockets_without_variables=self.idle
@@ -392,7 +394,7 @@ def _endpoints(line: re.Match[str] | None) -> tuple[object, ...]:
     (version, local), (other, remote) = address(line["local"]), address(line["remote"])
     ports = int(line["port_local"]), int(line["port_remote"])
     if version != other or max(ports) > 0xFFFF:
-        raise ValueError("the endpoints are not valid")
+        raise ValueError("the IP addresses or the ports of the two endpoints are not valid")
     queues = int(line["received"]), int(line["queued"])
     return version, local, ports[0], remote, ports[1], _STATES.get(line["state"], NA), *queues
 
@@ -419,7 +421,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     if not lines.cut.startswith((b" ", b"\t")):  # else its details were cut
         log.flush()
     if not (log.rows or log.idle):
-        raise FormatError(path, "no line is a TCP socket in the format of ss")
+        raise FormatError(path, "no line of the file is a TCP socket in the format of ss")
     return {"tcp_state": log.table(path)}
 
 

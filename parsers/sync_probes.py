@@ -31,9 +31,9 @@ def _row(record: Document, line: int) -> tuple[object, ...]:
         record[f"{name}_ns"] for name in ("monotonic_before", "realtime", "monotonic_after")
     )
     if not (is_time(before) and is_time(realtime) and is_time(after)) or before > after:
-        raise ValueError("a clock reading has invalid values")
+        raise ValueError("the times of a sync probe are invalid or not in ascending order")
     if record.get("kind") != "clap" or not _TAG.fullmatch(record["tag"]):
-        raise ValueError("no clap")
+        raise ValueError("the record is not a sync probe with a valid tag")
     return realtime, line, "", "reading", before, after
 
 
@@ -59,7 +59,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             lines.skip("no clap")
     if not len(rows):
-        raise FormatError(path, "no line is a sync probe")
+        raise FormatError(path, "no line of the file is a sync probe")
     return {"clock_readings": in_order_of_log(rows, tags, lines.provenance(path, FORMAT.name))}
 
 

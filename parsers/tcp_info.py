@@ -132,7 +132,7 @@ def _row(record: Document) -> tuple[Any, ...]:
     queues = [_number(record, key, _MOST) for key in ("receive_queue_bytes", "send_queue_bytes")]
     stamps = [record[key] for key in ("read_before_ns", "read_after_ns")]
     if version != other or NA in ports or not all(map(is_time, stamps)) or stamps[0] > stamps[1]:
-        raise ValueError("an endpoint or a timestamp is not valid")
+        raise ValueError("the address of an endpoint or a timestamp is not valid")
     inode, state, timer, expires = numbers
     expires_ns = NOT_A_TIME if NA in (timer, expires) or timer == 0 else expires * NS_PER_MS
     cookie = max(_number(record, "cookie", (1 << 64) - 1), 0)
@@ -158,7 +158,7 @@ def _number(record: Document, key: str, most: int) -> int:
     if value is None:
         return NA
     if type(value) is not int or not 0 <= value <= most:
-        raise ValueError(f"{key} is {value!r}")
+        raise ValueError(f'"{key}" must be a whole number from 0 to {most}, but is {value!r}')
     return value
 
 

@@ -284,7 +284,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     for sentence in log.jumps.sentences():
         lines.warn(sentence)
     if not len(log.rows):
-        raise FormatError(path, "mSignalStrength, mCellInfo and mServiceState are missing or have no value")
+        raise FormatError(path, "the file contains no value of mSignalStrength, mCellInfo or mServiceState")
     table = log.rows.table({})
     _unnumbered(table)
     if _in_tenths(table):

@@ -72,7 +72,7 @@ def _row(cells: list[str], labels: list[str]) -> tuple[object, ...]:
     plain, labelled = cells[: len(_PLAIN)], cells[len(_PLAIN) :]
     values = [_value(column, cell) for column, cell in zip(TRANSACTIONS.columns, plain, strict=False)]
     if len(values) != len(_PLAIN) or len(labelled) != len(labels):
-        raise ValueError("columns are missing")
+        raise ValueError("the line does not have as many cells as the header")
     words = (f"{name}={cell}" for name, cell in zip(labels, labelled, strict=True) if cell)
     return (*values, ";".join(words))
 

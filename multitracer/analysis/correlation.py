@@ -56,7 +56,7 @@ try:
 except ImportError as error:
     missing = str(error.name).partition(".")[0]
     raise InputError(
-        f"statistics: {missing} is not installed; pip install 'multitracer[statistics]'"
+        f"statistics: {missing} is not installed; run pip install 'multitracer[statistics]'"
     ) from error
 
 if TYPE_CHECKING:
@@ -476,13 +476,17 @@ class Settings:
         low, high = self.lags_s
         if not (math.isfinite(low) and math.isfinite(high)) or low > high or max(-low, high) > LONGEST_S:
             raise InputError(
-                f"lags {low:g} to {high:g} s: must ascend within a day; give for example -10 and 10"
+                "the lags must be two numbers of seconds in ascending order, at most one day, but "
+                f"are {low:g} and {high:g}; give for example -10 and 10"
             )
         if self.step_s is not None and not MIN_STEP_S <= self.step_s <= LONGEST_S:
-            raise InputError(f"bins of {self.step_s:g} s: give a width from {MIN_STEP_S:g} s to a day")
+            raise InputError(
+                f"the width of the time bins must be {MIN_STEP_S:g} s to one day, but is {self.step_s:g} s"
+            )
         if not MIN_PERMUTATIONS <= self.permutations <= MOST_PERMUTATIONS:
             raise InputError(
-                f"{self.permutations:,} permutations: give {MIN_PERMUTATIONS} to {MOST_PERMUTATIONS:,}"
+                f"the number of permutations must be {MIN_PERMUTATIONS} to {MOST_PERMUTATIONS:,}, but "
+                f"is {self.permutations:,}"
             )
 
     @property

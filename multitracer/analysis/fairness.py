@@ -140,11 +140,13 @@ def _checked(values: object, *, dimensions: int) -> Array:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("fairness: the rates must be numbers; give one number for each flow") from None
+        raise InputError("fairness: the rates must be numbers; give one rate for each flow") from None
     if array.ndim != dimensions:
-        raise InputError(f"fairness: rates of {array.ndim} dimensions; {dimensions} are needed")
+        raise InputError(
+            f"fairness: the array of rates must have {dimensions} dimensions, but has {array.ndim}"
+        )
     if bool((array < 0).any()) or bool(np.isinf(array).any()):
-        raise InputError("fairness: a rate must be finite and not negative; give what each flow carried")
+        raise InputError("fairness: each rate must be finite and not negative")
     return array
 
 

@@ -107,7 +107,8 @@ def _delivered(time_ns: Times, ip_bytes: Numbers, speed: float) -> DeliveredCapa
     stamps_ms = link_ns[np.searchsorted(octets, full)] // NS_PER_MS
     if not len(stamps_ms) or stamps_ms[-1] == 0:
         raise InputError(
-            "capacity: fewer than 1504 octets reached the receiver, or all in one ms; give a longer recording"
+            "capacity: the receiver must have received at least 1504 octets, over more than 1 ms; "
+            "give a longer recording"
         )
     gap_s = float(np.diff(link_ns).max(initial=0)) / NS_PER_S
     return DeliveredCapacity(CapacityTrace(stamps_ms), len(order), gap_s)
@@ -143,7 +144,10 @@ def link_error_trace(frames: Mapping[str, Table]) -> ErrorTrace:
         If both logs are missing, if they disagree on the slot time, or if a log has no slot numbers.
     """
     if not frames.keys() & _DIRECTION_OF.keys():
-        raise InputError("error trace: no link log of the mobile or the fixed side; record one (rlp.pcapng)")
+        raise InputError(
+            "error trace: the session has no link log of the mobile or the fixed side; "
+            "record a link log (rlp.pcapng)"
+        )
     failed: dict[str, list[int]] = {"up": [], "down": []}
     for side, direction in _DIRECTION_OF.items():
         if side in frames:
@@ -159,7 +163,8 @@ def _failed_slots(table: Table) -> list[int]:
     slots = np.unique(table["tick"][lost])
     if len(slots) and slots[0] < 0:
         raise InputError(
-            f"{table.provenance.get('path')}: frames have no slot numbers; record a log with slot numbers"
+            f"{table.provenance.get('path')}: the frames of this log have no slot numbers; record a "
+            "log with slot numbers"
         )
     return [int(slot) for slot in slots]
 
@@ -168,8 +173,8 @@ def _slot_ns(frames: Mapping[str, Table]) -> int:
     stated = sorted({str(table.provenance.get("header", {}).get("slot_ns")) for table in frames.values()})
     if len(stated) > 1 or not stated[0].isdigit():
         raise InputError(
-            f"error trace: the logs have slots of {' and '.join(stated)} ns; "
-            "both logs must have the same slot time"
+            "error trace: both logs must have the same slot time, but their slot times are "
+            f"{' and '.join(stated)} ns"
         )
     return int(stated[0])
 
@@ -238,12 +243,14 @@ def parse_map(text: str, *, path: str) -> SinrMap:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FormatError(
             path,
-            "no map from SINR: bandwidth_hz, no_service_dbm, classes of least_sinr_db, bits_per_s_per_hz",
+            'the file is not a map from SINR to bit/s; it must have the keys "bandwidth_hz", '
+            '"no_service_dbm" and "classes", and each class "least_sinr_db" and '
+            '"bits_per_s_per_hz"',
         ) from error
     rates = [bits * stated_map.bandwidth_hz for _, bits in stated_map.classes]
     if not rates or min(rates) < 0 or not 0 < max(rates) <= _MOST_BITS_PER_S:
         raise FormatError(
-            path, f"the map's highest rate must be above 0 and at most {_MOST_BITS_PER_S:.0e} bit/s"
+            path, f"the highest rate of the map must be above 0 and at most {_MOST_BITS_PER_S:.0e} bit/s"
         )
     return stated_map
 
@@ -304,7 +311,9 @@ def capacity_by_map(radio: Table, by: SinrMap, *, busy_percent: float = 0.0) -> 
     of_cell = (radio["role"] == "serving") & (np.isfinite(sinr) | is_out)
     order = np.flatnonzero(of_cell)[np.argsort(radio["time_ns"][of_cell], kind="stable")]
     if not np.isfinite(sinr[order]).any():
-        raise InputError("capacity by map: no reading of the serving cell has an SINR; choose another drive")
+        raise InputError(
+            "capacity by map: no reading of the serving cell contains an SINR; choose another drive"
+        )
     time_ns, loads = radio["time_ns"][order], radio["cell_busy_pct"]
     known = np.flatnonzero(np.isfinite(loads))
     rates = np.array(
@@ -336,5 +345,7 @@ def _trace(begin_ns: Times, held_ns: Times, rates: Numbers) -> CapacityTrace:
     share = (full - bits[at - 1]) / (bits[at] - bits[at - 1])
     stamps_ms = (ends[at - 1] + share * (ends[at] - ends[at - 1])) // NS_PER_MS
     if not len(stamps_ms) or stamps_ms[-1] < 1:
-        raise InputError("capacity by map: with this map the capacity is 0; choose another map")
+        raise InputError(
+            "capacity by map: this map gives a capacity of 0 bit/s at all times; choose another map"
+        )
     return CapacityTrace(stamps_ms.astype(np.int64))

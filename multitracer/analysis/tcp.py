@@ -227,7 +227,8 @@ class Analysis:
     def _index(self, connection: int) -> int:
         if not 1 <= connection <= len(self.connections):
             raise InputError(
-                f"connection {connection}: does not exist; this capture has {len(self.connections)}"
+                f"connection {connection} does not exist; the number of connections in this capture "
+                f"is {len(self.connections)}"
             )
         return connection - 1
 

@@ -217,7 +217,7 @@ def _tables(path: Path, name: str) -> dict[str, Table]:
     """Return the tables of a log; a table `name` must be among them."""
     _, parsed = parsers.read(path)
     if not isinstance(parsed, dict) or name not in parsed:
-        raise FormatError(path, f"the log has no table {name}")
+        raise FormatError(path, f'the log contains no table "{name}"')
     return parsed
 
 

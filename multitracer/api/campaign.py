@@ -141,7 +141,7 @@ class Campaign:
 
     def _name(self, table: str) -> str:
         if table not in TABLES:
-            raise InputError(f"a campaign has no table {table!r}; there are {', '.join(TABLES)}")
+            raise InputError(f"a campaign has no table {table!r}; the tables are {', '.join(TABLES)}")
         return table
 
     def __repr__(self) -> str:
@@ -241,7 +241,7 @@ def compare(first: Place, second: Place | None = None, *, by: str | None = None)
     <multitracer.Comparison: operator b's throughput was ... in these 2 sessions. These are too few ...>
     """
     if (second is None) == (by is None):
-        raise InputError("compare: name two sides, or one place and by=LABEL")
+        raise InputError("compare: give two campaigns or folders, or one campaign or folder and by=LABEL")
     sides = (_place(first), None if second is None else _place(second))
     return Comparison(compared(*sides, by, shown=lambda _: None, is_drawn=True))
 

@@ -158,10 +158,11 @@ def correlate(  # noqa: PLR0913  # each is a choice that a result has to state
     """
     opened = [_opened(each) for each in _several(sessions)]
     if not opened:
-        raise InputError("correlate: no session; give one, or a list of them")
+        raise InputError("correlate: no session was given; give one session or a list of sessions")
     if connection is not None and len(opened) > 1:
         raise InputError(
-            "correlate: connection is a number within one session; leave it out, or give one session"
+            'correlate: "connection" can be used with one session only; omit "connection", or '
+            "give one session"
         )
     limits = (float(lags[0]), float(lags[1]))
     settings = Settings(limits, step_s, difference, estimator, normaliser, baseline, permutations, seed)
@@ -188,5 +189,5 @@ def _names(value: str | Sequence[str], what: str) -> list[str]:
         name.strip() for each in ([value] if isinstance(value, str) else value) for name in each.split(",")
     ]
     if what == "of" and not any(names):
-        raise InputError("correlate: of names no quantity; the usual one is throughput")
+        raise InputError('correlate: "of" must name at least one quantity, for example "throughput"')
     return [name for name in names if name]

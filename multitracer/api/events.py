@@ -143,11 +143,16 @@ def _duration(value: str | float | pd.Timedelta) -> pd.Timedelta:
     try:
         duration = pd.Timedelta(value, unit="s") if isinstance(value, int | float) else pd.Timedelta(value)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{value!r} is no duration; write seconds, or for example '100ms'") from error
+        raise InputError(
+            f"{value!r} is not a duration; write a number of seconds, or for example '100ms'"
+        ) from error
     if pd.isna(duration):
-        raise InputError(f"{value!r} is no duration; write seconds, or for example '100ms'")
+        raise InputError(f"{value!r} is not a duration; write a number of seconds, or for example '100ms'")
     if duration < pd.Timedelta(0):
-        raise InputError(f"{value!r} is negative; a window reaches from the event both ways")
+        raise InputError(
+            f"{value!r} is negative, but the length of a window must be at least 0; the "
+            "window extends before and after the event"
+        )
     return duration
 
 
@@ -168,7 +173,9 @@ def _nanoseconds(times: Iterable[pd.Timestamp | NaTType]) -> pd.DatetimeIndex:
 
 def _needed(frame: pd.DataFrame, name: str) -> str:
     if name not in frame:
-        raise InputError(f"no column {name!r}; there are {', '.join(map(str, frame.columns))}")
+        raise InputError(
+            f"the table has no column {name!r}; the columns are {', '.join(map(str, frame.columns))}"
+        )
     return name
 
 

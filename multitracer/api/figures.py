@@ -145,7 +145,10 @@ class SessionFigures(Kept):
         transports = transports_of([source_of(each._recording) for each in (self, *others)])
         if not transports:
             name = self._recording.name
-            raise InputError(f"{name}: holds no finished transaction; `measure run` writes them")
+            raise InputError(
+                f"{name}: this session contains no finished transaction; name a session "
+                "that `measure run` wrote"
+            )
         return transports
 
 

@@ -168,7 +168,7 @@ def columns(table: str | None = None) -> pd.DataFrame:
     """
     known = schemas()
     if table is not None and table not in known:
-        raise InputError(f"no table {table!r}; there are {', '.join(known)}")
+        raise InputError(f"there is no table {table!r}; the tables are {', '.join(known)}")
     chosen = known.values() if table is None else [known[table]]
     rows = [(schema.name, c.name, c.dtype, c.unit, c.doc) for schema in chosen for c in schema]
     return pd.DataFrame(rows, columns=["table", "column", "dtype", "unit", "meaning"])

@@ -310,7 +310,8 @@ class LoggedTables(Kept):
         there = {each for _, tables in self._recording.logs(layer) for each in tables}
         held = ", ".join(sorted(there)) or "none"
         raise InputError(
-            f"{self._recording.name}: no log of the layer {layer} holds {name!r}; there are: {held}"
+            f'{self._recording.name}: no log of the layer "{layer}" contains the table {name!r}; '
+            f"the tables are: {held}"
         )
 
     def _logged(self, layer: str, schema: Schema, *layers: str) -> pd.DataFrame:

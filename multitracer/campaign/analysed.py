@@ -131,7 +131,7 @@ def _rows(task: AnalysisTask) -> Tables:
         inputs = here.inputs()
         if not inputs.points and not inputs.listed:
             why = f" ({inputs.warnings[0]})" if inputs.warnings else ""
-            raise InputError(f"{here.path}: no readable capture or log found{why}")
+            raise InputError(f"{here.path}: this input contains no readable capture or log{why}")
         content = content_of(inputs)
         session = content[:DIGITS]
         if session != task.session:

@@ -125,7 +125,9 @@ def look_at(candidate: Candidate) -> SessionLook:
         for name, status in _files(path):
             files[name] = (status.st_size, status.st_mtime_ns)
             if len(files) > MOST_ENTRIES:
-                raise InputError(f"{candidate.path}: more than {MOST_ENTRIES:,} files; split the session")
+                raise InputError(
+                    f"{candidate.path}: the session has more than {MOST_ENTRIES:,} files; split the session"
+                )
     return SessionLook(files, _listed(candidate.paths[0]))
 
 

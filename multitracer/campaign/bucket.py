@@ -67,7 +67,7 @@ class ObjectStore(Store):
             return
         if not self._remote.is_empty:
             raise InputError(
-                f"{self.name}: this folder has files, but no campaign; name a new or empty folder"
+                f"{self.name}: this folder contains files, but no campaign; name a new or empty folder"
             )
         self.put(_MARKER, b"")
 
@@ -145,7 +145,7 @@ class ObjectStore(Store):
             yield
         except FileNotFoundError as error:
             raise InputError(
-                f"{self.name}: this bucket does not exist; create the bucket, or name another one"
+                f"{self.name}: this bucket does not exist; create the bucket, or name another bucket"
             ) from error
 
 

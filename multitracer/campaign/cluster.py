@@ -139,7 +139,7 @@ class OnCluster:
                 if time.monotonic() - lost_s > _RECONNECT_S:
                     where = self.address or "the workers of this machine"
                     raise InputError(
-                        f"{where}: no answer from the scheduler for {_RECONNECT_S:g} s; start the "
+                        f"{where}: the scheduler has not answered for {_RECONNECT_S:g} s; start the "
                         "scheduler and this run again"
                     ) from error
                 time.sleep(_PAUSE_S)

@@ -173,7 +173,7 @@ def _group(name: str, catalogue: Catalogue, rows: list[Row]) -> SessionGroup:
     failed = failures(catalogue.store)
     if not sessions:
         why = f": {failed[0]}" if failed else ""
-        raise InputError(f"{catalogue.store.name}: no session that can be compared{why}")
+        raise InputError(f"{catalogue.store.name}: there is no session that can be compared{why}")
     return SessionGroup(name, catalogue, sessions, frozenset(str(row["version"]) for row in rows), failed)
 
 
@@ -181,9 +181,9 @@ def _check(first: SessionGroup, second: SessionGroup) -> None:
     """Raise an error if a session is on both sides."""
     if both := sorted(set(first.sessions) & set(second.sessions)):
         raise InputError(
-            f"{printable(first.name)} and {printable(second.name)}: have "
-            f"{count(len(both), 'session')} in common (the first is {both[0]}); a session must be "
-            "on one side only"
+            f"{printable(first.name)} and {printable(second.name)}: both sides contain "
+            f"{count(len(both), 'session')} (the first is {both[0]}); each session must be on one "
+            "side only"
         )
 
 

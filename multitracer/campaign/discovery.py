@@ -262,7 +262,9 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
             if not entry.name.startswith("."):
                 entries.append(entry)
             if len(entries) > MOST_ENTRIES:
-                raise InputError(f"more than {MOST_ENTRIES:,} files")
+                raise InputError(
+                    f"the input has more than {MOST_ENTRIES:,} files; name its subfolders as inputs"
+                )
     return sorted(entries, key=lambda entry: entry.name)
 
 
@@ -385,11 +387,13 @@ class RemoteCandidate(Candidate):
         files = [item for items in listed for item in items]
         total, free = sum(item.size for item in files), shutil.disk_usage(folder).free
         if len(files) > MAX_FILES:
-            raise InputError(f"{self.path}: more than {MAX_FILES:,} files; name the files to read")
+            raise InputError(
+                f"{self.path}: the session has more than {MAX_FILES:,} files; name the files to read"
+            )
         if total > free:
             raise InputError(
-                f"{self.path}: needs {size(total)}, but {folder} has only {size(free)} free; set "
-                "TMPDIR to a folder on a larger disk"
+                f"{self.path}: the download needs {size(total)}, but {folder} has only {size(free)} "
+                "free; set TMPDIR to a folder on a larger disk"
             )
         for path, items in zip(self.paths, listed, strict=True):
             remote, base = Remote(path), f"{folder}/{_base(path)}"
@@ -416,7 +420,9 @@ def _listed(remote: Remote) -> list[Item]:
     if not items:
         raise InputError(f"{remote.name}: no file found at this address; check the name")
     if len(items) > MOST_ENTRIES:
-        raise InputError(f"{remote.name}: more than {MOST_ENTRIES:,} files; name its subfolders as inputs")
+        raise InputError(
+            f"{remote.name}: this address has more than {MOST_ENTRIES:,} files; name its subfolders as inputs"
+        )
     return items
 
 

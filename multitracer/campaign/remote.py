@@ -227,10 +227,12 @@ class Remote:
         except FileExistsError:
             raise
         except TimeoutError as error:
-            raise StoreError(f"{self.name}: no answer from the store for {limit_s:g} s; {_AGAIN}") from error
+            raise StoreError(
+                f"{self.name}: the store has not answered for {limit_s:g} s; {_AGAIN}"
+            ) from error
         except Exception as error:  # clients of stores raise errors of many libraries
             if type(error).__name__ in _NO_KEY:
-                raise RefusedError(f"{self.name}: no access key for this store; {_KEYS}") from error
+                raise RefusedError(f"{self.name}: no access key for this store was found; {_KEYS}") from error
             if isinstance(error, PermissionError) or _status(error) in _REFUSED:
                 sentence = f"{self.name}: the store refused access ({_reason(error)}); {_KEYS}"
                 raise RefusedError(sentence) from error

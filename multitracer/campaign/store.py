@@ -72,7 +72,7 @@ class Store:
                 raise InputError(f"{self.name}: this is a file; name a folder for the campaign")
             if any(self.folder.iterdir()):
                 raise InputError(
-                    f"{self.name}: this folder has files, but no campaign; name a new or empty folder"
+                    f"{self.name}: this folder contains files, but no campaign; name a new or empty folder"
                 )
         with self._named():
             for each in (PARTS, SPOOLS, ATTEMPTS, SNAPSHOTS):  # the last one makes it a campaign
@@ -197,7 +197,7 @@ class Store:
             reason = error.strerror or str(error)
             advice = "free disk space; the last snapshot is safe" if error.errno in _FULL else (
                 "check the permissions, or choose another folder")  # fmt: skip
-            raise InputError(f"{self.name}: cannot be written: {reason}; {advice}") from error
+            raise InputError(f"{self.name}: cannot write to this campaign: {reason}; {advice}") from error
 
 
 def _keep(folder: Path) -> None:
@@ -287,7 +287,7 @@ def newest_snapshot(store: Store) -> Snapshot:
     """
     if not store.is_campaign:
         raise InputError(
-            f"{store.name}: no campaign in this folder; `multitracer campaign run` creates a campaign"
+            f"{store.name}: this folder contains no campaign; `multitracer campaign run` creates a campaign"
         )
     for _ in range(KEPT):  # who writes may have removed it since it was listed
         names = store.list(SNAPSHOTS)
@@ -305,7 +305,7 @@ def _read_snapshot(store: Store, name: str) -> Snapshot:
     where = f"{store.name}/{name}"
     try:
         if len(content) > _MAX_BYTES:
-            raise ValueError("too long")  # noqa: TRY301
+            raise ValueError("the file is too long")  # noqa: TRY301
         document = json.loads(content)
         kind, version = document["schema"].split("/")
         if kind != SCHEMA:
@@ -329,7 +329,7 @@ def _read_snapshot(store: Store, name: str) -> Snapshot:
 def _snapshot_group(document: dict[str, object]) -> StoreGroup:
     number, parts = document["number"], document["parts"]
     if not isinstance(number, int) or not isinstance(parts, dict):
-        raise TypeError("a group")
+        raise TypeError("a group must have a number and a table of parts")
     held = {name: ParquetFile(**part) for name, part in parts.items() if name in TABLES}
     for part in held.values():
         folder, _, rest = part.name.partition("/")

@@ -99,15 +99,17 @@ def _declared(path: Path) -> Options:
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {error}; docs/capture.md lists the valid options") from error
+        raise InputError(
+            f"{path}: this file is not valid TOML: {error}; docs/capture.md lists the valid options"
+        ) from error
     options = {_IN_FILE.get(key, key): value for key, value in document.items()}
     for key, value in options.items():
         if key not in _TYPES:
             known = ", ".join(sorted({*_TYPES, *_IN_FILE} - set(_IN_FILE.values())))
-            raise InputError(f"{path}: {key}: unknown option; choose one of {known}")
+            raise InputError(f'{path}: unknown key "{key}"; the valid keys are {known}')
         options[key] = _typed(path, key, value)
     if options.get("role", "mobile") not in ("mobile", "fixed"):
-        raise InputError(f"{path}: role = {options['role']!r}; role must be mobile or fixed")
+        raise InputError(f'{path}: "role" must be "mobile" or "fixed", but is {options["role"]!r}')
     return options
 
 
@@ -119,7 +121,7 @@ def _typed(path: Path, key: str, value: object) -> object:
         return float(value)
     if kind is not float and isinstance(value, kind):
         return value
-    raise InputError(f"{path}: {key} = {value!r}; the value must be of type {kind.__name__}")
+    raise InputError(f'{path}: "{key}" must be of the type {kind.__name__}, but is {value!r}')
 
 
 # --- which collectors ---
@@ -131,8 +133,8 @@ def _check_packets(interface: str, expression: str) -> None:
     if interface not in ("any", *there):
         known = ", ".join(there)
         warn(
-            f"{interface}: no such interface now (present: {known}); recording starts when the "
-            "interface appears"
+            f"the interface {interface} does not exist yet (existing interfaces: {known}); the "
+            "recording starts when the interface appears"
         )
     tcpdump = shutil.which("tcpdump")
     if not expression or tcpdump is None:
@@ -168,12 +170,14 @@ def _sources(options: Options) -> Iterator[PlannedCollector]:
     for name, more in working.items():
         better = _INSTEAD.get(name)
         if better is not None and not wanted:
-            warn(f"{name} replaces {better}, and is slower: {known[name].description}")
+            warn(
+                f"the collector {name} is used instead of {better}, but is slower: {known[name].description}"
+            )
         if better not in working:
             yield _source(known[name], more)
     if not working:
         raise PreflightError(
-            "no collector works on this machine; `multitracer doctor` shows how to repair this"
+            "no collector can be used on this machine; `multitracer doctor` shows how to repair this"
         )
 
 
@@ -200,7 +204,7 @@ def _working(
         except PreflightError as error:
             if insisted:
                 raise
-            warn(f"{collector.name} is not used: {error}")
+            warn(f"the collector {collector.name} is not used: {error}")
         else:
             yield collector.name, given
 
@@ -258,7 +262,7 @@ def _source(collector: Collector, more: tuple[str, ...]) -> PlannedCollector:
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"{text}: must be HOST:PORT")
+        raise InputError(f"{text}: the address must have the form HOST:PORT")
     return host.strip("[]"), int(port)
 
 
@@ -266,5 +270,5 @@ def _labels(labels: Iterable[str]) -> dict[str, str]:
     pairs = [label.partition("=") for label in labels]
     for key, equals, value in pairs:
         if not equals or not key:
-            raise InputError(f"{key}{equals}{value}: must be KEY=VALUE")
+            raise InputError(f"{key}{equals}{value}: the label must have the form KEY=VALUE")
     return {key: value for key, _, value in pairs}

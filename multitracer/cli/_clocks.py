@@ -61,7 +61,9 @@ def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> 
     clocks = recording.align(reference=reference, evidence=evidence)
     if not clocks.graph.relations and clocks.graph.refused:
         ill = "".join(f"; {each.code} in {portable(each.source)}" for each in clocks.complaints)
-        raise ClockError(f"{clocks.graph.refused[0]}{ill and f'; the clock doctor found{ill[1:]}'}")
+        raise ClockError(
+            f"{clocks.graph.refused[0]}{ill and f'; the clock check found these faults: {ill[2:]}'}"
+        )
     return Aligned(recording, clocks, tuple(inputs))
 
 

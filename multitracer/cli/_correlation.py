@@ -80,7 +80,10 @@ def _quantities(reading: InputChoice, inputs: object, target: str | None) -> Qua
     if reading.window == EVERYTHING:
         return Quantities(recording, number)
     if number is not None:
-        raise InputError("correlate: --connection cannot be combined with --from or --to; omit one of them")
+        raise InputError(
+            "correlate: --connection cannot be combined with --from or --to; omit "
+            "--connection, or omit --from and --to"
+        )
     cut, bounds_ns = cut_recording(recording, reading.window)
     return Quantities(cut, bounds_ns=bounds_ns)
 

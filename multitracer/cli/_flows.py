@@ -35,7 +35,9 @@ def plot_flows(
             f"--connection cannot be used with --figure {kind}, which draws every flow; omit --connection"
         )
     if window_s is not None and kind != "rates":
-        raise click.UsageError("--window needs --figure rates")
+        raise click.UsageError(
+            "--window can be used only with --figure rates; add --figure rates, or omit --window"
+        )
     sessions, why, names = [], [], []
     for inputs in separate_inputs(reading.inputs):
         recording = load(reading, inputs=inputs, output=target)

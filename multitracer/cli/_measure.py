@@ -65,15 +65,16 @@ class Over:
             if given:
                 hint = "; `multitracer capture -o DIR -- multitracer measure run …` records a drive"
                 raise click.UsageError(
-                    f"{given[0]} needs --over; add --over, or omit {given[0]}{hint if self.capture else ''}"
+                    f"{given[0]} can be used only with --over; add --over, or omit "
+                    f"{given[0]}{hint if self.capture else ''}"
                 )
         elif server is not None:
             raise click.UsageError("--over starts its own server; omit --server")
         elif self.virtual and self.speed is not None:
-            raise click.UsageError("--speed cannot be used with --virtual; omit one of them")
+            raise click.UsageError("--speed cannot be used with --virtual; omit one of these options")
         elif self.at_end is not None and self.trace is None:
             raise click.UsageError(
-                "--at-end needs --errors; name an error trace with --errors, or omit --at-end"
+                "--at-end can be used only with --errors; name an error trace with --errors, or omit --at-end"
             )
 
 
@@ -87,7 +88,7 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
         ),
         click.option(
             "--errors", "trace", type=click.Path(dir_okay=False, path_type=Path), metavar="TRACE",
-            help="With --over: destroy the frames that failed in this recorded error trace.",
+            help="With --over: destroy each frame that failed in this recorded error trace.",
         ),
         click.option(
             "--tcp-profile", type=click.Choice(["1999", "today"]),
@@ -153,7 +154,11 @@ def measure_over(
     try:
         return run_real(plan, folder, scenario, speed=chosen.speed or 1, **settings)
     except InterruptedRunError as stop:
-        click.echo("interrupted; the same command continues after the last finished transaction", err=True)
+        click.echo(
+            "The measurement was interrupted; start the same command again to continue after "
+            "the last finished transaction.",
+            err=True,
+        )
         raise click.exceptions.Exit(128 + stop.number) from stop
 
 

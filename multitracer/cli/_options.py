@@ -36,7 +36,9 @@ def target(text: str) -> str:
 def named(text: str) -> str:
     """Return the output path of -o, for a command that does not write to standard output."""
     if text == "-":
-        raise click.BadParameter("standard output is not possible here; name a file or a folder")
+        raise click.BadParameter(
+            "the output of this command cannot be written to standard output; name a file or a folder"
+        )
     return target(text)
 
 
@@ -57,7 +59,7 @@ class FiniteRange(click.FloatRange):
         """Return the number; refuse NaN and infinity."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number; give a finite number", param, ctx)
+            self.fail(f"the value must be a finite number, but is {value}", param, ctx)
         return number
 
 
@@ -172,6 +174,6 @@ def _seconds(text: str) -> tuple[int, int]:
         ) from error
     if not all(math.isfinite(s) and abs(s) <= _MOST_S for s in (begin, end)) or begin >= end:
         raise click.BadParameter(
-            f"{text!r}: the end must be after the begin, and both must be within the limits of a time"
+            f"{text!r}: the end must be after the begin, and both must be at most 292 years"
         )
     return round(begin * NS_PER_S), round(end * NS_PER_S)

@@ -59,7 +59,10 @@ class PlanRun:
         """
         for name, level in self.at.items():
             if level not in self.plan.variables.get(name, ()):
-                raise InputError(f"--at {printable(name)}={printable(level)}: the plan has no such level")
+                raise InputError(
+                    f"--at {printable(name)}={printable(level)}: the plan has no "
+                    "variable with this name and this level"
+                )
         ordered = self.plan.ordered(self.blocks)
         return [each for each in ordered if all(each.levels[name] == self.at[name] for name in self.at)]
 
@@ -114,7 +117,10 @@ class PlanRun:
             finally:
                 sessions = [str(measured.session(name)) for name in sorted(measured.done)]
                 if failed := run(sessions, self.folder).failed:
-                    warn(f"{count(failed, 'session')} could not be read; `campaign status` shows why")
+                    warn(
+                        f"{count(failed, 'session')} of the campaign could not be read; `campaign "
+                        "status` shows why"
+                    )
             self._show(measured)
         return failures
 
@@ -171,7 +177,7 @@ class PlanRun:
             where = ", ".join(f"{name}={level}" for name, level in zip(self.blocks, levels, strict=True))
             click.echo(f"remaining{f' at {where}' if where else ''}: {count(number, 'tuple')}")
         if len(left) > _MOST_SHOWN:
-            click.echo(f"and {count(len(left) - _MOST_SHOWN, 'block')} more")
+            click.echo(f"{count(len(left) - _MOST_SHOWN, 'block')} more remain")
 
     def show_order(self) -> None:
         """Write the order of the tuples."""
@@ -181,7 +187,10 @@ class PlanRun:
             for at, each in enumerate(self.order(), start=1)
         ]
         page().table(("", "repetition", *names, "session"), rows, right=[0, 1])
-        click.echo(f"{count(len(rows), 'tuple')} of {self.plan.count:,}, seed {self.plan.seed}")
+        click.echo(
+            f"{count(len(rows), 'tuple')} of {self.plan.count:,} in this order, from the "
+            f"random seed {self.plan.seed}"
+        )
 
 
 def _complete(draw: Progress, measured: MeasuredTuples, total: int) -> Progress:

@@ -105,7 +105,8 @@ click.option(
     "-v",
     "--verbose",
     is_flag=True,
-    help="With --version: also show whether Python or the native kernel reads captures.",
+    help="With --version: also show whether Python code or the compiled code of multitracer-native "
+    "reads captures.",
 )(cli)
 debug_option(cli)
 

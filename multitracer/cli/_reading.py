@@ -119,7 +119,8 @@ _READING_OPTIONS = (
         "--connection",
         type=connection_choice,
         metavar="N|HOST:PORT",
-        help="Only this connection: its number (from 1) or one of its endpoints (IPv4:PORT or [IPv6]:PORT).",
+        help="Use only this connection: its number (from 1) or one of its endpoints (IPv4:PORT or "
+        "[IPv6]:PORT).",
     ),
     click.option(
         "--from",
@@ -137,7 +138,10 @@ _READING_OPTIONS = (
         help="End of the interval (exclusive), in the same form as --from.",
     ),
     click.option(
-        "--max-packets", type=click.IntRange(min=1), metavar="N", help="Stop reading after N packets."
+        "--max-packets",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Stop reading each capture after N packets.",
     ),
     debug_option,
 )
@@ -186,7 +190,9 @@ def load(  # noqa: PLR0913  # each is what one command knows
 
     inputs = inputs or find_inputs(*reading.inputs)
     if not inputs.points and not inputs.listed:
-        raise InputError(f"{inputs.folder}: no capture and no log found; name a capture or a session folder")
+        raise InputError(
+            f"{inputs.folder}: this folder contains no capture and no log; name a capture or a session folder"
+        )
     if output is not None:
         from multitracer.cli._output import check_output
 
@@ -195,8 +201,8 @@ def load(  # noqa: PLR0913  # each is what one command knows
         from multitracer.cli._output import warn
 
         warn(
-            f"{inputs.name}: {why}, so the captures are analysed as a stream "
-            "(docs/large_captures.md lists the differences); --no-stream loads them completely"
+            f"{inputs.name}: {why}, so the captures are analysed as a stream (docs/large_captures.md "
+            "lists the differences); add --no-stream to load the captures completely"
         )
         stream = True
     limits = None

@@ -45,8 +45,8 @@ def both_captures(sender: Recording, receiver: Recording) -> Recording:
     far = main_capture(receiver).behind(near)
     if not Counterparts(near.analysis, far.analysis).all():
         raise InputError(
-            f"{far.point.name}: no packet in common with {near.point.name}; name a capture of the "
-            "same connections"
+            f"{far.point.name}: this capture has no packet in common with {near.point.name}; name a "
+            "capture of the same connections"
         )
     inputs = Inputs(near.point.name, [near.point, far.point])
     return Recording(inputs, [near, far], sender_point=near.point.name)

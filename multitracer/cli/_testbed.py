@@ -52,7 +52,9 @@ def plot_channel(reading: InputChoice, target: str, theme: ThemeName) -> None:
     from multitracer.cli._plotting import write
 
     if len(reading.inputs) != 1:
-        raise click.UsageError("--figure channel draws only one scenario, file or session folder; name one")
+        raise click.UsageError(
+            "--figure channel draws only one input; name one scenario, one file or one session folder"
+        )
     (name,) = reading.inputs
     check_output(target, [name])
     title, figure = _figure(name, theme)
@@ -97,8 +99,8 @@ def _session(folder: Path) -> tuple[ReceivedPower, PowerTransfer]:
         or not scenario.is_file()
     ):
         raise InputError(
-            f"{folder}: not a session of a run in virtual time; name such a session, a scenario, "
-            "or a file of `testbed channel`"
+            f"{folder}: this folder is not a session of a run in virtual time; name a session of "
+            "`testbed run --virtual`, a scenario, or a file of `testbed channel`"
         )
     received = repeated(power_of(str(scenario), seed=manifest.variables.seed), run_ns(folder))
     series = open_session(str(folder)).series()
@@ -128,7 +130,7 @@ def counted(total: int) -> Callable[[int], None]:
 
     def tell(done: int) -> None:
         if sys.stderr is not None and sys.stderr.isatty():
-            click.echo(f"\r{done} of {total} runs", nl=done == total, err=True)
+            click.echo(f"\r{done} of {total} runs are complete", nl=done == total, err=True)
 
     return tell
 

@@ -82,7 +82,9 @@ def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[In
     sessions = separate_inputs(inputs)
     without = [session for session in sessions if not session.holds(LAYER)]
     if wanted and without:
-        raise InputError(f"{without[0].name}: no transactions found; name folders that `measure run` wrote")
+        raise InputError(
+            f"{without[0].name}: this folder contains no transactions; name folders that `measure run` wrote"
+        )
     if without or (not wanted and len(sessions) == 1 and sessions[0].points and is_over_tcp(sessions[0])):
         return []
     return sessions
@@ -92,7 +94,8 @@ def refuse_capture_options(reading: InputChoice) -> None:
     """Refuse options that have no meaning for transactions."""
     if reading.connection is not None or reading.window != EVERYTHING or reading.max_packets is not None:
         raise click.UsageError(
-            "--connection, --from, --to and --max-packets cannot be used with transactions; omit them"
+            "--connection, --from, --to and --max-packets cannot be used with transactions; omit "
+            "these options"
         )
 
 
@@ -113,7 +116,8 @@ def read_transports(
         warn(sentence)
     if some and not transports:
         raise InputError(
-            f"{sessions[0].name}: no transaction was finished; start `measure run` again to continue"
+            f"{sessions[0].name}: this session contains no finished transaction; start `measure run` "
+            "again to continue"
         )
     return transports, notes
 
@@ -217,7 +221,7 @@ def plot_transactions(
     if kind in ("environment", "panels"):
         figure = (overlay if kind == "environment" else panels)(transports, size, theme=theme)
     elif size is not None:
-        raise click.UsageError("--size needs --figure environment or --figure panels")
+        raise click.UsageError("--size can be used only with --figure environment or --figure panels")
     else:
         figure = (cdf_figure if kind == "cdf" else rtt_size_figure)(transports, theme=theme)
     with replacing(output) as temporary:

@@ -54,7 +54,7 @@ def command(
     Single files are captures, or a capture and logs of TCP variables, of a link or of a radio. The first
     edge leads from the first file to the second: to = from + offset + drift * (from - first stamp of from).
     If the data cannot determine a relation, the command prints the reason and a remedy. Faults that the
-    clock doctor found follow.
+    clock check found follow.
     """
     from multitracer.cli._clocks import aligned, show, write_json
     from multitracer.cli._output import check_output, page, standard_output, warn
@@ -82,7 +82,10 @@ def _keep(alignment: Aligned) -> None:
     try:
         keep_tables(alignment)
     except OSError as error:
-        warn(f"{error.filename}: cannot write the tables: {error.strerror}")
+        warn(
+            f"{error.filename}: cannot write the clock tables: {error.strerror}; check the "
+            "permissions, or use --no-keep"
+        )
 
 
 def _draw(alignment: Aligned, output: str, *, theme: ThemeName) -> None:

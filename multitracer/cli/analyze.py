@@ -26,10 +26,18 @@ if TYPE_CHECKING:
         "tcpdump -i eth0 -w - tcp | multitracer analyze --stream -",
     ),
 )
-@click.option("--json", "as_json", is_flag=True, help="Write JSON; docs/analyze.schema.json is its schema.")
-@click.option("--csv", "as_csv", is_flag=True, help="Write CSV, one line per connection.")
 @click.option(
-    "--parquet", "as_parquet", is_flag=True, help="Write Parquet files into the folder that -o names."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Write the result as JSON; docs/analyze.schema.json is the schema.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Write the result as CSV, with one line per connection.")
+@click.option(
+    "--parquet",
+    "as_parquet",
+    is_flag=True,
+    help="Write the result as Parquet files into the folder that -o names.",
 )
 @click.option(
     "--fairness",
@@ -42,15 +50,15 @@ if TYPE_CHECKING:
     "--output",
     type=target,
     metavar="PATH",
-    help="Write to this file (with --parquet: folder) instead of standard output.",
+    help="Write the result to this file (with --parquet: to this folder) instead of standard output.",
 )
 @click.option(
     "--stream/--no-stream",
     "stream",
     default=None,
-    help="Keep only open connections in memory: for captures of any size, and for endless pipes "
-    "(Ctrl-C prints the summary). Default for captures larger than half of the memory "
-    "(docs/large_captures.md lists the differences).",
+    help="Keep only the open connections in memory. Use this option for captures of any size, and "
+    "for endless pipes (Ctrl-C prints the summary). Default for captures larger than half of "
+    "the memory (docs/large_captures.md lists the differences).",
 )
 @pool_option
 @reads_captures
@@ -79,7 +87,9 @@ def command(  # noqa: PLR0913  # each is an option
     if as_parquet and output in (None, "-"):
         raise click.UsageError("--parquet writes several files; name a folder with -o")
     if fairness and (as_csv or as_parquet):
-        raise click.UsageError("--fairness cannot be combined with --csv or --parquet; omit them")
+        raise click.UsageError(
+            "--fairness cannot be combined with --csv or --parquet; omit --fairness, or omit the format"
+        )
     if stream and (as_parquet or fairness):
         raise click.UsageError("--parquet and --fairness need every segment in memory; omit --stream")
     form = "json" if as_json else "csv" if as_csv else "summary"

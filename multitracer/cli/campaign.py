@@ -57,7 +57,8 @@ def command() -> None:
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=_input)
 @click.option(
     "-o", "--output", "campaign", type=named, metavar="CAMPAIGN", required=True,
-    help="Folder of the campaign, or a URL such as s3://BUCKET/FOLDER; created if it does not exist.",
+    help="Folder of the campaign, or a URL such as s3://BUCKET/FOLDER. A folder that does not exist "
+         "is created.",
 )  # fmt: skip
 @click.option(
     "-j", "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
@@ -65,9 +66,14 @@ def command() -> None:
 )  # fmt: skip
 @click.option(
     "--cluster", metavar="ADDRESS",
-    help="Scheduler of a Dask cluster, tcp://HOST:PORT. Its workers must see the same paths.",
+    help="Address of the scheduler of a Dask cluster, tcp://HOST:PORT. The workers must see the "
+         "inputs and the campaign under the same paths.",
 )  # fmt: skip
-@click.option("--retry", is_flag=True, help="Also retry failed inputs that have not changed since.")
+@click.option(
+    "--retry",
+    is_flag=True,
+    help="Also analyse again the inputs that failed before and have not changed since.",
+)
 @click.option(
     "--watch", "watched", is_flag=True,
     help="Run until Ctrl-C, and add each new session when its files are complete.",
@@ -131,11 +137,14 @@ def _outcome(progress: CampaignProgress, campaign: str) -> str:
 )
 @_campaign
 @click.argument("sql", metavar="SQL")
-@click.option("--csv", "form", flag_value="csv", help="Write CSV.")
-@click.option("--json", "form", flag_value="json", help="Write JSON: an array with one object per line.")
+@click.option("--csv", "form", flag_value="csv", help="Write the result as CSV.")
+@click.option(
+    "--json", "form", flag_value="json", help="Write the result as JSON: an array with one object per line."
+)
 @click.option(
     "-o", "--output", type=target, metavar="FILE",
-    help="Write to this file; its suffix selects the format: .csv, .json or .parquet.",
+    help="Write the result to this file. The suffix of the file selects the format: .csv, .json or "
+         ".parquet.",
 )  # fmt: skip
 @debug_option
 def query(campaign: str, sql: str, form: str | None, output: str | None) -> None:
@@ -161,11 +170,12 @@ def query(campaign: str, sql: str, form: str | None, output: str | None) -> None
 @_campaign
 @click.option(
     "-o", "--output", "folder", type=named, metavar="DIR", required=True,
-    help="Folder for the page index.html; created if it does not exist.",
+    help="Folder for the page index.html. A folder that does not exist is created.",
 )  # fmt: skip
 @click.option(
     "--with-reports", is_flag=True,
-    help="Also write the reports of the sessions with the worst intervals; reads their logs again.",
+    help="Also write the reports of the sessions with the worst intervals. The logs of these "
+         "sessions are read again.",
 )  # fmt: skip
 @assets_option
 @debug_option
@@ -269,4 +279,4 @@ def compact(campaign: str) -> None:
     from multitracer.words import count
 
     before, after = compact_parts(campaign)
-    click.echo(f"{count(before, 'part')} before, {after:,} now")
+    click.echo(f"the campaign had {count(before, 'part')} before, and has {after:,} now")

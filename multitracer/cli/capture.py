@@ -39,14 +39,24 @@ if TYPE_CHECKING:
     type=click.Choice(["mobile", "fixed"]),
     help="Role of this machine in the measurement. Default: mobile.",
 )
-@click.option("-i", "--interface", metavar="IFACE", help="Network interface to capture on. Default: any.")
+@click.option(
+    "-i",
+    "--interface",
+    metavar="IFACE",
+    help='Network interface to capture on. Default: "any" (all interfaces).',
+)
 @click.option(
     "--filter",
     "expression",
     metavar="BPF",
     help="Capture filter (pcap-filter). Default: TCP and sync probes.",
 )
-@click.option("--duration", type=FiniteRange(min=0.1), metavar="S", help="Stop after this time, in seconds.")
+@click.option(
+    "--duration",
+    type=FiniteRange(min=0.1),
+    metavar="S",
+    help="Stop the recording after this time, in seconds.",
+)
 @click.option(
     "--ready",
     type=FiniteRange(min=0),
@@ -61,10 +71,14 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--with", "wanted", multiple=True, metavar="NAME",
-    help="Use only this collector; repeatable.",
+    help="Name of the only collector to use; repeat the option to use several collectors.",
 )  # fmt: skip
 @click.option(
-    "--without", "unwanted", multiple=True, metavar="NAME", help="Do not use this collector; repeatable."
+    "--without",
+    "unwanted",
+    multiple=True,
+    metavar="NAME",
+    help="Name of a collector that is not used; repeatable.",
 )
 @click.option("--modem", metavar="PORT", help="Serial port of the modem. Default: detected.")
 @click.option(
@@ -77,7 +91,7 @@ if TYPE_CHECKING:
     help="Diagnostic port of a Qualcomm phone. Signalling is recorded only with this option.",
 )  # fmt: skip
 @click.option(
-    "--clap", metavar="HOST:PORT", help="Send sync probes to this address, which is the other endpoint."
+    "--clap", metavar="HOST:PORT", help="Send sync probes to this address of the other endpoint (HOST:PORT)."
 )
 @click.option(
     "--clap-every",
@@ -85,11 +99,17 @@ if TYPE_CHECKING:
     metavar="S",
     help="Interval of sync probes in seconds; 0 sends none. Default: 30.",
 )
-@click.option("--label", multiple=True, metavar="KEY=VALUE", help="Experiment variable; repeatable.")
+@click.option(
+    "--label",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Experiment variable to store with the session, such as location=downtown; repeatable.",
+)
 @click.option(
     "--session", "declared", metavar="FILE.toml",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Read these options from a file; the command line has precedence.",
+    help="Read the options of this command from this file; options on the command line have "
+         "precedence.",
 )  # fmt: skip
 @click.option(
     "--rehearse",
@@ -98,7 +118,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), metavar="N",
-    help="With --rehearse: random seed of the drive; 0 is a drive without incidents. Default: 1.",
+    help="With --rehearse: random seed of the simulated drive; 0 selects a drive without incidents. "
+         "Default: 1.",
 )  # fmt: skip
 @click.option("--plain", is_flag=True, help="Print one line per second instead of the live view.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND …]")
@@ -127,7 +148,8 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
             reason = supervisor.run()
     if why := supervisor.lack_of_packets:
         raise CollectorError(
-            f"{folder}: no packets were recorded: {why}; `multitracer doctor` shows how to repair this"
+            f"{folder}: no packets were recorded, because {why}; `multitracer doctor` shows how to "
+            "repair this"
         )
     _tell(folder, reason)
     raise click.exceptions.Exit(supervisor.status)

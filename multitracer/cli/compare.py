@@ -28,9 +28,13 @@ if TYPE_CHECKING:
     help="Compare the sessions of one campaign or folder by the value of a label; name two values if "
         "the label has more.",
 )  # fmt: skip
-@click.option("--json", "form", flag_value="json", help="Write JSON, with full precision.")
+@click.option("--json", "form", flag_value="json", help="Write the comparison as JSON, with full precision.")
 @click.option(
-    "-o", "--output", type=named_page, metavar="FILE", help="Also draw the comparison to this .html file."
+    "-o",
+    "--output",
+    type=named_page,
+    metavar="FILE",
+    help="Also draw the comparison and write the page to this .html file.",
 )
 @debug_option
 def command(

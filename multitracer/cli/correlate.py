@@ -30,7 +30,9 @@ def lags(text: str) -> tuple[float, float]:
             f"{text!r} is not a range; write first and last lag in seconds, for example -10:10"
         ) from error
     if not (math.isfinite(low) and math.isfinite(high)) or low > high:
-        raise click.BadParameter(f"{text!r}: the last lag must be finite and not below the first")
+        raise click.BadParameter(
+            f"{text!r}: both lags must be finite, and the last lag must not be below the first lag"
+        )
     return low, high
 
 
@@ -54,8 +56,8 @@ def names(text: str) -> list[str]:
     metavar="NAME,...",
     default="throughput",
     show_default=True,
-    help="Quantities to predict, each as the label of a series, TABLE.COLUMN, a column name that is "
-    "unique, or throughput (TcpSnd_goodput, else downlink_bps).",
+    help="Target quantities to predict. Each is the label of a series, TABLE.COLUMN, a unique column "
+    "name, or throughput (TcpSnd_goodput, else downlink_bps).",
 )
 @click.option(
     "--with",
@@ -63,7 +65,8 @@ def names(text: str) -> list[str]:
     type=names,
     metavar="NAME,...",
     default="",
-    help="Quantities that may predict them.  [default: every series of the radio and of the position]",
+    help="Quantities to test as predictors of the target quantities.  [default: all radio and "
+    "position series]",
 )
 @click.option(
     "--lags",
@@ -71,7 +74,8 @@ def names(text: str) -> list[str]:
     metavar="FROM:TO",
     default="-10:10",
     show_default=True,
-    help="Range of lags in seconds; at a positive lag, --of follows --with.",
+    help="First and last lag in seconds; at a positive lag, the quantity of --of follows the "
+    "quantity of --with.",
 )
 @click.option(
     "--step",
@@ -88,21 +92,31 @@ def names(text: str) -> list[str]:
     "known.",
 )
 @click.option(
-    "--difference", is_flag=True, help="Compare the changes from bin to bin; for quantities that drift."
+    "--difference",
+    is_flag=True,
+    help="Compare the changes from bin to bin instead of the values. "
+    "Use this option for quantities that drift.",
 )
 @click.option("--estimator", type=click.Choice(_ESTIMATORS), default="equal-count", show_default=True,
-              help="Estimator of the mutual information.")  # fmt: skip
+              help="Method that estimates the mutual information.")  # fmt: skip
 @click.option("--normaliser", type=click.Choice(_NORMALISERS), default="min", show_default=True,
-              help="Divisor of the mutual information: the smaller of both entropies, ...")  # fmt: skip
+              help="Value by which the mutual information is divided: the smaller of both entropies, "
+                   "...")  # fmt: skip
 @click.option("--baseline", type=click.Choice(_BASELINES), default="shift", show_default=True,
-              help="Method that makes the surrogates. plain assumes independent samples, and is far "
-                  "too optimistic.")  # fmt: skip
+              help="Method that makes the random comparison series. \"plain\" assumes independent "
+                   "samples, and gives much too small p-values.")  # fmt: skip
 @click.option("--permutations", type=click.IntRange(19, 100_000), default=999, show_default=True, metavar="N",
-              help="Number of surrogates (data without dependence) for the significance test.")  # fmt: skip
+              help="Number of random comparison series (series without dependence) for the "
+                   "significance test.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
-              help="Random seed of the surrogates; the same seed gives the same numbers.")  # fmt: skip
-@click.option("--json", "form", flag_value="json", help="Write JSON, one row per pair and lag.")
-@click.option("--csv", "form", flag_value="csv", help="Write CSV, one row per pair and lag.")
+              help="Random seed of the random comparison series; the same seed gives the same "
+                   "numbers.")  # fmt: skip
+@click.option(
+    "--json", "form", flag_value="json", help="Write the result as JSON, with one row per pair and lag."
+)
+@click.option(
+    "--csv", "form", flag_value="csv", help="Write the result as CSV, with one row per pair and lag."
+)
 @click.option(
     "-o",
     "--output",
@@ -133,15 +147,17 @@ def command(  # noqa: PLR0913  # each is an option
     """Find which quantities of a session predict another quantity, at which lag, and how significantly.
 
     For each pair, the command prints the lag with the most significant mutual information, the 95th
-    percentile of the surrogates, and the false discovery rate over all pairs. Each input is a session;
-    several sessions are pooled. For a pair that cannot be compared, the row gives the reason.
+    percentile of the random comparison series, and the false discovery rate over all pairs. Each input
+    is a session; several sessions are pooled. For a pair that cannot be compared, the row gives the reason.
     docs/correlate.md explains the numbers.
     """
     from multitracer.analysis.correlation import Settings
     from multitracer.cli._correlation import Output, run
 
     if not of:
-        raise click.BadParameter("no quantity given; name one, for example throughput", param_hint="'--of'")
+        raise click.BadParameter(
+            "no quantity was given; name at least one quantity, for example throughput", param_hint="'--of'"
+        )
     settings = Settings(lags, step_s, difference, estimator, normaliser, baseline, permutations, seed)
     out: Output = Output(form, output, theme)
     run(reading, (of, with_, given), settings, out)

@@ -42,7 +42,9 @@ _NEEDS, _NEEDS_OF_CLOCKS = (
     help="Explain the data that the initiator sent (forward) or the responder sent (reverse). Default: "
     "the direction with more data.",
 )
-@click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
+@click.option(
+    "-o", "--output", type=target, metavar="FILE", help="Write the result to FILE instead of standard output."
+)
 @reads_captures
 def command(
     reading: InputChoice, as_json: bool, intervals: bool, direction: str | None, output: str | None

@@ -26,7 +26,11 @@ _MOST_FIELDS = 4
     help="Show only packets that match this Wireshark display filter.",
 )
 @click.option(
-    "--max-packets", type=click.IntRange(min=1), default=20, show_default=True, help="Stop after N packets."
+    "--max-packets",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Stop after N packets of the capture.",
 )
 @debug_option
 def command(capture: str, display_filter: str | None, max_packets: int) -> None:

@@ -90,7 +90,8 @@ def _selection(recording: Recording, reading: InputChoice) -> Selection:
         warn_of_empty(recording, reading.window)
         if not recording.captures:
             raise InputError(
-                f"{recording.name}: no capture found; name a capture, or a session with a capture"
+                f"{recording.name}: this session contains no capture; name a capture, or a session "
+                "with a capture"
             )
         bounds_ns = reading.window.bounds_ns(
             (capture.tables for capture in recording.captures), speed=recording.speed
@@ -105,7 +106,9 @@ def _selection(recording: Recording, reading: InputChoice) -> Selection:
         "multitracer export xplot --connection 2 capture.pcap -o plots/",
     ),
 )
-@click.option("-o", "--output", type=named, metavar="FOLDER", required=True, help="Folder for the files.")
+@click.option(
+    "-o", "--output", type=named, metavar="FOLDER", required=True, help="Folder for the files to write."
+)
 @reads_captures
 def xplot(reading: InputChoice, output: str) -> None:
     """Write the plots of tcptrace -G for xplot: sequence numbers, flight, RTT, throughput, sizes.
@@ -132,7 +135,9 @@ def xplot(reading: InputChoice, output: str) -> None:
         "multitracer export perfetto -c 2 --from 10 --to 20 -o part.perfetto-trace capture.pcap",
     ),
 )
-@click.option("-o", "--output", type=target, metavar="FILE", required=True, help="Trace file to write.")
+@click.option(
+    "-o", "--output", type=target, metavar="FILE", required=True, help="Perfetto trace file to write."
+)
 @reads_captures
 def perfetto(reading: InputChoice, output: str) -> None:
     """Write a transfer as a trace for ui.perfetto.dev: limits, findings, packets, counters.
@@ -152,8 +157,8 @@ def perfetto(reading: InputChoice, output: str) -> None:
     diagnosis = explained(recording, connection)
     if diagnosis is None:
         raise InputError(
-            f"{recording.name}: no transfer that can be explained, so no trace was written; name a "
-            "capture with TCP data"
+            f"{recording.name}: this recording contains no transfer that can be explained, so no "
+            "trace was written; name a capture with TCP data"
         )
     with replacing(output) as path, path.open("wb", buffering=1 << 20) as stream:
         write_trace(stream, recording, diagnosis)
@@ -185,14 +190,16 @@ command.add_command(xplot)
         "multitracer export tables -o tables/ sample_traces/rehearsal",
     ),
 )
-@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="Folder for the files.")
+@click.option(
+    "-o", "--output", type=named, metavar="DIR", required=True, help="Folder for the files to write."
+)
 @click.option(
     "--format",
     "form",
     type=click.Choice(["parquet", "csv"]),
     default="parquet",
     show_default=True,
-    help="Parquet keeps units and types.",
+    help="File format of the tables. Parquet stores units and types.",
 )
 @reads_captures
 def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -> None:
@@ -234,9 +241,11 @@ def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -
     "--receiver",
     type=target,
     metavar="FILE",
-    help="Capture of the same packets at the receiver of the data.",
+    help="Capture of the same packets, recorded at the receiver of the data.",
 )
-@click.option("--csv", "form", flag_value="csv", default="csv", help="Write CSV (the default).")
+@click.option(
+    "--csv", "form", flag_value="csv", default="csv", help="Write the segments as CSV (the default)."
+)
 @debug_option
 def segments(file: str, receiver: str | None, form: str) -> None:
     """Write the TCP segments of a capture to standard output, with a verdict on each retransmission.
@@ -259,7 +268,13 @@ def segments(file: str, receiver: str | None, form: str) -> None:
 
 @command.command("errors", epilog=examples("multitracer export errors session/ -o radio.txt"))
 @click.argument("session", metavar="SESSION", type=click.Path(exists=True, file_okay=False))
-@click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
+@click.option(
+    "-o",
+    "--output",
+    type=target,
+    metavar="FILE",
+    help="Write the trace to FILE instead of standard output.",
+)
 @debug_option
 def errors(session: str, output: str | None) -> None:
     """Write an error trace (which frames of a session's link failed) for `testbed run --errors`.
@@ -294,8 +309,8 @@ def errors(session: str, output: str | None) -> None:
     for side, direction in (("fixed", "up"), ("mobile", "down")):
         if side not in frames:
             warn(
-                f"{session}: no link log of the {side} side; the trace has no errors in its direction "
-                f"({direction})"
+                f"{session}: the session has no link log of the {side} side, so the trace has no "
+                f"errors in its direction ({direction})"
             )
     with text_output(output) as stream:
         stream.write(trace.text())
@@ -309,12 +324,18 @@ def errors(session: str, output: str | None) -> None:
         "multitracer export capacity drive/ --map drive/truth/drive.json -o drive.down",
     ),
 )
-@click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
+@click.option(
+    "-o",
+    "--output",
+    type=target,
+    metavar="FILE",
+    help="Write the trace to FILE instead of standard output.",
+)
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
-    help="Data that reached the responder (forward) or the initiator (reverse). Default: the direction "
-    "with more data.",
+    help="Use the data that reached the responder (forward) or the initiator (reverse). Default: the "
+    "direction with more data.",
 )
 @click.option(
     "--map",
@@ -372,12 +393,14 @@ def capacity(
         "multitracer export series -o series/ sample_traces/rehearsal",
     ),
 )
-@click.option("-o", "--output", type=named, metavar="DIR", required=True, help="Folder for the files.")
+@click.option(
+    "-o", "--output", type=named, metavar="DIR", required=True, help="Folder for the files to write."
+)
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse"]),
-    help="Series of the data from the initiator (forward) or from the responder (reverse). Default: "
-    "the direction with more data.",
+    help="Write the series of the data from the initiator (forward) or from the responder (reverse). "
+    "Default: the direction with more data.",
 )
 @reads_captures
 def series(reading: InputChoice, output: str, direction: Literal["forward", "reverse"] | None) -> None:
@@ -454,7 +477,7 @@ def _write_series(
     type=target,
     metavar="FILE",
     required=True,
-    help="FILE.geojson (QGIS, MapInfo), FILE.kml (Google Earth) or FILE.gpx.",
+    help="File to write: FILE.geojson (QGIS, MapInfo), FILE.kml (Google Earth) or FILE.gpx.",
 )
 @click.option(
     "--colour",
@@ -483,8 +506,8 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     tell_warnings(recording)
     if track.unplaced:
         warn(
-            f"{recording.name}: {track.unplaced} points are omitted because the position at their "
-            "time is not known"
+            f"{recording.name}: {track.unplaced} points of the route are omitted, because the "
+            "position at their time is not known"
         )
     with text_output(output) as stream:
         stream.write(write(track))
@@ -498,7 +521,7 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     type=named,
     metavar="DIR",
     required=True,
-    help="Folder for the copy; must be new or empty.",
+    help="Folder for the anonymized copy; the folder must be new or empty.",
 )
 @click.option(
     "--anonymize",

@@ -15,7 +15,7 @@ from multitracer.cli._options import debug_option, examples
         "multitracer formats --propose drive.csv > drive.csv.toml",
     ),
 )
-@click.option("--maps", is_flag=True, help="List the bundled column maps of CSV logs instead.")
+@click.option("--maps", is_flag=True, help="List the bundled column maps of CSV logs instead of the formats.")
 @click.option(
     "--propose", metavar="FILE", help="Propose a column map for this CSV file, whose columns are unknown."
 )

@@ -57,7 +57,7 @@ def _centaurus_options(function: Callable[..., object]) -> Callable[..., object]
         ),
         click.option(
             "--baud", type=click.IntRange(min=50), default=115_200, show_default=True, metavar="N",
-            help="Speed of serial lines, in baud.",
+            help="Speed of the serial lines, in baud.",
         ),
     ):  # fmt: skip
         function = option(function)
@@ -113,15 +113,16 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
     from multitracer.measure.transports import server
 
     made, where = server(protocol, listen, folder=folder, options=_options(**options))
-    click.echo(f"{protocol} at {where}")
+    click.echo(f"the {protocol} server listens at {where}")
     try:
         while True:
             made.work(1.0)
     except KeyboardInterrupt:
-        click.echo(f"{made.records.count} transactions served")
+        click.echo(f"the server answered {made.records.count} transactions")
         if lost := made.records.not_recorded:
             click.echo(
-                f"{lost} of them were not recorded: transactions.jsonl has reached its maximum size (1 GiB)",
+                f"{lost} transactions were not recorded: transactions.jsonl has reached its maximum "
+                "size (1 GiB)",
                 err=True,
             )
     finally:
@@ -142,13 +143,15 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
     type=click.Choice(["tcp", "centauruscomm", "wtcp"]),
     help="Transport protocol of the messages.",
 )
-@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Address of `measure serve`.")
-@click.option("--vary", type=click.Choice(["request", "reply"]), help="Message whose size varies.")
+@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Address at which `measure serve` listens.")
+@click.option(
+    "--vary", type=click.Choice(["request", "reply"]), help="Message (request or reply) whose size varies."
+)
 @click.option(
     "--sizes",
     callback=_sizes,
     metavar="N,N,…",
-    help="Sizes of this message in bytes, each from 26 to 262144.",
+    help="Sizes of the message that --vary names, in bytes, each from 26 to 262144.",
 )
 @click.option(
     "--sessions", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
@@ -177,7 +180,7 @@ def serve(protocol: ProtocolName, listen: tuple[str, ...], folder: Path | None, 
 )  # fmt: skip
 @click.option(
     "--plan", "plan_file", metavar="FILE.toml", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Read the measurement from this file instead of the options above (except --label).",
+    help="Read the measurement plan from this file instead of the options above (except --label).",
 )  # fmt: skip
 @click.option(
     "-o", "--output", "folder", required=True, metavar="DIR",
@@ -215,7 +218,7 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
         else:
             journal = measure_over(link, plan, folder, options, progress)
     show_results(plan, journal)
-    click.echo(f"written to {folder}")
+    click.echo(f"the session was written to {folder}")
 
 
 @command.command(
@@ -232,9 +235,11 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     type=click.Choice(["tcp", "centauruscomm", "wtcp"]),
     help="Transport protocol of the messages.",
 )
-@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Address of `measure serve`.")
+@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Address at which `measure serve` listens.")
 @click.option(
-    "--vary", type=click.Choice(["request", "reply"]), help="Message to which the stated size applies."
+    "--vary",
+    type=click.Choice(["request", "reply"]),
+    help="Message (request or reply) to which the sizes of the plan apply.",
 )
 @click.option(
     "--sessions",
@@ -294,7 +299,7 @@ def plan(
         planned.show_order()
         return
     if folder is None:
-        raise click.UsageError("no output is given; add -o CAMPAIGN, or --dry-run")
+        raise click.UsageError("no output folder was given; add -o CAMPAIGN, or --dry-run")
     planned.check()
     if failures := planned.measure():
         raise InputError(f"{count(len(failures), 'tuple')} could not be measured; the first is {failures[0]}")

@@ -20,7 +20,14 @@ _Given = click.Path(exists=True, path_type=Path)
 )
 @click.argument("session", type=_Given, metavar="SESSION")
 @click.argument("others", type=_Given, nargs=-1, required=True, metavar="FIXED|LOG...")
-@click.option("-o", "--output", type=named, metavar="SESSION", required=True, help="Folder to create.")
+@click.option(
+    "-o",
+    "--output",
+    type=named,
+    metavar="SESSION",
+    required=True,
+    help="Folder of the merged session, which is created.",
+)
 @click.option(
     "--host", metavar="NAME", help="Add LOGs of another device to SESSION, in a folder with this name."
 )
@@ -69,7 +76,7 @@ def _of_both_sides(session: Path, others: tuple[Path, ...], folder: Path, *, nam
             )
     if len(others) > 1:
         raise click.UsageError(
-            f"exactly two recordings can be merged, but {len(others) + 1} are given; name two"
+            f"exactly two recordings can be merged, but {len(others) + 1} were given; name two recordings"
         )
     return list(merge([session, *others], folder, name=name).hosts)
 

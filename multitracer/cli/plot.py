@@ -59,7 +59,8 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
     "--series",
     multiple=True,
     metavar="PATTERN,...",
-    help="Draw only series whose labels match these patterns, such as 'RlpSnd_*,TcpSnd_data'; repeatable.",
+    help="Draw only the series whose labels match one of these patterns, such as "
+    "'RlpSnd_*,TcpSnd_data'; repeatable.",
 )
 @click.option(
     "--offset",
@@ -74,7 +75,8 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
     multiple=True,
     type=_options.trend,
     metavar="LABEL[=FROM:TO]",
-    help="Fit a line to a series (or to the part of it in this interval), and print its slope. Repeatable.",
+    help="Fit a line to a series (or to the part of the series in this interval), and print the "
+    "slope of the line. Repeatable.",
 )
 @click.option(
     "--mark",
@@ -141,17 +143,21 @@ def command(
     wish = Wish(**wishes, distance=axis == "distance")
     if stack is False and wish != Wish():
         raise click.UsageError(
-            "--series, --offset, --trend, --mark and --axis need the stacked figure; add --stacked, "
-            "or omit them"
+            "--series, --offset, --trend, --mark and --axis can be used only with the stacked "
+            "figure; add --stacked, or omit these options"
         )
     if wish.of_time and wish.distance:
-        raise click.UsageError("--trend and --mark need an axis of time; omit them, or omit --axis distance")
+        raise click.UsageError(
+            "--trend and --mark need an axis of time; omit these two options, or omit --axis distance"
+        )
     target = output or output_name(reading.inputs[0], ".html")
     if kind in ("delivered", "rates"):
         _plot_flows(reading, kind, target, wish, window_s=window_s, theme=theme)
         return
     if window_s is not None:
-        raise click.UsageError("--window needs --figure rates")
+        raise click.UsageError(
+            "--window can be used only with --figure rates; add --figure rates, or omit --window"
+        )
     if kind == "channel":
         from multitracer.cli._testbed import plot_channel
 
@@ -164,7 +170,7 @@ def command(
         click.echo(target)
         return
     if size is not None:
-        raise click.UsageError("--size needs --figure environment or --figure panels")
+        raise click.UsageError("--size can be used only with --figure environment or --figure panels")
     _plot_connection(reading, target, direction, stack, wish, theme)
 
 
@@ -176,7 +182,8 @@ def _plot_flows(
 
     if wish != Wish():
         raise click.UsageError(
-            f"--series, --offset, --trend, --mark and --axis cannot be used with --figure {kind}; omit them"
+            f"--series, --offset, --trend, --mark and --axis cannot be used with --figure {kind}; "
+            "omit these options"
         )
     plot_flows(reading, kind, target, window_s=window_s, theme=theme)
     click.echo(target)
@@ -190,7 +197,7 @@ def _plot_handovers(reading: InputChoice, target: str, wish: Wish, theme: Theme)
     from multitracer.cli._reading import load
 
     if len(wish.patterns) > 1:
-        raise click.UsageError("--figure handovers draws only one quantity; name one with --series")
+        raise click.UsageError("--figure handovers draws only one quantity; name one quantity with --series")
     recording = load(reading, output=target)
     figure = Session(recording).handovers_figure(*wish.patterns, theme=theme)
     with replacing(target) as temporary:

@@ -144,7 +144,7 @@ def _write_several(
             try:
                 recording = _analysed(session, reading, request)
             except MultiTracerError as error:
-                warn(f"no report: {error}")
+                warn(f"cannot write a report of this input: {error}")
                 failed.append(session.name)
             else:
                 yield recording
@@ -154,7 +154,8 @@ def _write_several(
         _print(sorted(each for each in index.parent.glob("*.html") if each.name != index.name))
     if failed:
         raise InputError(
-            f"{len(failed)} of {len(sessions)} inputs have no report; {index} lists the other reports"
+            f"{len(failed)} of {len(sessions)} inputs have no report, because the report could not be "
+            f"written; {index} lists the other reports"
         )
     return str(index)
 

@@ -84,7 +84,7 @@ def doctor() -> None:
     "path",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="CSV file to write, with the columns time_s and power_dbm, one line for each time step.",
+    help="CSV file to write. The file has the columns time_s and power_dbm, and one line for each time step.",
 )
 @click.option(
     "--seed",
@@ -140,12 +140,12 @@ def channel(scenario: str, path: Path | None, seed: int | None, threshold: float
     required=True,
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Session folder to write; must be new or empty.",
+    help="Session folder to write; the folder must be new or empty.",
 )
 @click.option(
     "--virtual",
     is_flag=True,
-    help="Run in virtual time, with MultiTracer's own TCP; minutes of virtual time take about a second.",
+    help="Run in virtual time, with MultiTracer's own TCP; a run of some minutes takes about one second.",
 )
 @click.option(
     "--as-linux",
@@ -212,7 +212,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
 
     check_output(str(folder), [])
     if virtual and speed is not None:
-        raise click.UsageError("--speed cannot be used with --virtual; omit one of them")
+        raise click.UsageError("--speed cannot be used with --virtual; omit one of these options")
     if as_linux and not virtual:
         raise click.UsageError("--as-linux needs --virtual; without --virtual, TCP is always that of Linux")
     if transport is not None and not virtual:
@@ -252,7 +252,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     default="tahoe,reno,newreno,sack,cubic,vegas,linux,wtcp",
     show_default=True,
     metavar="NAME,NAME,…",
-    help="Transports to compare, separated by commas. Shares are relative to the first one.",
+    help="Transports to compare, separated by commas. Shares are relative to the first transport.",
 )
 @click.option(
     "--runs",
@@ -286,7 +286,10 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     "Default: from the scenario; -75 for a trace.",
 )
 @click.option(
-    "-o", "--output", metavar="FILE", help="Draw a figure to this file: .html, or .json for plotly."
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Draw a figure of the comparison to this file: .html, or .json for plotly.",
 )
 @click.option("--csv", "table", metavar="FILE", help="Write the results of each run as CSV.")
 @debug_option
@@ -315,7 +318,8 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     names = tuple(dict.fromkeys(name.strip() for name in transports.split(",") if name.strip()))
     if not names:
         raise click.BadParameter(
-            "no transport given; name one, for example newreno", param_hint="'--transports'"
+            "no transport was given; name at least one transport, for example newreno",
+            param_hint="'--transports'",
         )
     for target in (output, table):
         check_output(target, [radio])
@@ -352,7 +356,7 @@ def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: flo
         with progress_of("running", scenario.traffic[0].bytes) as progress:
             return run_real(scenario, folder, seed=seed, speed=speed or 1, progress=progress)
     except InterruptedRunError as stop:
-        click.echo(f"interrupted; the data recorded so far are in {folder}", err=True)
+        click.echo(f"The run was interrupted; the data that were recorded before are in {folder}.", err=True)
         raise click.exceptions.Exit(128 + stop.number) from stop
 
 

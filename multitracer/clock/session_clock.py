@@ -268,7 +268,7 @@ def _reference(text: str, graph: ClockGraph, hosts: dict[str, str]) -> Clock:
     known = dict.fromkeys([*(Clock(host) for host in hosts.values()), *graph.clocks])
     if clock not in known:
         names = ", ".join(map(str, known))
-        raise InputError(f"no clock {str(clock)!r} in this recording; there are {names or 'none'}")
+        raise InputError(f"this recording has no clock {str(clock)!r}; the clocks are {names or 'none'}")
     return clock
 
 

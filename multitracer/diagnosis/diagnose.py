@@ -77,9 +77,12 @@ def diagnose(transfer: Transfer, group: ConnectionGroup | None = None) -> Diagno
     """
     if transfer.without_time:
         why = "; ".join(file.untimed for file in transfer.at_sender.capture.tables.files if file.untimed)
-        many = f"{transfer.without_time:,} of its packets carry no time (in the capture {why})"
+        many = f"the times of {transfer.without_time:,} of its packets are missing (in the capture {why})"
         number = transfer.at_sender.number
-        raise InputError(f"connection {number}: {many}, so its time cannot be explained; choose another one")
+        raise InputError(
+            f"connection {number}: {many}, so the time of this connection cannot be "
+            "explained; choose another connection"
+        )
     limits = group.longest if group is not None else limited(transfer)
     transfer.recording.clocks  # noqa: B018  # not before what another thread tells of them
     return Diagnosis(limits, group or alone(limits), findings)

@@ -215,12 +215,16 @@ class Drive:
         """
         name = self.radio_context.recording.name
         if not self.phones:
-            raise InputError(f"{name}: holds no log of a phone's radio; handovers are found in one")
+            raise InputError(
+                f"{name}: this recording contains no radio log of a phone, which is needed to find handovers"
+            )
         series = self._quantity(of)
         if series is None:
             measured = [each for each in ("throughput", "rtt") if self._quantity(each) is not None]
             there = ", ".join((*measured, *self.radio_context.series)) or "no other quantity"
-            raise InputError(f"{name}: has nothing of {of!r}; there is {there}")
+            raise InputError(
+                f"{name}: this recording contains no quantity {of!r}; the quantities are {there}"
+            )
         return epochs(self.phones[0].handovers, series, seed=seed)
 
     def _quantity(self, of: str) -> Steps | Samples | None:

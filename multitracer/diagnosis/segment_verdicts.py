@@ -74,7 +74,10 @@ def main_capture(recording: Recording) -> Capture:
         If there is no capture.
     """
     if not recording.captures:
-        raise InputError(f"{recording.name}: holds no capture; name a capture, or a session with one")
+        raise InputError(
+            f"{recording.name}: this recording contains no capture; name a capture, or a "
+            "session with a capture"
+        )
     if len(recording.captures) == 1 or not len(recording):
         return recording.captures[0]
     if recording.folder is None:

@@ -38,7 +38,9 @@ def explained(recording: Recording, connection: tuple[Capture, int] | None = Non
         recording.
     """
     if not len(recording):
-        recording.warn_once(f"{recording.name}: holds no TCP connection, so there is nothing to explain")
+        recording.warn_once(
+            f"{recording.name}: this recording contains no TCP connection, so there is nothing to explain"
+        )
         return None
     try:
         if connection is None:

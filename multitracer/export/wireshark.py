@@ -334,11 +334,17 @@ def sources(recording: Recording) -> list[PointRecords]:
         If there is no capture, or one that can be read only once.
     """
     if not recording.captures:
-        raise InputError(f"{recording.name}: holds no capture; name a capture, or a session with one")
+        raise InputError(
+            f"{recording.name}: this recording contains no capture; name a capture, or a "
+            "session with a capture"
+        )
     for capture in recording.captures:
         for file in capture.tables.files:
             if file.path == STANDARD_INPUT or not Path(file.path).is_file():
-                raise InputError(f"{portable(file.path)}: is read twice; write it to a file first")
+                raise InputError(
+                    f"{portable(file.path)}: this input must be read twice, which is not "
+                    "possible with a pipe; write the capture to a file first"
+                )
     captured = [PointRecords(capture, place) for place, capture in enumerate(recording.captures)]
     for source in captured:
         _put_on_one_clock(recording, source)

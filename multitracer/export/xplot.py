@@ -456,7 +456,10 @@ def write_plots(
     if chosen is None:
         chosen = recording.largest(MOST_CONNECTIONS)
         if not chosen:
-            raise InputError(f"{recording.name}: holds no TCP connection; name a capture that holds one")
+            raise InputError(
+                f"{recording.name}: this recording contains no TCP connection; name a "
+                "capture with a TCP connection"
+            )
         if len(recording) > MOST_CONNECTIONS:
             many = f"the {MOST_CONNECTIONS} largest of {count(len(recording), 'connection')}"
             recording.warn_once(f"{recording.name}: {many} are drawn; --connection draws another one")

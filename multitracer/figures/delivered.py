@@ -88,7 +88,7 @@ def rates_figure(
     """
     window_s = default_window_s(sessions) if window_s is None else window_s
     if not 0 < window_s < math.inf:
-        raise InputError(f"window_s: {window_s} is no time above 0; give seconds such as 5")
+        raise InputError(f'"window_s" must be a number of seconds above 0, but is {window_s}')
 
     def points(curve: FlowCurve) -> Props:
         x, y = rate_curve(curve.time_s, curve.new_bytes, window_s, curve.until_s)

@@ -50,7 +50,7 @@ def drive_panels(radio_context: RadioContext, view: StackedView = WHOLE) -> list
     if not panels:
         name = radio_context.recording.name
         what = radio_context.placeless or "no reading of radio or position to draw"
-        raise InputError(f"{name}: holds no packet, and {what}")
+        raise InputError(f"{name}: this recording contains no packet, and {what}")
     return cut(chosen_panels(panels, view.labels), view.from_ns, view.to_ns)
 
 

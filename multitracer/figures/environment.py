@@ -236,7 +236,7 @@ def _chosen(transports: Sequence[Transport], size_bytes: int | None) -> list[tup
     cells = [(transport, size_bytes) for transport in transports if size_bytes in transport.sizes]
     if not cells:
         there = ", ".join(map(str, sorted({size for transport in transports for size in transport.sizes})))
-        raise InputError(f"no transaction of {size_bytes} bytes; there are {there}")
+        raise InputError(f"there is no transaction of {size_bytes} bytes; the sizes are {there}")
     return cells[:_MOST_TRANSPORTS]
 
 

@@ -153,7 +153,9 @@ def add_trends(
         labelled = next((each for each in counted if each[1].label == fit.label), None)
         if labelled is None:
             there = ", ".join(series.label for _, series in counted if series.role != "trend") or "none"
-            raise InputError(f"trend: no series {fit.label!r} in bytes is drawn; there are {there}")
+            raise InputError(
+                f"trend: the figure draws no series {fit.label!r} in bytes; the series in bytes are {there}"
+            )
         panel, series = labelled
         within, name = series.between(fit.from_ns, fit.to_ns), f"{fit.label} trend"
         if fit.named:
@@ -161,7 +163,7 @@ def add_trends(
             first, last = (None if ns is None else f"{(ns - origin_ns) / NS_PER_S:g}" for ns in ends)
             name += f" {first or 'start'} to {last or 'end'} s"
         if not len(within) or within.time_ns[0] == within.time_ns[-1]:
-            raise InputError(f"{name}: fewer than two points give no line; choose a longer interval")
+            raise InputError(f"{name}: cannot fit a line to fewer than two points; choose a longer interval")
         fitted.append((panel, within, name))
     for panel, points, name in fitted:  # each over the whole view
         line = trendline(points.time_ns, points.value)

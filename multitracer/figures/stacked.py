@@ -207,7 +207,9 @@ def chosen_panels(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:
     kept = [panel for panel in kept if panel.series]
     if not kept:
         there = ", ".join(s.label for panel in panels for s in panel.drawn)
-        raise InputError(f"series: none is called {' or '.join(patterns)}; there are {there}")
+        raise InputError(
+            f"series: the figure has no series named {' or '.join(patterns)}; the series are {there}"
+        )
     return kept
 
 

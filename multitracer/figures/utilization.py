@@ -70,7 +70,7 @@ def utilization_histogram(
     import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
 
     if not len(utilization):
-        raise InputError("no transfer to draw; a utilization needs a complete one")
+        raise InputError("there is no transfer to draw; the utilization needs at least one complete transfer")
     percent = rounded_up(utilization)
     bins = np.arange(min(int(percent.min()), 101 - _FEWEST_BINS), 101)
     shares = np.array([100 * np.mean(percent == b) for b in bins])

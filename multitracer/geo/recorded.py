@@ -52,7 +52,7 @@ def recorded_track(recording: Recording, colour: str | None = None) -> Track:
     if drive.route is None:
         drive = Drive(recording.radio_context())
     if drive.route is None:
-        raise InputError(f"{recording.name}: no trustworthy position in this recording; record GPS too")
+        raise InputError(f"{recording.name}: this recording contains no reliable position; also record GPS")
     quantity = _quantity(recording, drive.radio_context, colour)
     return Track.of(recording.name, drive.route, quantity, _marks(drive))
 
@@ -88,7 +88,7 @@ def _quantity(recording: Recording, radio_context: RadioContext, colour: str | N
     label = COLUMNS.get(colour, colour)
     if label not in there:
         known = ", ".join(column for column, label in COLUMNS.items() if label in there) or "nothing"
-        raise InputError(f"{recording.name}: {colour} was not recorded; choose one of {known}")
+        raise InputError(f'{recording.name}: the quantity "{colour}" was not recorded; choose one of {known}')
     return RouteColour(SCALES[label], there[label])
 
 

@@ -119,7 +119,8 @@ class Track:
             left_out = route.table.provenance.get("left_out", {})
             why = ", ".join(f"{count} with {reason}" for reason, count in left_out.items())
             raise InputError(
-                f"{name}: no trustworthy position ({why or 'no position was recorded'}); record GPS too"
+                f"{name}: this recording contains no reliable position "
+                f"({why or 'no position was recorded'}); also record GPS"
             )
         if quantity is not None:
             own = quantity.series["time_ns"]

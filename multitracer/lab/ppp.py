@@ -83,7 +83,7 @@ class PppFramer:
         self, *, accm: int = 0, compress_address: bool = False, compress_protocol: bool = False
     ) -> None:
         if not 0 <= accm <= _ALL_CONTROLS:
-            raise LocalProtocolError(f"PPP: ACCM {accm:#x} is not a 32-bit map; choose 0 to 0xffffffff")
+            raise LocalProtocolError(f"PPP: the ACCM must be 0 to 0xffffffff, but is {accm:#x}")
         self._pattern = _escape_pattern(accm)
         self._compress_address = compress_address
         self._compress_protocol = compress_protocol
@@ -102,7 +102,9 @@ class PppFramer:
             If the protocol number is not an assigned form: 16 bits, low octet odd, high octet even.
         """
         if protocol & ~0xFFFF or not protocol & 1 or protocol & 0x100:
-            raise LocalProtocolError(f"PPP: protocol {protocol:#x} has no valid form (RFC 1661, section 2)")
+            raise LocalProtocolError(
+                f"PPP: {protocol:#x} is not a valid protocol number (RFC 1661, section 2)"
+            )
         is_lcp = protocol == PppProtocol.LCP
         head = b"" if self._compress_address and not is_lcp else _ADDRESS_CONTROL
         short = self._compress_protocol and protocol < 0x100

@@ -44,7 +44,7 @@ def transports_figure(
     import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
 
     if not compared:
-        raise InputError("no transport to draw; name at least one")
+        raise InputError("there is no transport to draw; name at least one transport")
     drawn = go.Figure()
     drawn.add_scatter(**_runs(compared, theme))
     drawn.add_scatter(**_medians(compared, theme))

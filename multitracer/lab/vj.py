@@ -135,7 +135,7 @@ class VjCompressor:
 
     def __init__(self, *, slots: int = SLOTS, compress_slot_id: bool = True) -> None:
         if not 1 <= slots <= MOST_SLOTS:
-            raise LocalProtocolError(f"VJ: {slots} slots; choose 1 to {MOST_SLOTS}")
+            raise LocalProtocolError(f"VJ: the number of slots must be 1 to {MOST_SLOTS}, but is {slots}")
         self._slots = slots
         self._compress_slot_id = compress_slot_id
         self._saved: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
@@ -281,7 +281,7 @@ class VjDecompressor:
 
     def __init__(self, *, slots: int = SLOTS) -> None:
         if not 1 <= slots <= MOST_SLOTS:
-            raise LocalProtocolError(f"VJ: {slots} slots; choose 1 to {MOST_SLOTS}")
+            raise LocalProtocolError(f"VJ: the number of slots must be 1 to {MOST_SLOTS}, but is {slots}")
         self._slots = slots
         self._saved: dict[int, bytes] = {}
         self._last_slot = -1
@@ -320,14 +320,19 @@ class VjDecompressor:
             self.tossing = True
             raise
         self.tossing = True
-        raise VjError(f"VJ: protocol {protocol:#06x} is not 0x21, 0x2d or 0x2f; drop the packet")
+        raise VjError(
+            f"VJ: the PPP protocol must be 0x21, 0x2d or 0x2f, but is {protocol:#06x}; drop the packet"
+        )
 
     def _refresh(self, octets: bytes) -> bytes:
         slot = octets[9] if len(octets) > 9 else self._slots
         packet = octets[:9] + bytes((IpProtocol.TCP,)) + octets[10:]
         header = header_octets(packet)
         if slot >= self._slots or header is None:
-            raise VjError(f"VJ: uncompressed packet of {len(octets)} octets for slot {slot}; drop it")
+            raise VjError(
+                f"VJ: the uncompressed packet for slot {slot} has no valid TCP/IP header, "
+                "or the slot does not exist; drop the packet"
+            )
         self._saved[slot] = packet[:header]
         self._last_slot = slot
         self.tossing = False
@@ -339,7 +344,10 @@ class VjDecompressor:
         if changes & ChangeMask.C:
             slot = reader.take(1)[0]
             if slot >= self._slots:
-                raise VjError(f"VJ: slot {slot} of {self._slots}; drop the packet")
+                raise VjError(
+                    f"VJ: slot {slot} does not exist, because the slots are 0 to "
+                    f"{self._slots - 1}; drop the packet"
+                )
             self._last_slot = slot
             self.tossing = False
         elif self.tossing:
@@ -347,11 +355,11 @@ class VjDecompressor:
             return None
         saved = self._saved.get(self._last_slot)
         if saved is None:
-            raise VjError(f"VJ: slot {self._last_slot} is unused; drop the packet")
+            raise VjError(f"VJ: slot {self._last_slot} holds no header yet; drop the packet")
         header = _updated(saved, changes, reader)
         data = octets[reader.at :]
         if len(header) + len(data) > _LONGEST_PACKET:
-            raise VjError(f"VJ: {len(data)} octets of data do not fit an IP packet; drop it")
+            raise VjError(f"VJ: {len(data)} octets of data do not fit into an IP packet; drop the packet")
         self._saved[self._last_slot] = header = _with_lengths(header, len(data))
         return header + data
 

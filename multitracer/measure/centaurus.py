@@ -82,12 +82,14 @@ class CentaurusClient:
             for event in self._work():
                 delivered |= isinstance(event, ObjectDelivered) and event.handle == handle
                 if isinstance(event, Rejected):
-                    raise UnreachableError("this CentaurusComm server is not `multitracer measure serve`")
+                    raise UnreachableError(
+                        "the CentaurusComm server at this address is not `multitracer measure serve`"
+                    )
             if delivered and self._is_idle():
                 return
             if self._endpoint.refused:
                 raise UnreachableError("no server listens at this address")
-        raise UnreachableError(f"no answer in {patience_s:g} s")
+        raise UnreachableError(f"the server did not answer within {patience_s:g} s")
 
     def close(self) -> None:
         """Close the medium."""
@@ -245,7 +247,7 @@ class CentaurusServer:
 
     def _take_leave(self, event: Received, words: Words, served: Served) -> None:
         if (served.run, served.number) != (words.run, words.number):
-            raise RemoteProtocolError("a good-bye for another transaction")
+            raise RemoteProtocolError("the message is a good-bye for another transaction")
         served.goodbye_ns = event.began_ns
         self.records.add(_name_of(event.peer), served, recorded_values(words.body))
         self._send(event.peer, RECEIPT, receipt_for(words, served), words)

@@ -244,7 +244,7 @@ class SerialLine:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
         except (serial.SerialException, OSError, ValueError) as error:
             reason = os.strerror(number) if (number := getattr(error, "errno", None)) else str(error)
-            raise InputError(f"{path}: cannot be opened ({reason}); check the name") from error
+            raise InputError(f"{path}: cannot open this serial port ({reason}); check the name") from error
         self.path = path
         self.baud = baud
         self._rest = b""

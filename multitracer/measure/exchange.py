@@ -81,7 +81,7 @@ def decode(octets: bytes) -> Words:
     """
     if length_of(octets) != len(octets):
         raise RemoteProtocolError(
-            f"a message of {len(octets)} octets has a different value in its length field"
+            f"the length field of the message does not match its size of {len(octets)} octets"
         )
     letters, _, run, number, reply_bytes, timeout_ms = _HEADER.unpack_from(octets)
     return Words(letters, run, number, reply_bytes, timeout_ms, octets[HEADER_BYTES:])
@@ -102,7 +102,7 @@ def length_of(octets: bytes) -> int | None:
         raise RemoteProtocolError(f"{letters!r} of {length} octets is not a message of this protocol")
     if reply_bytes > MAX_MESSAGE_BYTES or (letters == REQUEST and reply_bytes < HEADER_BYTES):
         raise RemoteProtocolError(
-            f"the request asks for a reply of {reply_bytes} octets, which is outside the limits"
+            f"the request asks for a reply of {reply_bytes} octets, which is outside the valid range"
         )
     return int(length)
 
@@ -127,7 +127,7 @@ def recorded_values(body: bytes) -> dict[str, object]:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not valid JSON")
+    raise ValueError(f"the number {name} is not allowed in JSON")
 
 
 def encode_receipt(receipt: Receipt) -> bytes:

@@ -167,10 +167,10 @@ def parse_plan(text: str, *, path: str, server: str | None = None) -> Measuremen
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise FormatError(path, f"not TOML: {error}") from error
+        raise FormatError(path, f"the file is not valid TOML: {error}") from error
     experiments = document.pop("experiment", [])
     if not isinstance(experiments, list):
-        raise FormatError(path, "experiment must be a list of tables; write [[experiment]]")
+        raise FormatError(path, '"experiment" must be a list of tables; write [[experiment]]')
     if server is not None:
         document["server"] = server
     kinds = {"protocol": str, "server": str, "timeout_s": (int, float), "labels": dict}
@@ -183,7 +183,7 @@ def parse_plan(text: str, *, path: str, server: str | None = None) -> Measuremen
 
 def _experiment(document: object, path: str) -> Experiment:
     if not isinstance(document, dict):
-        raise FormatError(path, "each experiment must be a table; write [[experiment]]")
+        raise FormatError(path, 'each "experiment" must be a table; write [[experiment]]')
     kinds = {
         "vary": str,
         "sizes": list,
@@ -206,7 +206,7 @@ def _typed(document: Document, kinds: Document, path: str) -> Document:
         if key not in kinds:
             raise FormatError(path, f"unknown key {key!r}; the valid keys are {', '.join(sorted(kinds))}")
         if not isinstance(value, kinds[key]) or isinstance(value, bool):
-            raise FormatError(path, f"{key} = {str(value)[:60]!r} has the wrong type")
+            raise FormatError(path, f'the value of "{key}" has the wrong type: {str(value)[:60]!r}')
     for name, value in document.get("labels", {}).items():
         if isinstance(value, list | dict):
             several = f"label {name} has several values"

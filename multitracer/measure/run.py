@@ -74,7 +74,9 @@ class MeasureJournal:
         try:
             self._stream = self.path.open("a+b")
         except OSError as error:
-            raise InputError(f"{self.path}: {error.strerror}; name another folder") from error
+            raise InputError(
+                f"{self.path}: cannot open this file: {error.strerror}; name another folder"
+            ) from error
         try:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._recover()
@@ -242,7 +244,9 @@ def opened(plan: MeasurementPlan, folder: Path, about: Manifest | None) -> Manif
         folder.mkdir(parents=True, exist_ok=True)
         entries = {entry.name for entry in folder.iterdir()} - {f"{MANIFEST}.tmp"}
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; name another folder") from error
+        raise InputError(
+            f"{folder}: cannot use this folder: {error.strerror}; name another folder"
+        ) from error
     if about is None:
         about = Manifest(folder.resolve().name, created_ns=time.time_ns())
         about.hosts = {HOST: Host(role=Role.CLIENT)}

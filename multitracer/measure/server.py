@@ -177,9 +177,9 @@ class Dialogue:
             self._served.replied_ns = self._clock()
         elif words.letters == GOODBYE and (served := self._served) is not None:
             if (served.run, served.number) != (words.run, words.number):
-                raise RemoteProtocolError("a good-bye for another transaction")
+                raise RemoteProtocolError("the message is a good-bye for another transaction")
             self._records.add(self._name, served, recorded_values(words.body))
             self.unsent += receipt_for(words, served)
             self._served = None
         else:
-            raise RemoteProtocolError("an unexpected message")
+            raise RemoteProtocolError("the message is unexpected in this state of the protocol")

@@ -124,7 +124,7 @@ class TcpClient:
         reply = self._await(connection, REPLY, transaction, outcome.start_ns)
         outcome.rtt_ns = self._clock() - outcome.start_ns
         if not is_complete(reply):
-            raise RemoteProtocolError("not the requested reply")
+            raise RemoteProtocolError("the message is not the requested reply")
         after = connection.info()
         outcome.retransmitted_client = grown(before, after, "total_retrans")
         outcome.bytes_up = grown(before, after, "bytes_sent")
@@ -149,7 +149,7 @@ class TcpClient:
             connection.settimeout(self._left_s(begin_ns))
             octets = connection.recv(_CHUNK_BYTES)
             if not octets:
-                raise RemoteProtocolError("closed by the server")
+                raise RemoteProtocolError("the server closed the connection")
             for words in self._reader.feed(octets):
                 if (words.letters, words.run, words.number) == (letters, self._run, transaction.number):
                     return words

@@ -103,7 +103,7 @@ def host_port(text: str) -> tuple[str, int]:
     """
     match = _HOST_PORT.fullmatch(text)
     if match is None or int(match["port"]) > 65_535:
-        raise InputError(f"{text}: must be HOST:PORT or serial:PATH, for example 127.0.0.1:5100")
+        raise InputError(f"{text}: the address must be HOST:PORT or serial:PATH, for example 127.0.0.1:5100")
     return match["host"].strip("[]") or "127.0.0.1", int(match["port"])
 
 

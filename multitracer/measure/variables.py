@@ -173,7 +173,8 @@ class Product:
             lacking.append("server")
         if lacking:
             raise InputError(
-                f"the plan lacks {', '.join(lacking)}; add the value to the table, or give the option"
+                f"the plan has no value for {', '.join(lacking)}; add the value to the table, or give "
+                "the option"
             )
         own = {name: stated[name] for name in ("sessions", "other_bytes", "connection") if name in stated}
         experiment = Experiment(stated["vary"], (stated["size"],), **own)
@@ -224,7 +225,8 @@ def _of_csv(text: str, path: str) -> Document:
         names, *rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if any(row)]
     except (ValueError, csv.Error) as error:
         raise FormatError(
-            path, "not a table of variables; write the names in the first line and the levels below"
+            path,
+            "the file is not a table of variables; write the names in the first line and the levels below",
         ) from error
     variables: dict[str, tuple[str, ...]] = {}
     for line, row in enumerate(rows, start=2):
@@ -235,7 +237,7 @@ def _of_csv(text: str, path: str) -> Document:
     for at, name in enumerate(names):
         if name.strip() in variables:
             raise FormatError(
-                path, f"the variable {printable(name.strip())} is named twice; name each variable once"
+                path, f'the variable "{printable(name.strip())}" is named twice; name each variable once'
             )
         cells = (row[at].strip() if at < len(row) else "" for row in rows)
         variables[name.strip()] = tuple(cell for cell in cells if cell)
@@ -246,12 +248,14 @@ def _of_toml(text: str, path: str) -> Document:
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise FormatError(path, f"not TOML: {error}") from error
+        raise FormatError(path, f"the file is not valid TOML: {error}") from error
     variables, levels = document.pop("variables", None), document.pop("levels", {})
     if not isinstance(variables, dict) or not all(isinstance(each, list) for each in variables.values()):
         raise FormatError(path, "the table [variables] is missing, or a variable is not a list of levels")
     if not isinstance(levels, dict) or not all(isinstance(each, dict) for each in levels.values()):
-        raise FormatError(path, "[levels.VARIABLE] must be a table of levels")
+        raise FormatError(
+            path, "[levels.VARIABLE] must be a TOML table with one line per level: name = <value>"
+        )
     effects = {
         name: {level: _flat(values, path) for level, values in each.items()} for name, each in levels.items()
     }
@@ -288,7 +292,8 @@ def _converted(name: str, level: str) -> object:
         if kind is None:
             return level
         raise InputError(
-            f"{name}: {printable(level)[:60]!r} is not of type {kind.__name__}; write another level"
+            f"{name}: each level must be of the type {kind.__name__}, but one level is "
+            f"{printable(level)[:60]!r}"
         ) from error
 
 
@@ -302,7 +307,9 @@ def _check(made: Product, path: str) -> None:
                 path, f"{shown!r} is not allowed as the name of a variable; choose another name"
             )
         if not levels or len(levels) > _MOST_LEVELS or len(set(levels)) < len(levels):
-            raise FormatError(path, f"{shown}: needs 1 to {_MOST_LEVELS:,} levels, each only once")
+            raise FormatError(
+                path, f'the variable "{shown}" must have 1 to {_MOST_LEVELS:,} levels, each only once'
+            )
         for level in made.effects.get(name, {}).keys() - set(levels):
             raise FormatError(
                 path, f"[levels.{shown}] has {printable(level)[:60]!r}, which is not a level of this variable"
@@ -316,8 +323,8 @@ def _check(made: Product, path: str) -> None:
     if made.seed < 0 or made.repetitions < 1 or made.count > _MOST_TUPLES:
         raise FormatError(
             path,
-            f"the plan has {made.count:,} tuples; the number must be 1 to {_MOST_TUPLES:,} (and seed "
-            "and repetitions must be valid)",
+            f"the plan has {made.count:,} tuples; the number must be 1 to {_MOST_TUPLES:,} (and "
+            '"seed" and "repetitions" must be valid)',
         )
 
 
@@ -331,7 +338,7 @@ def _check_settings(values: Document, path: str) -> None:
             )
         fits = (int, float) if kind is float else kind or (str, int, float)
         if not isinstance(value, fits) or (isinstance(value, bool) and kind is not None):
-            raise FormatError(path, f"{key} = {printable(value)[:60]!r} has the wrong type")
+            raise FormatError(path, f'the value of "{key}" has the wrong type: {printable(value)[:60]!r}')
 
 
 # The folder of a plan of many tuples: the plan itself, a session for each tuple, and which are done.
@@ -380,7 +387,9 @@ class MeasuredTuples:
             self._stream.close()
             raise InputError(f"{path}: another run is writing to this file; wait until it ends") from error
         except OSError as error:
-            raise InputError(f"{path}: {error.strerror}; name another folder") from error
+            raise InputError(
+                f"{path}: cannot open this file: {error.strerror}; name another folder"
+            ) from error
         try:
             self._keep_plan()
             self._recover()

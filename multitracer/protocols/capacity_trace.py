@@ -53,7 +53,8 @@ class CapacityTrace:
         stamps = np.array(stamps_ms if isinstance(stamps_ms, np.ndarray) else list(stamps_ms), dtype=np.int64)
         if not len(stamps) or stamps[0] < 0 or stamps[-1] > _MOST_MS or np.any(np.diff(stamps) < 0):
             raise InputError(
-                "capacity trace: the timestamps must be whole ms in ascending order, at least one"
+                "capacity trace: there must be at least one timestamp, and the timestamps must be "
+                "whole numbers of ms in ascending order"
             )
         if stamps[-1] == 0:
             raise InputError(
@@ -131,7 +132,11 @@ def parse_capacity_trace(text: str, *, path: str) -> CapacityTrace:
         before = stamp
         stamps.append(stamp)
     if not stamps:
-        raise FormatError(path, "no delivery opportunity; write one line for each, with its time in ms")
+        raise FormatError(
+            path,
+            "the trace contains no delivery opportunity; write one line for each "
+            "opportunity, with the time in ms",
+        )
     if before == 0:
         raise FormatError(
             path,

@@ -128,7 +128,7 @@ def parse_error_trace(text: str, *, path: str) -> ErrorTrace:
     """
     lines = text.splitlines()
     if not lines or lines[0].strip() != _TITLE:
-        raise FormatError(path, f"not an error trace: the first line is not {_TITLE!r}", line=1)
+        raise FormatError(path, f"not an error trace: the first line must be {_TITLE!r}", line=1)
     numbers = {"slot_ns": 0, "slots": 0, "down_slot_ns": 0}
     runs: dict[str, list[tuple[int, int]]] = {"up": [], "down": []}
     for at, line in enumerate(lines[1:], start=2):
@@ -139,25 +139,33 @@ def parse_error_trace(text: str, *, path: str) -> ErrorTrace:
         elif words:
             _take_run(words, runs, path, at)
     if not (numbers["slot_ns"] and numbers["slots"]):
-        raise FormatError(path, "slot_ns or slots is missing in the header")
+        raise FormatError(
+            path, 'the header must contain both "slot_ns" and "slots"; at least one of these keys is missing'
+        )
     return ErrorTrace(**numbers, up=tuple(runs["up"]), down=tuple(runs["down"]))
 
 
 def _take_run(words: Sequence[str], runs: dict[str, list[tuple[int, int]]], path: str, at: int) -> None:
     if len(words) != 3 or words[0] not in runs:
         raise FormatError(
-            path, "expected: up|down FIRST-SLOT SLOTS", line=at, excerpt=" ".join(words).encode()
+            path,
+            "each line must have the form: up|down FIRST-SLOT SLOTS",
+            line=at,
+            excerpt=" ".join(words).encode(),
         )
     run = _number(words[1], path, at), _number(words[2], path, at)
     known = runs[words[0]]
     if run[1] < 1 or (known and run[0] <= known[-1][0] + known[-1][1]):
         raise FormatError(
-            path, f"slot {run[0]} of {words[0]} is not after the previous run, or the run is empty", line=at
+            path,
+            f"the run at slot {run[0]} of the direction {words[0]} must begin after the "
+            "previous run, and must not be empty",
+            line=at,
         )
     known.append(run)
 
 
 def _number(word: str, path: str, at: int) -> int:
     if not word.isascii() or not word.isdigit() or len(word) > 13 or int(word) > _MOST_SLOTS:
-        raise FormatError(path, "expected a whole number", line=at, excerpt=word.encode())
+        raise FormatError(path, "the value must be a whole number", line=at, excerpt=word.encode())
     return int(word)

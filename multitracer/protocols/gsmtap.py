@@ -102,7 +102,8 @@ def decode(datagram: bytes) -> Gsmtap:
     """
     if len(datagram) < _HEADER.size or datagram[0] != _VERSION or datagram[1] * 4 < _HEADER.size:
         raise GsmtapError(
-            f"GSMTAP: {len(datagram)} octets have no header of GSMTAP version 2; skip the packet"
+            f"GSMTAP: the datagram of {len(datagram)} octets has no header of GSMTAP version 2; skip "
+            "the packet"
         )
     fields = _HEADER.unpack_from(datagram)
     return Gsmtap(fields[2], bool(fields[4] & _UPLINK), fields[7], datagram[fields[1] * 4 :])
@@ -133,5 +134,5 @@ def log_text(payload: bytes) -> str:
         If the payload is truncated.
     """
     if len(payload) < _LOG.size:
-        raise GsmtapError(f"GSMTAP: a log line of {len(payload)} octets is truncated; skip the packet")
+        raise GsmtapError(f"GSMTAP: the log line of {len(payload)} octets is truncated; skip the packet")
     return payload[_LOG.size :].split(b"\0")[0].decode("ascii", "backslashreplace")

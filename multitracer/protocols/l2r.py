@@ -73,7 +73,10 @@ def unpack(info: bytes) -> list[L2rCharacters]:
     chunks, at, more = [], 0, True
     while more:
         if at >= len(info):
-            raise L2rError(f"L2R: {len(info)} octets have no final status octet; drop the rest")
+            raise L2rError(
+                f"L2R: the {len(info)} octets of this frame end without a status octet; "
+                "drop the rest of the frame"
+            )
         chunk, at, more = _chunk(info, at)
         chunks.append(chunk)
     return chunks
@@ -92,8 +95,8 @@ def _chunk(info: bytes, at: int) -> tuple[L2rCharacters, int, bool]:
     end = begin + count
     if count == 0 or end > len(info):
         raise L2rError(
-            f"L2R: status octet at {at} of {len(info)} points outside the frame (address {address}); "
-            "drop the rest"
+            f"L2R: the status octet at position {at} points outside the frame of {len(info)} octets "
+            f"(address {address}); drop the rest of the frame"
         )
     return L2rCharacters(status, info[begin:end]), end, end < len(info)
 

@@ -144,7 +144,7 @@ def _options(options: list[tuple[int, bytes]]) -> bytes:
     for code, value in options:
         if len(value) > _LONGEST_OPTION:
             raise LocalProtocolError(
-                f"pcapng: an option of {len(value)} bytes; the limit is {_LONGEST_OPTION}"
+                f"pcapng: an option must have at most {_LONGEST_OPTION} bytes, but has {len(value)} bytes"
             )
         parts.append(struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4))
     return b"".join(parts) + bytes(4)

@@ -62,7 +62,7 @@ def sentence(line: str) -> tuple[str, list[str]]:
     text = line.strip()
     match = _SENTENCE.match(text) if len(text) <= LONGEST else None
     if match is None:
-        raise NmeaError("not an NMEA sentence; skip the line")
+        raise NmeaError("the line is not an NMEA sentence; skip the line")
     total = 0
     for character in text[1 : match.end() - 3]:
         total ^= ord(character)
@@ -304,7 +304,7 @@ def report(line: str) -> tuple[str, Fix]:
         document = None
     kind = document.get("class") if isinstance(document, dict) else None
     if not isinstance(kind, str):
-        raise ReportError("not a report of gpsd; skip the line")
+        raise ReportError("the line is not a report of gpsd; skip the line")
     return kind, _tpv(document) if kind == "TPV" else {}
 
 

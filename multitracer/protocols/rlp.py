@@ -187,11 +187,11 @@ def _header(frame: RlpFrame) -> int:
     if frame.kind is FrameKind.U:
         bits = U_FRAME | frame.function << 10
     elif n_r is None or not 0 <= n_r < MODULUS:
-        raise LocalProtocolError(f"RLP frame: N(R) is {n_r}, but must be 0 to 61")
+        raise LocalProtocolError(f"RLP frame: N(R) must be 0 to 61, but is {n_r}")
     elif frame.kind is FrameKind.S:
         bits = frame.function << 1 | S_FRAME | n_r << 10
     elif n_s is None or not 0 <= n_s < MODULUS:
-        raise LocalProtocolError(f"RLP frame: N(S) is {n_s}, but must be 0 to 61")
+        raise LocalProtocolError(f"RLP frame: N(S) must be 0 to 61, but is {n_s}")
     else:
         bits = frame.function << 1 | n_s << 3 | n_r << 10
     return bits | frame.command | frame.poll_final << 9
@@ -201,7 +201,9 @@ def seal(header: int, info: bytes, *, octets: int) -> bytes:
     """Return a frame of `octets` octets: the 16-bit header, `info` padded with zeros, and the FCS."""
     room = octets - HEADER_OCTETS - FCS_OCTETS
     if octets not in FRAME_OCTETS or len(info) > room:
-        raise LocalProtocolError(f"RLP frame: {len(info)} octets of information do not fit into {octets}")
+        raise LocalProtocolError(
+            f"RLP frame: {len(info)} octets of information do not fit into a frame of {octets} octets"
+        )
     body = header.to_bytes(2, "little") + info.ljust(room, b"\0")
     return body + fcs24(body).to_bytes(3, "little")
 
@@ -312,7 +314,7 @@ def decode_slot(octets: bytes, *, length: int) -> RlpFrame:
         If a code point is wrong.
     """
     if len(octets) != length:
-        raise FcsError(f"RLP frame: {len(octets)} octets do not fit the slot of {length} octets")
+        raise FcsError(f"RLP frame: the frame has {len(octets)} octets, but must have {length} octets")
     return decode(octets) if is_information(octets) else _decode_short(octets)
 
 

@@ -72,7 +72,9 @@ def words(facts: Mapping[str, Fact | None]) -> str:
 
 def _checked(text: str, *, words: int) -> str:
     if not text.isprintable() or text.count(" ") != max(0, words - 1):
-        raise LocalProtocolError(f"rlpdump: {text!r} contains spaces or control characters; remove them")
+        raise LocalProtocolError(
+            f"rlpdump: the text {text!r} contains spaces or control characters; remove these characters"
+        )
     return text
 
 

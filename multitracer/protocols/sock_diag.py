@@ -300,13 +300,14 @@ def _header(datagram: bytes, at: int) -> tuple[int, int, int, int, int]:
     left = len(datagram) - at
     if left < _HEADER.size:
         raise RemoteProtocolError(
-            f"netlink: {left} bytes are left, but a header has {_HEADER.size} bytes; use a larger buffer"
+            f"netlink: only {left} bytes remain, but a message header has {_HEADER.size} bytes; use a "
+            "larger buffer"
         )
     length, kind, flags, number, port = _HEADER.unpack_from(datagram, at)
     if not _HEADER.size <= length <= left:
         raise RemoteProtocolError(
-            f"netlink: a message of {length} bytes does not fit the remaining {left} bytes; use a "
-            "larger buffer"
+            f"netlink: a message of {length} bytes does not fit into the remaining {left} bytes; use "
+            "a larger buffer"
         )
     return length, kind, flags, number, port
 
@@ -316,7 +317,9 @@ def _answer(kind: int, body: bytes, *, interrupted: bool) -> Answer | None:
         return _socket(body, interrupted=interrupted)
     if kind == _Message.ERROR or (kind == _Message.DONE and len(body) >= 4 and body[:4] != bytes(4)):
         if len(body) < 4:
-            raise RemoteProtocolError(f"netlink: an error message has {len(body)} bytes, but needs 4")
+            raise RemoteProtocolError(
+                f"netlink: an error message must have at least 4 bytes, but has {len(body)} bytes"
+            )
         return Refused(abs(int(struct.unpack_from("=i", body)[0])))
     if kind == _Message.DONE:
         return DumpDone(interrupted)
@@ -331,13 +334,15 @@ def _answer(kind: int, body: bytes, *, interrupted: bool) -> Answer | None:
 
 def _socket(body: bytes, *, interrupted: bool) -> DiagSocket:
     if len(body) < _SOCKET.size:
-        raise RemoteProtocolError(f"netlink: a socket record has {len(body)} bytes, but needs {_SOCKET.size}")
+        raise RemoteProtocolError(
+            f"netlink: a socket record must have at least {_SOCKET.size} bytes, but has {len(body)} bytes"
+        )
     family, state, timer, retransmits, identity, expires, received, sending, uid, inode = _SOCKET.unpack_from(
         body
     )
     if family not in _VERSION:
         raise RemoteProtocolError(
-            f"netlink: a socket has address family {family}; TCP uses 2 (IPv4) and 10 (IPv6)"
+            f"netlink: the address family of a socket must be 2 (IPv4) or 10 (IPv6), but is {family}"
         )
     return DiagSocket(
         family_version=_VERSION[family],
@@ -361,7 +366,8 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         length, kind = _ATTRIBUTE.unpack_from(data, at)
         if not _ATTRIBUTE.size <= length <= len(data) - at:
             raise RemoteProtocolError(
-                f"netlink: an attribute of {length} bytes does not fit the remaining {len(data) - at} bytes"
+                f"netlink: an attribute of {length} bytes does not fit into the remaining "
+                f"{len(data) - at} bytes"
             )
         yield kind & 0x3FFF, data[at + _ATTRIBUTE.size : at + length]
         at += _aligned(length)
@@ -414,7 +420,7 @@ def filter_bytecode(*, ports: Iterable[int] = (), networks: Iterable[Network] = 
     total = sum(map(_clause_bytes, clauses))
     if total > _MOST_BYTES:
         raise LocalProtocolError(
-            f"socket filter: {total} bytes of program are too many; name fewer ports or addresses"
+            f"socket filter: the filter program of {total} bytes is too long; name fewer ports or addresses"
         )
     program = b""
     for clause in clauses:
@@ -424,7 +430,7 @@ def filter_bytecode(*, ports: Iterable[int] = (), networks: Iterable[Network] = 
 
 def _checked(port: int) -> int:
     if not 0 < port < 1 << 16:
-        raise LocalProtocolError(f"socket filter: port {port} must be 1 to 65535")
+        raise LocalProtocolError(f"socket filter: each port must be 1 to 65535, but one port is {port}")
     return port
 
 

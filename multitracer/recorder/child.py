@@ -312,7 +312,9 @@ class Work:
         try:
             self._command = subprocess.Popen(self._argv, stdin=idle, start_new_session=True)
         except OSError as error:
-            raise InputError(f"{self._argv[0]}: {error.strerror}; check the command after --") from error
+            raise InputError(
+                f"{self._argv[0]}: cannot start this command: {error.strerror}; check the command after --"
+            ) from error
 
     def ask_to_end(self) -> None:
         """Ask the living processes to end."""

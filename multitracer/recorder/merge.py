@@ -50,8 +50,8 @@ def merge(sources: Sequence[Path], into: Path, *, name: str) -> Manifest:
         for host in _hosts(source, manifest):
             if host in owners:
                 raise InputError(
-                    f"{source}: host {host!r} is also in {owners[host]}; record the other endpoint "
-                    "with another `--role`, or rename its folder"
+                    f"{source}: the host {host!r} is also in {owners[host]}; record the other "
+                    "endpoint with another `--role`, or rename the folder of this host"
                 )
             owners[host] = source
     for host, source in owners.items():
@@ -65,7 +65,7 @@ def _manifest(source: Path) -> Manifest:
     try:
         manifest = read_manifest(source)
     except FormatError as error:
-        raise InputError(f"{error}; a recording needs a valid manifest to be merged") from error
+        raise InputError(f"{error}; only a recording with a valid manifest can be merged") from error
     if manifest is None:
         raise InputError(f"{source}: {MANIFEST} is missing; name the folder that `multitracer capture` wrote")
     return manifest
@@ -167,7 +167,7 @@ def _manifest_of(session: Path, name: str) -> Manifest:
     try:
         manifest = read_manifest(session)
     except FormatError as error:
-        raise InputError(f"{error}; repair or remove it first") from error
+        raise InputError(f"{error}; repair or remove the damaged file first") from error
     if manifest is None:
         manifest = Manifest(name)
         for folder in _folders(session):

@@ -310,8 +310,9 @@ class Supervisor:
         if late := [child for child in self._children if not child.is_ready]:
             self._folder.add(not_ready=[child.source.name for child in late])
             self._view.warn(
-                f"{', '.join(map(_with_reason, late))}: not ready after {waited_ns / NS_PER_S:.1f} "
-                f"s; {self._work.name} starts anyway, and the begin may be missing in their logs"
+                f"{', '.join(map(_with_reason, late))}: these collectors are not ready after "
+                f"{waited_ns / NS_PER_S:.1f} s; {self._work.name} starts now, so the logs of these "
+                "collectors may not contain the begin"
             )
         sync_prober.bring_forward(now_ns)
         self._sync_probe(sync_prober, now_ns)  # so that the shortest recording has a clap

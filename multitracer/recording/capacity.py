@@ -51,8 +51,8 @@ def recorded_capacity(
     place = receiver or sender
     if receiver is None and place.vantage is Vantage.NEAR_SENDER:
         raise InputError(
-            f"{place.host}: captured at the data's sender, where what the link delivered is not seen; "
-            "give the receiver's capture"
+            f"{place.host}: this capture was recorded at the sender of the data, and does not show "
+            "what the link delivered; give the capture of the receiver"
         )
     host = place.ends[1]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -81,6 +81,8 @@ def mapped_capacity(recording: Recording, path: Path, *, busy_percent: float) ->
     by = parse_map(small_text(path), path=str(path))
     tables = [table for _, table in recording.tables("radio", "radio")]
     if not tables:
-        raise InputError(f"{recording.name}: holds no log of the radio; name a drive with one")
+        raise InputError(
+            f"{recording.name}: this recording contains no radio log; name a recording with a radio log"
+        )
     best = max(tables, key=lambda table: int(np.isfinite(table["sinr_db"]).sum()))
     return capacity_by_map(best, by, busy_percent=busy_percent)

@@ -75,12 +75,18 @@ def correlate_sessions(
     )
     if not chosen:
         name = sessions[0].recording.name
-        raise InputError(f"{name}: holds nothing of a radio or a road; name quantities to compare with")
+        raise InputError(
+            f"{name}: this recording contains no radio or position series; name the "
+            "quantities to compare with"
+        )
     ys = [_resolved(sessions, name) for name in dict.fromkeys(of)]
     xs = [_resolved(sessions, name) for name in chosen]
     third = _resolved(sessions, given) if given else None
     if len(xs) * len(ys) > _MOST_PAIRS:
-        raise InputError(f"{len(xs) * len(ys):,} pairs; compare at most {_MOST_PAIRS} at once")
+        raise InputError(
+            f"the number of pairs of quantities must be at most {_MOST_PAIRS}, but is "
+            f"{len(xs) * len(ys):,}; name fewer quantities"
+        )
     pairs = [_pair(sessions, x, y, third) for y in ys for x in xs]
     table = correlated(pairs, settings)
     notes = [*_aliases(of, ys), *_compared((*ys, *xs, *([third] if third else [])))]

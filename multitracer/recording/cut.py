@@ -51,7 +51,8 @@ def bounds_of(recording: Recording, window: Window) -> Bounds:
     first_ns = None if recording.captures else recording.radio_context().first_ns
     if window.is_relative and first_ns is None:
         raise InputError(
-            f"{recording.name}: holds no packet or reading to count seconds from; give points in time"
+            f"{recording.name}: this recording contains no packet or reading, from which seconds "
+            "could be counted; give ISO 8601 times"
         )
     return window.bounds_from(first_ns or 0, recording.speed)
 

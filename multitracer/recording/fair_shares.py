@@ -81,7 +81,7 @@ def fair_shares(
         If the length is not above 0, or is so short that there are too many intervals.
     """
     if step_s is not None and not 0 < step_s < np.inf:
-        raise InputError(f"step_s: {step_s} is no time above 0; give seconds such as 1")
+        raise InputError(f'"step_s" must be a number of seconds above 0, but is {step_s}')
     flows, notes = _flows(recording, reverse)
     edges = _common(flows) if step_s is None else _edges(flows, step_s * NS_PER_S / recording.speed)
     begin_ns, end_ns = edges[:-1], edges[1:]
@@ -148,7 +148,8 @@ def _edges(flows: list[_Flow], step_ns: float) -> Times:
     number = (last - first) // max(step_ns, 1.0)
     if number > MOST_INTERVALS:
         raise InputError(
-            f"fairness: {number:,.0f} intervals, at most {MOST_INTERVALS:,}; choose a longer step_s"
+            f"fairness: the number of intervals must be at most {MOST_INTERVALS:,}, but is "
+            f'{number:,.0f}; choose a longer "step_s"'
         )
     return first + np.rint(np.arange(number + 1) * step_ns).astype(np.int64)
 

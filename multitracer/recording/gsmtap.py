@@ -28,11 +28,14 @@ def signalling_of_captures(captures: Iterable[Capture], warn: Callable[[str], No
             from parsers._signalling.signalling import read_signalling  # noqa: PLC0415  # few captures hold any
 
             if file.path == STANDARD_INPUT:
-                warn("-: the signalling in it is not read; name a file, which is read twice")
+                warn(
+                    "standard input: the signalling in this capture is not read, because the "
+                    "capture would have to be read twice; name a file"
+                )
                 continue
             try:
                 tables = read_signalling(file.path)
             except (PreflightError, *UNREADABLE) as error:
-                warn(f"{file.path}: the signalling in it is not read: {error}")
+                warn(f"{file.path}: the signalling in this capture is not read: {error}")
                 continue
             yield ParsedLog(HostLog(capture.point.name, file.path, GSMTAP, "radio"), tables)

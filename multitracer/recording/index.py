@@ -160,7 +160,7 @@ def sealed(content: bytes) -> bytes:
 def _unsealed(data: bytes) -> bytes:
     content = data.partition(b"\n")[2]
     if data != sealed(content):
-        raise ValueError("not what was written")
+        raise ValueError("the checksum of the index file is wrong")
     return content
 
 

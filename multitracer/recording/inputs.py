@@ -151,10 +151,12 @@ def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
     """
     names = [name for path in paths for name in _expanded(os.fspath(path))]
     if not names:
-        raise InputError("no input: name a capture, a session folder, or - for standard input")
+        raise InputError("no input was given; name a capture, a session folder, or - for standard input")
     folders = [name for name in names if name != STANDARD_INPUT and Path(name).is_dir()]
     if folders and len(names) > 1:
-        raise InputError(f"{folders[0]}: a folder cannot be part of a file set; give it alone")
+        raise InputError(
+            f"{folders[0]}: a folder cannot be read together with other files; give only this folder"
+        )
     if folders:
         return _of_folder(Path(folders[0]))
     captures, logs = [], []
@@ -195,7 +197,9 @@ def loose_inputs(paths: Sequence[str]) -> Inputs:
     """
     for name in paths:
         if os.path.isdir(name):  # noqa: PTH112  # a name may hold NUL, which Path refuses
-            raise InputError(f"{name}: a session folder is read by itself; give it alone")
+            raise InputError(
+                f"{name}: a session folder cannot be read together with other inputs; give only this folder"
+            )
     points, logs = [], []
     for inputs in separate_inputs(paths):
         points += inputs.points
@@ -215,14 +219,14 @@ def _expanded(path: str) -> list[str]:
 
         if names := sorted(glob.glob(path), key=_natural):  # noqa: PTH207  # Path.glob refuses absolute ones
             return names
-        raise InputError(f"{path}: no file matches; check the pattern")
+        raise InputError(f"{path}: no file matches this pattern; check the pattern")
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(f"{path}: {reason}; check the name") from error
+        raise InputError(f"{path}: cannot open this input: {reason}; check the name") from error
     if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
-        raise InputError(f"{path}: neither a file nor a folder nor a pipe; name a capture")
+        raise InputError(f"{path}: this input is neither a file nor a folder nor a pipe; name a capture")
     return [path]
 
 
@@ -270,7 +274,9 @@ def _of_folder(folder: Path) -> Inputs:
     warnings += map(str, parsers.left_out())
     if not points and not logs and manifest is None:
         why = f" ({warnings[0]})" if warnings else ""
-        raise InputError(f"{folder}: holds no capture and no log{why}; name a capture or a session folder")
+        raise InputError(
+            f"{folder}: this folder contains no capture and no log{why}; name a capture or a session folder"
+        )
     name = manifest.name if manifest else folder.resolve().name
     return Inputs(name, points, logs, folder, manifest, warnings)
 
@@ -280,9 +286,13 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as scan:
             entries = [entry for entry in scan if not entry.name.startswith(".")]
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; check its permissions") from error
+        raise InputError(
+            f"{folder}: cannot read this folder: {error.strerror}; check the permissions"
+        ) from error
     if len(entries) > MAX_FILES:
-        raise InputError(f"{folder}: over {MAX_FILES} files; name those that you mean")
+        raise InputError(
+            f"{folder}: this folder contains more than {MAX_FILES} files; name the files to read"
+        )
     return sorted(entries, key=lambda entry: _natural(entry.name))
 
 

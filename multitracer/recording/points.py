@@ -59,7 +59,7 @@ def files_to_read(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]
         else:
             readable.append(path)
     if not readable:
-        raise InputError(f"{paths[0]}: none of its {len(paths)} files can be read")
+        raise InputError(f"{paths[0]}: cannot read any of the {len(paths)} files of this capture point")
     return readable
 
 

@@ -130,7 +130,9 @@ class Quantities:
         holding = [table for table in tables if self._holds(table, name)]
         if len(holding) > 1:
             both = " and ".join(f"{table}.{name}" for table in holding)
-            raise InputError(f"{name}: {len(holding)} tables have this column; name one of {both}")
+            raise InputError(
+                f"{name}: {len(holding)} tables have a column with this name; choose one of {both}"
+            )
         _, column = column_of(f"{(holding or tables)[0]}.{name}") or ("", None)
         assert column is not None
         return self._of_column(name, (holding or tables)[0], column)

@@ -261,7 +261,7 @@ class Recording:
         for capture in self.captures:
             if 0 < number - capture.offset <= len(capture):
                 return capture, number - capture.offset
-        raise InputError(f"no connection {number}; there {'is' if len(self) == 1 else 'are'} {len(self)}")
+        raise InputError(f"there is no connection {number}; the number of connections is {len(self)}")
 
     def with_endpoint(self, host: str, port: int) -> list[tuple[Capture, int]]:
         """Return the connection with this endpoint, once for each capture that holds it.
@@ -275,10 +275,14 @@ class Recording:
             (capture, n) for capture in self.captures for n in capture.analysis.with_endpoint(host, port)
         ]
         if not fitting:
-            raise InputError(f"no connection has the endpoint {host_port(host, port)}; inspect lists them")
+            raise InputError(
+                f"no connection has the endpoint {host_port(host, port)}; `multitracer "
+                "inspect` lists the connections"
+            )
         if len({id(capture) for capture, _ in fitting}) < len(fitting):
             raise InputError(
-                f"several connections have the endpoint {host_port(host, port)}: {_names(fitting)}"
+                f"several connections have the endpoint {host_port(host, port)}: {_names(fitting)}; "
+                "give the number of one of these connections"
             )
         return fitting
 
@@ -304,8 +308,12 @@ class Recording:
         if number is not None:
             return self.numbered(number)
         if not (largest := self.largest(1)):
-            here = "; `multitracer report` shows its radio and its road" if self.radio_context() else ""
-            raise InputError(f"{self.name}: holds no TCP connection{here}")
+            here = (
+                "; `multitracer report` shows the radio and position logs of this recording"
+                if self.radio_context()
+                else ""
+            )
+            raise InputError(f"{self.name}: this recording contains no TCP connection{here}")
         return largest[0]
 
 

@@ -226,8 +226,8 @@ class EndedConnections:
                 rows.write(table, number)
         except OSError as error:
             raise InputError(
-                f"{tempfile.gettempdir()}: {error.strerror or error}; the connections that ended are kept "
-                "there: make room, or set TMPDIR to another folder"
+                f"{tempfile.gettempdir()}: cannot write the ended connections to this folder: "
+                f"{error.strerror or error}; free disk space, or set TMPDIR to another folder"
             ) from error
 
     def close(self) -> None:

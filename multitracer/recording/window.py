@@ -79,7 +79,7 @@ class Window(NamedTuple):
             moment.absolute_ns(start_ns, speed=speed) if moment else None for moment in (self.begin, self.end)
         )
         if begin_ns is not None and end_ns is not None and begin_ns >= end_ns:
-            raise WindowError("the end (--to) is not after the begin (--from)")
+            raise WindowError("the end (--to) must be after the begin (--from)")
         return begin_ns, end_ns
 
 
@@ -110,12 +110,14 @@ def moment_of(text: str) -> WindowEdge:
         moment = WindowEdge(_iso_ns(text), relative=False)
     else:
         if not math.isfinite(seconds):
-            raise InputError(f"{text} is not a number of seconds")
+            raise InputError(f"the time must be a finite number of seconds, but is {text}")
         moment = WindowEdge(
             round(min(abs(seconds), LAST_NS) * math.copysign(NS_PER_S, seconds)), relative=True
         )
     if abs(moment.ns) > LAST_NS:
-        raise InputError(f"{text} is too far away; times end 292 years from their origin")
+        raise InputError(
+            f"the time {text} is out of range; times must be within 292 years of the start of the recording"
+        )
     return moment
 
 
@@ -127,7 +129,7 @@ def _iso_ns(text: str) -> int:
         time = datetime.fromisoformat(match["whole"] + match["zone"] if match else text)
     except ValueError as error:
         example = "2026-11-20T10:15:00.5"
-        raise InputError(f"{text!r} is neither seconds nor a time such as {example}") from error
+        raise InputError(f"{text!r} is neither a number of seconds nor a time such as {example}") from error
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     microseconds = (time - _EPOCH) // timedelta(microseconds=1)

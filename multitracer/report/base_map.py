@@ -114,12 +114,14 @@ def read_base_map(path: str | os.PathLike[str]) -> BaseMap:
         points += len(usable)
         if points > MOST_POINTS:
             raise InputError(
-                f"{where}: over {MOST_POINTS:,} points in its lines; cut out the region of the drive"
+                f"{where}: the lines of this map have more than {MOST_POINTS:,} points; cut out the "
+                "region of the drive"
             )
         lines.append(usable)
     if not lines:
         raise InputError(
-            f"{where}: holds no line in longitude and latitude; export lines as GeoJSON in EPSG:4326"
+            f"{where}: this map contains no line in longitude and latitude; export lines as GeoJSON "
+            "in EPSG:4326"
         )
     joined = np.ones(points, dtype=bool)
     joined[np.cumsum([0, *(len(line) for line in lines[:-1])])] = False
@@ -130,23 +132,33 @@ def read_base_map(path: str | os.PathLike[str]) -> BaseMap:
 def _parsed(path: Path, where: str) -> Document:
     try:
         if not path.is_file():
-            raise InputError(f"{where}: is no file; name a GeoJSON file")
+            raise InputError(f"{where}: this is not a regular file; name a GeoJSON file")
         with path.open("rb") as stream:
             text = stream.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{where}: cannot be read ({error}); name a GeoJSON file") from error
+        raise InputError(f"{where}: cannot read this file ({error}); name a GeoJSON file") from error
     if text.startswith(b"PMTiles"):
-        raise InputError(f"{where}: PMTiles are not read; export the region of the drive as GeoJSON")
+        raise InputError(
+            f"{where}: this file is a PMTiles file, which is not supported; export the "
+            "region of the drive as GeoJSON"
+        )
     if len(text) > MOST_BYTES:
-        raise InputError(f"{where}: longer than {MOST_BYTES >> 20} MiB; cut out the region of the drive")
+        raise InputError(
+            f"{where}: this file is longer than {MOST_BYTES >> 20} MiB; cut out the region of the drive"
+        )
     try:
         document = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: no GeoJSON ({type(error).__name__}); export it again") from error
+        raise InputError(
+            f"{where}: this file is not valid GeoJSON ({type(error).__name__}); export the map again"
+        ) from error
     if not isinstance(document, dict):
-        raise InputError(f"{where}: no GeoJSON, which is an object with a type; export it again")
+        raise InputError(
+            f"{where}: this file is not valid GeoJSON, because it is not an object with "
+            'a "type"; export the map again'
+        )
     return document
 
 
@@ -159,7 +171,10 @@ def _lines_of(document: Document, where: str) -> Iterator[object]:
     while waiting:
         each, depth = waiting.pop()
         if depth > _DEEPEST:
-            raise InputError(f"{where}: collections more than {_DEEPEST} deep; export it again")
+            raise InputError(
+                f"{where}: the geometry collections are nested more than {_DEEPEST} "
+                "levels deep; export the map again"
+            )
         kind = each.get("type") if isinstance(each, dict) else None
         if kind in ("FeatureCollection", "GeometryCollection") and isinstance(each, dict):
             held = each.get("features" if kind == "FeatureCollection" else "geometries")

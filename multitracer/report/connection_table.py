@@ -119,7 +119,9 @@ def choose(captures: Sequence[Capture], *, connection: int | None, most: int) ->
         numbered = ((capture, connection - capture.offset) for capture in captures)
         first = next((each for each in numbered if 0 < each[1] <= len(each[0])), None)
         if first is None:
-            raise InputError(f"no connection {connection}; `multitracer inspect` lists them")
+            raise InputError(
+                f"there is no connection {connection}; `multitracer inspect` lists the connections"
+            )
         chosen = [first, *(each for each in chosen if each != first)]
     drawn = [Drawn(capture, n, capture.analysis.bulk_direction(n)) for capture, n in chosen]
     if drawn:

@@ -65,7 +65,7 @@ def write_reports(
         place.mkdir(parents=True, exist_ok=True)
     except OSError as failure:
         raise InputError(
-            f"{place}: cannot make this folder: {failure.strerror}; choose another one"
+            f"{place}: cannot create this folder: {failure.strerror}; choose another folder"
         ) from failure
     taken: set[str] = set()
     rows: list[tuple[float, list[Markup]]] = []

@@ -110,7 +110,7 @@ class Assets:
                 self._folder.mkdir(parents=True, exist_ok=True)
             except OSError as failure:
                 raise InputError(
-                    f"{self._folder}: cannot make this folder: {failure.strerror}; choose another place"
+                    f"{self._folder}: cannot create this folder: {failure.strerror}; choose another folder"
                 ) from failure
             with replacing(self._folder / name) as temporary:
                 temporary.write_bytes(content)

@@ -26,7 +26,7 @@ def browser() -> str:
     """
     path = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if path is None:
-        raise InputError("report --pdf: no Chromium is installed; install it (apt-get install chromium)")
+        raise InputError("report --pdf: Chromium is not installed; run apt-get install chromium")
     return path
 
 
@@ -57,7 +57,9 @@ def print_pdf(page: str | os.PathLike[str], path: str | os.PathLike[str]) -> Non
             ]
         )
         if not printed.is_file():
-            raise InputError(f"{path}: {executable} printed nothing; print the page from a browser instead")
+            raise InputError(
+                f"{path}: {executable} did not write this PDF file; print the page from a browser instead"
+            )
         with replacing(path) as temporary:
             shutil.copyfile(printed, temporary)
 
@@ -76,5 +78,6 @@ def _run(command: list[str]) -> None:
         subprocess.run(command, check=False, capture_output=True, timeout=_PATIENCE_S)
     except subprocess.TimeoutExpired as late:
         raise InputError(
-            f"{command[0]}: did not print within {_PATIENCE_S} s; print the page from a browser instead"
+            f"{command[0]} did not write the PDF file within {_PATIENCE_S} s; print the page from a "
+            "browser instead"
         ) from late

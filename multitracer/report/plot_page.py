@@ -114,4 +114,4 @@ def plotly_js() -> str:
     for folder in (package.submodule_search_locations or []) if package else []:
         code = (Path(folder) / "package_data" / "plotly.min.js").read_text("utf-8")
         return code.replace("</script", r"<\/script")
-    raise InputError("plot: plotly is not installed; pip install 'multitracer[figures]'")
+    raise InputError("plot: plotly is not installed; run pip install 'multitracer[figures]'")

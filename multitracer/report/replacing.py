@@ -32,7 +32,7 @@ def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
     """
     final = Path(os.path.realpath(os.fspath(target or "")))
     if final.is_dir():
-        raise InputError(f"{portable(str(final))}: is a folder; name a file")
+        raise InputError(f"{portable(str(final))}: this output is a folder; name a file")
     if final.exists() and not final.is_file():
         with named(target or "", final):
             yield final
@@ -76,4 +76,6 @@ def named(target: str | os.PathLike[str], temporary: Path) -> Iterator[None]:
             raise
         reason = os.strerror(error.errno) if error.errno else str(error)
         advice = "make room there or choose another place" if error.errno in _FULL else "choose another place"
-        raise InputError(f"{portable(os.fspath(target))}: cannot be written: {reason}; {advice}") from error
+        raise InputError(
+            f"{portable(os.fspath(target))}: cannot write this file: {reason}; {advice}"
+        ) from error

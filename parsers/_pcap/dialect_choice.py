@@ -23,9 +23,11 @@ def dialect_of(head: bytes, *, path: str) -> Dialect:
         If the file header is not complete.
     """
     if not is_magic(head):
-        raise FormatError(path, "no pcap magic number", offset=0, excerpt=head[:4])
+        raise FormatError(
+            path, "the file does not begin with a pcap magic number", offset=0, excerpt=head[:4]
+        )
     if len(head) < FILE_HEADER_BYTES:
-        raise FormatError(path, "the file header is cut short", offset=len(head))
+        raise FormatError(path, "the file header is truncated", offset=len(head))
     order = "<" if int.from_bytes(head[:4], "little") in MAGICS else ">"
     number, major, minor, _, _, snap_length, network = struct.unpack(order + "IHHIIII", head[:24])
     magic = MAGICS[number]

@@ -313,7 +313,7 @@ def first_section(head: bytes, path: str) -> str:
             path, "the file does not begin with a pcapng section header", offset=0, excerpt=head[:12]
         )
     if len(head) < SECTION_BYTES:
-        raise FormatError(path, "the section header is cut short", offset=len(head))
+        raise FormatError(path, "the section header is truncated", offset=len(head))
     return order
 
 

@@ -83,8 +83,8 @@ def frame_facts(octets: bytes, *, length: int) -> Facts:
     """
     if len(octets) < 2 or length not in FRAME_OCTETS:
         raise FrameError(
-            f"RLP frame: the length is {len(octets)} of {length} octets, but must be 30 or 72 (in "
-            "studies also 42, 144 or 288)"
+            "RLP frame: the frame length must be 30 or 72 octets (in studies also 42, 144 or 288), "
+            f"but is {length} octets, of which {len(octets)} are present"
         )
     header = read_header(octets[0] | octets[1] << 8)
     return Facts(

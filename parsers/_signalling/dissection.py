@@ -64,7 +64,9 @@ def program(name: str) -> str:
     own = Path(sys.executable).parent / name
     path = shutil.which(name) or (str(own) if os.access(own, os.X_OK) else None)
     if path is None:
-        raise PreflightError(f"{name} is not installed, but is needed to read signalling; {_INSTALL[name]}")
+        raise PreflightError(
+            f"{name} is not installed, but MultiTracer needs {name} to read signalling; {_INSTALL[name]}"
+        )
     return path
 
 

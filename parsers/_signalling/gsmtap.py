@@ -193,7 +193,8 @@ def message(datagram: bytes) -> Message:
     if version == 3 and len(datagram) >= _V3.size and _V3.size <= _V3.unpack_from(datagram)[2] * 4:
         return _of_version_3(datagram)
     raise GsmtapVersionError(
-        f"GSMTAP: {len(datagram)} octets have no header of GSMTAP version 2 or 3; the packet is skipped"
+        f"GSMTAP: the datagram of {len(datagram)} octets has no header of GSMTAP version 2 or 3; the "
+        "packet is skipped"
     )
 
 

@@ -275,7 +275,7 @@ class CollectorLog(ABC):
         if record.get("version") != _VERSION:
             raise FormatError(
                 self.path,
-                f"version {record.get('version')!r} of {wanted} is not supported; update multitracer",
+                f"the version {record.get('version')!r} of {wanted} is not supported; update multitracer",
             )
         self.header = record
 

@@ -179,15 +179,19 @@ def column_map(data: Document) -> ColumnMap:
             if data
             else "; the file is empty: write a map, or delete the file"
         )
-        raise MapError(f"a map needs [time] and [radio] or [position]{what}")
+        raise MapError(f"a column map must have the table [time], and the table [radio] or [position]{what}")
     time = data["time"]
     form = str(time.get("form", "iso"))
     if not is_form(form):
-        raise MapError(f"time form {form!r} must be iso, {AUTO}, {', '.join(EPOCH_NS)} or a strptime form")
+        raise MapError(
+            f'the key "form" of [time] must be iso, {AUTO}, {", ".join(EPOCH_NS)} or a '
+            f"strptime format, but is {form!r}"
+        )
     delimiter = str(data.get("delimiter", ","))
     if delimiter != AUTO_DELIMITER and (len(delimiter) != 1 or delimiter in '"\r\n\0 '):
         raise MapError(
-            "delimiter must be auto or one character other than quotation mark, space and line end"
+            '"delimiter" must be "auto" or one character, which must not be a quotation mark, a '
+            "space or a line end"
         )
     columns = time.get("column", "")
     rows = tuple(row for name in SCHEMAS for row in _rows(name, data.get(name)))
@@ -211,7 +215,7 @@ def _rows(table: str, data: object) -> list[RowMap]:
 
 def _row(table: str, part: object) -> RowMap:
     if not isinstance(part, dict):
-        raise MapError(f"[{table}] must be a table of columns")
+        raise MapError(f"[{table}] must be a TOML table with one line per column: name = <value>")
     when = _when(part.get("when"))
     part = {name: value for name, value in part.items() if name != "when"}
     columns = {column.name: column for column in SCHEMAS[table]}
@@ -222,8 +226,8 @@ def _row(table: str, part: object) -> RowMap:
     in_words = {*always, *(name for name, cell in cells.items() if cell.words)}
     if numbers := in_words - {c.name for c in SCHEMAS[table] if c.dtype.startswith("U")}:
         raise MapError(
-            f"{sorted(numbers)} are columns of numbers, but words and always can be used only with "
-            "columns of text"
+            'the keys "words" and "always" can be used only with columns of text, but these '
+            f"columns contain numbers: {sorted(numbers)}"
         )
     return RowMap(table, cells, {name: str(value)[:64] for name, value in always.items()}, when)
 
@@ -237,7 +241,10 @@ def _when(value: object) -> tuple[str, frozenset[str], bool] | None:
         isinstance(value, dict) and value.keys() == {"column", which} and isinstance(value[which], list)
     )
     if not isinstance(value, dict) or not is_complete:
-        raise MapError(f'when = {value!r} is not like {{ column = "tech", is = ["LTE"] }}, or with is_not')
+        raise MapError(
+            f'"when" must have the form {{ column = "tech", is = ["LTE"] }} (or '
+            f'"is_not" instead of "is"), but is {value!r}'
+        )
     return str(value["column"]), frozenset(plain(str(word)) for word in value[which]), belongs
 
 
@@ -246,17 +253,17 @@ def _cell(value: object, column: Column) -> ColumnSource:
         return ColumnSource(value)
     if not isinstance(value, dict) or value.keys() - _CELL_KEYS:
         raise MapError(
-            f"{value!r} must be the name of a column, or a table with the keys "
-            f"{', '.join(sorted(_CELL_KEYS))} or always"
+            f"{value!r} must be the name of a column, or a table that contains only the keys "
+            f'{", ".join(sorted(_CELL_KEYS))} or "always"'
         )
     words, missing = value.get("words", {}), value.get("missing", [])
     if not isinstance(missing, list):
-        raise MapError(f"missing = {missing!r} must be a list of texts that stand for a missing value")
+        raise MapError(f'"missing" must be a list of the texts that mean a missing value, but is {missing!r}')
     by_unit = factor(str(value["unit"]), column.unit) if "unit" in value else 1.0
     if by_unit is None or {"unit", "scale"} <= value.keys():
         raise MapError(
-            f"{value!r}: the unit cannot be converted to that of {column.name} ({column.unit}), or "
-            "unit and scale are both given"
+            f'{value!r}: the key "unit" must be a unit that can be converted to {column.unit} (the '
+            f'unit of {column.name}), and only one of "unit" and "scale" can be given'
         )
     try:
         cell = ColumnSource(
@@ -270,15 +277,18 @@ def _cell(value: object, column: Column) -> ColumnSource:
             str(value.get("hemisphere", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise MapError(f"{value!r} needs a column, and scale and base must be numbers") from None
+        raise MapError(
+            f'{value!r} must have the key "column", and "scale" and "base" must be numbers'
+        ) from None
     if cell.base not in (10, 16) or not math.isfinite(cell.scale):
-        raise MapError("base must be 10 or 16, and scale must be a finite number")
+        raise MapError('"base" must be 10 or 16, and "scale" must be a finite number')
     if bool(cell.above) != (0 < cell.bits <= _MOST_BITS) or (cell.above and not column.dtype.startswith("i")):
         raise MapError(
-            f"above and bits (1 to {_MOST_BITS}) must be given together, for a column of whole numbers"
+            f'the keys "above" and "bits" (1 to {_MOST_BITS}) must be given together, and only '
+            "for a column of whole numbers"
         )
     if cell.hemisphere and column.name not in ("lat_deg", "lon_deg"):
-        raise MapError("hemisphere can be used only with lat_deg and lon_deg")
+        raise MapError('the key "hemisphere" can be used only for the columns lat_deg and lon_deg')
     return cell
 
 
@@ -287,7 +297,7 @@ def _zone(text: object) -> timezone | None:
         return None
     match = _ZONE.fullmatch(str(text))
     if not match and text != "UTC":
-        raise MapError(f"zone {text!r} must be UTC or have the form +01:00")
+        raise MapError(f'"zone" must be UTC or have the form +01:00, but is {text!r}')
     if not match:
         return UTC
     offset = timedelta(hours=int(match[2]), minutes=int(match[3]))

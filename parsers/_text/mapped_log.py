@@ -284,7 +284,7 @@ def read_mapped(
     for column in columns.time:
         if header.find(column) is None:
             raise FormatError(
-                path, f"there is no column {column!r}; correct the column map", line=max(lines.number, 1)
+                path, f"this file has no column {column!r}; correct the column map", line=max(lines.number, 1)
             )
     return _Log(columns, header, lines, path).read(name)
 
@@ -395,8 +395,8 @@ class _Log:
         scale = factor(unit, column.unit) if unit else cell.scale
         if scale is None:
             self._lines.warn(
-                f"{column.name}: the unit {unit[:16]!r} of column {cell.column!r} is unknown, and "
-                "the column is not read"
+                f"{column.name}: the column {cell.column!r} has the unknown unit {unit[:16]!r}; this "
+                "column is not read"
             )
             return _Source(column, cell, None, 1.0)
         return _Source(column, cell, at, scale, header.find(cell.above or cell.hemisphere))
@@ -433,7 +433,9 @@ class _Log:
             self._times.form = form_of([text for _, fields in sample if (text := self._times.text(fields))])
         except UncertainTimeError as error:
             columns = ", ".join(map(repr, self._map.time))
-            raise FormatError(self._path, f"no line has a time: column {columns} {error}") from error
+            raise FormatError(
+                self._path, f"no line has a valid time: the column {columns} {error}"
+            ) from error
 
     def _rows(self) -> Iterator[Fields]:
         lines = self._lines
@@ -505,7 +507,7 @@ class _Log:
             source.is_wrong |= text[:16] != source.example or rate > max(most, 0)
             self._cannot_be(column.name)
             if rate < 0:
-                self._lines.warn(f"{column.name}: rates below 0 (after a counter reset) are set to missing")
+                self._lines.warn(f"{column.name}: negative rates (after a counter reset) are set to missing")
             return None
         if cell.above:
             return self._below(source, fields, int(value))
@@ -534,19 +536,20 @@ class _Log:
         """Raise FormatError if no line has a time; warn about suspicious times."""
         times = self._times
         if times.first is None:
-            self._lines.warn("there is no line after the column names")
+            self._lines.warn("the file has no data line after the column names")
         elif not times.seen:
             columns = ", ".join(map(repr, self._map.time))
             raise FormatError(
                 self._path,
-                f"no line has a time: column {columns} is not in the form {times.form!r}, "
+                f"no line has a valid time: the column {columns} is not in the form {times.form!r}, "
                 f"for example {times.first[:40]!r}",
             )
         for sentence in (*self._wrong_columns(), *times.jumps.sentences()):
             self._lines.warn(sentence)
         if self._nowhere:
             self._lines.warn(
-                f"{count(self._nowhere, 'position')} at 0/0 (receiver without a fix) set to missing"
+                f"{count(self._nowhere, 'position')} with latitude and longitude 0 (the receiver had "
+                "no position): set to missing"
             )
 
     def _wrong_columns(self) -> Iterator[str]:

@@ -500,7 +500,7 @@ def _time(sample: _Sample) -> _Time:
         f"{_shown(sample.names[at])} (for example {_shown(next(iter(sample.texts[at]), ''))})"
         for at in order[:5]
     )
-    raise NoProposalError(f"no column has readable times; checked {tried}")
+    raise NoProposalError(f"no column contains times in a known form; these columns were checked: {tried}")
 
 
 def _weight(name: str) -> int:
@@ -551,8 +551,8 @@ def proposed(stream: BinaryIO) -> str:
     ):
         names = ", ".join(_shown(name) for name in sample.names[:12])
         raise NoProposalError(
-            "no column seems to be a position or a signal level, from names and values; the "
-            f"columns are {names}"
+            "no column seems to contain a position or a signal level, judged by the names and "
+            f"values; the columns are {names}"
         )
     return "\n".join([*_head(sample, time), *_sections(likely), *_left_out(sample, time, likely)]) + "\n"
 

@@ -183,7 +183,7 @@ def decimal_ns(seconds: str, fraction: str = "") -> int:
     """
     complete = int(seconds[:12])
     if complete >= _LATEST_WRITTEN_S:
-        raise ValueError(f"{seconds} seconds is not a valid time")
+        raise ValueError(f"the time {seconds} s is outside the valid range")
     return complete * NS_PER_S + int(fraction[:9].ljust(9, "0"))
 
 

@@ -203,7 +203,9 @@ def _walked(segments: list[Segment]) -> list[int]:
 
 def test_an_unknown_connection_is_an_error_that_says_how_many_there_are() -> None:
     analysis = analyse(capture(transfer(100, 500)))
-    with pytest.raises(InputError, match="connection 2: does not exist; this capture has 1"):
+    with pytest.raises(
+        InputError, match="connection 2 does not exist; the number of connections in this capture is 1"
+    ):
         analysis.tcp_segments(2)
     with pytest.raises(InputError):
         analysis.ends(0)

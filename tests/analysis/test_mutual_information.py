@@ -205,13 +205,13 @@ def test_the_table_has_a_row_for_each_lag_and_one_hypothesis_for_each_pair() -> 
         ({"estimator": "kde"}, "estimator: 'kde' is not known; choose one of equal-count, "),
         ({"normaliser": "median"}, "normaliser: 'median' is not known"),
         ({"baseline": "none"}, "baseline: 'none' is not known"),
-        ({"lags": np.array([0.5])}, "lags: must be a list of whole numbers"),
-        ({"lags": np.array([], int)}, "lags: must be a list of whole numbers"),
-        ({"seed": -1}, "seed: must be a whole number from 0 on, not -1"),
-        ({"permutations": 0}, "permutations: must be 1 to .*, not 0"),
-        ({"permutations": 10**9}, "permutations: must be 1 to .*, not 1000000000"),
-        ({"session": np.tile([1, 2], 150)}, "session: its points must be contiguous"),
-        ({"given": np.zeros(3)}, r"given: must have the shape of x, \(300,\), not \(3,\)"),
+        ({"lags": np.array([0.5])}, "lags: the lags must be a list of"),
+        ({"lags": np.array([], int)}, "lags: the lags must be a list of"),
+        ({"seed": -1}, "seed: the seed must be a whole number of at least 0, but is -1"),
+        ({"permutations": 0}, "permutations: the number of .* must be 1 to .*, but is 0"),
+        ({"permutations": 10**9}, "permutations: the number of .* must be 1 to .*, but is 1000000000"),
+        ({"session": np.tile([1, 2], 150)}, "session: the points of each session must be contiguous"),
+        ({"given": np.zeros(3)}, r"given: the array must have the same shape as x, \(300,\), but has \(3,\)"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(options: dict[str, object], message: str) -> None:
@@ -225,7 +225,7 @@ def test_a_missing_extra_is_named_with_what_installs_it() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     last = done.stderr.splitlines()[-1]
     assert last.endswith(
-        "InputError: statistics: scipy is not installed; pip install 'multitracer[statistics]'"
+        "InputError: statistics: scipy is not installed; run pip install 'multitracer[statistics]'"
     )
 
 

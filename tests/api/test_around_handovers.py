@@ -48,8 +48,10 @@ def test_epochs_over_all_changes(drive: mt.Session) -> None:
 
 
 def test_what_was_not_recorded_is_said(drive: mt.Session) -> None:
-    with pytest.raises(InputError, match=r"drive.csv: has nothing of 'rtt'; there is throughput"):
+    with pytest.raises(
+        InputError, match=r"drive.csv: .* contains no quantity 'rtt'; the quantities are throughput"
+    ):
         drive.handover_epochs("rtt")
-    with pytest.raises(InputError, match=r"there is (?!.*rtt)"):
+    with pytest.raises(InputError, match=r"the quantities are (?!.*rtt)"):
         drive.handover_epochs("jitter")
     assert drive.limits_around_handovers.empty

@@ -63,7 +63,7 @@ def test_segments_of_one_connection(bundled: mt.Session) -> None:
     largest = bundled.tcp_segments()
     assert len(largest) == bundled.connections.loc[0, "segments"]
     assert set(bundled.tcp_segments(5)["host"]) == {"fixed"}
-    with pytest.raises(InputError, match="no connection 7; there are 6"):
+    with pytest.raises(InputError, match="no connection 7; the number of connections is 6"):
         bundled.tcp_segments(7)
 
 

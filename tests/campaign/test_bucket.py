@@ -125,7 +125,7 @@ def test_an_address_with_a_key_is_refused_and_not_repeated(wrong: str) -> None:
 
 @pytest.mark.parametrize("url", ["memory://bucket/drives", "nothing://bucket"])
 def test_what_can_be_no_campaign_is_refused(drives: Path, url: str) -> None:
-    with pytest.raises(InputError, match=r"has files, but no campaign|kind of address is not supported"):
+    with pytest.raises(InputError, match=r"contains files, but no campaign|kind of address is not supported"):
         run([str(drives)], url)
 
 
@@ -161,7 +161,7 @@ def test_a_store_that_is_there_and_never_answers_is_said(monkeypatch: pytest.Mon
     monkeypatch.setattr(remote.Remote._request, "__kwdefaults__", {"limit_s": 1.0})
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/drives"
-        with pytest.raises(StoreError, match="no answer from the store for 1 s; check that the server"):
+        with pytest.raises(StoreError, match="the store has not answered for 1 s; check that the server"):
             Remote(url).item()
 
 

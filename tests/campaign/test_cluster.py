@@ -96,7 +96,7 @@ def test_an_address_where_nobody_answers_is_an_error_of_one_sentence(
 ) -> None:
     monkeypatch.setattr(clusters, "_RECONNECT_S", 0.1)
     monkeypatch.setitem(clusters._SETTINGS, "distributed.comm.timeouts.connect", "1s")
-    with pytest.raises(InputError, match=r"tcp://127\.0\.0\.1:9: no answer from the scheduler for"):
+    with pytest.raises(InputError, match=r"tcp://127\.0\.0\.1:9: the scheduler has not answered for"):
         run([str(drives)], tmp_path / "campaign", workers=OnCluster(address="tcp://127.0.0.1:9"))
 
 

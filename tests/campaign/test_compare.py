@@ -69,7 +69,7 @@ def test_python_gives_what_the_command_prints(place: Path) -> None:
 
 
 def test_python_takes_what_the_command_takes(place: Path) -> None:
-    with pytest.raises(mt.MultiTracerError, match="name two sides, or one place and by=LABEL"):
+    with pytest.raises(mt.MultiTracerError, match="one campaign or folder and by=LABEL"):
         mt.compare(place)
     with pytest.raises(mt.MultiTracerError, match="both inputs are the same"):
         mt.compare(mt.open_campaign(place), place)
@@ -131,7 +131,7 @@ def places(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
         (("{place}", "--by", "colour"), "no session has a label 'colour'; the labels are operator"),
         (("{place}", "--by", "operator=a,c"), "no session has operator 'c'; the values are a, b"),
         (("{place}", "--by", "operator=a"), "operator has 2 values: a, b; choose two with --by operator=A,B"),
-        (("{place}", "{copy}"), "in common"),
+        (("{place}", "{copy}"), "both sides contain"),
         (("{place}", "{empty}"), "no session found; name a folder with captures or logs"),
         (("{place}", "{gone}"), "gone"),
         (("{place}", "{broken}"), "no session that can be compared: "),

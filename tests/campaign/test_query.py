@@ -266,4 +266,6 @@ def test_a_snapshot_leads_to_no_file_outside(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
-    assert "no campaign in this folder" in call("campaign", "query", tmp_path, "SELECT 1", status=1).stderr
+    assert (
+        "this folder contains no campaign" in call("campaign", "query", tmp_path, "SELECT 1", status=1).stderr
+    )

@@ -168,5 +168,5 @@ def test_a_folder_inside_the_campaign_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_campaign_is_refused(tmp_path: Path) -> None:
     done = call("campaign", "report", tmp_path, "-o", tmp_path / "report", status=1)
-    assert "no campaign in this folder" in done.stderr
+    assert "this folder contains no campaign" in done.stderr
     assert not (tmp_path / "report").exists()

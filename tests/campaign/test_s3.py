@@ -174,7 +174,7 @@ def test_no_key_and_a_missing_bucket_are_one_sentence(server: S3Server) -> None:
     assert "no key for this store" in _run("status", PLACE, environment=nobody)
     place = "s3://no-such-bucket/campaign"
     assert "there is no such bucket" in _run("run", DRIVES, "-o", place, environment=server.environment)
-    assert "no campaign in this folder" in _run("status", place, environment=server.environment)
+    assert "this folder contains no campaign" in _run("status", place, environment=server.environment)
     assert "is not there" in _run("run", place, "-o", PLACE, environment=server.environment)
 
 
@@ -262,7 +262,7 @@ def test_whoever_asks_a_server_that_hangs_knows_it_within_half_a_minute(server: 
     for process in asked:
         _, sentence = process.communicate(timeout=300)
         assert process.returncode == 1
-        assert f"Error: {PLACE}: no answer from the store for 20 s" in sentence
+        assert f"Error: {PLACE}: the store has not answered for 20 s" in sentence
     assert time.monotonic() - began_s < ALLOWED_S + len(asked) * 10, "they start side by side on two cores"
 
 

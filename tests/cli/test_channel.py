@@ -57,8 +57,11 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("cdpd",), "cdpd: its link has no ray-traced radio; choose a scenario with [link] kind"),
-        (("ray-9",), "ray-9: no such scenario"),
+        (
+            ("cdpd",),
+            "cdpd: the link of this scenario has no ray-traced radio; choose a scenario with [link] kind",
+        ),
+        (("ray-9",), "ray-9: no scenario has this name"),
         (("inside.toml",), "inside: the mobile node is inside a building at 0 s"),
         (("ray-1", "-o", "none/power.csv"), "the folder does not exist"),
     ],
@@ -77,7 +80,7 @@ def test_a_figure_of_a_scenario_and_of_a_file() -> None:
     call("plot", "--figure", "channel", "power.csv", "-o", "b.html")
     assert "received power" in Path("b.html").read_text("utf-8")
     two = call("plot", "--figure", "channel", "ray-1", "ray-2", "-o", "c.html", status=2)
-    assert "draws only one scenario, file or session folder" in two.stderr
+    assert "draws only one input" in two.stderr
 
 
 @pytest.mark.slow
@@ -103,10 +106,13 @@ def test_a_folder_without_such_a_run_is_refused() -> None:
     [
         ("", "power.csv:1: does not begin with the line time_s,power_dbm"),
         ("a,b\n1,2\n", "power.csv:1: does not begin with the line time_s,power_dbm"),
-        ("time_s,power_dbm\n0,-3\n0.001,x\n", "power.csv:3: not two numbers: b'0.001,x'"),
-        ("time_s,power_dbm\n0,-3\n0.001,inf\n", "power.csv:3: not two numbers"),
-        ("time_s,power_dbm\n0,-3,4\n1,-3\n", "power.csv:2: not two numbers"),
-        ("time_s,power_dbm\n0,-3\n", "1 lines of numbers; a power trace must have 2 to"),
+        (
+            "time_s,power_dbm\n0,-3\n0.001,x\n",
+            "power.csv:3: each line must have two numbers (time in s, received power in dBm): b'0.001,x'",
+        ),
+        ("time_s,power_dbm\n0,-3\n0.001,inf\n", "power.csv:3: each line must have two numbers"),
+        ("time_s,power_dbm\n0,-3,4\n1,-3\n", "power.csv:2: each line must have two numbers"),
+        ("time_s,power_dbm\n0,-3\n", "a power trace must have 2 to"),
         ("time_s,power_dbm\n0,-3\n2,-3\n1,-3\n", "power.csv:4: time decreases from 2 to 1 s"),
         ("time_s,power_dbm\n0,-3\n0,-3\n", "times must be evenly spaced"),
     ],

@@ -61,7 +61,7 @@ def test_rows_for_programs_are_those_of_python() -> None:
     ("options", "words"),
     [
         (("--with", "rspr_dbm"), "the nearest names are rsrp_dbm"),
-        (("--with", "rtt_ns"), "name one of tcp_segments.rtt_ns and rtt_samples.rtt_ns"),
+        (("--with", "rtt_ns"), "choose one of tcp_segments.rtt_ns and rtt_samples.rtt_ns"),
         (("--of", "nothing at all"), "no series or column has this name"),
         (("--with", "cqi", "--given", "nonsense"), "no series or column has this name"),
         (("--with", "cqi", "--from", "3", "-c", "1"), "cannot be combined"),

@@ -25,7 +25,10 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("command", ["inspect", "analyze", "plot", "report"])
 def test_absent_file(command: str, tmp_path: Path) -> None:
     done = call(command, tmp_path / "absent.pcap", status=1, cwd=tmp_path)
-    assert done.stderr == f"Error: {tmp_path}/absent.pcap: No such file or directory; check the name\n"
+    assert (
+        done.stderr == f"Error: {tmp_path}/absent.pcap: cannot open this input: No such file or directory; "
+        "check the name\n"
+    )
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -36,7 +39,7 @@ def test_no_capture(tmp_path: Path) -> None:
         "notes.txt: the format is unknown (the file begins with"
         in call("analyze", tmp_path / "notes.txt", status=1).stderr
     )
-    assert "holds no capture" in call("analyze", tmp_path, status=1).stderr
+    assert "contains no capture" in call("analyze", tmp_path, status=1).stderr
 
 
 def test_empty_file(tmp_path: Path) -> None:
@@ -67,11 +70,12 @@ def test_file_without_permission(tmp_path: Path) -> None:
     path.touch(mode=0o000)
     powerless = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
     done = run("analyze", path, status=1, before=powerless)
-    assert done.stderr.startswith(f"Error: {path}: Permission denied")
+    assert done.stderr.startswith(f"Error: {path}: cannot open this file: Permission denied")
 
 
 def test_file_that_fails_while_it_is_read() -> None:
-    assert "/proc/self/mem: Input/output error" in run("analyze", "/proc/self/mem", status=1).stderr
+    errors = run("analyze", "/proc/self/mem", status=1).stderr
+    assert "/proc/self/mem: cannot read this file: Input/output error" in errors
 
 
 def test_directory_instead_of_the_output_file(tmp_path: Path, capture: Path) -> None:
@@ -149,7 +153,7 @@ def test_disk_that_fills_up_leaves_no_half_file(tmp_path: Path, capture: Path) -
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
     done = run("plot", capture, "-o", target, status=1, preexec_fn=limit)
-    assert done.stderr.startswith(f"Error: {target}: cannot be written: File too large; ")
+    assert done.stderr.startswith(f"Error: {target}: cannot write this file: File too large; ")
     assert target.read_text() == "the old one"
     assert [path.name for path in tmp_path.iterdir()] == ["figure.html"]
 
@@ -162,7 +166,7 @@ def test_disk_that_fills_up_leaves_no_half_folder(
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
     done = run(*command, capture, "-o", tmp_path / "tables", status=1, preexec_fn=limit)
-    assert done.stderr.startswith(f"Error: {tmp_path}/tables: cannot be written: ")
+    assert done.stderr.startswith(f"Error: {tmp_path}/tables: cannot write this file: ")
     assert ".tmp" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 

@@ -91,8 +91,8 @@ def test_a_figure_without_a_flow_says_why(session: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--figure", "delivered", "--window", "5"), "--window needs --figure rates"),
-        (("--window", "5"), "--window needs --figure rates"),
+        (("--figure", "delivered", "--window", "5"), "--window can be used only with --figure rates"),
+        (("--window", "5"), "--window can be used only with --figure rates"),
         (("--figure", "rates", "--connection", "1"), "--connection cannot be used with --figure rates"),
         (("--figure", "rates", "--axis", "distance"), "--series, --offset, --trend, --mark and --axis"),
         (("--figure", "rates", "--window", "0"), "0 must be a number of seconds above 0 and up to 86400"),

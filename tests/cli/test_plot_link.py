@@ -77,8 +77,8 @@ def test_an_interval_without_anything_is_said_to_be_empty(folder: Path, tmp_path
         (["--trend", "RlpSnd_data=3"], "is not an interval"),
         (["--trend", "RlpSnd_data=5:3"], "the end must be after the begin"),
         (["--mark", "nan:3"], "the end must be after the begin"),
-        (["--mark", "0:1e300"], "within the limits of a time"),
-        (["--time-sequence", "--mark", "1:2"], "need the stacked figure"),
+        (["--mark", "0:1e300"], "at most 292 years"),
+        (["--time-sequence", "--mark", "1:2"], "only with the stacked figure"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(folder: Path, arguments: list[str], said: str) -> None:

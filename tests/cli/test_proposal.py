@@ -30,7 +30,10 @@ def test_what_has_no_times_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "drive.csv"
     path.write_text("a;b\n1;2\n")
     done = call("formats", "--propose", str(path), status=1)
-    assert "no column has readable times; checked 'a' (for example '1'), 'b'" in done.stderr
+    assert (
+        "no column contains times in a known form; these columns were checked: 'a' (for example '1'), 'b'"
+        in done.stderr
+    )
     assert "No such file" in call("formats", "--propose", str(tmp_path / "none.csv"), status=1).stderr
 
 

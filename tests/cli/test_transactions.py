@@ -78,23 +78,26 @@ def test_the_size_of_the_environment_can_be_chosen(folders: list[Path]) -> None:
     figure = json.loads(Path("one.json").read_text())
     assert "reply of 1024 bytes" in figure["layout"]["annotations"][0]["text"]
     said = call("plot", folders[0], "--figure", "panels", "--size", "1000", status=1).stderr
-    assert "no transaction of 1000 bytes; there are 128, 256" in said
+    assert "no transaction of 1000 bytes; the sizes are 128, 256" in said
 
 
 def test_wishes_that_mean_nothing_are_refused(folders: list[Path], tmp_path: Path) -> None:
     capture = write_conversations(tmp_path / "a.pcap", Conversation())
     assert "cannot be used with transactions" in call("plot", folders[0], "--from", "1", status=2).stderr
-    assert "--size needs" in call("plot", folders[0], "--figure", "cdf", "--size", "64", status=2).stderr
-    assert "--size needs" in call("plot", capture, "--size", "64", status=2).stderr
+    assert (
+        "--size can be used only"
+        in call("plot", folders[0], "--figure", "cdf", "--size", "64", status=2).stderr
+    )
+    assert "--size can be used only" in call("plot", capture, "--size", "64", status=2).stderr
     said = call("plot", capture, "--figure", "cdf", status=1).stderr
-    assert "no transactions found; name folders that `measure run` wrote" in said
+    assert "this folder contains no transactions; name folders that `measure run` wrote" in said
 
 
 def test_a_run_that_was_interrupted_at_once_says_so(tmp_path: Path) -> None:
     table = transactions({64: [1.0]})
     folder = write_session(tmp_path / "begun", table.take(np.array([], dtype=int)))
     assert "No transaction was finished yet." in call("inspect", folder).stdout
-    assert "no transaction was finished" in call("analyze", folder, status=1).stderr
+    assert "contains no finished transaction" in call("analyze", folder, status=1).stderr
 
 
 def test_damaged_lines_are_passed_over_and_told(tmp_path: Path) -> None:

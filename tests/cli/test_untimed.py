@@ -53,7 +53,7 @@ def test_packets_without_a_time_break_no_command(tmp_path: Path, untimed: set[in
     for command in ("plot", "report"):
         call(command, mixed, "-o", tmp_path / f"{command}.html")
     said = call("diagnose", mixed, status=1).stderr
-    assert f"{len(untimed)} of its packets carry no time" in said
+    assert f"{len(untimed)} of its packets are missing" in said
 
 
 def test_diagnose_names_why_packets_carry_no_time(tmp_path: Path) -> None:
@@ -63,5 +63,5 @@ def test_diagnose_names_why_packets_carry_no_time(tmp_path: Path) -> None:
     unexpected = tmp_path / "odd.pcap"
     unexpected.write_bytes(data)
     said = call("diagnose", unexpected, status=1).stderr
-    assert "1 of its packets carry no time (in the capture a fraction of a second" in said
+    assert "the times of 1 of its packets are missing (in the capture the fraction of the timestamp" in said
     assert "simple packets" not in said

@@ -78,7 +78,7 @@ def _aligned_or_refused(near: Path, far: Path) -> set[str]:
     try:
         found = aligned((str(near), str(far)), reference=None, evidence=False).clocks.complaints
     except ClockError as error:
-        said = str(error).split("the clock doctor finds")[1]
+        said = str(error).split("the clock check found these faults:")[1]
         return {part.strip().split(" in ")[0] for part in said.split(";")}
     return {complaint.code for complaint in found}
 

@@ -86,7 +86,7 @@ def test_causality_bounds_change_sides_with_the_direction() -> None:
 
 @pytest.mark.parametrize("bad", [{"skew_ppm": np.nan}, {"uncertainty_ns": -1.0}, {"last_ns": NOW - 1}])
 def test_an_estimate_that_makes_no_sense_is_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(ClockError, match="not determinable, because"):
+    with pytest.raises(ClockError, match="cannot determine the clock offset, because"):
         estimate(**bad)  # type: ignore[arg-type]
 
 
@@ -151,9 +151,10 @@ def test_a_clock_without_a_path_is_explained() -> None:
     placed = graph.place(np.array([NOW]), D, A)
     assert placed.status.tolist() == [PlacementStatus.UNPLACED]
     assert (
-        "not determinable, because c and a: no packet is in both captures; what would help" in placed.reason
+        "cannot determine the clock offset, because c and a: no packet is in both captures; what "
+        "would help" in placed.reason
     )
-    with pytest.raises(ClockError, match="d:realtime and a:realtime: not determinable"):
+    with pytest.raises(ClockError, match="d:realtime and a:realtime: cannot determine the clock offset"):
         graph.path(D, A)
 
 

@@ -189,5 +189,5 @@ def test_a_single_pair_leaves_the_rate_open() -> None:
 @pytest.mark.parametrize("estimator", [fitted, rigid])
 def test_no_pair_at_all_is_refused(estimator: object) -> None:
     nothing = np.empty(0, dtype=np.int64)
-    with pytest.raises(ClockError, match=r"not determinable, because .*; what would help"):
+    with pytest.raises(ClockError, match=r"cannot determine the clock offset, because .*; what would help"):
         estimator(nothing, nothing, nothing, method="clapperboard")  # type: ignore[operator]

@@ -128,7 +128,7 @@ def test_a_real_recording_with_one_clock_has_offset_zero() -> None:
 def test_captures_of_other_packets_are_refused() -> None:
     near, _ = shown(Clock())
     _, other = captures(replace(SLOW, seed=99, duration_s=30))
-    with pytest.raises(ClockError, match=r"not determinable, because .* what would help"):
+    with pytest.raises(ClockError, match=r"cannot determine the clock offset, because .* what would help"):
         relate(near, other)
 
 

@@ -115,8 +115,11 @@ def broken(tmp_path: Path) -> dict[str, str]:
 
 
 NO_COLLECTOR = "the module has no COLLECTOR with the name 'acme_none'; add COLLECTOR as its last line"
-ESCAPE = "name and suffix of its logs are not allowed ('escape', '/../../owned'); use letters and digits"
-TAKEN = "a collector with this name already exists; rename one of them"
+ESCAPE = (
+    "the name 'escape' or the file suffix '/../../owned' of this collector is not allowed; "
+    "use letters and digits"
+)
+TAKEN = "a collector with this name already exists; rename one of the two collectors"
 WARNINGS = [
     r"Warning: collector plug-in acme_broken (acme_broken): no\nfirmware; the collector is not used",
     "Warning: collector plug-in acme_exit (acme_exit): I am a script; the collector is not used",
@@ -124,7 +127,7 @@ WARNINGS = [
     f"Warning: collector plug-in escape (acme_escape): {ESCAPE}; the collector is not used",
     "Warning: collector plug-in gone (acme_gone): No module named 'acme_gone'; the collector is not used",
     f"Warning: collector plug-in gps (acme_taken): {TAKEN}; the collector is not used",
-    "Warning: check is not used: check: its check failed: division by zero",
+    "Warning: the collector check is not used: check: the check of this collector failed: division by zero",
 ]
 
 

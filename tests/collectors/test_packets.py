@@ -174,8 +174,8 @@ def test_where_tcpdump_is_missing_capture_says_that_the_sniffer_is_slower(
     child.terminate()
     _, said = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 0, said
-    assert "Warning: tcpdump is not used: tcpdump: not installed" in said
-    assert "Warning: sniffer replaces tcpdump, and is slower" in said
+    assert "Warning: the collector tcpdump is not used: tcpdump is not installed" in said
+    assert "Warning: the collector sniffer is used instead of tcpdump, but is slower" in said
     assert "sniffer: slower than tcpdump" in (folder / "mobile" / "sniffer.err").read_text()
     assert "tcpdump" not in {run["name"] for run in manifest(folder)["collectors"]}
     assert carried(segments_of([folder / "mobile" / "tcp-0.pcap"])) == 100_000

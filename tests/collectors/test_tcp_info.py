@@ -151,7 +151,7 @@ def test_name_chooses_processes(log: Path) -> None:
 def test_unknown_process_is_an_error_in_one_line(log: Path) -> None:
     done = run("tcp_info", "-o", log, "--pid", 2**22 + 1)
     assert done.returncode == 1
-    assert done.stderr == "Error: --pid 4194305: no such process; `ps` lists the processes\n"
+    assert done.stderr == "Error: --pid 4194305: no process has this number; `ps` lists the processes\n"
     assert not log.exists()
 
 
@@ -166,7 +166,7 @@ def test_log_that_exists_is_not_touched(log: Path) -> None:
 def test_full_disk_is_an_error_not_a_hole(full_device: Path) -> None:
     done = run("tcp_info", "-o", full_device)
     assert done.returncode == 1
-    assert done.stderr == f"Error: {full_device}: cannot write: No space left on device\n"
+    assert done.stderr == f"Error: {full_device}: cannot write to this log: No space left on device\n"
 
 
 def test_socket_that_ends_is_said_to_be_gone_and_the_next_one_is_another(log: Path) -> None:

@@ -115,7 +115,7 @@ def test_epochs_of_the_recorded_quantities(tmp_path: Path) -> None:
     drive = road(tmp_path, {0: 1, 8: 2, 17: 1})
     assert drive.epochs("throughput")["n"].max() == 2
     assert np.nanmax(drive.epochs("rtt")["median"]) > 1e6
-    with pytest.raises(InputError, match="has nothing of 'jitter'; there is throughput, rtt"):
+    with pytest.raises(InputError, match="contains no quantity 'jitter'; the quantities are throughput, rtt"):
         drive.epochs("jitter")
 
 

@@ -164,7 +164,7 @@ def test_only_what_is_asked_for_is_drawn(transfer: Transfer) -> None:
     assert {"RlpSnd_data", "RlpSnd_xoff", "TcpRcv_ack", "RlpRcv_srej"} <= labels
     assert not any(label.startswith("TcpSnd") for label in labels)
     assert missing(panels, ["RlpSnd_rst", "TcpRcv_ack"]) == ["RlpSnd_rst"]
-    with pytest.raises(InputError, match=r"none is called Nope; there are .*RlpSnd_data"):
+    with pytest.raises(InputError, match=r"no series named Nope; the series are .*RlpSnd_data"):
         stacked_panels(transfer, StackedView(labels=("Nope",)))
 
 

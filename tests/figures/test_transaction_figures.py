@@ -168,7 +168,7 @@ def test_where_all_were_dropped_the_figures_still_draw() -> None:
 
 
 def test_a_size_that_was_not_measured_is_refused_with_those_that_were(both: list[Transport]) -> None:
-    with pytest.raises(InputError, match="no transaction of 100 bytes; there are 128, 256"):
+    with pytest.raises(InputError, match="no transaction of 100 bytes; the sizes are 128, 256"):
         overlay(both, 100)
 
 

@@ -77,9 +77,9 @@ def test_what_cannot_be_shown_is_said(tmp_path: Path) -> None:
     error = call("export", "route", DRIVE, "-o", tmp_path / "drive.txt", status=1).stderr
     assert "the suffix is not a known route format; use .geojson, .kml or .gpx" in error
     error = call("export", "route", DRIVE, "-o", output, "--colour", "rsrp", status=1).stderr
-    assert "rsrp was not recorded; choose one of rssi_dbm" in error
+    assert 'the quantity "rsrp" was not recorded; choose one of rssi_dbm' in error
     error = call("export", "route", DRIVE / "radio.jsonl.gz", "-o", output, status=1).stderr
-    assert "no trustworthy position in this recording; record GPS too" in error
+    assert "this recording contains no reliable position; also record GPS" in error
     assert not output.exists()
 
 

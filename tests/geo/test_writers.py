@@ -182,7 +182,9 @@ def test_marks_without_a_place_are_counted() -> None:
 
 def test_route_without_a_position_is_refused() -> None:
     empty = route_of(table_of(POSITION, [{"at": 0, "lat_deg": 0.0, "lon_deg": 0.0}]))
-    with pytest.raises(InputError, match=re.escape("drive: no trustworthy position (1 with 0/0)")):
+    with pytest.raises(
+        InputError, match=re.escape("drive: this recording contains no reliable position (1 with 0/0)")
+    ):
         Track.of("drive", empty, None)
 
 

@@ -194,7 +194,7 @@ class SerialReader:
 
 
 def test_port_that_is_none_is_an_error() -> None:
-    with pytest.raises(InputError, match="/nonexistent/tty: cannot be opened"):
+    with pytest.raises(InputError, match="/nonexistent/tty: cannot open this serial port"):
         SerialLine("/nonexistent/tty")
 
 

@@ -57,7 +57,7 @@ def test_a_dry_run_prints_the_order_and_writes_nothing(table: Path, tmp_path: Pa
     names = re.findall(r"\d{6}-\d$", words, re.MULTILINE)
     assert sorted(names) == [f"{number:06d}-{repetition}" for number in range(1, 9) for repetition in (1, 2)]
     assert [name[-1] for name in names] == ["1"] * 8 + ["2"] * 8
-    assert "16 tuples of 16, seed 1" in words
+    assert "16 tuples of 16 in this order, from the random seed 1" in words
     assert call("measure", "plan", table, "--dry-run", "--repetitions", "2").stdout == words
     assert call("measure", "plan", table, "--dry-run", "--seed", "2").stdout != words
     assert not place.exists()
@@ -153,17 +153,17 @@ def test_a_tuple_that_the_link_does_not_let_begin_is_named_and_stops_no_other(tm
     head = 'protocol = "tcp"\nvary = "reply"\nsessions = 1\nover = "cdpd"\n[variables]\nsize = [64]\n'
     table.write_text(head + radio + dead, "utf-8")
     errors = call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
-    assert "1 tuple could not be measured; the first is 000002-1: cdpd: nothing gets through" in errors
+    assert "1 tuple could not be measured; the first is 000002-1: cdpd: no packet can pass the link" in errors
     assert count(place) == 1
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--at", "radio=bad"), "--at radio=bad: the plan has no such level"),
-        (("--at", "car=1"), "--at car=1: the plan has no such level"),
-        (("--over", "nowhere"), "nowhere: no such scenario"),
-        (("--over", "cdma2000"), "has no key bad_ber"),
+        (("--at", "radio=bad"), "--at radio=bad: the plan has no variable with this name and this level"),
+        (("--at", "car=1"), "--at car=1: the plan has no variable with this name and this level"),
+        (("--over", "nowhere"), "nowhere: no scenario has this name"),
+        (("--over", "cdma2000"), "contains unknown keys: bad_ber"),
     ],
 )
 def test_a_mistake_is_one_sentence_before_anything_is_measured(
@@ -181,7 +181,7 @@ def test_other_folders_are_refused(table: Path, tmp_path: Path) -> None:
     assert (
         "belongs to another plan" in call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
     )
-    assert "has files" in call("measure", "plan", table, "--virtual", "-o", tmp_path, status=1).stderr
+    assert "contains files" in call("measure", "plan", table, "--virtual", "-o", tmp_path, status=1).stderr
     (place / "plan.json").unlink()
     errors = call("measure", "plan", table, "--virtual", "-o", place, status=1).stderr
     assert "holds another kind of campaign" in errors

@@ -108,19 +108,19 @@ def test_the_order_does_not_depend_on_the_position() -> None:
     [
         ("", "a.csv", "not a table of variables"),
         ("size\n128\n128\n", "a.csv", "each only once"),
-        ("size,size\n1,2\n", "a.csv", "the variable size is named twice"),
+        ("size,size\n1,2\n", "a.csv", 'the variable "size" is named twice'),
         ("size,\n1,2\n", "a.csv", "'' is not allowed as the name"),
         ("size\n1,2\n", "a.csv", "a.csv:2: the line has 2 cells, but there are 1 variables"),
-        ("size\n", "a.csv", "needs 1 to"),
+        ("size\n", "a.csv", "must have 1 to"),
         ("seed\n1\n", "a.csv", "'seed' is not allowed as the name"),
         ("repetition\n1\n", "a.csv", "'repetition' is not allowed as the name"),
-        ("size\nlarge\n", "a.csv", "size: 'large' is not of type int; write another level"),
+        ("size\nlarge\n", "a.csv", "size: each level must be of the type int, but one level is 'large'"),
         ("=cmd|'/c calc'!A1\n1\n", "a.csv", "is not allowed as the name"),
         ("size = [1]", "a.toml", "the table [variables] is missing"),
         ("[variables]\nsize = 1", "a.toml", "the table [variables] is missing"),
         ("[variables]\nsize = [[1]]", "a.toml", "must be text or a number"),
         ("speed = 1\n[variables]\nsize = [26]", "a.toml", "unknown key 'speed'"),
-        ("sessions = true\n[variables]\nsize = [26]", "a.toml", "sessions = 'True' has the wrong type"),
+        ("sessions = true\n[variables]\nsize = [26]", "a.toml", "has the wrong type: 'True'"),
         ("[variables]\nsize = [26]\n[levels.size]\n27 = {}", "a.toml", "'27', which is not a level"),
         ("[variables]\nsize = [26]\n[levels.place]\na = {}", "a.toml", "does not belong to a variable"),
         ("[variables]\nplace = ['a']\n[levels.place]\na = 1", "a.toml", "the settings of a level are '1'"),
@@ -132,7 +132,7 @@ def test_the_order_does_not_depend_on_the_position() -> None:
             "the settings of a level are",
         ),
         ("repetitions = 200_000\n[variables]\nsize = [26]", "a.toml", "must be 1 to 100,000"),
-        ("[variables", "a.toml", "not TOML"),
+        ("[variables", "a.toml", "not valid TOML"),
     ],
 )
 def test_a_table_that_is_none_is_one_sentence(text: str, name: str, sentence: str) -> None:
@@ -144,7 +144,7 @@ def test_a_table_that_is_none_is_one_sentence(text: str, name: str, sentence: st
 
 def test_a_plan_that_lacks_a_setting_says_which() -> None:
     plan = parse_product("size\n128\n", path="a.csv")
-    with pytest.raises(InputError, match="lacks protocol, vary, server"):
+    with pytest.raises(InputError, match="has no value for protocol, vary, server"):
         plan.plan_of(plan.ordered([])[0])
 
 

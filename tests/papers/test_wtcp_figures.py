@@ -90,10 +90,10 @@ def test_a_scenario_runs_over_another_transport_by_option(tmp_path: Path) -> Non
     call("testbed", "run", toml, "--virtual", "--as-linux", "-o", tmp_path / "again")
     lines = (tmp_path / "again" / "scenario.toml").read_text("utf-8").splitlines()
     assert [line for line in lines if line.startswith("# repeat")] == ["# repeat it with --as-linux"]
-    with pytest.raises(InputError, match=r"wtcp-fig1: transport is 'quic'; choose one of tcp, "):
+    with pytest.raises(InputError, match=r"wtcp-fig1: \"transport\" must be one of tcp, "):
         load_scenario("wtcp-fig1").with_transport("quic")
     refused = call("testbed", "run", "wtcp-fig1", "--transport", "vegas", "-o", tmp_path / "b", status=2)
-    assert "--transport is for --virtual" in refused.stderr
+    assert "--transport needs --virtual" in refused.stderr
 
 
 def lost() -> list[Row]:

@@ -111,7 +111,7 @@ def test_readings_stay_in_the_order_of_the_log_though_the_clock_was_set_back() -
 
 
 def test_a_log_without_a_reading_is_refused() -> None:
-    with pytest.raises(FormatError, match="no line is a clock reading"):
+    with pytest.raises(FormatError, match="no line of the file is a clock reading"):
         parse("{}", "[]")
 
 

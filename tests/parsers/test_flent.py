@@ -84,7 +84,7 @@ def test_result_without_raw_values_gives_what_flent_interpolated_and_says_so() -
     assert tables["application_rate"]["rate_bps"].tolist() == [8.5e6, 8.5e6], "TCP totals is a series, too"
     assert tables["pings"]["rtt_s"].tolist() == [0.0305, 0.0315]
     assert tables["pings"].provenance["warnings"] == [
-        "the file has no raw values, so the interpolated values of flent are used"
+        "the file contains no raw values, so the values that flent interpolated are used"
     ]
 
 

@@ -182,7 +182,7 @@ def _fails(head: bytes, /) -> parsers.Match:
     ("sniff", "why"),
     [
         (_fails, "ZeroDivisionError: of acme"),
-        (lambda head: 7, "it returned '7', but must return one of no, maybe, yes"),
+        (lambda head: 7, "the function sniff returned '7', but must return one of no, maybe, yes"),
     ],
 )
 def test_a_plug_in_that_fails_on_a_file_leaves_it_to_the_others(

@@ -149,12 +149,12 @@ def test_a_spreadsheet_saves_it_with_quotes_and_a_byte_order_mark() -> None:
 
 
 def test_log_without_a_line_says_so() -> None:
-    assert "there is no line after the column names" in tables(HEAD)["radio"].provenance["warnings"]
+    assert "the file has no data line after the column names" in tables(HEAD)["radio"].provenance["warnings"]
 
 
 def test_log_without_a_usable_time_is_an_error_that_names_the_column() -> None:
     data, _ = native(random.Random(2), delimiter="\t", surplus=0)
-    with pytest.raises(FormatError, match=r"no line has a time: column 'Timestamp'.*06 May 14"):
+    with pytest.raises(FormatError, match=r"no line has a valid time: the column 'Timestamp'.*06 May 14"):
         tables(data.replace(b"2021.05.06_14.22.", b"06 May 14:22:"))
 
 

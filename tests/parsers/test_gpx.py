@@ -92,9 +92,9 @@ def test_document_type_is_refused(document: bytes) -> None:
         (b"<gpx>" + b"<a>" * 100_000, "more than 64 levels deep"),
         (b"<gpx><trk a='" + b"x" * (3 << 20) + b"'/></gpx>", "longer than 1 MiB"),
         (b"<?xml version='1.0' encoding='martian'?><gpx/>", "encoding"),
-        (b"<html><gpx/></html>", "the document is not GPX"),
-        (TRACK.replace(b"time>", b"when>"), "no point of a track has a time"),
-        (b"<gpx></gpx>", "no point of a track has a time"),
+        (b"<html><gpx/></html>", "the XML document is not GPX"),
+        (TRACK.replace(b"time>", b"when>"), "no track point of the file has a time"),
+        (b"<gpx></gpx>", "no track point of the file has a time"),
         (b"<gpx", "not valid XML at line 1"),
     ],
 )

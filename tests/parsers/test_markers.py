@@ -45,5 +45,5 @@ def test_line_that_is_no_marker_is_passed_over_and_counted(tmp_path: Path, broke
 
 
 def test_log_without_a_marker_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="no line is a marker"):
+    with pytest.raises(FormatError, match="no line of the file is a marker"):
         parsers.read(_written(tmp_path, {"kind": "marker", "note": "when?"}))

@@ -142,7 +142,7 @@ def test_times_of_a_loop_that_jump_are_named() -> None:
 
 
 def test_dump_without_a_value_is_an_error() -> None:
-    with pytest.raises(FormatError, match="mSignalStrength, mCellInfo and mServiceState are missing"):
+    with pytest.raises(FormatError, match="no value of mSignalStrength, mCellInfo or mServiceState"):
         rows("last known state:\n  mCallState=0\n")
 
 

@@ -111,7 +111,7 @@ def test_a_time_that_does_not_fit_is_refused(time_ns: int) -> None:
 
 
 def test_an_endless_comment_is_refused() -> None:
-    with pytest.raises(LocalProtocolError, match="limit is 65535"):
+    with pytest.raises(LocalProtocolError, match="at most 65535 bytes"):
         packet_block(PACKET, time_ns=TIME_NS, comment="x" * 70_000)
 
 

@@ -245,7 +245,7 @@ def test_xid_skips_types_that_it_does_not_know() -> None:
 @pytest.mark.parametrize(
     ("info", "complaint"),
     [
-        ("21", "cut"),
+        ("21", "truncated"),
         ("2100", "window"),
         ("213e", "window"),
         ("4100", "T1"),

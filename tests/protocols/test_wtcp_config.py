@@ -15,20 +15,20 @@ from multitracer.protocols.wtcp.state import WtcpConfig
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"min_rate_bps": 0.0}, "min_rate_bps: 0.0 must be a number from 1 to 1e+09"),
-        ({"max_rate_bps": float("nan")}, "max_rate_bps: nan must be a number"),
-        ({"max_rate_bps": float("inf")}, "max_rate_bps: inf must be a number"),
-        ({"initial_rate_packets_per_s": 0}, "initial_rate_packets_per_s: 0 must be a number"),
-        ({"delta": 0.0}, "delta: 0.0 must be a number"),
-        ({"delta": 1.0}, "delta: 1.0 must be a number"),
-        ({"delta": -0.2}, "delta: -0.2 must be a number"),
-        ({"delta": True}, "delta: True must be a number"),
-        ({"delta": "0.2"}, "delta: '0.2' must be a number"),
-        ({"packet_bytes": 500.5}, "packet_bytes: 500.5 must be a whole number from 128 to 1500"),
-        ({"alpha_minus": 0.99}, "alpha_minus: 0.99 is above alpha_plus 0.98"),
-        ({"beta_minus": 0.95}, "beta_minus: 0.95 is above beta_plus 0.9"),
-        ({"alpha_plus": 1.2}, "alpha_plus: 1.2 must be a number from 1e-06 to 1"),
-        ({"min_rate_bps": 3e6}, "min_rate_bps: 3e+06 is above max_rate_bps 2e+06"),
+        ({"min_rate_bps": 0.0}, '"min_rate_bps" must be a number from 1 to 1e+09'),
+        ({"max_rate_bps": float("nan")}, '"max_rate_bps" must be a number'),
+        ({"max_rate_bps": float("inf")}, '"max_rate_bps" must be a number'),
+        ({"initial_rate_packets_per_s": 0}, '"initial_rate_packets_per_s" must be a number'),
+        ({"delta": 0.0}, '"delta" must be a number'),
+        ({"delta": 1.0}, '"delta" must be a number'),
+        ({"delta": -0.2}, '"delta" must be a number'),
+        ({"delta": True}, '"delta" must be a number'),
+        ({"delta": "0.2"}, '"delta" must be a number'),
+        ({"packet_bytes": 500.5}, '"packet_bytes" must be a whole number from 128 to 1500'),
+        ({"alpha_minus": 0.99}, '"alpha_minus" must be at most "alpha_plus"'),
+        ({"beta_minus": 0.95}, '"beta_minus" must be at most "beta_plus"'),
+        ({"alpha_plus": 1.2}, '"alpha_plus" must be a number from 1e-06 to 1'),
+        ({"min_rate_bps": 3e6}, '"min_rate_bps" must be at most "max_rate_bps"'),
     ],
 )
 def test_a_configuration_that_cannot_be_names_key_and_range(change: dict[str, object], words: str) -> None:
@@ -39,7 +39,7 @@ def test_a_configuration_that_cannot_be_names_key_and_range(change: dict[str, ob
 
 def test_every_parameter_has_a_range() -> None:
     for each in fields(WtcpConfig):
-        with pytest.raises(LocalProtocolError, match=f"^{each.name}: "):
+        with pytest.raises(LocalProtocolError, match=f'^"{each.name}" must be '):
             replace(WtcpConfig(), **{each.name: -1})
 
 

@@ -96,7 +96,7 @@ def test_interface_that_comes_later_is_told_and_recorded_from_then_on(tmp_path: 
     argv = ["unshare", "-n", *command(folder, *options)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "Warning: wwan7: no such interface now (present: lo); recording starts when" in done.stderr
+    assert "Warning: the interface wwan7 does not exist yet (existing interfaces: lo); the" in done.stderr
     outcomes = [run["outcome"] for run in manifest(folder)["collectors"]]
     assert "No such device exists" in outcomes[0]
     assert outcomes[-1] == "ended"
@@ -112,12 +112,12 @@ def test_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("rolle = 'mobile'", "rolle: unknown option"),
-        ("role = 'both'", "role must be mobile or fixed"),
-        ("duration = 'long'", "must be of type float"),
+        ("rolle = 'mobile'", 'unknown key "rolle"'),
+        ("role = 'both'", '"role" must be "mobile" or "fixed"'),
+        ("duration = 'long'", "must be of the type float"),
         ("with = ['tcp_nfo']", "tcp_nfo: unknown collector"),
         ("= 3", "docs/capture.md lists"),
-        ("clap = 'nowhere'", "nowhere: must be HOST:PORT"),
+        ("clap = 'nowhere'", "nowhere: the address must have the form HOST:PORT"),
     ],
 )
 def test_declared_session_that_makes_no_sense(tmp_path: Path, text: str, sentence: str) -> None:
@@ -180,7 +180,11 @@ NO_RIGHT = ["setpriv", "--bounding-set=-net_raw,-net_admin,-sys_admin"]
     ("before", "options", "why"),
     [
         ([], ["-i", "nosuch0"], "nosuch0: No such device exists"),
-        (["env", "PATH=/nowhere"], ["-i", "nosuch0"], "nosuch0: cannot capture: No such device"),
+        (
+            ["env", "PATH=/nowhere"],
+            ["-i", "nosuch0"],
+            "nosuch0: cannot capture on this interface: No such device",
+        ),
         (NO_RIGHT, [], "no packet collector works on this machine"),
     ],
 )
@@ -193,7 +197,7 @@ def test_recording_without_the_packets_that_it_was_for_has_failed(
     assert done.returncode == 1
     assert done.stdout == ""
     (said,) = (line for line in done.stderr.splitlines() if line.startswith("Error"))
-    assert said.startswith(f"Error: {folder}: no packets were recorded: ")
+    assert said.startswith(f"Error: {folder}: no packets were recorded, because ")
     assert why in said
     assert list((folder / "mobile").glob("tcp_state-*")), "the rest is kept"
     assert {run["outcome"] for run in manifest(folder)["collectors"]} >= {"ended"}

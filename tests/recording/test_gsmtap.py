@@ -74,7 +74,7 @@ def test_without_tshark_a_capture_is_read_and_one_sentence_names_the_command(mix
     assert rows(recording, "handovers") == []
     assert len(recording) == 1
     (warning,) = (each for each in recording.warnings if "signalling" in each)
-    assert warning.startswith(f"{mixed}: the signalling in it is not read: tshark is not installed")
+    assert warning.startswith(f"{mixed}: the signalling in this capture is not read: tshark is not installed")
     assert warning.endswith("sudo apt-get install tshark")
 
 

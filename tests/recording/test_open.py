@@ -191,11 +191,11 @@ def test_a_folder_leads_nowhere_else(tmp_path: Path) -> None:
 
 def test_nothing_to_read_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(InputError, match="holds no capture"):
+    with pytest.raises(InputError, match="contains no capture"):
         read(tmp_path)
     with pytest.raises(InputError, match="No such file"):
         read(tmp_path / "absent.pcap")
-    with pytest.raises(InputError, match="give it alone"):
+    with pytest.raises(InputError, match="give only this folder"):
         read(tmp_path, tmp_path / "notes.txt")
     with pytest.raises(InputError, match="no input"):
         read()

@@ -80,7 +80,7 @@ def test_counter_of_the_kernel_and_packets_agree(drive: Quantities) -> None:
         ("rspr_dbm", "the nearest names are rsrp_dbm"),
         ("RADIO_RSRP", "the nearest names are Radio_rsrp"),
         ("radio.nothing", "no series or column has this name"),
-        ("rtt_ns", "name one of tcp_segments.rtt_ns and rtt_samples.rtt_ns"),
+        ("rtt_ns", "choose one of tcp_segments.rtt_ns and rtt_samples.rtt_ns"),
         ("\x1b[31mred" + "x" * 500, r"no series or column has this name"),
         ("", "no series or column has this name"),
     ],

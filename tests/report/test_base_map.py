@@ -109,19 +109,19 @@ def test_lines_without_end_in_one_place_are_bounded(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("", "no GeoJSON"),
-        ("[" * 100_000, "no GeoJSON"),
-        ("[1]", "no GeoJSON"),
-        ('{"type": "Topology"}', "holds no line"),
-        ('{"type": "LineString", "coordinates": [[1e999, 2], [3, 4]]}', "holds no line"),
+        ("", "not valid GeoJSON"),
+        ("[" * 100_000, "not valid GeoJSON"),
+        ("[1]", "not valid GeoJSON"),
+        ('{"type": "Topology"}', "contains no line"),
+        ('{"type": "LineString", "coordinates": [[1e999, 2], [3, 4]]}', "contains no line"),
         ('{"type": "LineString", "coordinates": [[500000, 5700000], [500010, 5700000]]}', "EPSG:4326"),
-        ('{"type": "LineString", "coordinates": [[8, 50], null]}', "holds no line"),
-        ('{"type": "LineString", "coordinates": [[8], [9]]}', "holds no line"),
-        ('{"type": "LineString", "coordinates": {"0": [8, 50]}}', "holds no line"),
-        ('{"type": ["LineString"], "coordinates": [[8, 50], [8, 51]]}', "holds no line"),
-        ('{"type": "MultiLineString", "coordinates": 7}', "holds no line"),
-        ('{"type": "LineString", "coordinates": [[1' + "0" * 400 + ", 2], [3, 4]]}", "holds no line"),
-        ("PMTiles\x03", "PMTiles are not read"),
+        ('{"type": "LineString", "coordinates": [[8, 50], null]}', "contains no line"),
+        ('{"type": "LineString", "coordinates": [[8], [9]]}', "contains no line"),
+        ('{"type": "LineString", "coordinates": {"0": [8, 50]}}', "contains no line"),
+        ('{"type": ["LineString"], "coordinates": [[8, 50], [8, 51]]}', "contains no line"),
+        ('{"type": "MultiLineString", "coordinates": 7}', "contains no line"),
+        ('{"type": "LineString", "coordinates": [[1' + "0" * 400 + ", 2], [3, 4]]}", "contains no line"),
+        ("PMTiles\x03", "a PMTiles file, which is not supported"),
     ],
 )
 def test_what_is_no_base_map_is_refused_in_a_sentence(tmp_path: Path, content: str, complaint: str) -> None:
@@ -134,7 +134,7 @@ def test_what_is_no_base_map_is_refused_in_a_sentence(tmp_path: Path, content: s
 def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = file(tmp_path, line((0, 0), (1, 1), (2, 2)))
     monkeypatch.setattr(base_map, "MOST_POINTS", 2)
-    with pytest.raises(InputError, match="over 2 points"):
+    with pytest.raises(InputError, match="more than 2 points"):
         read_base_map(path)
     monkeypatch.setattr(base_map, "MOST_BYTES", 10)
     with pytest.raises(InputError, match="longer than"):
@@ -159,7 +159,7 @@ def test_the_report_shows_the_name_as_text_and_warns_without_a_route(
     done = call("report", sample_sender, "--base-map", roads, "-o", tmp_path / "report.html")
     assert "holds no route, so the base map is not used" in done.stderr
     done = call("report", log, "--base-map", tmp_path / "none", "-o", tmp_path / "report.html", status=1)
-    assert "is no file" in done.stderr
+    assert "not a regular file" in done.stderr
 
 
 def test_the_session_has_the_same_option_with_the_same_checks(tmp_path: Path, sample_sender: Path) -> None:
@@ -169,7 +169,7 @@ def test_the_session_has_the_same_option_with_the_same_checks(tmp_path: Path, sa
     mt.open(log).report(tmp_path / "report.html", base_map=roads)
     page = (tmp_path / "report.html").read_text()
     assert "Base map: roads &lt;b&gt;.geojson: 2 of 2 points around the route" in page
-    with pytest.raises(InputError, match="is no file"):
+    with pytest.raises(InputError, match="not a regular file"):
         mt.open(log).report(tmp_path / "other.html", base_map=tmp_path / "none")
     assert not (tmp_path / "other.html").exists()
     session = mt.open(sample_sender)

@@ -170,7 +170,10 @@ def test_handovers_are_laid_over_each_other(tmp_path: Path) -> None:
     around = session.around_handovers
     assert set(around["window"]) == {"baseline", "before", "during", "after"}
     call("plot", "--figure", "handovers", "--series", "Radio_rsrp", "-o", tmp_path / "figure.html", log)
-    assert "has nothing of" in call("plot", "--figure", "handovers", "--series", "No", log, status=1).stderr
+    assert (
+        "contains no quantity"
+        in call("plot", "--figure", "handovers", "--series", "No", log, status=1).stderr
+    )
 
 
 def test_times_of_two_clocks_are_said_and_the_rest_is_shown(tmp_path: Path) -> None:

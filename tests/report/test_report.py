@@ -99,13 +99,13 @@ def test_a_connection_that_is_not_there_is_an_error(mobile: Recording, tmp_path:
 
 
 def test_a_place_that_cannot_be_written_is_an_error(mobile: Recording, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="cannot write this file"):
         write_report(mobile, tmp_path / "missing" / "report.html")
 
 
 def test_what_cannot_replace_its_target_leaves_nothing_behind(mobile: Recording, tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
-    with pytest.raises(InputError, match="is a folder; name a file"):
+    with pytest.raises(InputError, match="this output is a folder; name a file"):
         write_report(mobile, tmp_path / "report.html")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 

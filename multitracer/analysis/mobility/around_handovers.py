@@ -297,10 +297,15 @@ def epochs(
 
 def _bins(window_s: tuple[float, float], bin_s: float) -> int:
     if not (0 < bin_s < np.inf and 0 < sum(window_s) < np.inf):
-        raise InputError(f"epochs: {bin_s} s cannot be the width of bins in {window_s}; give seconds above 0")
+        raise InputError(
+            f"epochs: the bin width {bin_s} s cannot be used for the window {window_s} "
+            "s; both must be numbers of seconds above 0"
+        )
     count = round(sum(window_s) / bin_s)
     if not 1 <= count <= _MOST_BINS:
-        raise InputError(f"epochs: {count} bins; choose a bin_s that gives 1 to {_MOST_BINS}")
+        raise InputError(
+            f'epochs: the number of bins must be 1 to {_MOST_BINS}, but is {count}; choose another "bin_s"'
+        )
     return count
 
 

@@ -189,7 +189,10 @@ def _grid(drive: DriveSeries) -> Times:
     first, last = int(times.min()) // NS_PER_S, int(times.max()) // NS_PER_S
     if last - first > LONGEST_S:
         days = (last - first) / 86_400
-        raise InputError(f"drive: its times span {days:,.0f} days; choose an interval, or check its clocks")
+        raise InputError(
+            f"drive: the times of this recording span {days:,.0f} days, which is too "
+            "long; choose an interval, or check the clocks of the recording"
+        )
     return np.arange(first, last + 1, dtype=np.int64) * NS_PER_S
 
 

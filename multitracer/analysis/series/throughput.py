@@ -207,7 +207,8 @@ def trendline(
     times, values = time_ns[chosen], np.asarray(value)[chosen].astype(np.float64)
     if not len(times) or times.min() == times.max():
         raise InputError(
-            f"trendline: {len(times)} points at one time do not determine a line; choose a longer interval"
+            f"trendline: cannot fit a line to {len(times)} points that have the same time; choose a "
+            "longer interval"
         )
     first = int(times.min())
     seconds = (times - first) / NS_PER_S

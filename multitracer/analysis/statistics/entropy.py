@@ -139,13 +139,14 @@ class Choices:
                     f"{name}: {str(value)[:40]!r} is not known; choose one of {', '.join(known)}"
                 )
         if lags.ndim != 1 or not len(lags) or lags.dtype.kind not in "iu":
-            raise InputError("lags: must be a list of whole numbers of steps; give at least one")
+            raise InputError("lags: the lags must be a list of at least one whole number of steps")
         if not 0 < step_s < float("inf"):
-            raise InputError(f"step: must be the width of the grid in seconds, above 0; not {step_s}")
+            raise InputError(f"step: the width of the grid must be above 0 s, but is {step_s}")
         if self.seed < 0:
-            raise InputError(f"seed: must be a whole number from 0 on, not {self.seed}")
+            raise InputError(f"seed: the seed must be a whole number of at least 0, but is {self.seed}")
         most = _MOST_CELLS // len(lags)
         if not 1 <= self.permutations <= most:
             raise InputError(
-                f"permutations: must be 1 to {most} with {len(lags)} lags, not {self.permutations}"
+                f"permutations: the number of permutations must be 1 to {most} for {len(lags)} lags, "
+                f"but is {self.permutations}"
             )

@@ -91,14 +91,18 @@ class SampleGrid:
         for name, values in (("y", y), ("given", given), ("session", session)):
             if values is not None and np.shape(values) != shape:
                 raise InputError(
-                    f"{name}: must have the shape of x, {shape}, not {np.shape(values)}; use one grid"
+                    f"{name}: the array must have the same shape as x, {shape}, but has "
+                    f"{np.shape(values)}; use the same grid for all arrays"
                 )
         if len(shape) != 1 or not shape[0]:
-            raise InputError(f"x: must have one dimension and at least one point, not shape {shape}")
+            raise InputError(
+                f"x: the array must have one dimension and at least one point, but has the shape {shape}"
+            )
         members = np.zeros(shape, np.int64) if session is None else np.asarray(session)
         if np.count_nonzero(np.diff(members)) + 1 != len(np.unique(members)):
             raise InputError(
-                "session: its points must be contiguous; sort the points by session, then by time"
+                "session: the points of each session must be contiguous; sort the points by session, "
+                "then by time"
             )
         return cls(_scaled(x), _scaled(y), None if given is None else _scaled(given), members)
 

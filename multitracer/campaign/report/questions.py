@@ -129,7 +129,9 @@ class Engine:
         try:
             return answer(self._connection, sql)
         except (duckdb.Error, OSError, pa.ArrowInvalid) as error:
-            raise InputError(f"report: {printable(' '.join(str(error).split()))}") from error
+            raise InputError(
+                f"report: cannot write the campaign report: {printable(' '.join(str(error).split()))}"
+            ) from error
 
     def rows(self, sql: str) -> list[Row]:
         """Return the result of a query, a dict for each row."""

@@ -104,7 +104,7 @@ def _folder(target: Path, catalogue: Catalogue) -> Path:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"{target}: cannot create this folder: {error.strerror}; choose another one"
+            f"{target}: cannot create this folder: {error.strerror}; choose another folder"
         ) from error
     return target
 

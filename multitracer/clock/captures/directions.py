@@ -107,8 +107,9 @@ def both_ways(a: CaptureTables, b: CaptureTables, *, complete: bool = False) -> 
     rows_a, rows_b = match(a, b, complete=complete)
     if len(rows_a) < 2 * MIN_PACKETS:
         raise ClockError(
-            f"two captures: not determinable, because they share {len(rows_a)} packets; "
-            "what would help: captures of the same connections at the same time"
+            "two captures: cannot determine the clock offset, because the captures share "
+            f"{len(rows_a)} packets; what would help: captures of the same connections at the same "
+            "time"
         )
     time_a, time_b = a.segments["time_ns"][rows_a], b.segments["time_ns"][rows_b]
     first_ns, base_ns = int(time_a.min()), int(time_b[0] - time_a[0])
@@ -132,8 +133,9 @@ def both_ways(a: CaptureTables, b: CaptureTables, *, complete: bool = False) -> 
     )
     if min(len(out), len(back)) < MIN_PACKETS:
         raise ClockError(
-            "two captures: not determinable, because they share packets of one direction only, whose delay "
-            "cannot be separated from the clock offset; what would help: captures of both directions"
+            "two captures: cannot determine the clock offset, because the captures share packets of "
+            "one direction only, whose delay cannot be separated from the clock offset; what would "
+            "help: captures of both directions"
         )
     return Ways(out, back, first_ns, base_ns)
 

@@ -165,8 +165,9 @@ def _part(ways: Ways, steps: list[Step], number: int) -> Ways:
     out, back = sure if all(map(len, sure)) else (_between(way, steps, number) for way in both)
     if not len(out) or not len(back):
         raise ClockError(
-            "two captures: not determinable, because between two clock steps there are packets of one "
-            "direction only; what would help: a part of the captures without the steps"
+            "two captures: cannot determine the clock offset, because between two clock steps there "
+            "are packets of one direction only; what would help: a part of the captures without the "
+            "steps"
         )
     return Ways(out, back, ways.first_ns, ways.base_ns)
 

@@ -110,7 +110,9 @@ class Relation:
 
     def __post_init__(self) -> None:
         if not self.estimates:
-            raise InputError(f"{self.source} and {self.target}: a relation needs an estimate")
+            raise InputError(
+                f"{self.source} and {self.target}: a relation of two clocks must have at least one estimate"
+            )
 
     @property
     def method(self) -> str:
@@ -328,11 +330,12 @@ class ClockGraph:
         """Return why times of one clock cannot be converted to another, and what would help."""
         own = [sentence for sentence in self.refused if source.host in sentence or target.host in sentence]
         because = "; ".join(own or self.refused) or "nothing in this recording was stamped by both"
-        if "not determinable" in because:
+        if "cannot determine" in because:
             return f"{source} and {target}: {because}"
         return (
-            f"{source} and {target}: not determinable, because {because}; what would help: captures of the "
-            "same packets at both hosts, or clocks.jsonl with readings of both clocks"
+            f"{source} and {target}: cannot determine the clock offset, because {because}; "
+            "what would help: captures of the same packets at both hosts, or "
+            "clocks.jsonl with readings of both clocks"
         )
 
     def place(self, stamps: Array, source: Clock, target: Clock, *, with_bounds: bool = True) -> Placement:

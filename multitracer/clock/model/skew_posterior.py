@@ -360,8 +360,9 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
     ahead, behind = direction == EventDirection.FORWARD.value, direction == EventDirection.BACKWARD.value
     if min(int(ahead.sum()), int(behind.sum())) < _FEWEST:
         raise ClockError(
-            f"{method}: not determinable, because the {len(from_ns)} events that both logs contain bound "
-            "the offset on one side only; what would help: logs of the same connection from begin to end"
+            f"{method}: cannot determine the clock offset, because the {len(from_ns)} events that "
+            "both logs contain bound the offset on one side only; what would help: logs of the same "
+            "connection from begin to end"
         )
     first, base = int(from_ns.min()), int(to_ns[0] - from_ns[0])
     x, y = (from_ns - first).astype(np.float64), (to_ns - from_ns - base).astype(np.float64)
@@ -375,9 +376,9 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
         above, below = _without_outlier(above, below, slope)
     if width < -slack_ns:
         raise ClockError(
-            f"{method}: not determinable, because the logs contradict each other by {-width / 1e6:.1f} ms "
-            "at any offset: a clock stepped, or they are from different connections; what would help: a "
-            "part without the step"
+            f"{method}: cannot determine the clock offset, because the logs contradict each other by "
+            f"{-width / 1e6:.1f} ms at any offset: a clock stepped, or the logs are from different "
+            "connections; what would help: a part without the step"
         )
     minimum, most = (_edge(upper, lower, slope, sign) for sign in (-1, 1))
     top, bottom = _min(upper, slope), -_min(lower, -slope)

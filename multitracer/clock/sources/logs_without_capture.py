@@ -66,8 +66,9 @@ def relate_link(capture: CaptureTables, events: Table) -> list[Estimate]:
     start, end, direction = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(start) < _MIN:
         raise ClockError(
-            f"{LINK_PACKETS}: not determinable, because capture and log have {len(start)} packets in common; "
-            "what would help: a capture at the interface above the link, of the same time"
+            f"{LINK_PACKETS}: cannot determine the clock offset, because capture and log have "
+            f"{len(start)} packets in common; what would help: a capture at the interface above the "
+            "link, of the same time"
         )
     return [corridor(start, end, direction, method=LINK_PACKETS, slack_ns=_SLACK_NS)]
 
@@ -139,9 +140,9 @@ def relate_state(capture: CaptureTables, state: Table) -> list[Estimate]:
             single.append((corridor(*part, method=ACKNOWLEDGED_BYTES, slack_ns=_SLACK_NS), part))
     if not single:
         raise ClockError(
-            f"{ACKNOWLEDGED_BYTES}: not determinable, because no reading of the acknowledged bytes matches "
-            "ACKs of its connection in the capture; what would help: readings every 50 ms by "
-            "collectors.tcp_info, at the captured host"
+            f"{ACKNOWLEDGED_BYTES}: cannot determine the clock offset, because no reading of the "
+            "acknowledged bytes matches ACKs of its connection in the capture; what would help: "
+            "readings every 50 ms by collectors.tcp_info, at the captured host"
         )
     single.sort(key=lambda one: one[0].at_pivot_ns)
     return [_together(single)]

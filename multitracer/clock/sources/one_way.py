@@ -63,7 +63,7 @@ def one_way_estimate(
     """
     if len(from_ns) < MIN_STAMPS or int(np.ptp(from_ns)) <= 0:
         raise ClockError(
-            f"{method}: not determinable, because {len(from_ns)} times are too few; "
+            f"{method}: cannot determine the clock offset, because {len(from_ns)} times are too few; "
             "what would help: a longer log"
         )
     first, base = int(from_ns.min()), int(to_ns[0] - from_ns[0])
@@ -166,8 +166,9 @@ def relate_timestamps(capture: CaptureTables, flow: int, *, delay_ns: float = 0.
     rows = np.flatnonzero(mine & (segments["flags"] & (Flag.SYN | Flag.RST) == 0))
     if len(rows) < MIN_STAMPS:
         raise ClockError(
-            f"{TCP_TIMESTAMPS}: not determinable, because {len(rows)} segments with timestamps are too few; "
-            "what would help: a longer connection, or the timestamps option enabled"
+            f"{TCP_TIMESTAMPS}: cannot determine the clock offset, because {len(rows)} segments with "
+            "timestamps are too few; what would help: a longer connection, or the timestamps option "
+            "enabled"
         )
     time = segments["time_ns"][rows]
     ticks = np.cumsum(
@@ -192,8 +193,8 @@ def _rate(time_ns: Array, ticks: Array) -> int:
     nearest = min(TYPICAL_RATES_HZ, key=lambda typical: abs(measured / typical - 1))
     if abs(measured / nearest - 1) > _NEAR + 2 / max(1, int(ticks[-1])):
         raise ClockError(
-            f"{TCP_TIMESTAMPS}: not determinable, because they tick at {measured:.4g} Hz, which is not a "
-            "typical rate; what would help: a longer connection"
+            f"{TCP_TIMESTAMPS}: cannot determine the clock offset, because the timestamps tick at "
+            f"{measured:.4g} Hz, which is not a typical rate; what would help: a longer connection"
         )
     return nearest
 

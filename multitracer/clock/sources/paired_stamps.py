@@ -126,16 +126,16 @@ def fitted(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> lis
 def _check(pairs: int, method: str) -> None:
     if not pairs:
         raise ClockError(
-            f"{method}: not determinable, because there is no pair of readings; what would help: "
-            "record clocks.jsonl, or sync probes in every log"
+            f"{method}: cannot determine the clock offset, because there is no pair of readings; what "
+            "would help: record clocks.jsonl, or sync probes in every log"
         )
 
 
 def _check_steps(steps: int, method: str) -> None:
     if steps > _MOST_STEPS:
         raise ClockError(
-            f"{method}: not determinable, because the clocks step {steps:,} times against each other; what "
-            "would help: a log whose times are from one clock"
+            f"{method}: cannot determine the clock offset, because the clocks step {steps:,} times "
+            "against each other; what would help: a log whose times are from one clock"
         )
 
 
@@ -336,8 +336,9 @@ def relate_slots(near: Table, far: Table) -> list[Estimate]:
     _, one, other = np.intersect1d(near_tick, far_tick, assume_unique=True, return_indices=True)
     if len(one) < _FEWEST:
         raise ClockError(
-            f"{LINK_SLOTS}: not determinable, because the two logs have {len(one)} slot numbers in common, "
-            f"fewer than {_FEWEST}; what would help: logs of the same call of at least some seconds"
+            f"{LINK_SLOTS}: cannot determine the clock offset, because the two logs have {len(one)} "
+            f"slot numbers in common, fewer than {_FEWEST}; what would help: logs of the same call of "
+            "at least some seconds"
         )
     start, end, error = _levels(near_ns[one], far_ns[other])
     phase_ns = PHASE_SHARE * _slot_ns(near_tick, near_ns)

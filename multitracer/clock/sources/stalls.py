@@ -139,9 +139,9 @@ def relate_stalls(
     """
     if min(len(capture), len(log)) < _FEWEST_STALLS:
         raise ClockError(
-            f"{STALLS}: not determinable, because there are {len(capture)} stalls in the capture and "
-            f"{len(log)} in the log, fewer than {_FEWEST_STALLS}; what would help: a longer drive, or a log "
-            "of 10 readings a second"
+            f"{STALLS}: cannot determine the clock offset, because there are {len(capture)} stalls in "
+            f"the capture and {len(log)} in the log, fewer than {_FEWEST_STALLS}; what would help: a "
+            "longer drive, or a log of 10 readings a second"
         )
     base = min(int(capture[0, 0]), int(log[0, 0]))
     ours, theirs = (capture - base).astype(np.float64), (log - base).astype(np.float64)
@@ -150,9 +150,10 @@ def relate_stalls(
     peak = _height(ours, theirs, largest_shift_ns)
     if peak <= _MIN_EXCESS * chance or ratio < _MIN_RATIO:
         raise ClockError(
-            f"{STALLS}: not determinable, because the best shift is {ratio:.2f} times as good as the next "
-            f"one, and {peak / chance:.2f} times as good as the best of {_SHUFFLES} shuffled logs; "
-            "what would help: more stalls, or a log and a capture of the same time"
+            f"{STALLS}: cannot determine the clock offset, because the best shift is {ratio:.2f} "
+            f"times as good as the next one, and {peak / chance:.2f} times as good as the best of "
+            f"{_SHUFFLES} shuffled logs; what would help: more stalls, or a log and a capture of the "
+            "same time"
         )
     meeting = _meeting(ours, theirs, shift)
     return [_estimate(capture, (shift, ratio, round_trip_ns), meeting)]
@@ -227,9 +228,9 @@ def _meeting(ours: Array, theirs: Array, shift: float) -> tuple[Array, Array]:
     minimum = max(_FEWEST_STALLS, _MIN_SHARE * min(int(within.sum()), len(theirs)))
     if int(meets.sum()) < minimum:
         raise ClockError(
-            f"{STALLS}: not determinable, because only {int(meets.sum())} of {int(within.sum())} stalls "
-            "coincide at the best shift; what would help: more stalls, or a log and a capture of the same "
-            "time"
+            f"{STALLS}: cannot determine the clock offset, because only {int(meets.sum())} of "
+            f"{int(within.sum())} stalls coincide at the best shift; what would help: more stalls, or "
+            "a log and a capture of the same time"
         )
     return meets, apart[meets]
 
@@ -323,8 +324,8 @@ def acks_of_largest_flow(capture: CaptureTables) -> tuple[Array, float]:
     flow, payload = segments["flow"], segments["payload_bytes"]
     if not (payload > 0).any():
         raise ClockError(
-            "radio stalls and ACK gaps: not determinable, because the capture contains no data; what would "
-            "help: a transfer that continues through the stalls"
+            "radio stalls and ACK gaps: cannot determine the clock offset, because the capture "
+            "contains no data; what would help: a transfer that continues through the stalls"
         )
     largest = int(np.argmax(np.bincount(flow, weights=payload)))
     rows = np.flatnonzero((flow == largest ^ 1) & (segments["flags"] & Flag.ACK > 0))

@@ -96,8 +96,9 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
     """Return the estimate from probes in both directions."""
     if there.all() or not there.any():
         raise ClockError(
-            f"{SYNC_PROBER}: not determinable, because {len(there)} sync probes were received, "
-            "all in one direction; what would help: sync probes of both hosts, each sent to the other"
+            f"{SYNC_PROBER}: cannot determine the clock offset, because {len(there)} sync probes were "
+            "received, all in one direction; what would help: sync probes of both hosts, each sent "
+            "to the other"
         )
     out, back = np.flatnonzero(there), np.flatnonzero(~there)
     nearest = back[np.abs(start[out][:, None] - start[back][None, :]).argmin(axis=1)]
@@ -105,8 +106,8 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
     out, nearest = out[close], nearest[close]
     if not len(out):
         raise ClockError(
-            f"{SYNC_PROBER}: not determinable, because no two sync probes in both directions are within two "
-            "minutes; what would help: more frequent sync probes"
+            f"{SYNC_PROBER}: cannot determine the clock offset, because no two sync probes in both "
+            "directions are within two minutes; what would help: more frequent sync probes"
         )
     high, low = end[out] - start[out], end[nearest] - start[nearest]
     half = np.maximum((high - low) // 2 + error[out] + error[nearest], 1)

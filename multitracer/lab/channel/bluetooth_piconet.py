@@ -93,11 +93,13 @@ class BitErrorConfig:
         last = max((sum(runs[-1]) for runs in (self.replayed_up, self.replayed_down) if runs), default=0)
         if self.repeat_slots < 0 or 0 < self.repeat_slots < last:
             raise LocalProtocolError(
-                "Bluetooth errors: repeat_slots must be 0, or above the last failed slot"
+                'Bluetooth errors: "repeat_slots" must be 0 (no repetition) or larger than the '
+                "number of the last failed slot"
             )
         if min(self.good_s, self.bad_s) <= 0 or not 0 <= self.good_ber <= self.bad_ber < 0.5:
             raise LocalProtocolError(
-                "Bluetooth errors: times must be above 0 s, and 0 <= good_ber <= bad_ber < 0.5"
+                "Bluetooth errors: all durations must be above 0 s, and the bit error rates must "
+                'satisfy 0 <= "good_ber" <= "bad_ber" < 0.5'
             )
 
 
@@ -118,7 +120,10 @@ class RfcommConfig:
 
     def __post_init__(self) -> None:
         if not 1 <= self.n1_octets <= 32_767 or not 1 <= self.grant_at <= self.credits <= 255:
-            raise LocalProtocolError("RFCOMM: n1 must be 1 to 32767, and 1 <= grant_at <= credits <= 255")
+            raise LocalProtocolError(
+                'RFCOMM: "n1" must be 1 to 32,767 bytes, and the credits must '
+                'satisfy 1 <= "grant_at" <= "credits" <= 255'
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +178,9 @@ class BluetoothConfig:
 
     def __post_init__(self) -> None:
         if self.poll_slots < 2 or self.sniff_slots < 0:
-            raise LocalProtocolError("Bluetooth: poll_slots must be at least 2, sniff_slots at least 0")
+            raise LocalProtocolError(
+                'Bluetooth: "poll_slots" must be at least 2, and "sniff_slots" must be at least 0'
+            )
 
 
 # Bit errors of a Bluetooth radio over time, and their effect on packets.

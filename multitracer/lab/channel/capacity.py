@@ -72,9 +72,9 @@ class CapacityConfig:
 
     def __post_init__(self) -> None:
         if not 0 <= self.delay_ns <= _MOST_DELAY_NS:
-            raise LocalProtocolError(f"capacity link: delay must be 0 to {_MOST_DELAY_NS // NS_PER_S} s")
+            raise LocalProtocolError(f'capacity link: "delay" must be 0 to {_MOST_DELAY_NS // NS_PER_S} s')
         if not 0 <= self.overhead_bytes <= 1_000:
-            raise LocalProtocolError("capacity link: overhead_bytes must be 0 to 1,000")
+            raise LocalProtocolError('capacity link: "overhead_bytes" must be 0 to 1,000')
 
     @property
     def traces(self) -> dict[str, CapacityTrace]:

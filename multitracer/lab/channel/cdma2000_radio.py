@@ -91,7 +91,7 @@ BURST_FRAMES = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 96, 128, 256)
 
 def _check(name: str, value: float, minimum: float, most: float) -> None:
     if not minimum <= value <= most:
-        raise LocalProtocolError(f"{name} is {value:g}; choose {minimum:g} to {most:,.10g}")
+        raise LocalProtocolError(f'"{name}" must be {minimum:g} to {most:,.10g}, but is {value:g}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class Cdma2000RadioConfig:
         _check("remainder_db", self.remainder_db, 0, _MOST_DB)
         _check("carrier_mhz", self.carrier_mhz, 100, 10_000)
         if self.still_ns < NS_PER_S:
-            raise LocalProtocolError("still must be at least 1 s")
+            raise LocalProtocolError('"still" must be at least 1 s')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,15 +173,17 @@ class AssignmentConfig:
     def __post_init__(self) -> None:
         if self.most_bits_per_s not in RATES:
             known = ", ".join(map(str, RATES))
-            raise LocalProtocolError(f"most_bits_per_s is {self.most_bits_per_s}; choose one of {known}")
+            raise LocalProtocolError(
+                f'"most_bits_per_s" must be one of {known}, but is {self.most_bits_per_s}'
+            )
         if self.burst_frames not in BURST_FRAMES:
             known = ", ".join(map(str, BURST_FRAMES))
-            raise LocalProtocolError(f"burst_frames is {self.burst_frames}; choose one of {known}")
+            raise LocalProtocolError(f'"burst_frames" must be one of {known}, but is {self.burst_frames}')
         _check("request_bytes", self.request_bytes, 1, _MOST_BUFFER_BYTES)
         _check("load_percent", self.load_percent, 0, 100)
         _check("codes_percent", self.codes_percent, 0, 100)
         if not 0 <= self.delay_ns <= 10 * NS_PER_S:
-            raise LocalProtocolError("delay must be 0 to 10 s")
+            raise LocalProtocolError('"delay" must be 0 to 10 s')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +211,7 @@ class Rlp3Config:
         for name in ("first_naks", "second_naks", "third_naks"):
             _check(name, getattr(self, name), 0, 7)
         if not 20 * NS_PER_MS <= self.timer_ns <= 10 * NS_PER_S:
-            raise LocalProtocolError("timer must be 20 ms to 10 s")
+            raise LocalProtocolError('"timer" must be 20 ms to 10 s')
         _check("overhead_bytes", self.overhead_bytes, 0, 100)
 
 
@@ -227,7 +229,7 @@ class WiredConfig:
     def __post_init__(self) -> None:
         for name, value in (("backhaul", self.backhaul_ns), ("fixed", self.fixed_ns)):
             if not 0 <= value <= 10 * NS_PER_S:
-                raise LocalProtocolError(f"{name} must be 0 to 10 s")
+                raise LocalProtocolError(f'"{name}" must be 0 to 10 s')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,10 +274,11 @@ class Cdma2000Config:
                 _check(name, getattr(self, name), 1_000, 10_000_000)
         elif self.mean_bits_per_s or self.mean_up_bits_per_s != FUNDAMENTAL.bits_per_s:
             raise LocalProtocolError(
-                'a mean rate requires rate = "mean" or "mean-rlp"; set one of these, or remove the mean rate'
+                'a mean rate can be given only if "rate" is "mean" or "mean-rlp"; set "rate" '
+                "to one of these values, or remove the mean rate"
             )
         if not NS_PER_MS <= self.report_ns <= 3_600 * NS_PER_S:
-            raise LocalProtocolError("report must be 0.001 to 3,600 s")
+            raise LocalProtocolError('"report" must be 0.001 to 3,600 s')
 
 
 # The pilot's Ec/Io at a mobile over time, and what follows from it.

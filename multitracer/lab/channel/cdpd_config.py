@@ -26,7 +26,7 @@ _MOST_ATTEMPTS = 1_000
 def _check(name: str, value: float, minimum: float, most: float) -> None:
     """Raise an error if a value is outside a range or is not a number."""
     if not minimum <= value <= most:
-        raise LocalProtocolError(f"CDPD: {name} is {value}; choose {minimum:,} to {most:,}")
+        raise LocalProtocolError(f'CDPD: "{name}" must be {minimum:,} to {most:,}, but is {value}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +85,15 @@ class CellConfig:
     def __post_init__(self) -> None:
         _check("stations", self.stations, 0, MOST_MOBILES)
         if not 0 <= self.busy_percent - self.spread_percent <= self.busy_percent + self.spread_percent <= 90:
-            raise LocalProtocolError("CDPD cell: busy_percent ± spread_percent must lie within 0 to 90")
+            raise LocalProtocolError(
+                'CDPD cell: "busy_percent" minus "spread_percent" must be at least 0, and '
+                '"busy_percent" plus "spread_percent" must be at most 90'
+            )
         if not 1 <= self.mean_blocks <= _MOST_BLOCKS or self.holds_ns < 1:
-            raise LocalProtocolError(f"CDPD cell: mean_blocks must be 1 to {_MOST_BLOCKS:,}, holds above 0 s")
+            raise LocalProtocolError(
+                f'CDPD cell: "mean_blocks" must be 1 to {_MOST_BLOCKS:,}, and '
+                "each hold time must be above 0 s"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +122,13 @@ class MdlpConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.window <= 63 or self.n201_octets <= self.sndcp_octets or self.ack_every < 1:
             raise LocalProtocolError(
-                "MDLP: window must be 1 to 63, n201 above the segment header, ack_every at least 1"
+                'MDLP: "window" must be 1 to 63, "n201" must be larger than the segment header, '
+                'and "ack_every" must be at least 1'
             )
         if min(self.header_octets, self.sndcp_octets, self.ack_delay_ns, self.n200) < 0 or self.t200_ns < 1:
-            raise LocalProtocolError("MDLP: t200 must be above 0, other times, counts and lengths at least 0")
+            raise LocalProtocolError(
+                'MDLP: "t200" must be above 0, and the other times, counts and lengths must be at least 0'
+            )
         _check("stuffing_percent", self.stuffing_percent, 0, 100)
 
 
@@ -138,7 +147,9 @@ class SignalConfig:
 
     def __post_init__(self) -> None:
         if self.correlation_ns < 1 or not self.deviation_db >= 0:
-            raise LocalProtocolError("CDPD signal: correlation must be above 0 s, deviation_db at least 0")
+            raise LocalProtocolError(
+                'CDPD signal: "correlation" must be above 0 s, and "deviation_db" must be at least 0'
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +184,13 @@ class OutageConfig:
         ):
             if not 0 < minimum <= most:
                 raise LocalProtocolError(
-                    "CDPD outages: durations must be above 0 s, the minimum at most the maximum"
+                    "CDPD outages: the durations must be above 0 s, and the minimum must not be "
+                    "above the maximum"
                 )
         if min(self.hop_every_ns, self.ejection_every_ns, self.blackout_every_ns) < 0:
-            raise LocalProtocolError("CDPD outages: a mean interval must be at least 0; 0 means never")
+            raise LocalProtocolError(
+                "CDPD outages: each mean interval must be at least 0 s; 0 means that no outage occurs"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,9 +214,11 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         if not (0 <= self.loss_up < 1 and 0 <= self.loss_down < 1):
-            raise LocalProtocolError("CDPD network: loss_up and loss_down must be at least 0 and below 1")
+            raise LocalProtocolError(
+                'CDPD network: "loss_up" and "loss_down" must each be at least 0 and below 1'
+            )
         if min(self.backhaul_ns, self.fixed_ns, self.jitter_ns) < 0:
-            raise LocalProtocolError("CDPD network: delays must be at least 0")
+            raise LocalProtocolError("CDPD network: both delays must be at least 0 s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,9 +285,9 @@ class CdpdConfig:
         _check("mobiles", self.mobiles, 1, MOST_MOBILES)
         _check("bits_per_s", self.bits_per_s, _MIN_BITS_PER_S, _MOST_BITS_PER_S)
         if self.report_ns < 1:
-            raise LocalProtocolError("report must be above 0 s")
+            raise LocalProtocolError('"report" must be above 0 s')
         if self.recovery not in ("mdlp", "none"):
-            raise LocalProtocolError(f"recovery is {self.recovery!r}; choose mdlp or none")
+            raise LocalProtocolError(f'"recovery" must be "mdlp" or "none", but is {self.recovery!r}')
         self._refuse_errors_of_bits()
         self._refuse_losses_of_the_other_recovery()
 
@@ -279,7 +295,8 @@ class CdpdConfig:
         for name, errors in (("up", self.up), ("down", self.down)):
             if errors.kind == "bits":
                 raise LocalProtocolError(
-                    f"{name}: kind 'bits' is only for a GSM data call; choose gilbert-elliott"
+                    f'{name}: errors of the kind "bits" are possible only for a GSM data call; '
+                    'choose the kind "gilbert-elliott"'
                 )
 
     def _refuse_losses_of_the_other_recovery(self) -> None:
@@ -287,13 +304,15 @@ class CdpdConfig:
         if self.recovery == "mdlp":
             if self.loss != LossConfig():
                 raise LocalProtocolError(
-                    'loss requires recovery = "none"; with mdlp set loss_up and loss_down of [link.network]'
+                    '[link.loss] can be used only if "recovery" is "none"; for "mdlp" set '
+                    '"loss_up" and "loss_down" of [link.network]'
                 )
             return
         for name, errors in (("up", self.up), ("down", self.down)):
             if errors.kind != "none" and errors != _block_errors():
                 raise LocalProtocolError(
-                    f'{name}: recovery = "none" loses no blocks; set {name} of [link.loss] instead'
+                    f'{name}: this key has no effect if "recovery" is "none"; set "{name}" of '
+                    "[link.loss] instead"
                 )
         network, typical = self.network, NetworkConfig()
         if network.loss_up not in (0, typical.loss_up) or network.loss_down not in (
@@ -301,5 +320,6 @@ class CdpdConfig:
             typical.loss_down,
         ):
             raise LocalProtocolError(
-                'network: recovery = "none" loses packets by [link.loss]; set up and down there instead'
+                '"loss_up" and "loss_down" of [link.network] have no effect if "recovery" is '
+                '"none"; set "up" and "down" of [link.loss] instead'
             )

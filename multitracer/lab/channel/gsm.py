@@ -159,14 +159,19 @@ class LinkConfig:
     def __post_init__(self) -> None:
         if self.frame_bits not in _FRAME_BITS:
             known = ", ".join(map(str, sorted(_FRAME_BITS)))
-            raise LocalProtocolError(f"GSM link: frame_bits is {self.frame_bits}; choose one of {known}")
-        if not NS_PER_MS <= self.slot_ns <= min(NS_PER_S, self.t1_ms * NS_PER_MS):
-            wrong = f"slot_ns is {self.slot_ns:,}"
             raise LocalProtocolError(
-                f"GSM link: {wrong}; choose 1,000,000 to {NS_PER_S:,}, and at most t1_ms"
+                f'GSM link: "frame_bits" must be one of {known}, but is {self.frame_bits}'
+            )
+        if not NS_PER_MS <= self.slot_ns <= min(NS_PER_S, self.t1_ms * NS_PER_MS):
+            wrong = f"but is {self.slot_ns:,} ns"
+            raise LocalProtocolError(
+                f'GSM link: "slot_ns" must be 1,000,000 to {NS_PER_S:,} ns and not longer than '
+                f'"t1_ms", {wrong}'
             )
         if self.pipe_slots < 1 or self.refill_below_bytes < 1:
-            raise LocalProtocolError("GSM link: pipe_slots and refill_below_bytes must be at least 1")
+            raise LocalProtocolError(
+                'GSM link: "pipe_slots" and "refill_below_bytes" must each be at least 1'
+            )
 
 
 # A reader with a fixed rate: how many bytes may leave a buffer in each slot.
@@ -185,7 +190,10 @@ class Drain:
 
     def __init__(self, *, bytes_per_s: int, slot_ns: int) -> None:
         if bytes_per_s < 1 or slot_ns < 1:
-            raise LocalProtocolError(f"drain of {bytes_per_s} B/s in slots of {slot_ns} ns; choose >= 1")
+            raise LocalProtocolError(
+                "drain: the rate must be at least 1 byte/s, and the slot at "
+                f"least 1 ns, but they are {bytes_per_s} byte/s and {slot_ns} ns"
+            )
         self._per_slot = bytes_per_s * slot_ns
         self._credit = 0
         self.paused = False
@@ -551,7 +559,11 @@ class GsmLink:
         self._lost_down: deque[bool] = deque(maxlen=_REPORT_SLOTS)
         unknown = {event.kind for event in script} - {"fade", "reset", "xoff", "drop"}
         if unknown:
-            raise LocalProtocolError(f"GSM link: a script has no {', '.join(sorted(unknown))}; choose a fade")
+            raise LocalProtocolError(
+                "GSM link: the script contains the event "
+                f"{', '.join(sorted(unknown))}, which this link does not "
+                'support; use only the event "fade"'
+            )
         self._script = list(script)
         self._due: list[tuple[int, int, ScriptEvent]] = []
         self._resume: list[tuple[int, Side]] = []

@@ -47,7 +47,7 @@ def _check_range(owner: object, minimum: float, most: float, *keys: str) -> None
     for key in keys:
         value = getattr(owner, key)
         if not (isfinite(value) and minimum <= value <= most):
-            raise LocalProtocolError(f"{key} is {value:g}; choose {minimum:,.6g} to {most:,.6g}")
+            raise LocalProtocolError(f'"{key}" must be {minimum:,.6g} to {most:,.6g}, but is {value:g}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +86,13 @@ class RayRadioConfig:
         _check_range(self, 1, 1000, "ground_permittivity", "wall_permittivity")
         _check_range(self, 0, 1e8, "ground_conductivity", "wall_conductivity")
         if not 0 <= self.order <= MOST_ORDER:
-            raise LocalProtocolError(f"order is {self.order}; choose 0 to {MOST_ORDER}")
+            raise LocalProtocolError(
+                f'"order" (the maximum number of reflections) must be 0 to {MOST_ORDER}, but is {self.order}'
+            )
         if self.step_ns < 1 or not 1 <= self.duration_ns // max(1, self.step_ns) <= MOST_STEPS:
-            raise LocalProtocolError(f"duration_s / step_s, the number of steps, must be 1 to {MOST_STEPS:,}")
+            raise LocalProtocolError(
+                f'the number of time steps ("duration_s" divided by "step_s") must be 1 to {MOST_STEPS:,}'
+            )
 
     @property
     def wavelength_m(self) -> float:
@@ -133,9 +137,11 @@ class NodeConfig:
         _check_range(self, -360, 360, "heading_deg")
         _check_range(self, 0.001, 86_400, "speed_every_s")
         if self.height_m == 0:
-            raise LocalProtocolError("height_m is 0; an antenna must be above the ground")
+            raise LocalProtocolError(
+                '"height_m" must be above 0, because the antenna must be above the ground'
+            )
         if self.slowest_m_per_s > self.fastest_m_per_s:
-            raise LocalProtocolError("slowest_m_per_s is above fastest_m_per_s")
+            raise LocalProtocolError('"slowest_m_per_s" must not be above "fastest_m_per_s"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +159,9 @@ class WallConfig:
         _check_range(self, -_MOST_M, _MOST_M, "from_x_m", "from_y_m", "to_x_m", "to_y_m")
         _check_range(self, 0.001, _MOST_M, "height_m")
         if (self.from_x_m, self.from_y_m) == (self.to_x_m, self.to_y_m):
-            raise LocalProtocolError("the length of a wall is 0 m; give two different ends")
+            raise LocalProtocolError(
+                "both ends of a wall are the same point; the ends must be two different points"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,9 +248,9 @@ class RoadConfig:
             ("from_x_m", "to_x_m"),
         ):
             if getattr(self, minimum) > getattr(self, most):
-                raise LocalProtocolError(f"{minimum} is above {most}")
+                raise LocalProtocolError(f'"{minimum}" must not be above "{most}"')
         if self.longest_m > 0 and self.shortest_m < 0.1:
-            raise LocalProtocolError("shortest_m must be at least 0.1")
+            raise LocalProtocolError('"shortest_m" must be at least 0.1')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -477,8 +485,9 @@ def _check_sequences(surfaces: int, order: int) -> None:
     count = sum(surfaces**reflections for reflections in range(1, order + 1))
     if count > MOST_SEQUENCES:
         raise LocalProtocolError(
-            f"{surfaces} surfaces and rays of up to {order} reflections are {count:,} ways to look at; "
-            f"choose a smaller order, or fewer walls, buildings and cars (at most {MOST_SEQUENCES:,} ways)"
+            f"{surfaces} surfaces and up to {order} reflections per ray give {count:,} possible ray "
+            f'paths, but the maximum is {MOST_SEQUENCES:,}; choose a smaller "order", or fewer '
+            "walls, buildings and cars"
         )
 
 
@@ -515,7 +524,8 @@ def _cars(road: RoadConfig, times_s: Array, luck: Random) -> Iterator[Solid]:
 def _check_cars(most: float) -> None:
     if 4 * most > MOST_SEQUENCES:
         raise LocalProtocolError(
-            f"the road may have {most:,.0f} cars; choose a shorter road, a shorter run or longer gaps"
+            f"the road may need up to {most:,.0f} cars, which is too many; choose a shorter road, a "
+            "shorter run or longer gaps between cars"
         )
 
 
@@ -551,8 +561,9 @@ def _check_distance(one: Array, other: Array, radio: RayRadioConfig, times_s: Ar
     at = int(np.argmin(apart_m))
     if apart_m[at] < radio.wavelength_m:
         raise LocalProtocolError(
-            f"the nodes are {apart_m[at]:.3g} m apart at {times_s[at]:.3g} s; keep them at least a "
-            f"wavelength ({radio.wavelength_m:.3g} m) apart, nearer ones are not in each other's far field"
+            f"the nodes are {apart_m[at]:.3g} m apart at {times_s[at]:.3g} s; their distance must be "
+            f"at least one wavelength ({radio.wavelength_m:.3g} m), because the radio model is valid "
+            "only in the far field"
         )
 
 
@@ -585,7 +596,7 @@ def _check_solid(name: str, path: Array, solid: Solid, times_s: Array) -> None:
         )
 
 
-_MOVE = "move its path or the object"
+_MOVE = "move the path of the node, or move the object"
 
 
 def _first_touch(face: Surface, path: Array) -> int | None:

@@ -140,7 +140,9 @@ def parse_power_trace(text: str, *, path: str) -> PowerTrace:
         raise FormatError(path, reason, line=1)
     steps = rest.count("\n") + bool(rest and not rest.endswith("\n"))
     if not 2 <= steps <= MOST_STEPS:
-        raise FormatError(path, f"{steps:,} lines of numbers; a power trace must have 2 to {MOST_STEPS:,}")
+        raise FormatError(
+            path, f"a power trace must have 2 to {MOST_STEPS:,} lines of numbers, but this file has {steps:,}"
+        )
     lines = rest.removesuffix("\n").split("\n")
     cells = np.array([_numbers(line, path, at) for at, line in enumerate(lines, 2)])
     power_dbm = cells[:, 1].copy()
@@ -154,7 +156,12 @@ def _numbers(line: str, path: str, at: int) -> tuple[float, float]:
     except ValueError:
         time_s = power_dbm = float("nan")
     if not (isfinite(time_s) and isfinite(power_dbm)):
-        raise FormatError(path, "not two numbers", line=at, excerpt=line[:80].encode())
+        raise FormatError(
+            path,
+            "each line must have two numbers (time in s, received power in dBm)",
+            line=at,
+            excerpt=line[:80].encode(),
+        )
     if abs(time_s) > _MOST_S or abs(power_dbm) > _MOST_DBM:
         reason = f"a time beyond {_MOST_S:g} s or a power beyond {_MOST_DBM:g} dBm"
         raise FormatError(path, reason, line=at, excerpt=line[:80].encode())
@@ -176,7 +183,11 @@ def _step_ns(times_s: Array, path: str) -> int:
         reason = f"times must be evenly spaced: a line every {step_s:.10g} s"
         raise FormatError(path, reason, line=at + 2)
     if step_s * len(times_s) > _LONGEST_S:
-        raise FormatError(path, f"lasts longer than {_LONGEST_S:g} s; give its times in seconds")
+        raise FormatError(
+            path,
+            f"the power trace must not last longer than {_LONGEST_S:g} s; check "
+            "that its times are in seconds",
+        )
     return step_ns
 
 
@@ -227,11 +238,13 @@ class SwitchedConfig:
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits_per_s <= _MOST_BITS_PER_S:
-            raise LocalProtocolError(f"bits_per_s is {self.bits_per_s}; choose 1 to {_MOST_BITS_PER_S:,}")
+            raise LocalProtocolError(
+                f'"bits_per_s" must be 1 to {_MOST_BITS_PER_S:,}, but is {self.bits_per_s}'
+            )
         if not 0 <= self.delay_ns <= NS_PER_S:
-            raise LocalProtocolError("delay must be 0 to 1 s")
+            raise LocalProtocolError('"delay" must be 0 to 1 s')
         if not -300 <= self.threshold_dbm <= 300:
-            raise LocalProtocolError(f"threshold_dbm is {self.threshold_dbm:g}; choose -300 to 300")
+            raise LocalProtocolError(f'"threshold_dbm" must be -300 to 300, but is {self.threshold_dbm:g}')
         self._check_power()
 
     def _check_power(self) -> None:
@@ -239,19 +252,19 @@ class SwitchedConfig:
         if self.power is None:
             if self.at_end != "repeat":
                 raise LocalProtocolError(
-                    "at_end requires a power trace; name one with power, or remove at_end"
+                    '"at_end" requires a power trace; name a trace with the key "power", or remove "at_end"'
                 )
             return
         if self.ray != RayConfig():
             raise LocalProtocolError(
-                "power names a trace, beside which radio, nodes, walls and cars have no effect; "
-                "leave the one or the others out"
+                '"power" names a power trace, so "radio", "nodes", "walls" and "cars" have '
+                'no effect; remove "power", or remove these other keys'
             )
         step_ns = self.power.channel.step_ns
         if step_ns < _MIN_STEP_NS:
             raise LocalProtocolError(
-                f"the power trace has steps of {step_ns / NS_PER_MS:g} ms; "
-                f"choose at least {_MIN_STEP_NS / NS_PER_MS:g} ms"
+                f"the time step of the power trace must be at least {_MIN_STEP_NS / NS_PER_MS:g} ms, "
+                f"but is {step_ns / NS_PER_MS:g} ms"
             )
 
     @property
@@ -520,6 +533,6 @@ def _check_up(channel: Channel, config: SwitchedConfig) -> None:
         if config.power is not None:
             what = "a lower threshold or another trace"
         raise LocalProtocolError(
-            f"the link is never up: the maximum power is {most_dbm:.1f} dBm, and threshold_dbm is "
-            f"{config.threshold_dbm:g}; choose {what}"
+            f'the link is never up: the maximum power is {most_dbm:.1f} dBm, below "threshold_dbm" '
+            f"({config.threshold_dbm:g} dBm); choose {what}"
         )

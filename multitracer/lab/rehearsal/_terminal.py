@@ -35,7 +35,9 @@ class Terminal:
             link.symlink_to(os.ttyname(self._port))
         except OSError as error:
             self._close()
-            raise InputError(f"{link}: cannot be made: {error.strerror}; give another --link") from error
+            raise InputError(
+                f"{link}: cannot create this symbolic link: {error.strerror}; give another name with --link"
+            ) from error
 
     def fileno(self) -> int:
         """Return the file descriptor to wait for."""

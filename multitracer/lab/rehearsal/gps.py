@@ -133,12 +133,21 @@ class RehearsedGps:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument("--link", type=Path, required=True, help="name under which the port appears")
-    options.add_argument("--control", action="store_true", help="read events from standard input")
-    options.add_argument("--hz", type=rate_hz, default=1.0, help="fixes per second; default 1")
-    options.add_argument("--speed", type=float, default=1.0, help="speed factor of the drive; default 1")
     options.add_argument(
-        "--journey", type=int, metavar="SEED", help="the random drive of this seed instead of the bundled one"
+        "--link", type=Path, required=True, help="path of the simulated serial port (a symbolic link)"
+    )
+    options.add_argument("--control", action="store_true", help="read events from standard input")
+    options.add_argument(
+        "--hz", type=rate_hz, default=1.0, help="number of position fixes per second; default 1"
+    )
+    options.add_argument(
+        "--speed", type=float, default=1.0, help="simulated seconds of the drive per real second; default 1"
+    )
+    options.add_argument(
+        "--journey",
+        type=int,
+        metavar="SEED",
+        help="use the random drive with this seed instead of the bundled drive",
     )
     options.add_argument(
         "--began",

@@ -446,21 +446,35 @@ def _events(path: Path | None) -> list[Document]:
         events = tomllib.loads(path.read_text("utf-8")).get("event", [])
         return sorted(events, key=lambda event: float(event["at_s"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: {error}; each [[event]] must have at_s, and do or set") from error
+        raise InputError(
+            f'{path}: {error}; each [[event]] must have the key "at_s", and the key "do" or "set"'
+        ) from error
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument("--link", type=Path, required=True, help="name under which the port appears")
-    options.add_argument("--profile", choices=sorted(VOICES), default="rehearsal_cdpd", help="kind of modem")
-    options.add_argument("--script", type=Path, help="TOML file with events and their times")
+    options.add_argument(
+        "--link", type=Path, required=True, help="path of the simulated serial port (a symbolic link)"
+    )
+    options.add_argument(
+        "--profile", choices=sorted(VOICES), default="rehearsal_cdpd", help="kind of modem to simulate"
+    )
+    options.add_argument("--script", type=Path, help="TOML file that contains events and their times")
     options.add_argument("--control", action="store_true", help="read events and values from standard input")
     options.add_argument(
-        "--told", dest="fixed", action="store_true", help="no drive: only values that are set by events"
+        "--told",
+        dest="fixed",
+        action="store_true",
+        help="do not simulate a drive: use only values that events set",
     )
-    options.add_argument("--speed", type=float, default=1.0, help="speed factor of the drive; default 1")
     options.add_argument(
-        "--journey", type=int, metavar="SEED", help="the random drive of this seed instead of the bundled one"
+        "--speed", type=float, default=1.0, help="simulated seconds of the drive per real second; default 1"
+    )
+    options.add_argument(
+        "--journey",
+        type=int,
+        metavar="SEED",
+        help="use the random drive with this seed instead of the bundled drive",
     )
     options.add_argument(
         "--began",
@@ -473,11 +487,17 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         type=float,
         nargs=2,
         default=(0.02, 0.08),
-        help="minimum and maximum answer time in seconds",
+        help="minimum and maximum response time of the modem, in seconds",
     )
-    options.add_argument("--baud", type=int, default=115_200, help="bit rate of the line; default 115200")
-    options.add_argument("--chatter", type=float, default=0.0, help="probability of an unsolicited line")
-    options.add_argument("--seed", type=int, default=1, help="seed of delays and noise; default 1")
+    options.add_argument(
+        "--baud", type=int, default=115_200, help="bit rate of the serial line, in bit/s; default 115200"
+    )
+    options.add_argument(
+        "--chatter", type=float, default=0.0, help="probability that the modem sends an unsolicited line"
+    )
+    options.add_argument(
+        "--seed", type=int, default=1, help="random seed of the delays and the noise; default 1"
+    )
     return options.parse_args(argv)
 
 

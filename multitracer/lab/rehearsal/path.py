@@ -64,9 +64,11 @@ def main(argv: Sequence[str]) -> None:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     options = parser(__doc__, traffic=False)
-    options.add_argument("--seed", type=int, required=True, help="seed of the drive")
+    options.add_argument("--seed", type=int, required=True, help="random seed of the drive")
     options.add_argument("--began", type=int, required=True, help="start of the drive, CLOCK_MONOTONIC in ns")
-    options.add_argument("--fixed", type=Path, metavar="FOLDER", help="folder for logs of the server's end")
+    options.add_argument(
+        "--fixed", type=Path, metavar="FOLDER", help="folder for the logs of the server side"
+    )
     return options.parse_args(argv)
 
 
@@ -86,13 +88,15 @@ def _device(name: str) -> int:
 def _ip(*words: str) -> None:
     done = subprocess.run(["ip", *words], check=False, capture_output=True, text=True)
     if done.returncode:
-        raise CollectorError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+        raise CollectorError(f"the command `ip {' '.join(words)}` failed: {done.stderr.strip()}")
 
 
 def _new_namespace() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNET) != 0:
-        raise CollectorError(f"network namespace: {os.strerror(ctypes.get_errno())}")
+        raise CollectorError(
+            f"cannot create a network namespace: {os.strerror(ctypes.get_errno())}; run as root"
+        )
 
 
 def _children(chosen: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
@@ -111,7 +115,10 @@ def _children(chosen: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
     assert server.stdout is not None
     if not server.stdout.readline():
         _stop_all(children)
-        raise CollectorError(f"server: cannot listen at {ADDRESS}:{PORT}")
+        raise CollectorError(
+            f"the server of the rehearsal cannot listen on {ADDRESS}:{PORT}; end the "
+            "program that uses this port"
+        )
     return children
 
 

@@ -69,7 +69,7 @@ class RehearsalServer:
 def main(argv: Sequence[str]) -> None:
     """Run the server until stopped."""
     options = parser(__doc__, traffic=False)
-    options.add_argument("--seed", type=int, required=True, help="seed of the drive")
+    options.add_argument("--seed", type=int, required=True, help="random seed of the drive")
     options.add_argument("--began", type=int, required=True, help="start of the drive, CLOCK_MONOTONIC in ns")
     chosen = options.parse_args(argv)
     with (

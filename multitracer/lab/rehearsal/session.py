@@ -227,7 +227,9 @@ def own_network() -> Iterator[None]:
     before = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if libc.unshare(CLONE_NEWNET) != 0:
-            raise PreflightError(f"network namespace: {os.strerror(ctypes.get_errno())}; run as root")
+            raise PreflightError(
+                f"cannot create a network namespace: {os.strerror(ctypes.get_errno())}; run as root"
+            )
         yield
     finally:
         libc.setns(before, CLONE_NEWNET)
@@ -265,5 +267,8 @@ def _wait_until_ready(child: subprocess.Popen[bytes], output: Path, words: Path)
         if child.poll() is not None or time.monotonic() > deadline:
             lines = words.read_text(errors="replace").strip().splitlines()
             why = lines[-1].removeprefix("Error: ") if lines else "it wrote no message"
-            raise PreflightError(f"rehearsed link: {why}; `multitracer testbed doctor` shows what is missing")
+            raise PreflightError(
+                f"the simulated link cannot be used: {why}; `multitracer testbed "
+                "doctor` shows what is missing"
+            )
         time.sleep(_LOOK_S)

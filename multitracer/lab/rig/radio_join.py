@@ -91,7 +91,8 @@ def _readings(recording: Recording) -> dict[str, Readings]:
     if not near and len(by_host) > 1:
         names = " and ".join(by_host)
         raise InputError(
-            f"{recording.folder}: {names} each have a radio log; rename the client's folder to mobile"
+            f"{recording.folder}: several hosts ({names}) have a radio log; rename the folder of the "
+            'client to "mobile"'
         )
     used = by_host[(near or list(by_host))[0]] if by_host else []
     return {name: _of_column(used, name) for name in _SOURCES}
@@ -142,9 +143,13 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield stream
     except BlockingIOError as error:
-        raise InputError(f"{path}: a run is writing it; wait for its end") from error
+        raise InputError(
+            f"{path}: a measurement is still writing to this folder; wait until the measurement ends"
+        ) from error
     except FileNotFoundError as error:
-        raise InputError(f"{path}: does not exist; name the folder of a `multitracer measure run`") from error
+        raise InputError(
+            f"{path}: this folder does not exist; name a folder that `multitracer measure run` wrote"
+        ) from error
 
 
 def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]]:
@@ -156,7 +161,7 @@ def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]
         raise FormatError(path, "the first line is not the header of transactions.csv", line=1)
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
-            raise FormatError(path, "a line is damaged; mend or remove it", line=line)
+            raise FormatError(path, "this line is damaged; repair or remove the line", line=line)
     return header, [dict(zip(header, row, strict=True)) for row in rows]
 
 
@@ -171,7 +176,7 @@ def _span_ns(row: dict[str, str], second_ns: float, path: Path, line: int) -> tu
     except (ValueError, OverflowError):
         begin_ns = end_ns = -1
     if not 0 <= begin_ns <= end_ns < _LATEST_NS:
-        raise FormatError(path, "a line is damaged; mend or remove it", line=line)
+        raise FormatError(path, "this line is damaged; repair or remove the line", line=line)
     return begin_ns, end_ns
 
 

@@ -74,7 +74,7 @@ def with_tcp_profile(scenario: Scenario, name: str | None) -> Scenario:
     if name is None:
         return scenario
     if name not in TCP_PROFILES:
-        raise InputError(f"TCP profile {name!r}: unknown; choose one of {', '.join(TCP_PROFILES)}")
+        raise InputError(f"TCP profile {name!r} is unknown; choose one of {', '.join(TCP_PROFILES)}")
     profile = TCP_PROFILES[name]
     return replace(
         scenario,
@@ -185,13 +185,16 @@ def _radio_of(name: str, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
 
 def _head(path: Path) -> bytes:
     if path.exists() and not path.is_file():
-        raise InputError(f"{path}: not a radio: a device or a pipe; write the trace to a file")
+        raise InputError(
+            f"{path}: a trace must be a regular file, not a device or a pipe; write the trace to a file"
+        )
     try:
         with path.open("rb") as stream:
             return stream.read(_HEAD_BYTES)
     except OSError as error:
         raise InputError(
-            f"{path}: not a radio: {error.strerror}; name a trace, a session, a scenario or a bundled link"
+            f"{path}: cannot read this file: {error.strerror}; name a trace, a session folder, a "
+            "scenario or a bundled link"
         ) from error
 
 
@@ -232,8 +235,8 @@ def _with_threshold(radio: RigRadio, threshold_dbm: float) -> RigRadio:
     link = radio.scenario.link
     if not isinstance(link, SwitchedConfig):
         raise InputError(
-            f"{radio.scenario.name}: its link has no threshold; remove --threshold, "
-            "or name a power trace or a scenario of kind switched"
+            f"{radio.scenario.name}: the link of this scenario has no threshold; remove --threshold, "
+            'or name a power trace or a scenario with a link of kind "switched"'
         )
     link = replace(link, threshold_dbm=threshold_dbm)
     return replace(radio, scenario=replace(radio.scenario, link=link), realism=realism_of(link))
@@ -261,8 +264,8 @@ def _link_with_slots(name: str, trace: ErrorTrace) -> tuple[AnyLinkConfig, TcpPr
     if slots == (LinkConfig().slot_ns,) * 2:
         return LinkConfig(), replace(slow, mtu_bytes=576)
     raise InputError(
-        f"{name}: recorded with slots of {trace.slot_ns} ns, which no kind of link has; "
-        "give --errors of `testbed run` a scenario with such slots"
+        f"{name}: this error trace has slots of {trace.slot_ns} ns, but no bundled kind of link has "
+        "such slots; use `testbed run --errors` with a scenario whose link has the same slots"
     )
 
 
@@ -285,7 +288,10 @@ def _of_session(folder: Path, traffic: ScenarioTraffic, seconds: float) -> RigRa
     if frames:
         return _of_errors(folder.name, link_error_trace(frames), traffic, seconds, base)
     if not recording.captures:
-        raise InputError(f"{folder}: not a radio: it has no link log and no capture; name another session")
+        raise InputError(
+            f"{folder}: cannot use this folder as the link, because the session has no "
+            "link log and no capture; name another session folder"
+        )
     delivered = recorded_capacity(recording, *recording.chosen(None))
     return _of_capacity(folder.name, delivered.trace, traffic, seconds)
 

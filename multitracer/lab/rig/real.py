@@ -145,7 +145,7 @@ class RealCourse:
     def check(self) -> None:
         """Raise CollectorError if the run ended because something failed."""
         if self._problem:
-            raise CollectorError(f"measurement: {self._problem}")
+            raise CollectorError(f"the measurement failed: {self._problem}")
 
 
 def _say(child: TestbedProcess, line: bytes) -> None:
@@ -367,12 +367,16 @@ def _alone(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; name another folder") from error
+        raise InputError(
+            f"{folder}: cannot use this folder: {error.strerror}; name another folder"
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise InputError(f"{folder}: another run is writing it; wait for its end") from error
+        raise InputError(
+            f"{folder}: another run is writing to this folder; wait until the other run ends"
+        ) from error
     finally:
         os.close(descriptor)
 

@@ -171,7 +171,8 @@ class _FromTheStart:
             self._client.reach()
         except UnreachableError as error:
             raise InputError(
-                f"{self._link}: no packet passes the link at its start ({error}); choose another seed"
+                f"{self._link}: no packet can pass the link at the start of the run ({error}); choose "
+                "another seed"
             ) from error
 
     def close(self) -> None:
@@ -186,11 +187,11 @@ class _FromTheStart:
                 return outcome
             if self._known.get(each.number) != (outcome.start_ns, outcome.outcome):
                 raise InputError(
-                    f"{self._path}: transaction {each.number} has another result now: the folder "
-                    "is by another version "
-                    "of multitracer; name another folder"
+                    f"{self._path}: transaction {each.number} now has another result than the "
+                    "recorded one, because another version of MultiTracer wrote this folder; name "
+                    "another folder"
                 )
-        raise AssertionError("transactions must be in the order of the plan")
+        raise AssertionError("the transactions must be in the order of the plan")
 
 
 def _starts(folder: Path) -> dict[int, tuple[int, str]]:

@@ -155,8 +155,9 @@ class RlpEntity:
         self._expect("write", RlpState.ESTABLISHED)
         if len(info) > self.config.info_octets or not self._balanced.can_queue:
             raise LocalProtocolError(
-                f"RLP write: {len(info)} octets for {self.config.info_octets}, or a full window of units "
-                "is waiting; write when ready"
+                f"RLP: cannot write {len(info)} octets, because a unit holds "
+                f"{self.config.info_octets} octets, or a full window of units is waiting; write when "
+                "the entity is ready"
             )
         self._balanced.queue(Sdu(info, offset_bytes, len(info) if user_bytes is None else user_bytes))
 
@@ -199,7 +200,9 @@ class RlpEntity:
 
     def _expect(self, verb: str, *states: RlpState) -> None:
         if self.state not in states:
-            raise LocalProtocolError(f"RLP {verb}: not possible while {self.state.name.lower()}")
+            raise LocalProtocolError(
+                f'RLP: the operation "{verb}" is not possible in the state {self.state.name.lower()}'
+            )
 
     # -- the channel: one frame out, one frame in per slot ---------------------------------------------
 

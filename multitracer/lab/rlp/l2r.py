@@ -51,7 +51,8 @@ class L2rConfig:
     def __post_init__(self) -> None:
         if not 0 < self.xon_at_bytes <= self.xoff_at_bytes or self.transmit_bytes < 1:
             raise LocalProtocolError(
-                f"L2R: thresholds {self}; choose 0 < xon_at <= xoff_at, and transmit_bytes of at least 1"
+                'L2R: the thresholds must satisfy 0 < "xon_at" <= "xoff_at", and '
+                f'"transmit_bytes" must be at least 1, but they are {self}'
             )
 
 

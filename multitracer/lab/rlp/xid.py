@@ -65,7 +65,7 @@ class Parameters:
         }
         wrong = [name for name, fits in checks.items() if not fits]
         if wrong:
-            raise LocalProtocolError(f"RLP parameters: {', '.join(wrong)} out of range in {self}")
+            raise LocalProtocolError(f"RLP: the parameters {', '.join(wrong)} are out of range in {self}")
 
     def encode(self) -> bytes:
         """Return the information field of an XID frame, without padding."""
@@ -118,7 +118,7 @@ def split_parameters(info: bytes) -> list[tuple[int, bytes]]:
     while at < len(info) and info[at] >> 4 != _END:
         end = at + 1 + (info[at] & 0x0F)
         if end > len(info):
-            raise FrameError(f"RLP XID: parameter type {info[at] >> 4} is truncated; ignore the frame")
+            raise FrameError(f"RLP XID: the parameter of type {info[at] >> 4} is truncated; ignore the frame")
         parameters.append((info[at] >> 4, info[at + 1 : end]))
         at = end
     return parameters
@@ -149,7 +149,8 @@ def decode_parameters(info: bytes, *, default: Parameters | None = None) -> Para
             values["compression"] = value
         elif kind in _FIELDS:
             raise FrameError(
-                f"RLP XID: {_FIELDS[kind][0]} has {len(value)} octets; it must have one in versions 0 and 1"
+                f"RLP XID: the parameter {_FIELDS[kind][0]} has {len(value)} octets, but must have 1 "
+                "octet in RLP versions 0 and 1"
             )
     values["version"] = min(values["version"], 1)
     try:
@@ -194,12 +195,17 @@ class RlpConfig:
     def __post_init__(self) -> None:
         if self.frame_octets not in FRAME_OCTETS:
             raise LocalProtocolError(
-                f"RLP: frames of {self.frame_octets} octets; choose 30 or 72, in studies 42, 144 or 288"
+                "RLP: the frame length must be 30 or 72 octets (in studies also 42, 144 or 288), but "
+                f"is {self.frame_octets}"
             )
         if self.slot_ns <= 0 or self.parameters.t1_ms * NS_PER_MS < self.slot_ns:
-            raise LocalProtocolError(f"RLP: slot of {self.slot_ns} ns; choose 1 ns up to T1")
+            raise LocalProtocolError(
+                f"RLP: the slot must be at least 1 ns and at most T1, but is {self.slot_ns} ns"
+            )
         if self.backlog_frames < 1:
-            raise LocalProtocolError(f"RLP: backlog of {self.backlog_frames} frames; choose at least 1")
+            raise LocalProtocolError(
+                f"RLP: the backlog must be at least 1 frame, but is {self.backlog_frames}"
+            )
 
     @property
     def info_octets(self) -> int:

@@ -76,7 +76,7 @@ def load_scenario(name: str, changes: Mapping[str, object] | None = None) -> Sce
         )
     if not _is_scenario(name):
         known = ", ".join((*bundled_names(), *_LINKS))
-        raise InputError(f"{name}: no such scenario; give a .toml file or one of {known}")
+        raise InputError(f"{name}: no scenario has this name; give a .toml file or one of {known}")
     path = Path(name)
     named = _TraceFiles(path)
     scenario = parse_scenario(
@@ -114,7 +114,7 @@ class _TraceFiles:
 
 
 def _no_trace(name: str) -> Never:
-    raise InputError(f"{name}: a bundled scenario cannot name a trace")
+    raise InputError(f"{name}: a bundled scenario must not name a trace file")
 
 
 def read_error_trace(path: Path) -> ErrorTrace:
@@ -179,14 +179,14 @@ def changed_text(text: str, changes: Mapping[str, object], *, path: str) -> str:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise FormatError(path, f"not TOML: {error}") from error
+        raise FormatError(path, f"the file is not valid TOML: {error}") from error
     for key, value in changes.items():
         *tables, last = key.split(".")
         inner: Document = document
         for name in tables:
             inner = inner.setdefault(name, {})
             if not isinstance(inner, dict):
-                raise FormatError(path, f"cannot set {key}: {name} is not a table")
+                raise FormatError(path, f'cannot set the key "{key}", because "{name}" is not a table')
         inner[last] = value
     return "".join(f"{json.dumps(key)} = {_value(value)}\n" for key, value in document.items())
 

@@ -107,13 +107,13 @@ class ScenarioTraffic:
 
     def __post_init__(self) -> None:
         if self.bytes < 1 or min(self.reads_bytes_per_s, self.writes_bytes_per_s) < 0:
-            raise LocalProtocolError("traffic: bytes must be at least 1, rates at least 0")
+            raise LocalProtocolError('traffic: "bytes" must be at least 1, and the rates must be at least 0')
         for key, value in (("start_s", self.start_s), ("aborts_after_s", self.aborts_after_s)):
             if not 0 <= value <= _LONGEST_S:
-                raise LocalProtocolError(f"traffic: {key} is {value}; choose 0 to {_LONGEST_S:,}")
+                raise LocalProtocolError(f'traffic: "{key}" must be 0 to {_LONGEST_S:,} s, but is {value}')
         if self.transport not in TRANSPORTS:
             raise LocalProtocolError(
-                f"transport is {self.transport!r}; choose one of {', '.join(TRANSPORTS)}"
+                f'"transport" must be one of {", ".join(TRANSPORTS)}, but is {self.transport!r}'
             )
 
 
@@ -130,7 +130,7 @@ class ClockSetting:
             ("skew_ppm", self.skew_ppm, _MOST_SKEW_PPM),
         ):
             if not -most <= value <= most:
-                raise LocalProtocolError(f"clock: {key} is {value}; choose -{most:,} to {most:,}")
+                raise LocalProtocolError(f'clock: "{key}" must be -{most:,} to {most:,}, but is {value}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +197,8 @@ class Scenario:
         """
         if not isinstance(self.link, LinkConfig):
             raise InputError(
-                f"{self.name}: its link is no GSM data call, whose frames a recorded error trace destroys; "
-                "leave --errors out"
+                f"{self.name}: an error trace can be used only with a GSM data call, and the link of "
+                "this scenario is of another kind; omit --errors"
             )
         return self.link
 
@@ -212,7 +212,8 @@ class Scenario:
         """
         if not self.traffic:
             raise InputError(
-                f"{self.name}: a link for measurements, without traffic; use `measure run --over {self.name}`"
+                f"{self.name}: this scenario contains a link, but no traffic; use `measure run --over "
+                f"{self.name}`"
             )
 
     def as_linux(self) -> Scenario:
@@ -243,13 +244,13 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if not self.traffic and isinstance(self.link, LinkConfig):
-            raise LocalProtocolError("a scenario must have [[traffic]]")
+            raise LocalProtocolError("a scenario must have at least one table [[traffic]]")
         if not 0 < self.limit_s <= _LONGEST_S:
-            raise LocalProtocolError("limit_s must be above 0 and at most 86,400")
+            raise LocalProtocolError('"limit_s" must be above 0 and at most 86,400')
         for mtu_bytes in (self.mobile.mtu_bytes, self.fixed.mtu_bytes):
             if not _MIN_MTU_BYTES <= mtu_bytes <= _MOST_MTU_BYTES:
                 known = f"{_MIN_MTU_BYTES} to {_MOST_MTU_BYTES:,}"
-                raise LocalProtocolError(f"[tcp] mtu_bytes is {mtu_bytes}; choose {known}")
+                raise LocalProtocolError(f'[tcp] "mtu_bytes" must be {known}, but is {mtu_bytes}')
         for number, traffic in enumerate(self.traffic, 1):
             self._check(traffic, f"[[traffic]] number {number}:")
 
@@ -258,7 +259,10 @@ class Scenario:
         *mobiles, _ = self.hosts
         if traffic.host and traffic.host not in mobiles:
             known = mobiles[0] if len(mobiles) == 1 else f"{mobiles[0]} to {mobiles[-1]}"
-            raise LocalProtocolError(f"{where} host is {traffic.host!r}; the link's mobiles are {known}")
+            raise LocalProtocolError(
+                f'{where} "host" must be one of the mobile hosts of the link '
+                f"({known}), but is {traffic.host!r}"
+            )
         problem = mtu_problem(traffic.transport, self.mtu_bytes)
         if problem is not None:
             raise LocalProtocolError(f"{where} {problem}")

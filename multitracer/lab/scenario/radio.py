@@ -148,14 +148,15 @@ def under_errors(
     known = trace.slot_ns, trace.slot_ns_of("down")
     if slots is None:
         raise InputError(
-            f"{scenario.name}: its link has no frames that a radio destroys one by one; "
-            'choose one of kind gsm, bluetooth, or cdpd with recovery "mdlp"'
+            f"{scenario.name}: an error trace cannot be used with the link of this scenario; choose a "
+            'scenario with a link of kind "gsm" or "bluetooth", or of kind "cdpd" with '
+            'recovery = "mdlp"'
         )
     is_any_slot = isinstance(link, LinkConfig) and known[0] == known[1]  # its radio is replayed by time
     if slots != known and not is_any_slot:
         raise InputError(
-            f"{path}: recorded with slots of {_slots(known)}, the link of {scenario.name} has "
-            f"{_slots(slots)}; choose a scenario of the same kind of link"
+            f"{path}: the slots of this trace are {_slots(known)}, but the slots of the link of "
+            f"{scenario.name} are {_slots(slots)}; choose a scenario with the same kind of link"
         )
     again = {way: trace.slots_of(way) if at_end == "repeat" else 0 for way in ("up", "down")}
     if isinstance(link, BluetoothConfig):
@@ -195,8 +196,9 @@ def check_up(scenario: Scenario, *, seed: int) -> None:
     link = link_of(scenario.link, seed=seed, script=scenario.events)
     if isinstance(link, SwitchedLink) and link.first_up_ns >= scenario.limit_s * NS_PER_S:
         raise InputError(
-            f"{scenario.name}: the link is not up before {link.first_up_ns / NS_PER_S:g} s, and the run ends "
-            f"after {scenario.limit_s:g} s; let it last longer, or choose a lower threshold"
+            f"{scenario.name}: the link is down until {link.first_up_ns / NS_PER_S:g} s, but the run "
+            f'already ends at {scenario.limit_s:g} s; increase "limit_s", or choose a lower '
+            "threshold"
         )
 
 
@@ -214,10 +216,14 @@ def with_end(scenario: Scenario, at_end: AtEnd) -> Scenario:
     elif isinstance(link, SwitchedConfig) and link.power is not None:
         what = "power"
     else:
-        raise InputError(f"{scenario.name}: its link has no trace; give --errors, or remove --at-end")
+        raise InputError(
+            f"{scenario.name}: the link of this scenario has no trace; give a trace with "
+            "--errors, or remove --at-end"
+        )
     if at_end == "clear":
         raise InputError(
-            f"{scenario.name}: a {what} trace can only be repeated or end the run; choose repeat or stop"
+            f"{scenario.name}: at the end of a {what} trace, the trace can only be repeated or the "
+            'run stops; choose "repeat" or "stop"'
         )
     return replace(scenario, link=replace(link, at_end=at_end))
 
@@ -275,8 +281,8 @@ def power_of(name: str, *, seed: int | None = None, threshold_dbm: float | None 
     link = scenario.link
     if not isinstance(link, SwitchedConfig):
         raise InputError(
-            f"{scenario.name}: its link has no ray-traced radio; "
-            'choose a scenario with [link] kind = "switched"'
+            f"{scenario.name}: the link of this scenario has no ray-traced radio; choose a scenario "
+            'with [link] kind = "switched"'
         )
     used = scenario.seed if seed is None else seed
     try:

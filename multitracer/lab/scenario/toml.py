@@ -79,7 +79,7 @@ def parse_scenario(
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise FormatError(path, f"not TOML: {error}") from error
+        raise FormatError(path, f"the file is not valid TOML: {error}") from error
     return _Reader(path, read_trace, read_capacity, read_power).scenario(document, name, text)
 
 
@@ -128,7 +128,9 @@ class _Reader:
     def _link(self, table: Document) -> AnyLinkConfig:
         kind = table.get("kind", "gsm")
         if not isinstance(kind, str) or kind not in LINK_KINDS:
-            raise FormatError(self._path, f"[link] kind is {kind!r}; choose one of {', '.join(LINK_KINDS)}")
+            raise FormatError(
+                self._path, f'[link] "kind" must be one of {", ".join(LINK_KINDS)}, but is {kind!r}'
+            )
         config = LINK_KINDS[kind]
         parts = {f.name: f.default_factory() for f in fields(config) if callable(f.default_factory)}
         lists: dict[str, type] = getattr(config, "LISTS", {})
@@ -142,7 +144,8 @@ class _Reader:
         link = self._build(config, plain, "[link]", **built)
         if isinstance(link, CapacityConfig) and not link.traces:
             raise FormatError(
-                self._path, "[link] kind capacity has no trace; name one in [link.up] or [link.down]"
+                self._path,
+                'a [link] of the kind "capacity" needs a trace; name a trace in [link.up] or [link.down]',
             )
         return link
 
@@ -157,7 +160,11 @@ class _Reader:
 
     def _power(self, name: object) -> PowerTrace:
         if not isinstance(name, str) or self._read_power is None:
-            raise FormatError(self._path, f"[link] power is {name!r}; name a power trace beside this file")
+            raise FormatError(
+                self._path,
+                '[link] "power" must be the name of a power trace in the '
+                f"folder of this file, but is {name!r}",
+            )
         return self._read_power(name)
 
     def _traced(self, link: Document, direction: str) -> TracedConfig:
@@ -166,7 +173,9 @@ class _Reader:
         name = table.get("trace")
         if not isinstance(name, str) or self._read_capacity is None:
             raise FormatError(
-                self._path, f"[link.{direction}] trace is {name!r}; name a capacity trace beside this file"
+                self._path,
+                f'[link.{direction}] "trace" must be the name of a capacity trace in '
+                f"the folder of this file, but is {name!r}",
             )
         return TracedConfig(trace=self._read_capacity(name))
 
@@ -192,13 +201,13 @@ class _Reader:
     def _list(self, kind: type[T], document: Document, key: str) -> tuple[T, ...]:
         tables = document.get(key, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise FormatError(self._path, f"{key} is not a list of tables; write [[{key}]]")
+            raise FormatError(self._path, f'"{key}" must be a list of tables; write [[{key}]]')
         return tuple(self._build(kind, table, f"[[{key}]]") for table in tables)
 
     def _table(self, document: Document, key: str) -> Document:
         table = document.get(key, {})
         if not isinstance(table, dict):
-            raise FormatError(self._path, f"{key} is not a table; write [{key}]")
+            raise FormatError(self._path, f'"{key}" must be a table; write [{key}]')
         return table
 
     def _build(self, kind: type[T], table: Document, where: str, **more: object) -> T:
@@ -227,28 +236,37 @@ class _Reader:
         self._refuse(unknown, where)
         lacking = [n for n, field in known.items() if _is_required(field) and n not in values and n != "name"]
         if lacking:
-            raise FormatError(self._path, f"{where} lacks {', '.join(sorted(lacking))}")
+            raise FormatError(
+                self._path, f"{where} does not have these required keys: {', '.join(sorted(lacking))}"
+            )
         return values
 
     def _value(self, value: object, hint: object, where: str, factor: int) -> object:
         if isinstance(value, int | float) and not (-_MOST <= value * factor <= _MOST):  # true of NaN, too
             most = f"{_MOST // factor:,}"
-            raise FormatError(self._path, f"{where} is {_shown(value)}; choose a number below {most}")
+            raise FormatError(
+                self._path, f"{where} must be a number from -{most} to {most}, but is {_shown(value)}"
+            )
         if factor != 1 and isinstance(value, int | float) and not isinstance(value, bool):
             return round(value * factor)
         if get_origin(hint) is Literal:
             if value in get_args(hint):
                 return value
-            raise FormatError(self._path, f"{where} is {value!r}; choose one of {get_args(hint)}")
+            raise FormatError(self._path, f"{where} must be one of {get_args(hint)}, but is {value!r}")
         if hint is float and type(value) is int:
             return float(value)
         if type(value) is not hint:
-            raise FormatError(self._path, f"{where} is {value!r}, not {getattr(hint, '__name__', hint)}")
+            raise FormatError(
+                self._path, f"{where} must be of the type {getattr(hint, '__name__', hint)}, but is {value!r}"
+            )
         return value
 
     def _refuse(self, unknown: set[str], where: str) -> None:
         if unknown:
-            raise FormatError(self._path, f"{where} has no key {', '.join(sorted(unknown))}")
+            raise FormatError(
+                self._path,
+                f"{where} contains unknown keys: {', '.join(sorted(unknown))}; correct or remove them",
+            )
 
 
 def _field_of(key: str, known: dict[str, Field[object]]) -> tuple[str | None, int]:

@@ -77,14 +77,14 @@ def parse_datagram(data: bytes) -> Datagram:
         If the packet is not a complete datagram with correct checksums.
     """
     if len(data) < IP_HEADER_BYTES + _UDP_HEADER_BYTES or not is_udp(data):
-        raise RemoteProtocolError("packet: not UDP over IPv4 without options")
+        raise RemoteProtocolError("the packet is not UDP over IPv4 without IP options")
     udp = data[IP_HEADER_BYTES : int.from_bytes(data[2:4], "big")]
     source, destination = data[12:16], data[16:20]
     if internet_checksum(data[:IP_HEADER_BYTES]) or len(udp) < _UDP_HEADER_BYTES:
-        raise RemoteProtocolError("packet: wrong header checksum or length")
+        raise RemoteProtocolError("IPv4 packet: the header checksum or the length is wrong")
     source_port, destination_port, length, _ = _UDP.unpack_from(udp)
     if length != len(udp) or _udp_checksum(source, destination, udp):
-        raise RemoteProtocolError("datagram: wrong length or checksum")
+        raise RemoteProtocolError("UDP datagram: the length or the checksum is wrong")
     return Datagram(source, source_port, destination, destination_port, udp[_UDP_HEADER_BYTES:])
 
 
@@ -262,7 +262,7 @@ class StreamReader(StreamApplication):
             return
         if data != payload(self.read_bytes, self.read_bytes + len(data)):
             raise LocalProtocolError(
-                f"the delivered bytes differ from the sent bytes after {self.read_bytes}"
+                f"the delivered data differ from the sent data after byte {self.read_bytes}"
             )
         self.read_bytes += len(data)
 

@@ -53,7 +53,10 @@ class EventLoop:
         With `first`, before other calls of that time.
         """
         if time_ns < self.now_ns:
-            raise LocalProtocolError(f"event loop: {time_ns} ns is in the past, the time is {self.now_ns} ns")
+            raise LocalProtocolError(
+                f"event loop: an event cannot be scheduled at {time_ns} ns, "
+                f"because the simulated time is already {self.now_ns} ns"
+            )
         heapq.heappush(self._events, (time_ns, not first, self._scheduled, call))
         self._scheduled += 1
 

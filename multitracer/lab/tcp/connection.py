@@ -252,7 +252,9 @@ class Connection:
             After `close`, or when the connection has ended.
         """
         if self.sender.stream.closed or self.state is ConnectionState.CLOSED:
-            raise LocalProtocolError(f"TCP {self.state}: cannot write; the sending side is closed")
+            raise LocalProtocolError(
+                f"TCP: cannot write in the state {self.state}, because the sending side is closed"
+            )
         return self.sender.stream.write(data)
 
     def read(self, max_bytes: int = 1 << 30) -> bytes:

@@ -161,7 +161,9 @@ def parse_packet(data: bytes) -> TcpPacket:
     _, ecn, _, identification, _, _, _, _, source, destination = _IP.unpack_from(data)
     tcp = data[header_bytes:total_bytes]
     if len(tcp) < TCP_HEADER_BYTES:
-        raise RemoteProtocolError(f"IPv4 packet: {len(tcp)} bytes cannot hold a TCP header")
+        raise RemoteProtocolError(
+            f"IPv4 packet: the payload has {len(tcp)} bytes, which is shorter than a TCP header"
+        )
     pseudo = source + destination + _PSEUDO.pack(0, _TCP_NUMBER, len(tcp))
     return TcpPacket(
         source=source,
@@ -175,19 +177,20 @@ def parse_packet(data: bytes) -> TcpPacket:
 
 def _checked_ip_lengths(data: bytes) -> tuple[int, int]:
     if len(data) < IP_HEADER_BYTES or data[0] >> 4 != 4:
-        raise RemoteProtocolError("packet: not IPv4")
+        raise RemoteProtocolError("the packet is not an IPv4 packet")
     header_bytes = (data[0] & 0x0F) * 4
     total_bytes = int.from_bytes(data[2:4], "big")
     if not IP_HEADER_BYTES <= header_bytes <= total_bytes <= len(data):
         raise RemoteProtocolError(
-            f"IPv4 packet: header of {header_bytes}, total length {total_bytes}, present {len(data)} bytes"
+            f"IPv4 packet: the lengths do not match: header {header_bytes} bytes, total length "
+            f"{total_bytes} bytes, present {len(data)} bytes"
         )
     if internet_checksum(data[:header_bytes]) != 0:
-        raise RemoteProtocolError("IPv4 packet: wrong header checksum")
+        raise RemoteProtocolError("IPv4 packet: the header checksum is wrong")
     if int.from_bytes(data[6:8], "big") & 0x3FFF:
-        raise RemoteProtocolError("IPv4 packet: a fragment")
+        raise RemoteProtocolError("IPv4 packet: the packet is a fragment, but fragments are not supported")
     if data[9] != _TCP_NUMBER:
-        raise RemoteProtocolError(f"IPv4 packet: protocol {data[9]}, not TCP")
+        raise RemoteProtocolError(f"IPv4 packet: the protocol is {data[9]}, but must be 6 (TCP)")
     return header_bytes, total_bytes
 
 
@@ -195,7 +198,9 @@ def _parse_segment(tcp: bytes) -> Segment:
     source, destination, seq, ack, offset_flags, window, _, _ = _TCP.unpack_from(tcp)
     header_bytes = (offset_flags >> 12) * 4
     if not TCP_HEADER_BYTES <= header_bytes <= len(tcp):
-        raise RemoteProtocolError(f"TCP segment: header of {header_bytes} bytes in {len(tcp)}")
+        raise RemoteProtocolError(
+            f"TCP segment: the header length is {header_bytes} bytes, but the segment has {len(tcp)} bytes"
+        )
     segment = Segment(
         source_port=source,
         destination_port=destination,
@@ -222,7 +227,9 @@ def _parse_options(options: bytes, segment: Segment) -> None:
             continue
         length = options[position + 1] if position + 1 < len(options) else 0
         if length < 2 or position + length > len(options):
-            raise RemoteProtocolError(f"TCP option {kind}: length {length} does not fit")
+            raise RemoteProtocolError(
+                f"TCP option {kind}: the length {length} does not fit into the TCP header"
+            )
         _take_option(kind, options[position + 2 : position + length], segment)
         position += length
 

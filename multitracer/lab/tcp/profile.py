@@ -106,11 +106,11 @@ class TcpProfile:
     def __post_init__(self) -> None:
         if not 0 <= self.initial_ssthresh_segments <= _MOST_SSTHRESH_SEGMENTS:
             raise LocalProtocolError(
-                f"initial_ssthresh_segments is {self.initial_ssthresh_segments}; choose 0 (no threshold) to "
-                f"{_MOST_SSTHRESH_SEGMENTS:,}"
+                '"initial_ssthresh_segments" must be 0 (no threshold) to '
+                f"{_MOST_SSTHRESH_SEGMENTS:,}, but is {self.initial_ssthresh_segments}"
             )
         if not 1 <= self.copies <= _MOST_COPIES:
-            raise LocalProtocolError(f"copies is {self.copies}; choose 1 to {_MOST_COPIES}")
+            raise LocalProtocolError(f'"copies" must be 1 to {_MOST_COPIES}, but is {self.copies}')
 
 
 BSD = TcpProfile(
@@ -194,10 +194,13 @@ def tcp_profile(name: str, **changes: Any) -> TcpProfile:
         If there is no such profile or no such field.
     """
     if name not in PROFILES:
-        raise LocalProtocolError(f"TCP profile {name!r}: unknown; choose one of {', '.join(PROFILES)}")
+        raise LocalProtocolError(f"TCP profile {name!r} is unknown; choose one of {', '.join(PROFILES)}")
     unknown = changes.keys() - set(TcpProfile.__dataclass_fields__)
     if unknown:
-        raise LocalProtocolError(f"TCP profile {name!r}: no field {', '.join(sorted(unknown))}")
+        raise LocalProtocolError(
+            f"TCP profile {name!r} contains unknown fields: "
+            f"{', '.join(sorted(unknown))}; correct or remove them"
+        )
     return replace(PROFILES[name], **changes)
 
 

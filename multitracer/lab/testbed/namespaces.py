@@ -229,8 +229,8 @@ def congestion_control(profile: TcpProfile) -> str:
     if name in _AVAILABLE.read_text().split():
         return name
     raise PreflightError(
-        f"congestion control {profile.congestion}: this kernel does not have it; "
-        "choose another one in [tcp], or run with --virtual"
+        f'this kernel does not have the congestion control "{profile.congestion}"; choose another '
+        "congestion control in [tcp], or run with --virtual"
     )
 
 
@@ -445,7 +445,9 @@ def _ensure_folder() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(b"tmpfs", b"/run", b"tmpfs", 0, None) != 0:
         why = os.strerror(ctypes.get_errno())
-        raise PreflightError(f"/run: cannot be made private ({why}); start multitracer with `unshare -Urnm`")
+        raise PreflightError(
+            f"cannot make the mount point /run private ({why}); start multitracer with `unshare -Urnm`"
+        )
     FOLDER.mkdir()
     _OURS.touch()
 
@@ -487,9 +489,12 @@ def check(*argv: str) -> str:
             done = subprocess.run(argv, check=False, capture_output=True, text=True)
     except FileNotFoundError as error:
         raise PreflightError(
-            f"{argv[0]}: not installed; `multitracer testbed doctor` shows how to install it"
+            f"{argv[0]} is not installed; `multitracer testbed doctor` shows how to install it"
         ) from error
     if done.returncode:
         words = done.stderr.strip() or f"exit status {done.returncode}"
-        raise PreflightError(f"{' '.join(argv)}: {words}; `multitracer testbed doctor` shows what is missing")
+        raise PreflightError(
+            f"the command `{' '.join(argv)}` failed: {words}; `multitracer testbed "
+            "doctor` shows what is missing"
+        )
     return done.stdout

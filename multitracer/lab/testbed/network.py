@@ -242,10 +242,11 @@ def check_link(scenario: Scenario, seed: int) -> None:
     link_of(scenario.link, seed=seed, script=scenario.events)
     if len(scenario.hosts) > len(SIDES):
         raise InputError(
-            f"{scenario.name}: a real run must have one mobile, not {len(scenario.hosts) - 1}; use --virtual"
+            f"{scenario.name}: a real run must have one mobile host, not {len(scenario.hosts) - 1}; "
+            "run with --virtual"
         )
     if scenario.link.queue.local_drops == "told" and not isinstance(scenario.link, LinkConfig):
         raise InputError(
-            f'{scenario.name}: [link.queue] local_drops = "told": in a real run only the queue of a data '
-            'call tells its host; use --virtual, or "silent"'
+            f'{scenario.name}: [link.queue] local_drops = "told" is possible in a real run only '
+            'with a data call; run with --virtual, or set local_drops = "silent"'
         )

@@ -132,7 +132,7 @@ def _make_namespace_with_device() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
         code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), "network namespace")
+        raise OSError(code, os.strerror(code), "cannot create a network namespace")
     os.close(open_tun("mtprobe"))
 
 

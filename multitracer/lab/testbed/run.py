@@ -245,8 +245,9 @@ def _check_transports(scenario: Scenario) -> None:
     for number, traffic in enumerate(scenario.traffic, 1):
         if traffic.transport != "tcp":
             raise InputError(
-                f"{scenario.name}: [[traffic]] number {number}: a real run uses only the kernel's TCP, not "
-                f"transport {traffic.transport!r}; run it with --virtual, or set [tcp] congestion"
+                f"{scenario.name}: [[traffic]] number {number}: a real run uses only the TCP of the "
+                f"kernel, not the transport {traffic.transport!r}; run with --virtual, or remove "
+                '"transport" and set "congestion" in [tcp]'
             )
 
 

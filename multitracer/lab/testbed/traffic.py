@@ -165,7 +165,9 @@ class _Run:
             if not data:
                 return
             if data != payload(self.moved_bytes, self.moved_bytes + len(data)):
-                raise SystemExit(f"the delivered bytes differ from the sent bytes after {self.moved_bytes}")
+                raise SystemExit(
+                    f"the delivered data differ from the sent data after byte {self.moved_bytes}"
+                )
             self.moved_bytes += len(data)
             if rate:
                 self._pause(_READ_EVERY_S)

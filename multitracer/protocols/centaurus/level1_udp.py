@@ -203,7 +203,10 @@ class UdpWorker(Worker):
     def _peer_to_send_to(self, address: Address, now_ns: int) -> MetPeer:
         peer = self.peers.get(address) or self._new_peer(address, now_ns)
         if peer is None:
-            raise LocalProtocolError(f"{address}: too many peers ({len(self.peers)}); send later")
+            raise LocalProtocolError(
+                f"{address}: cannot send to this address, because there are "
+                f"already {len(self.peers)} peers; send later"
+            )
         return peer
 
     # -- sessions of our own ---------------------------------------------------------------------------

@@ -94,18 +94,14 @@ class CentaurusConfig:
 
     def __post_init__(self) -> None:
         if not 0 < self.watchdog_ns <= self.cap_ns:
-            raise LocalProtocolError("watchdog_ns: must be positive and at most cap_ns; check both")
+            raise LocalProtocolError('"watchdog_ns" must be above 0 and at most "cap_ns"; check both values')
         if not MIN_SEGMENT_BYTES <= self.segment_bytes <= MAX_SEGMENT_BYTES:
             limits = f"{MIN_SEGMENT_BYTES} to {MAX_SEGMENT_BYTES}"
-            raise LocalProtocolError(
-                f"segment_bytes: {self.segment_bytes} must be {limits}; choose another value"
-            )
+            raise LocalProtocolError(f'"segment_bytes" must be {limits}, but is {self.segment_bytes}')
         if self.max_message_bytes > MAX_SLOTS * SEGMENT_BYTES:
-            raise LocalProtocolError(
-                f"max_message_bytes: must be at most {MAX_SLOTS * SEGMENT_BYTES}; choose a lower value"
-            )
+            raise LocalProtocolError(f'"max_message_bytes" must be at most {MAX_SLOTS * SEGMENT_BYTES}')
         if self.key is not None and len(self.key) < 16:
-            raise LocalProtocolError("key: must have at least 16 bytes; choose a longer key")
+            raise LocalProtocolError('"key" must have at least 16 bytes; choose a longer key')
 
 
 # The bitmap of a message's segments: slot `n` is bit `n % 8`, lowest first, of octet `n // 8`.

@@ -251,11 +251,11 @@ class Worker(ABC):
             If the message or the table is too large, or the peer is unknown.
         """
         if not 0 <= kind <= 0xFFFF:
-            raise LocalProtocolError(f"class {kind}: must be 0 to 65535; choose another value")
+            raise LocalProtocolError(f"the message class must be 0 to 65535, but is {kind}")
         if len(data) > self.config.max_message_bytes:
             limit = self.config.max_message_bytes
             raise LocalProtocolError(
-                f"message of {len(data)} bytes: the limit is {limit} bytes; send a shorter message"
+                f"the message has {len(data)} bytes, but the maximum is {limit} bytes; send a shorter message"
             )
         peer = self._peer_to_send_to(address, now_ns)
         if len(peer.outgoing) >= self.config.max_outgoing:

@@ -67,10 +67,13 @@ class Conversation:
         """
         if self._command is not None:
             raise LocalProtocolError(
-                f"modem: {self._command!r} is not answered yet; wait for the answer, or cancel the command"
+                f"modem: the command {self._command!r} has no answer yet; wait for the answer, or "
+                "cancel the command"
             )
         if not (command.isascii() and command.isprintable()):
-            raise LocalProtocolError(f"modem: {command!r} must be one line of ASCII; change the profile")
+            raise LocalProtocolError(
+                f"modem: a command must be one line of ASCII, but is {command!r}; change the profile"
+            )
         self._command, self._asked_ns = command, now_ns
         self._raw.clear()
         self._lost = 0

@@ -144,7 +144,7 @@ def _of_line(name: str, text: str) -> list[Reading]:
     fields = fields_of(text)
     row = LineFields([field for field, _ in fields])
     if not text:
-        raise AnswerError(f"{name} without a field; skip the line")
+        raise AnswerError(f"the answer {name} has no field; skip the line")
     if name in _REGISTRATIONS:
         return standard.registration(row, [quoted for _, quoted in fields])
     return _LINES[name](row)

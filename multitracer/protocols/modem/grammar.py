@@ -63,7 +63,7 @@ def fields_of(text: str) -> list[tuple[str, bool]]:
     while True:
         match = _FIELD.match(text, at)
         if not match or len(fields) == MOST_FIELDS:
-            raise AnswerError("the fields are not a valid list; skip the line")
+            raise AnswerError("the fields of the answer are not a valid list; skip the line")
         quoted = match[1] is not None
         fields.append((match[1] if quoted else match[2].strip(), quoted))
         if not match[3]:
@@ -125,7 +125,7 @@ class LineFields:
         if text in _ABSENT:
             return None
         if not form.fullmatch(text):
-            raise AnswerError(f"field {at + 1} is not a number; skip the line")
+            raise AnswerError(f"field {at + 1} of the answer is not a number; skip the line")
         return text
 
 

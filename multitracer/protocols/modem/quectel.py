@@ -37,7 +37,7 @@ def qeng(fields: LineFields) -> list[Reading]:
         return [reported(role="serving", state=state)]
     reader = _CELLS.get(technology)
     if reader is None:
-        raise AnswerError(f"+QENG has an unknown technology; skip the line: {technology!r}")
+        raise AnswerError(f"+QENG has the unknown technology {technology!r}; skip the line")
     role = "secondary" if technology == "NR5G-NSA" else "serving"
     return [reported(role=role, state=state) | reader(fields, at)]
 

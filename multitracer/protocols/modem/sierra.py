@@ -144,4 +144,4 @@ def _bare(lines: Sequence[str]) -> LineFields:
         text = line.rpartition(":")[2]
         if re.fullmatch(r"[-+.,\d\s]{1,80}", text) and any(c.isdigit() for c in text):
             return LineFields([field for field, _ in fields_of(text)])
-    raise AnswerError("not a line of numbers; skip the line")
+    raise AnswerError("the line does not contain the expected numbers; skip the line")

@@ -50,7 +50,9 @@ def mmcli(document: object) -> list[Reading]:
     signal = document.get("modem", {}) if isinstance(document, dict) else None
     signal = signal.get("signal") if isinstance(signal, dict) else None
     if not isinstance(signal, dict):
-        raise AnswerError("modem.signal is missing; give the output of `mmcli -m N --signal-get -J`")
+        raise AnswerError(
+            'the key "modem.signal" is missing; give the output of `mmcli -m N --signal-get -J`'
+        )
     readings = [_levels(_SECTIONS[name], pairs) for name, pairs in signal.items() if name in _SECTIONS]
     return [reading for reading in readings if len(reading) > 1] or [{}]
 
@@ -70,7 +72,9 @@ def uqmi(document: object) -> list[Reading]:
         if isinstance(part, dict) and isinstance(part.get("type"), str) and part["type"] in _SECTIONS
     ]
     if not readings:
-        raise AnswerError("no signal of a known type found; give the output of `uqmi --get-signal-info`")
+        raise AnswerError(
+            "the output contains no signal of a known type; give the output of `uqmi --get-signal-info`"
+        )
     return readings
 
 
@@ -111,7 +115,8 @@ def qmicli(lines: list[str]) -> list[Reading]:
             sections[-1] |= reported(**{column: _possible(column, float(value[2]))})
     if not sections:
         raise AnswerError(
-            "no section of a technology found; give the output of `qmicli --nas-get-signal-info`"
+            "the output contains no section of a known technology; give the output of `qmicli "
+            "--nas-get-signal-info`"
         )
     return sections
 
@@ -125,7 +130,7 @@ def info3g(document: object) -> list[Reading]:
         If the document has another structure.
     """
     if not isinstance(document, dict) or not {"conn_time", "mode", "rsrp"} <= document.keys():
-        raise AnswerError("mode and rsrp are missing; give the output of 3ginfo.sh")
+        raise AnswerError('the keys "mode" and "rsrp" are missing; give the output of 3ginfo.sh')
     known = {
         column: _real(document.get(name))
         for name, column in _COLUMNS.items()
@@ -151,7 +156,7 @@ def gsmctl(lines: list[str]) -> list[Reading]:
     pairs = [match.groups() for line in lines if (match := _GSMCTL.fullmatch(line))]
     levels = {_COLUMNS[name.lower()]: float(value) for name, value in pairs}
     if not levels:
-        raise AnswerError("no signal level found; give the output of `gsmctl -q`")
+        raise AnswerError("the output contains no signal level; give the output of `gsmctl -q`")
     return [reported(**{name: _possible(name, value) for name, value in levels.items()})]
 
 
@@ -166,4 +171,4 @@ def loads(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise AnswerError("not a JSON document; skip it") from None
+        raise AnswerError("the output is not a JSON document; skip this output") from None

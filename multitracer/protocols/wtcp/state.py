@@ -221,15 +221,13 @@ def _check_range(key: str, value: object, minimum: float, most: float) -> None:
     number = value if isinstance(value, int) or (isinstance(value, float) and not complete) else math.nan
     if isinstance(value, bool) or not minimum <= number <= most:
         kind = "a whole number" if complete else "a number"
-        raise LocalProtocolError(
-            f"{key}: {value!r} must be {kind} from {minimum:g} to {most:g}; choose another value"
-        )
+        raise LocalProtocolError(f'"{key}" must be {kind} from {minimum:g} to {most:g}, but is {value!r}')
 
 
 def _check_order(config: WtcpConfig, low: str, high: str) -> None:
     if getattr(config, low) > getattr(config, high):
-        values = f"{getattr(config, low):g} is above {high} {getattr(config, high):g}"
-        raise LocalProtocolError(f"{low}: {values}; {low} must be at most {high}")
+        values = f"{getattr(config, low):g} and {getattr(config, high):g}"
+        raise LocalProtocolError(f'"{low}" must be at most "{high}", but the values are {values}')
 
 
 class WtcpState(StrEnum):

@@ -109,7 +109,8 @@ class WtcpWorker:
         """
         if not self._has_room(address):
             raise LocalProtocolError(
-                f"{address}: too many connections ({len(self.connections)}); close some of them"
+                f"{address}: cannot open a connection, because there are already "
+                f"{len(self.connections)} connections; close some connections"
             )
         connection = WtcpConnection(self.config, initiator=True, random_bytes=self._random_bytes)
         self.connections[address, connection.identity] = connection

@@ -330,7 +330,7 @@ def test_a_reading_stands_for_no_longer_than_it_can() -> None:
 
 
 def test_times_of_two_clocks_are_refused() -> None:
-    with pytest.raises(InputError, match="drive: its times span 81,019 days"):
+    with pytest.raises(InputError, match="drive: the times of this recording span 81,019 days"):
         stretches(drive([*FINE, lte(7e9, 1)], LOW, "link"))
 
 

@@ -97,7 +97,7 @@ def test_the_time_in_the_bad_state_is_the_stated_share() -> None:
 
 
 def test_errors_of_bits_need_a_frame() -> None:
-    with pytest.raises(LocalProtocolError, match="the frame size and code"):
+    with pytest.raises(LocalProtocolError, match="possible only for a GSM link"):
         error_process(FADING, slot_ns=SLOT_NS, luck=Random("a"))
 
 

@@ -124,7 +124,7 @@ def test_a_trace_survives_its_text(stamps: list[int]) -> None:
         ("1\n-2\n", ":2: expected a whole number of ms"),
         ("1.5\n", ":1: expected a whole number of ms"),
         ("# multitracer error-trace 1\n", ":1: expected a whole number of ms"),
-        ("1\n5\n4\n", ":3: goes back from 5 to 4 ms"),
+        ("1\n5\n4\n", ":3: the time decreases from 5 to 4 ms"),
         ("0\n0\n", "lasts 0 ms"),
         ("9" * 5000, ":1: expected a whole number of ms"),
         ("٣\n", ":1: expected a whole number of ms"),
@@ -210,5 +210,5 @@ def test_parameters_out_of_range_are_refused() -> None:
             CapacityConfig(**wrong)  # type: ignore[arg-type]
     with pytest.raises(LocalProtocolError, match="limit_bytes"):
         QueueConfig(limit_bytes=-1)
-    with pytest.raises(LocalProtocolError, match="blackout"):
+    with pytest.raises(LocalProtocolError, match="only the events drop"):
         CapacityLink(CapacityConfig(), script=[ScriptEvent(kind="blackout", at_s=0, duration_s=1)])

@@ -192,7 +192,9 @@ def test_a_packet_to_nobody_is_dropped_with_a_word_and_a_host_that_is_not_there_
         (5, "no-route"),
         (None, "no-route"),
     ]
-    with pytest.raises(LocalProtocolError, match="no host mobile; choose mobile-1 to mobile-2, or fixed"):
+    with pytest.raises(
+        LocalProtocolError, match='no host named "mobile"; the host must be mobile-1 to mobile-2, or fixed'
+    ):
         link.send("mobile", b"", now_ns=0)
 
 

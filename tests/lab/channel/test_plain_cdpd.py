@@ -113,10 +113,10 @@ def test_bursts_up_end_after_their_most_blocks() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"recovery": "arq"}, "recovery is 'arq'; choose mdlp or none"),
-        ({"recovery": "mdlp", "loss": LossConfig(down=0.1)}, 'loss requires recovery = "none"'),
-        ({"down": ErrorConfig(kind="independent", rate=0.1)}, r"down: recovery = \"none\" loses no blocks"),
-        ({"network": NetworkConfig(loss_up=0.1)}, r"set up and down there"),
+        ({"recovery": "arq"}, '"recovery" must be "mdlp" or "none", but is \'arq\''),
+        ({"recovery": "mdlp", "loss": LossConfig(down=0.1)}, 'can be used only if "recovery" is "none"'),
+        ({"down": ErrorConfig(kind="independent", rate=0.1)}, r"down: this key has no effect if"),
+        ({"network": NetworkConfig(loss_up=0.1)}, r'set "up" and "down" of'),
     ],
 )
 def test_losses_of_the_other_recovery_are_refused(changes: dict[str, object], says: str) -> None:

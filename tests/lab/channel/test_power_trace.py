@@ -96,16 +96,16 @@ def test_the_seed_does_not_matter_and_a_trace_is_compared_by_its_powers() -> Non
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ({"power": trace(UP, DOWN, step_ns=99_999)}, "steps of 0.099999 ms; choose at least 0.1 ms"),
+        ({"power": trace(UP, DOWN, step_ns=99_999)}, "must be at least 0.1 ms, but is 0.099999 ms"),
         (
             {"power": trace(UP), "mobile": NodeConfig(x_m=11.0)},
-            "power names a trace, beside which radio, nodes",
+            '"power" names a power trace, so "radio", "nodes"',
         ),
         (
             {"power": trace(UP), "wall": (WallConfig(from_x_m=0, from_y_m=0, to_x_m=1, to_y_m=1),)},
-            "power names a trace",
+            "power. names a power trace",
         ),
-        ({"at_end": "stop"}, "at_end requires a power trace"),
+        ({"at_end": "stop"}, '"at_end" requires a power trace'),
     ],
 )
 def test_what_contradicts_a_trace_is_refused(keys: dict[str, Any], says: str) -> None:
@@ -139,16 +139,22 @@ def test_a_file_is_read_step_by_step() -> None:
     ("text", "says"),
     [
         ("", "power.csv:1: does not begin with the line time_s,power_dbm"),
-        ("time_s,power_dbm\n", ": 0 lines of numbers; a power trace must have 2 to 1,000,000"),
-        ("time_s,power_dbm\n0,-3\n", ": 1 lines of numbers"),
-        ("time_s,power_dbm\n0,-3\n1,nan\n", "power.csv:3: not two numbers: b'1,nan'"),
-        ("time_s,power_dbm\n0,-3\n\n2,-3\n", "power.csv:3: not two numbers"),
-        ("time_s,power_dbm\n0,-3\n1,-3,9\n", "power.csv:3: not two numbers"),
+        (
+            "time_s,power_dbm\n",
+            ": a power trace must have 2 to 1,000,000 lines of numbers, but this file has 0",
+        ),
+        ("time_s,power_dbm\n0,-3\n", "but this file has 1"),
+        (
+            "time_s,power_dbm\n0,-3\n1,nan\n",
+            "power.csv:3: each line must have two numbers (time in s, received power in dBm): b'1,nan'",
+        ),
+        ("time_s,power_dbm\n0,-3\n\n2,-3\n", "power.csv:3: each line must have two numbers"),
+        ("time_s,power_dbm\n0,-3\n1,-3,9\n", "power.csv:3: each line must have two numbers"),
         ("time_s,power_dbm\n0,-3\n1,-1001\n", "power.csv:3: a time beyond 1e+10 s"),
         ("time_s,power_dbm\n0,-3\n2,-3\n1,-3\n", "power.csv:4: time decreases from 2 to 1 s; sort the trace"),
         ("time_s,power_dbm\n0,-3\n0,-3\n", "times must be evenly spaced"),
         ("time_s,power_dbm\n0,-3\n1,-3\n1.8,-3\n3,-3\n", "power.csv:4: times must be evenly spaced"),
-        ("time_s,power_dbm\n0,-3\n1e9,-3\n", "lasts longer than 1e+09 s"),
+        ("time_s,power_dbm\n0,-3\n1e9,-3\n", "must not last longer than 1e+09 s"),
     ],
 )
 def test_what_is_no_power_trace_is_one_sentence(text: str, says: str) -> None:
@@ -161,7 +167,7 @@ def test_what_is_no_power_trace_is_one_sentence(text: str, says: str) -> None:
 def test_more_lines_than_a_trace_has_are_refused_before_they_are_read() -> None:
     text = "time_s,power_dbm\n" + "1,1\n" * 1_000_001
     tracemalloc.start()
-    with pytest.raises(FormatError, match="1,000,001 lines of numbers"):
+    with pytest.raises(FormatError, match="but this file has 1,000,001"):
         read(text)
     _, most_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -103,10 +103,10 @@ def test_what_is_no_radio_is_one_sentence(tmp_path: Path, capacity: Path) -> Non
     (tmp_path / "odd.txt").write_text(ErrorTrace(5, 9, (), ()).text())
     (tmp_path / "empty").mkdir()
     for name, says in (
-        (tmp_path / "absent", "not a radio: No such file"),
+        (tmp_path / "absent", "cannot read this file: No such file"),
         ("/dev/zero", "a device or a pipe; write the trace to a file"),
-        (tmp_path / "power.csv", "1 lines of numbers; a power trace must have 2 to"),
-        (tmp_path / "odd.txt", "slots of 5 ns, which no kind of link has"),
+        (tmp_path / "power.csv", "a power trace must have 2 to"),
+        (tmp_path / "odd.txt", "slots of 5 ns, but no bundled kind of link has such slots"),
         (tmp_path / "empty", "empty"),
         (SAMPLES / "fig11-fade" / "manifest.json", "expected a whole number of ms"),
     ):
@@ -114,8 +114,13 @@ def test_what_is_no_radio_is_one_sentence(tmp_path: Path, capacity: Path) -> Non
             radio_of(str(name), direction="down", seconds=10)
         assert says in str(refused.value)
         assert "\n" not in str(refused.value)
-    assert "choose one of" in call("testbed", "compare", capacity, "--transports", "bbr", status=1).stderr
-    assert "no transport given" in call("testbed", "compare", capacity, "--transports", ",", status=2).stderr
+    assert (
+        '"transport" must be one of'
+        in call("testbed", "compare", capacity, "--transports", "bbr", status=1).stderr
+    )
+    assert (
+        "no transport was given" in call("testbed", "compare", capacity, "--transports", ",", status=2).stderr
+    )
 
 
 @pytest.mark.slow

@@ -158,7 +158,7 @@ def test_the_client_is_the_host_called_mobile(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "run", [(0.5, 2.0)])
     _modem_log(folder / "van" / "modem-0.jsonl", [(1, -50, 10)])
     _modem_log(folder / "base" / "modem-0.jsonl", [(1, -60, 10)])
-    with pytest.raises(InputError, match="base and van each have a radio log"):
+    with pytest.raises(InputError, match=r"base and van.* have a radio log"):
         join_radio(folder)
     _modem_log(folder / "mobile" / "modem-0.jsonl", [(1, -70, 10)])
     join_radio(folder)
@@ -168,18 +168,18 @@ def test_the_client_is_the_host_called_mobile(tmp_path: Path) -> None:
 def test_what_cannot_be_joined_is_said(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("", "utf-8")
     write_manifest(tmp_path, Manifest("x"))
-    with pytest.raises(InputError, match="does not exist; name the folder of"):
+    with pytest.raises(InputError, match="this folder does not exist; name a folder that"):
         join_radio(tmp_path)
     folder = _folder(tmp_path / "run", [(0.5, 2.0)])
     path = folder / "transactions.csv"
     with path.open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="a run is writing it"):
+        with pytest.raises(InputError, match="a measurement is still writing to this folder"):
             join_radio(folder)
     complete = path.read_text("utf-8")
     path.write_text(complete.replace(str(BEGAN_NS)[:6], "soon", 1), "utf-8")
-    with pytest.raises(FormatError, match="csv:2: a line is damaged"):
+    with pytest.raises(FormatError, match="csv:2: this line is damaged"):
         join_radio(folder)
     path.write_text(complete + "1,tcp\n", "utf-8")
-    with pytest.raises(FormatError, match="csv:3: a line is damaged"):
+    with pytest.raises(FormatError, match="csv:3: this line is damaged"):
         join_radio(folder)

@@ -50,7 +50,7 @@ def test_a_run_that_is_told_to_end_ends_in_order(number: signal.Signals, status:
     with measuring(folder, "cdpd", *FAST, protocol="centauruscomm", sessions=500) as child:
         until(lambda: len(transactions(folder)) > 1, child)
         child.send_signal(number)
-        assert "the same command continues" in finished(child, status=status)
+        assert "start the same command again to continue" in finished(child, status=status)
         assert left_behind(child.pid) == []
     variables = document(folder, "manifest.json")["variables"]
     assert [run["ended"] for run in variables["runs"]] == [f"interrupted by {number.name}"]
@@ -84,7 +84,7 @@ def test_runs_side_by_side_do_not_meet(tmp_path: Path) -> None:
     ):
         until(lambda: transactions(two), second)
         with measuring(two, "bluetooth", *FAST, sessions=100_000) as third:
-            assert "another run is writing it" in finished(third, status=1)
+            assert "another run is writing to this folder" in finished(third, status=1)
         finished(first)
         second.terminate()
         finished(second, status=143)
@@ -104,16 +104,16 @@ def test_another_measurement_does_not_go_on_in_the_folder(tmp_path: Path) -> Non
     with measuring(folder, "bluetooth", *FAST, sessions=1) as child:
         finished(child)
     with measuring(folder, "bluetooth", "--speed", "10", sessions=1) as other:
-        assert "something else" in finished(other, status=1)
+        assert "does not belong to this plan" in finished(other, status=1)
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--server", "127.0.0.1:1", "--speed", "2"], "--speed needs --over"),
+        (["--server", "127.0.0.1:1", "--speed", "2"], "--speed can be used only with --over"),
         (["--server", "127.0.0.1:1", "--capture"], "multitracer capture"),
-        (["--server", "127.0.0.1:1", "--over", "cdpd"], "leave --server out"),
-        (["--over", "cdpd", "--virtual", "--speed", "2"], "leave it out"),
+        (["--server", "127.0.0.1:1", "--over", "cdpd"], "omit --server"),
+        (["--over", "cdpd", "--virtual", "--speed", "2"], "omit one of them"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
@@ -126,4 +126,4 @@ def test_options_that_contradict_each_other_are_refused(
 def test_an_unknown_link_is_one_sentence(tmp_path: Path) -> None:
     words = ["--protocol", "tcp", "--vary", "reply", "--sizes", "64", "-o", str(tmp_path / "new")]
     said = program("measure", "run", *words, "--over", "carrier-pigeon", status=1).stderr
-    assert "carrier-pigeon: no such scenario" in said
+    assert "carrier-pigeon: no scenario has this name" in said

@@ -13,7 +13,7 @@ TRAFFIC = '[[traffic]]\ndirection = "down"\nbytes = 300_000\n'
 SCENARIOS = {
     "a node in a wall": (
         f"{RAYS}[[link.wall]]\nfrom_x_m = 10\nfrom_y_m = -5\nto_x_m = 10\nto_y_m = 5\n",
-        "the mobile node is in a wall at 0 s, at x = 10, y = 0 m; move its path or the object",
+        "the mobile node is in a wall at 0 s, at x = 10, y = 0 m; move the path of the node",
     ),
     "a node in a house": (
         f"{RAYS}[[link.building]]\nx_m = 9\ny_m = -1\nlength_m = 2\nwidth_m = 2\n",
@@ -21,11 +21,11 @@ SCENARIOS = {
     ),
     "distance 0": (
         f"{RAYS}[link.mobile]\nx_m = 0\n",
-        "the nodes are 0 m apart at 0 s; keep them at least a wavelength",
+        "the nodes are 0 m apart at 0 s; their distance must be at least one wavelength",
     ),
     "never up": (
         f"{RAYS}threshold_dbm = -40\n",
-        "the link is never up: the maximum power is -46.9 dBm, and threshold_dbm is -40; choose a lower",
+        "the link is never up: the maximum power is -46.9 dBm, below",
     ),
     "off the street": (
         f"{RAYS}[link.street]\nwidth_m = 12\nbuildings = 1\n[link.mobile]\nx_m = 10\nspeed_m_per_s = 10\n",
@@ -37,14 +37,17 @@ SCENARIOS = {
         f'{RAYS}power = "empty.csv"\n',
         "empty.csv:1: does not begin with the line time_s,power_dbm",
     ),
-    "power NaN": (f'{RAYS}power = "nan.csv"\n', "nan.csv:3: not two numbers: b'0.1,nan'"),
+    "power NaN": (
+        f'{RAYS}power = "nan.csv"\n',
+        "nan.csv:3: each line must have two numbers (time in s, received power in dBm): b'0.1,nan'",
+    ),
     "capacity backwards": (
         '[link]\nkind = "capacity"\n[link.down]\ntrace = "back.down"\n',
         "back.down:3: the time decreases from 9 to 8 ms; sort the trace",
     ),
     "errors backwards": (
         '[link.down]\nkind = "replay"\ntrace = "back.txt"\n',
-        "back.txt:5: slot 7 of down is not after the previous run",
+        "back.txt:5: the run at slot 7 of the direction down must begin after",
     ),
 }
 FILES = {
@@ -81,12 +84,12 @@ def test_a_scenario_that_cannot_be_is_one_sentence_before_the_run(what: str) -> 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("low.csv", "the link is never up: the maximum power is -90.0 dBm, and threshold_dbm is -75; choose"),
+        ("low.csv", "the link is never up: the maximum power is -90.0 dBm, below"),
         ("back.csv", "back.csv:4: time decreases from 0.2 to 0.1 s"),
-        ("empty.csv", "no delivery opportunity; write one line for each, with its time in ms"),
-        ("nan.csv", "nan.csv:3: not two numbers"),
+        ("empty.csv", "no delivery opportunity; write one line for each opportunity"),
+        ("nan.csv", "nan.csv:3: each line must have two numbers"),
         ("back.down", "back.down:3: the time decreases from 9 to 8 ms"),
-        ("back.txt", "back.txt:5: slot 7 of down is not after the previous run"),
+        ("back.txt", "back.txt:5: the run at slot 7 of the direction down must begin after"),
     ],
 )
 def test_a_trace_that_cannot_be_a_radio_is_one_sentence(name: str, says: str) -> None:
@@ -98,7 +101,7 @@ def test_a_trace_that_cannot_be_a_radio_is_one_sentence(name: str, says: str) ->
 
 def test_a_link_that_is_up_after_the_run_only_is_said() -> None:
     Path("late.csv").write_text("time_s,power_dbm\n0,-90\n70,-60\n")
-    says = "the link is not up before 70 s, and the run ends after 60 s; let it last longer, or choose"
+    says = 'the link is down until 70 s, but the run already ends at 60 s; increase "limit_s", or choose'
     assert says in call("testbed", "compare", "late.csv", "--transports", "reno", status=1).stderr
     Path("mine.toml").write_text(f'limit_s = 60\n{RAYS}power = "late.csv"\n{TRAFFIC}')
     assert says in call("testbed", "run", "mine.toml", "--virtual", "-o", "out", status=1).stderr

@@ -94,12 +94,12 @@ def test_the_command_exports_and_says_what_is_not_known(session: Path, tmp_path:
     again = call("export", "capacity", session / "mobile/tcp-0.pcap")
     assert again.stdout == trace.text()
     at_sender = call("export", "capacity", session / "fixed/tcp-0.pcap", status=1)
-    assert "captured at the data's sender" in at_sender.stderr
+    assert "recorded at the sender of the data" in at_sender.stderr
 
 
 def test_too_little_is_no_trace(session: Path, tmp_path: Path) -> None:
     few = call("export", "capacity", "--max-packets", "2", session / "mobile/tcp-0.pcap", status=1)
-    assert "fewer than 1504 octets reached the receiver" in few.stderr
+    assert "the receiver must have received at least 1504 octets" in few.stderr
 
 
 def test_the_end_of_the_trace_is_said_and_can_be_chosen(folder: Path, tmp_path: Path) -> None:
@@ -116,9 +116,11 @@ def test_the_end_of_the_trace_is_said_and_can_be_chosen(folder: Path, tmp_path: 
         "lasts_ms": 4_000,
     }
     new = ("-o", tmp_path / "x")
-    assert "can only be repeated or end the run" in call(*virtual, "--at-end", "clear", *new, status=1).stderr
+    assert (
+        "can only be repeated or the run stops" in call(*virtual, "--at-end", "clear", *new, status=1).stderr
+    )
     lone = call("testbed", "run", "clean-bulk", "--virtual", "--at-end", "stop", *new, status=1)
-    assert "its link has no trace" in lone.stderr
+    assert "the link of this scenario has no trace" in lone.stderr
 
 
 @pytest.mark.slow
@@ -155,13 +157,19 @@ def test_hours_without_capacity_take_no_time(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("link", "says"),
     [
-        ('[link]\nkind = "capacity"', "kind capacity has no trace; name one in"),
-        ('[link]\nkind = "capacity"\n[link.up]\ntrace = 3', "[link.up] trace is 3; name a capacity trace"),
-        ('[link]\nkind = "capacity"\n[link.up]', "[link.up] trace is None; name a capacity trace"),
-        ('[link]\nkind = "capacity"\n[link.up]\nkind = "replay"', "[link.up] has no key kind"),
-        ('[link]\nkind = "capacity"\nat_end = "clear"\n[link.up]\ntrace = "good"', "at_end is 'clear'"),
-        ('[link]\nkind = "capacity"\n[link.up]\ntrace = "back"', "goes back from 5 to 4 ms"),
-        ('[link]\nkind = "capacity"\n[link.up]\ntrace = "absent"', "cannot be read"),
+        ('[link]\nkind = "capacity"', 'kind "capacity" needs a trace; name a trace in'),
+        (
+            '[link]\nkind = "capacity"\n[link.up]\ntrace = 3',
+            '[link.up] "trace" must be the name of a capacity trace',
+        ),
+        ('[link]\nkind = "capacity"\n[link.up]', '[link.up] "trace" must be the name of a capacity trace'),
+        ('[link]\nkind = "capacity"\n[link.up]\nkind = "replay"', "[link.up] contains unknown keys: kind"),
+        (
+            '[link]\nkind = "capacity"\nat_end = "clear"\n[link.up]\ntrace = "good"',
+            "at_end must be one of ('repeat', 'stop'), but is 'clear'",
+        ),
+        ('[link]\nkind = "capacity"\n[link.up]\ntrace = "back"', "the time decreases from 5 to 4 ms"),
+        ('[link]\nkind = "capacity"\n[link.up]\ntrace = "absent"', "cannot read this file"),
         ('[link]\nkind = "capacity"\n[link.up]\ntrace = "../good"', "leads out"),
         (
             '[link]\nkind = "capacity"\n[link.queue]\nlimit_bytes = -1\n[link.up]\ntrace = "good"',

@@ -87,9 +87,9 @@ def test_a_traffic_has_the_transport_that_it_names(transport: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ({"transport": "quic"}, r"transport is 'quic'; choose one of tcp, .*, wtcp"),
-        ({"host": "mobile-2"}, r"number 1: host is 'mobile-2'; the link's mobiles are mobile"),
-        ({"host": "fixed"}, r"host is 'fixed'; the link's mobiles are mobile"),
+        ({"transport": "quic"}, r"\"transport\" must be one of tcp, .*, wtcp"),
+        ({"host": "mobile-2"}, r"number 1: .*, but is 'mobile-2'"),
+        ({"host": "fixed"}, r"hosts of the link \(mobile\), but is 'fixed'"),
     ],
 )
 def test_a_traffic_that_cannot_be_is_refused_in_a_sentence(keys: dict[str, object], reason: str) -> None:

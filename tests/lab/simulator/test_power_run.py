@@ -85,7 +85,7 @@ def test_a_run_says_that_its_trace_is_modelled_and_how_often_it_began(uneven: Pa
     facts = manifest["variables"]["parameters"]["link"]["power"]
     assert facts == {"steps": 15, "step_ns": 100_000_000}
     refused = call("testbed", "run", uneven, "--virtual", "--at-end", "clear", "-o", tmp_path / "x", status=1)
-    assert "a power trace can only be repeated or end the run" in refused.stderr
+    assert "a power trace, the trace can only be repeated or the run stops" in refused.stderr
 
 
 def test_the_figure_of_a_run_repeats_its_trace(uneven: Path, tmp_path: Path) -> None:
@@ -130,9 +130,12 @@ def test_transports_are_compared_over_a_power_trace(uneven: Path, tmp_path: Path
     more = [float(line.split(",")[2]) for line in (tmp_path / "runs.csv").read_text().splitlines()[1:]]
     assert all(up > faded for up, faded in zip(more, rates, strict=True))
     refused = call("testbed", "compare", power, *few, "--threshold", "0", status=1).stderr
-    assert "the link is never up: the maximum power is -60.0 dBm, and threshold_dbm is 0; choose" in refused
+    assert (
+        'the link is never up: the maximum power is -60.0 dBm, below "threshold_dbm" (0 dBm); choose'
+        in refused
+    )
     other = call("testbed", "compare", "cdpd", *few, "--threshold", "0", status=1).stderr
-    assert "its link has no threshold; remove --threshold" in other
+    assert "the link of this scenario has no threshold; remove --threshold" in other
 
 
 def test_a_session_of_a_ray_traced_run_is_compared_under_its_own_power(tmp_path: Path) -> None:
@@ -156,13 +159,13 @@ def test_a_measurement_says_what_follows_its_trace(uneven: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("power", "says"),
     [
-        ("3", "[link] power is 3; name a power trace beside this file"),
-        ('"absent.csv"', "cannot be read: No such file"),
+        ("3", '[link] "power" must be the name of a power trace in the folder of this file, but is 3'),
+        ('"absent.csv"', "cannot read this file: No such file"),
         ('"../power.csv"', "leads out of the folder"),
         ('"/etc/passwd"', "leads out of the folder"),
         ('"link.csv"', "is a symbolic link that leads out of the folder"),
         ('"mine.toml"', "does not begin with the line time_s,power_dbm"),
-        ('"power.csv"\nwhen_down = "hold"\n[link.mobile]\nx_m = 3', "power names a trace, beside which"),
+        ('"power.csv"\nwhen_down = "hold"\n[link.mobile]\nx_m = 3', '"power" names a power trace, so'),
     ],
 )
 def test_a_wrong_name_is_one_sentence(power: str, says: str, tmp_path: Path) -> None:
@@ -177,6 +180,6 @@ def test_a_wrong_name_is_one_sentence(power: str, says: str, tmp_path: Path) -> 
 
 def test_another_kind_of_link_has_no_power(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('[link]\nkind = "cdpd"\npower = "power.csv"\n')
-    with pytest.raises(FormatError, match=r"\[link\] has no key power"):
+    with pytest.raises(FormatError, match=r"\[link\] contains unknown keys: power"):
         load_scenario(str(tmp_path / "mine.toml"))
     assert realism_of(load_scenario("ray-1").link).lasts_ns == 0

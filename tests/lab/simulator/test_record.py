@@ -120,7 +120,7 @@ def test_a_folder_with_something_in_it_is_left_alone(folder: Path, tmp_path: Pat
     assert contents(folder) == before
 
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="cannot be made"):
+    with pytest.raises(InputError, match="cannot create this folder"):
         record_virtual(short(), tmp_path / "file")
 
 

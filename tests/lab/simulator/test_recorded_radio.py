@@ -67,7 +67,7 @@ def test_errors_come_from_the_command_line_for_every_kind_of_link(tmp_path: Path
     assert "radio recorded: which blocks the radio destroyed is a recording" in done.stdout
     assert "s: the trace began" in done.stdout
     refused = call("testbed", "run", "clean-bulk", *errors, "-o", tmp_path / "other", status=1)
-    assert "recorded with slots of 20052083 ns up and 21875000 ns down" in refused.stderr
+    assert "the slots of this trace are 20052083 ns up and 21875000 ns down" in refused.stderr
 
 
 def test_a_measurement_runs_under_recorded_errors(tmp_path: Path) -> None:
@@ -87,18 +87,18 @@ def test_a_measurement_runs_under_recorded_errors(tmp_path: Path) -> None:
     assert "another" in again.stderr
     errors = ("--errors", tmp_path / "radio.txt", "-o", tmp_path / "lone")
     lone = call("measure", "run", "--protocol", "tcp", "--server", "localhost:1", *errors, status=2)
-    assert "--errors needs --over" in lone.stderr
+    assert "--errors can be used only with --over" in lone.stderr
 
 
 def test_a_file_without_an_end_is_refused() -> None:
-    with pytest.raises(InputError, match="/dev/zero: longer than 16 MiB"):
+    with pytest.raises(InputError, match="/dev/zero: the file is longer than 16 MiB"):
         read_error_trace(Path("/dev/zero"))
 
 
 def test_a_link_without_frames_takes_no_error_trace() -> None:
     trace = ErrorTrace(20_000_000, 10, (), ())
     plain = replace(over("cdpd"), link=CdpdConfig(recovery="none"))
-    with pytest.raises(InputError, match="no frames that a radio destroys"):
+    with pytest.raises(InputError, match="an error trace cannot be used with the link"):
         under_errors(plain, trace, path="radio.txt")
 
 

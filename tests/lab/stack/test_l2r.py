@@ -78,9 +78,9 @@ def test_a_field_that_no_relay_writes_is_refused(field: str) -> None:
 
 
 def test_more_characters_than_fit_are_a_local_error() -> None:
-    with pytest.raises(LocalProtocolError, match="offer 24"):
+    with pytest.raises(LocalProtocolError, match="at most 24"):
         pack(b"a" * 25)
-    with pytest.raises(LocalProtocolError, match="offer 63"):
+    with pytest.raises(LocalProtocolError, match="at most 63"):
         pack(b"a" * 64, octets=67)
 
 
@@ -238,7 +238,7 @@ def test_fields_without_sense_are_counted_and_passed_over() -> None:
 
 
 def test_thresholds_without_sense_are_refused() -> None:
-    with pytest.raises(LocalProtocolError, match="xon_at <= xoff_at"):
+    with pytest.raises(LocalProtocolError, match='"xon_at" <= "xoff_at"'):
         L2rConfig(xon_at_bytes=10, xoff_at_bytes=5)
 
 

@@ -234,16 +234,18 @@ def test_information_before_the_link_is_ignored() -> None:
 
 def test_misuse_is_a_local_error() -> None:
     entity = small_entity()
-    with pytest.raises(LocalProtocolError, match="write: not possible while attached"):
+    with pytest.raises(
+        LocalProtocolError, match='the operation "write" is not possible in the state attached'
+    ):
         entity.write(b"x")
     with pytest.raises(LocalProtocolError, match="reset"):
         entity.reset(now_ns=0)
     exchange = connected()
     with pytest.raises(LocalProtocolError, match="connect"):
         exchange.entity.connect()
-    with pytest.raises(LocalProtocolError, match="26 octets for 25"):
+    with pytest.raises(LocalProtocolError, match="a unit holds 25 octets"):
         exchange.entity.write(bytes(26))
-    with pytest.raises(LocalProtocolError, match="N2 out of range"):
+    with pytest.raises(LocalProtocolError, match="N2 are out of range"):
         Parameters(n2=0)
     wrong: list[dict[str, Any]] = [
         {"frame_octets": 31},
@@ -252,5 +254,5 @@ def test_misuse_is_a_local_error() -> None:
         {"backlog_frames": 0},
     ]
     for options in wrong:
-        with pytest.raises(LocalProtocolError, match="choose"):
+        with pytest.raises(LocalProtocolError, match="must be"):
             RlpConfig(**options)

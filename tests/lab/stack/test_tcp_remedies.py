@@ -101,9 +101,9 @@ def test_a_copy_replaces_a_lost_segment_without_a_timeout() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"copies": 4}, "copies is 4; choose 1 to 3"),
-        ({"copies": 0}, "copies is 0; choose 1 to 3"),
-        ({"initial_ssthresh_segments": -1}, "initial_ssthresh_segments is -1; choose 0 (no threshold) to"),
+        ({"copies": 4}, '"copies" must be 1 to 3, but is 4'),
+        ({"copies": 0}, '"copies" must be 1 to 3, but is 0'),
+        ({"initial_ssthresh_segments": -1}, '"initial_ssthresh_segments" must be 0 (no threshold) to'),
     ],
 )
 def test_a_wrong_number_is_refused(changes: dict[str, int], says: str) -> None:

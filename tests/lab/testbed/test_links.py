@@ -116,7 +116,7 @@ def test_virtual_time_writes_the_same_session(kind: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("runs", [run_real, record_virtual])
 def test_a_link_without_traffic_is_refused(runs: Callable[[Scenario, Path], Summary], tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match="test: a link for measurements, without traffic; use `measure run --over test`"
+        InputError, match="test: this scenario contains a link, but no traffic; use `measure run --over test`"
     ):
         runs(link('[link]\nkind = "cdpd"\n'), tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
@@ -127,17 +127,18 @@ def test_the_command_says_so_too(clock: str, tmp_path: Path) -> None:
     refused = run("testbed", "run", "cdpd", clock, "-o", str(tmp_path / "new"), status=1)
     assert (
         refused.stderr
-        == "Error: cdpd: a link for measurements, without traffic; use `measure run --over cdpd`\n"
+        == "Error: cdpd: this scenario contains a link, but no traffic; use `measure run --over "
+        "cdpd`\n"
     )
 
 
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ("mobiles = 3\n", "test: a real run must have one mobile, not 3; use --virtual"),
+        ("mobiles = 3\n", "test: a real run must have one mobile host, not 3; run with --virtual"),
         (
             '[link.queue]\nlocal_drops = "told"\n',
-            'local_drops = "told": in a real run only the queue of a data',
+            'local_drops = "told" is possible in a real run only with a data',
         ),
     ],
 )

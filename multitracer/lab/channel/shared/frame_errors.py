@@ -55,16 +55,26 @@ class ErrorConfig:
     def __post_init__(self) -> None:
         for key, ber in (("good_ber", self.good_ber), ("bad_ber", self.bad_ber)):
             if not 0 <= ber <= _WORST_BER:
-                raise LocalProtocolError(f"{key} is {ber}; choose 0 to {_WORST_BER}")
+                raise LocalProtocolError(
+                    f'"{key}" (a bit error rate) must be 0 to {_WORST_BER}, but is {ber}'
+                )
         if self.replayed_slot_ns < 0:
-            raise LocalProtocolError(f"replayed_slot_ns is {self.replayed_slot_ns}; choose 1 or more")
+            raise LocalProtocolError(
+                '"replayed_slot_ns" must be at least 0 (0: the slot time of '
+                f"the link), but is {self.replayed_slot_ns}"
+            )
         if self.repeat_slots < 0 or (self.replayed and 0 < self.repeat_slots < sum(self.replayed[-1])):
-            raise LocalProtocolError("replayed errors: repeat_slots must be 0, or above the last failed slot")
+            raise LocalProtocolError(
+                'replayed errors: "repeat_slots" must be 0 (no repetition) or '
+                "larger than the number of the last failed slot"
+            )
         if self.kind == "bits":
             for key, mean_s in (("good_s", self.good_s), ("bad_s", self.bad_s)):
                 if not _MIN_STATE_S <= mean_s <= _LONGEST_STATE_S:
                     limits = f"{_MIN_STATE_S} to {_LONGEST_STATE_S:,}"
-                    raise LocalProtocolError(f"{key} is {mean_s}; choose {limits}")
+                    raise LocalProtocolError(
+                        f'"{key}" (mean duration of a state) must be {limits} s, but is {mean_s} s'
+                    )
 
 
 class ErrorProcess(ABC):
@@ -97,7 +107,7 @@ class NoErrors(ErrorProcess):
 
 def _checked_rate(rate: float, what: str) -> float:
     if not 0.0 <= rate <= 1.0:
-        raise LocalProtocolError(f"{what}: {rate} is not a probability; choose 0 to 1")
+        raise LocalProtocolError(f"{what}: a probability must be 0 to 1, but is {rate}")
     return rate
 
 
@@ -140,7 +150,7 @@ class GilbertElliottErrors(ErrorProcess):
     ) -> None:
         if min(good_slots, bad_slots) < 1:
             raise LocalProtocolError(
-                "Gilbert-Elliott errors: a state is shorter than a slot; choose at least 1 slot"
+                "Gilbert-Elliott errors: the mean duration of each state must be at least one slot"
             )
         self._leave = {False: 1 / good_slots, True: 1 / bad_slots}
         self._rate = {
@@ -265,7 +275,7 @@ def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorPr
         )
     if config.kind == "bits":
         raise LocalProtocolError(
-            "errors of kind bits need the frame size and code of a GSM link; choose another kind"
+            'errors of the kind "bits" are possible only for a GSM link; choose another kind of errors'
         )
     if config.kind == "replay":
         return ReplayedErrors(

@@ -43,7 +43,9 @@ def host_names(mobiles: int = 1) -> tuple[HostName, ...]:
         If there are fewer than 1 or more than 30 mobiles.
     """
     if not 1 <= mobiles <= MOST_MOBILES:
-        raise LocalProtocolError(f"mobiles is {mobiles}; choose 1 to {MOST_MOBILES}")
+        raise LocalProtocolError(
+            f'"mobiles" (the number of mobile hosts) must be 1 to {MOST_MOBILES}, but is {mobiles}'
+        )
     if mobiles == 1:
         return SIDES
     return (*(f"mobile-{number}" for number in range(1, mobiles + 1)), FIXED)
@@ -66,7 +68,7 @@ def one_of_two(host: HostName) -> Side:
         return "mobile"
     if host == FIXED:
         return "fixed"
-    raise LocalProtocolError(f"this link has no host {host}; choose mobile or fixed")
+    raise LocalProtocolError(f'this link has no host named "{host}"; the host must be "mobile" or "fixed"')
 
 
 def host_address(host: HostName) -> bytes:
@@ -86,7 +88,8 @@ def host_address(host: HostName) -> bytes:
     number = int(digits) if is_number else 1 if host == "mobile" else 0
     if name != "mobile" or not 1 <= number <= MOST_MOBILES:
         raise LocalProtocolError(
-            f"unknown host {host!r}; choose fixed, mobile, or mobile-1 to mobile-{MOST_MOBILES}"
+            f'unknown host {host!r}; the host must be "fixed", "mobile", or "mobile-1" to '
+            f'"mobile-{MOST_MOBILES}"'
         )
     return _NETWORK + bytes([_ONE if number == 1 else number + 2])
 
@@ -118,7 +121,9 @@ class Mobiles(Generic[Member]):
         if member is None:
             many = len(self._members)
             choice = f"mobile-1 to mobile-{many}" if many > 1 else "mobile"
-            raise LocalProtocolError(f"this link has no host {host}; choose {choice}, or fixed")
+            raise LocalProtocolError(
+                f'this link has no host named "{host}"; the host must be {choice}, or fixed'
+            )
         return member
 
     def addressed(self, packet: bytes) -> Member | None:

@@ -54,14 +54,18 @@ class QueueConfig:
     def __post_init__(self) -> None:
         if self.limit_packets < 1 or self.policy not in ("drop-tail", "codel"):
             raise LocalProtocolError(
-                f"interface queue: {self}; choose drop-tail or codel, and at least 1 packet"
+                'interface queue: the discipline must be "drop-tail" or "codel", and the limit '
+                f"must be at least 1 packet, but the queue is {self}"
             )
         if self.limit_bytes < 0:
             raise LocalProtocolError(
-                "interface queue: limit_bytes must be at least 0; 0 means that only packets are counted"
+                'interface queue: "limit_bytes" must be at least 0; 0 means that the queue has no '
+                "limit in bytes"
             )
         if not 0 < self.target_ns <= self.interval_ns:
-            raise LocalProtocolError("interface queue: CoDel requires 0 < target <= interval")
+            raise LocalProtocolError(
+                'interface queue: CoDel requires that "target" is above 0 and not above "interval"'
+            )
 
 
 class _Waiting(NamedTuple):

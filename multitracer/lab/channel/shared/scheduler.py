@@ -33,7 +33,10 @@ class Agenda:
     def at(self, time_ns: int, call: Call) -> None:
         """Schedule `call` for `time_ns`, which must not be in the past."""
         if time_ns < self.now_ns:
-            raise LocalProtocolError(f"agenda: {time_ns} ns is in the past, the time is {self.now_ns} ns")
+            raise LocalProtocolError(
+                f"agenda: an event cannot be scheduled at {time_ns} ns, because "
+                f"the simulated time is already {self.now_ns} ns"
+            )
         heapq.heappush(self._calls, (time_ns, self._scheduled, call))
         self._scheduled += 1
         self.next_ns = self._calls[0][0]
@@ -115,8 +118,8 @@ class Script:
         if wrong or any(event.after != "first-packet" for event in events):
             known = ", ".join(sorted(kinds))
             raise LocalProtocolError(
-                f"script: {', '.join(sorted(wrong))}: not possible on this link; choose {known} "
-                "after first-packet"
+                f"script: this link supports only the events {known}, and each event must have after "
+                '= "first-packet"'
             )
         self._waiting = list(events)
         self._agenda = agenda

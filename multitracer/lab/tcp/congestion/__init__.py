@@ -41,5 +41,5 @@ def congestion_control(name: str, *, mss_bytes: int, initial_window_bytes: int) 
     """
     if name not in ALGORITHMS:
         known = ", ".join(sorted(ALGORITHMS))
-        raise LocalProtocolError(f"congestion control {name!r}: unknown; choose one of {known}")
+        raise LocalProtocolError(f"congestion control {name!r} is unknown; choose one of {known}")
     return ALGORITHMS[name](mss_bytes=mss_bytes, initial_window_bytes=initial_window_bytes)
