@@ -185,8 +185,8 @@ def test_every_log_of_a_folder_has_its_copy(tmp_path: Path, sample_sender: Path)
             *(f"{days[0]}-2.csv.gz", "ring-2.pcap.gz", "ring.pcap.gz"),
         ]
     )
-    assert "its positions beside it, rounded to 0.01 degrees" in said[f"{days[0]}.csv"]
-    assert said[f"{days[0]}.csv"].endswith("its times named no zone and were taken for UTC")
+    assert "positions in a separate file, rounded to 0.01 degrees" in said[f"{days[0]}.csv"]
+    assert said[f"{days[0]}.csv"].endswith("times without a zone, read as UTC")
     for path in into.iterdir():
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         assert not any(secret in content for secret in (b"123456789", b"48.1234", b"11.5123"))

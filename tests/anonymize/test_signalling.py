@@ -52,7 +52,7 @@ def test_raw_logs_and_gsmtap_stay_behind_and_cells_are_pseudonyms(tmp_path: Path
     assert said == {
         "phone/all.pcap": "IP headers only, 3 GSMTAP packets with signalling removed; "
         "in tables/: 3 rows of signalling with pseudonyms of cells",
-        "phone/modem.sdm": "decoded readings; the raw log and its 3 messages stayed behind; "
+        "phone/modem.sdm": "decoded readings; the raw log and its 3 messages not copied; "
         "in tables/: 3 rows of signalling and 1 row of handovers with pseudonyms of cells",
     }
     assert len(list(parsers.read_ip_packets(into / "phone" / "all.pcap.gz"))) == 1

@@ -110,7 +110,9 @@ def test_a_cluster_of_another_version_is_refused(
         monkeypatch.setattr(
             clusters, "__version__", "0.0.1"
         )  # of this process, which is the scheduler's, too
-        with pytest.raises(InputError, match=r"has multitracer .*, this program 0\.0\.1; install the same"):
+        with pytest.raises(
+            InputError, match=r"has multitracer .*, but this program has 0\.0\.1; install the same"
+        ):
             run([str(drives)], tmp_path / "campaign", workers=workers)
     assert not Store(tmp_path / "campaign").list(SPOOLS)
 
@@ -121,7 +123,9 @@ def test_a_cluster_of_another_version_is_refused(
 def test_a_cluster_that_does_not_see_a_path_is_refused(drives: Path, tmp_path: Path, hidden: str) -> None:
     place = tmp_path / "campaign"
     unseen = str(drives) if hidden == "drives" else str(place)
-    refused = pytest.raises(InputError, match=rf"does not see {unseen}.*; let every worker reach it")
+    refused = pytest.raises(
+        InputError, match=rf"cannot find {unseen}.*; make this path available on every worker"
+    )
     with LocalCluster(**ONE_WORKER) as cluster:
         with Client(cluster, set_as_default=False) as client:
             client.run(_hide, unseen)

@@ -147,10 +147,10 @@ def test_with_reports_each_stretch_leads_to_the_report_of_its_session(
         assert "<h1>" in (tmp_path / "report" / link).read_text("utf-8")
     (drive / "manifest.json").unlink()
     done = call("campaign", "report", tmp_path / "campaign", "-o", tmp_path / "second", "--with-reports")
-    assert "holds other data than the campaign has of it" in done.stderr
-    assert "holds other data than the campaign has of it" in (tmp_path / "second" / "index.html").read_text(
-        "utf-8"
-    )
+    assert "the session has changed since the last `campaign run`" in done.stderr
+    assert "the session has changed since the last `campaign run`" in (
+        tmp_path / "second" / "index.html"
+    ).read_text("utf-8")
 
 
 @pytest.fixture

@@ -122,7 +122,10 @@ def test_connection_is_chosen_by_number_or_endpoint(two: Path, choice: str) -> N
 
 
 def test_connection_that_does_not_exist(two: Path) -> None:
-    assert "no connection 3; there are 2" in call("analyze", "-c", "3", two, status=1).stderr
+    assert (
+        "there is no connection 3; the number of connections is 2"
+        in call("analyze", "-c", "3", two, status=1).stderr
+    )
     assert "10.0.0.9:80" in call("analyze", "-c", "10.0.0.9:80", two, status=1).stderr
 
 

@@ -58,7 +58,7 @@ def test_a_filter_that_wireshark_refuses_is_one_error(capture: Path, wrong: str)
 def test_a_file_that_is_no_capture_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing to see")
     assert "notes.txt at byte 0" in run("dissect", tmp_path / "notes.txt", status=1, env=_LENIENT).stderr
-    assert "no such file" in run("dissect", tmp_path / "absent.pcap", status=1, env=_LENIENT).stderr
+    assert "file not found" in run("dissect", tmp_path / "absent.pcap", status=1, env=_LENIENT).stderr
 
 
 def test_without_tshark_the_error_names_the_remedy(capture: Path, tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_report_of_a_ring_buffer_is_one(tmp_path: Path) -> None:
 def test_inputs_that_cannot_be_read_do_not_stop_the_others(tmp_path: Path, capture: Path) -> None:
     (tmp_path / "bad.pcap").write_text("no capture at all")
     done = call("report", tmp_path / "bad.pcap", capture, "-o", tmp_path / "reports", status=1)
-    assert "Warning: no report: " in done.stderr
+    assert "Warning: cannot write a report of this input: " in done.stderr
     assert "1 of 2 inputs have no report" in done.stderr
     assert {path.name for path in (tmp_path / "reports").iterdir()} == {"index.html", "a.pcap.html"}
 

@@ -148,12 +148,12 @@ def test_test_that_was_cut_keeps_what_precedes() -> None:
 def test_error_of_iperf3_is_named() -> None:
     failed = sample_test(0) | {"error": "unable to connect to server: Connection refused", "end": {}}
     with pytest.raises(
-        FormatError, match="neither intervals nor sums of a test; error of iperf3: unable to connect"
+        FormatError, match="neither intervals nor sums of an iperf3 test; error of iperf3: unable to connect"
     ):
         parsed(iperf3.FORMAT, json.dumps(failed).encode())
     late = sample_test() | {"error": "the server has terminated"}
     warnings = parsed(iperf3.FORMAT, json.dumps(late).encode())["application_rate"].provenance["warnings"]
-    assert warnings == ["iperf3 says: the server has terminated"]
+    assert warnings == ["iperf3 reported an error: the server has terminated"]
 
 
 def test_reverse_test_of_an_early_version_received() -> None:

@@ -244,7 +244,7 @@ def test_a_cut_log_keeps_what_precedes_the_cut(session: Session) -> None:
         assert len(tables["link_frames"]) + len(tables["link_events"]) == bisect_right(ends, size) - 1
         damage = tables["link_frames"].provenance["damaged"]
         assert (damage is None) == (size in ends)
-        assert damage is None or "cut at byte" in damage
+        assert damage is None or "truncated at byte" in damage
 
 
 def test_the_facts_of_the_header_are_provenance() -> None:

@@ -145,7 +145,7 @@ def test_command_whose_time_is_over_is_ended_and_its_status_says_so(tmp_path: Pa
 def test_recording_that_failed_exits_with_1_whatever_the_command_did(tmp_path: Path) -> None:
     done = recorded(tmp_path / "drive", "--with", "tcpdump", "-i", "nosuch0", "--", "sh", "-c", "exit 3")
     assert done.returncode == 1
-    assert "no packets were recorded: tcpdump: nosuch0: No such device" in done.stderr
+    assert "tcpdump stopped: nosuch0: No such device" in done.stderr
 
 
 def test_recording_goes_on_for_its_tail_when_the_command_has_ended(tmp_path: Path) -> None:
@@ -162,7 +162,9 @@ def test_command_that_is_not_to_wait_starts_before_anything_is_ready(tmp_path: P
     assert done.returncode == 0, done.stderr
     assert manifest(folder)["not_ready"] == ["tcp_info", "host_clock"]
     assert re.search(
-        r"^Warning: tcp_info, host_clock: not ready after .* s; COMMAND starts", done.stderr, re.M
+        r"^Warning: tcp_info, host_clock: these collectors are not ready after .* s; COMMAND starts",
+        done.stderr,
+        re.M,
     )
 
 
@@ -184,7 +186,9 @@ def test_silent_collector_of_another_package_is_named_and_blocks_nothing(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert began.stat().st_mtime_ns - before_ns >= 2_900_000_000
-    assert re.search(r"^Warning: silent.*: not ready after .* s; COMMAND starts", done.stderr, re.M)
+    assert re.search(
+        r"^Warning: silent.*: these collectors are not ready after .* s; COMMAND starts", done.stderr, re.M
+    )
     assert "silent" in manifest(folder)["not_ready"]
     outcomes = {run["name"]: run["outcome"] for run in manifest(folder)["collectors"]}
     assert outcomes == {"silent": "ended", "host_clock": "ended"}

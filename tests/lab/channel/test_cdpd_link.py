@@ -210,7 +210,7 @@ def test_an_agenda_keeps_time_and_order() -> None:
     assert (made, agenda.now_ns, agenda.next_ns) == ([("a", 10)], 15, 20)
     agenda.advance(30)
     assert made == [("a", 10), ("b", 20), ("c", 20)]
-    with pytest.raises(LocalProtocolError, match="in the past"):
+    with pytest.raises(LocalProtocolError, match="cannot be scheduled at 29 ns"):
         agenda.at(29, print)
 
 

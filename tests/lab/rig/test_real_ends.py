@@ -113,7 +113,7 @@ def test_another_measurement_does_not_go_on_in_the_folder(tmp_path: Path) -> Non
         (["--server", "127.0.0.1:1", "--speed", "2"], "--speed can be used only with --over"),
         (["--server", "127.0.0.1:1", "--capture"], "multitracer capture"),
         (["--server", "127.0.0.1:1", "--over", "cdpd"], "omit --server"),
-        (["--over", "cdpd", "--virtual", "--speed", "2"], "omit one of them"),
+        (["--over", "cdpd", "--virtual", "--speed", "2"], "omit one of these options"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(

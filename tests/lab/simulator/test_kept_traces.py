@@ -89,7 +89,7 @@ def test_a_measurement_does_not_go_on_over_another_trace(tmp_path: Path) -> None
     keep_scenario(tmp_path / "run", scenario)
     (tmp_path / "from/radio.down").write_text("7\n")
     with pytest.raises(
-        InputError, match=r"radio\.down: differs from the trace that mine names now; name another"
+        InputError, match=r"radio\.down: this file differs from the trace that mine now names; name another"
     ):
         keep_scenario(tmp_path / "run", load_scenario(str(path)))
     assert (tmp_path / "run/truth/traces/radio.down").read_text() == TRACES["capacity"][2]
@@ -118,7 +118,9 @@ def test_a_link_that_is_never_up_makes_no_folder(command: str, tmp_path: Path) -
     what = ("testbed", "run", path) if command == "testbed" else (*MEASURE, "--over", path)
     for options in (("--virtual",), REAL):
         refused = call(*what, *options, "-o", tmp_path / "run", status=1).stderr
-        assert "the link is never up: the maximum power is -60.0 dBm, and threshold_dbm is -50" in refused
+        assert (
+            'the link is never up: the maximum power is -60.0 dBm, below "threshold_dbm" (-50 dBm)' in refused
+        )
         assert not (tmp_path / "run").exists()
 
 

@@ -116,10 +116,10 @@ class Script:
     ) -> None:
         wrong = {event.kind for event in events} - kinds
         if wrong or any(event.after != "first-packet" for event in events):
-            known = ", ".join(sorted(kinds))
+            known, found = (", ".join(sorted(names)) for names in (kinds, wrong))
             raise LocalProtocolError(
-                f"script: this link supports only the events {known}, and each event must have after "
-                '= "first-packet"'
+                f"script: this link supports only the events {known}{f' (found: {found})' if found else ''}, "
+                'and each event must have after = "first-packet"'
             )
         self._waiting = list(events)
         self._agenda = agenda
