@@ -83,7 +83,10 @@ def _examined(connections: Connections, first: int, rows: int) -> Iterator[tuple
 def _alone(
     capture: CaptureTables, parts: Partition, connection: int, shift: Array, rows: int
 ) -> Iterator[tuple[Array, Table]]:
-    """Yield the segments of a long connection in blocks; if the kernel leaves it to Python, as for others."""
+    """Yield the segments of one long connection in blocks.
+
+    The native kernel computes them. If it leaves the connection to Python, the general method is used.
+    """
     native = kernel()
     assert native is not None
     own = rows_in_order(parts, connection)

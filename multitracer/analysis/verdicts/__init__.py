@@ -205,7 +205,7 @@ def _cause(copies: Retransmissions, logs: OtherLogs) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class _Signs:
-    """Evidence on each retransmission from one trace."""
+    """For each retransmission, evidence from one trace, as masks of shape (n_copies,)."""
 
     proofs: dict[VerdictEvidence, Array]
     """An earlier transmission arrived: an ACK that this retransmission did not cause proves it."""
@@ -220,7 +220,10 @@ class _Signs:
 
 
 def _necessity(copies: Retransmissions, *, at_sender: bool) -> tuple[Array, Array]:
-    """Return Necessity and VerdictEvidence from one trace alone."""
+    """Return two arrays, from one trace alone: whether each retransmission was needed, and the evidence.
+
+    Their values are those of `Necessity` and `VerdictEvidence`.
+    """
     signs = _signs(copies, at_sender=at_sender)
     necessity = np.full(len(copies), Necessity.UNDECIDED, dtype=np.uint8)
     necessity[_any(signs.needed)] = Necessity.NECESSARY
@@ -280,7 +283,10 @@ def _any(signs: dict[VerdictEvidence, Array]) -> Array:
 
 
 def _settle_local_drops(cause: Array, necessity: Array) -> None:
-    """Correct both, in place: a transmission that the host dropped cannot have arrived."""
+    """Correct `cause` and `necessity`, in place, for retransmissions after a drop in the sending host.
+
+    A transmission that the host dropped cannot have arrived, so its retransmission was needed.
+    """
     refused = cause == RetransmissionCause.LOCAL_DROP
     arrived = (necessity == Necessity.SPURIOUS) | (necessity == Necessity.ACK_LOST)
     cause[refused & arrived] = RetransmissionCause.TAIL_LOSS_PROBE

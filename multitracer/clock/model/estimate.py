@@ -69,7 +69,7 @@ class ClockEvidence:
 
     @property
     def difference_ns(self) -> Stamps:
-        """``to - from`` in ns, corrected if a correction is known."""
+        """``to - from`` of each event in ns, without the known part of the delay."""
         return self.to_ns - self.from_ns if self.corrected_ns is None else self.corrected_ns
 
     def __len__(self) -> int:
@@ -225,7 +225,7 @@ class Estimate:
         )
 
     def _drift_ns(self, elapsed_ns: int) -> int:
-        """Return the maximum drift of the clocks from the line after a time, ns, for the causality bounds."""
+        """Return how far clocks may drift from the line within a time, ns; it widens the causality bounds."""
         exact = self.uncertainty_ns == 0 and self.skew_uncertainty_ppm == 0
         return 0 if exact else round((MOST_SKEW_PPM + abs(self.skew_ppm)) * PPM * elapsed_ns)
 

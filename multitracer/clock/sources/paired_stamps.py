@@ -140,7 +140,7 @@ def _check_steps(steps: int, method: str) -> None:
 
 
 def _steps(from_ns: Array, to_ns: Array, error_ns: Array) -> Array:
-    """Return the rows before which the offset changes faster than by drift."""
+    """Return the rows before which the offset of the clocks changed faster than by drift (a step)."""
     moved = np.abs(np.diff(to_ns - from_ns))
     drift = MOST_SKEW_PPM * PPM * np.abs(np.diff(from_ns))
     return np.flatnonzero(moved > drift + 2 * (error_ns[1:] + error_ns[:-1]) + NS_PER_MS) + 1
@@ -173,7 +173,7 @@ def _line(from_ns: Array, to_ns: Array, error_ns: Array, method: str) -> Estimat
 
 
 def _excess(squares: Array) -> float:
-    """Return the ratio of the residuals to the stated errors, at least 1."""
+    """Return by which factor the residuals exceed the stated errors, at least 1."""
     freedom = len(squares) - 2
     return max(1.0, float(np.sqrt(squares.sum() / freedom))) if freedom > 0 else 1.0
 
@@ -212,7 +212,7 @@ def relations_of_readings(readings: Table) -> Iterator[Relation]:
 
 
 def _usable(table: Table) -> Table:
-    """Return the readings with a complete and short bracket."""
+    """Return the clock readings whose bracket (times before and after) is complete and short."""
     before, after = table["monotonic_before_ns"], table["monotonic_after_ns"]
     known = (before != NOT_A_TIME) & (after != NOT_A_TIME) & (table["time_ns"] != NOT_A_TIME)
     brief = np.zeros(len(table), dtype=bool)
@@ -233,7 +233,10 @@ def _of_host(host: str, table: Table) -> Iterator[Relation]:
 
 
 def _disciplined(host: str, table: Table) -> Iterator[Relation]:
-    """Yield the relation to UTC from the reported error of a synchronized kernel."""
+    """Yield the relation of a host's clock to UTC, if its kernel reports that it is synchronized.
+
+    The uncertainty is the error that the kernel reports.
+    """
     bound = table["max_error_ns"]
     rows = np.flatnonzero((table["synchronized"] == 1) & (bound != NOT_A_TIME) & (bound >= 0))
     if not len(rows):
@@ -247,7 +250,7 @@ def _disciplined(host: str, table: Table) -> Iterator[Relation]:
 
 
 def _no_better_than(estimate: Estimate, stamps: Array, bound_ns: Array) -> Estimate:
-    """Return the estimate with at least the uncertainty of the best single reading.
+    """Return the estimate with its uncertainty raised to that of the best single reading.
 
     The errors of readings from one server do not average out.
     """
@@ -269,7 +272,7 @@ def _no_better_than(estimate: Estimate, stamps: Array, bound_ns: Array) -> Estim
 
 
 def _same_kernels(tables: dict[str, Table]) -> Iterator[Relation]:
-    """Yield that two hosts are the same machine, if their readings are identical."""
+    """Yield a relation for each two hosts with identical clock readings: they are the same machine."""
     for one, other in pairwise(tables):
         mine, theirs = (_names(tables[host]) for host in (one, other))
         shared = len(np.intersect1d(mine, theirs))
@@ -278,13 +281,16 @@ def _same_kernels(tables: dict[str, Table]) -> Iterator[Relation]:
 
 
 def _names(table: Table) -> Array:
-    """Return an identity of each reading: two readings never have the same nanosecond in three clocks."""
+    """Return a value that identifies each reading, from three of its clocks.
+
+    We assume that two readings never have the same nanosecond in three clocks.
+    """
     columns = ("monotonic_before_ns", "time_ns", "monotonic_after_ns")
     return np.unique(np.stack([table[name] for name in columns], axis=1).view("V24").ravel().view(np.void))
 
 
 def same_kernel(one: str, other: str, evidence: int) -> Iterator[Relation]:
-    """Yield that the clocks of two hosts are identical."""
+    """Yield the relations that state that the clocks of two hosts are identical."""
     always = Estimate(
         first_ns=-(1 << 60),
         last_ns=(1 << 62) - 1,
@@ -319,7 +325,9 @@ _OF_A_MEDIAN = 1.2533
 
 
 def relate_slots(near: Table, far: Table) -> list[Estimate]:
-    """Return the relation of the far side's clock to the near side's, for each interval between steps.
+    """Return the relation of the clocks at the two sides of a link, from its numbered slots.
+
+    The result has an estimate for each interval between clock steps.
 
     Parameters
     ----------
@@ -356,7 +364,10 @@ def _stamped(frames: Table) -> tuple[Array, Array]:
 
 
 def _levels(near_ns: Array, far_ns: Array) -> tuple[Array, Array, Array]:
-    """Return the medians of groups of slots by both clocks, and the errors of their differences, ns."""
+    """Return three arrays for groups of slots: median by the near clock, by the far clock, and the error.
+
+    The error is that of the difference of the medians, in ns.
+    """
     parts = np.array_split(np.arange(len(near_ns)), min(_WINDOWS, len(near_ns) // 10))
     start = np.array([int(np.median(near_ns[part])) for part in parts], dtype=np.int64)
     difference = far_ns - near_ns
@@ -373,7 +384,7 @@ def _slot_ns(tick: Array, time_ns: Array) -> float:
 
 
 def _with_phase(estimate: Estimate, phase_ns: float, stamps: Array) -> Estimate:
-    """Return the estimate with the uncertainty of the phase in a slot; its evidence is a count of slots."""
+    """Return the estimate with its uncertainty raised, because the position within a slot is unknown."""
     return replace(
         estimate,
         uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, phase_ns)),
@@ -426,9 +437,10 @@ def _compared(table: Table) -> Array:
 
 
 def _clocks_of_peers(source: LogSource, log: HostLog) -> tuple[Clock, Clock]:
-    """Return the clocks of client and server: of hosts in the manifest, the server by its address.
+    """Return the clock of the client and the clock of the server of a log of transactions.
 
-    With a modelled link there is no address; the manifest then gives the two hosts.
+    The hosts are those in the manifest; the server is found by its address. With a modelled link there is no
+    address; the manifest then gives the two hosts.
     """
     manifest = source.manifest
     plan = manifest.variables.measurement if manifest else None
