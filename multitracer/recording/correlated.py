@@ -39,7 +39,7 @@ class _Resolved(NamedTuple):
 
     @property
     def reasons(self) -> str:
-        """The reasons why no session holds the quantity, in words."""
+        """The reasons why no session has the quantity, as text."""
         return "; ".join(
             dict.fromkeys(one.reason for one in self.each if not isinstance(one, SessionQuantity))
         )
@@ -53,7 +53,7 @@ def correlate_sessions(
     given: str = "",
     settings: Settings,
 ) -> Correlated:
-    """Return the mutual information between the quantities `of` and `with_`, over all sessions together.
+    """Return the mutual information between each quantity in `of` and each in `with_`, over all sessions.
 
     Parameters
     ----------

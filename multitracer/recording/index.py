@@ -59,7 +59,10 @@ class Index:
     facts: SourceFile
 
     def fits(self, source: SourceFile, packets: int) -> bool:
-        """Return whether `packets` packets were read without loss; if so, set the file's facts."""
+        """Return whether `packets` packets were read without loss, as the index states.
+
+        If so, the facts of the file are stored in `source`.
+        """
         if source.stopped:  # by the user: then it is what it is
             return True
         if source.damaged or source.packets != packets:
@@ -92,7 +95,7 @@ class Index:
 
 
 def index_of(path: str) -> Index | None:
-    """Return the index of a capture; None if it has no index, or none that can be trusted."""
+    """Return the index of a capture; None without an index, or if the capture has changed since."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError, OverflowError):
         folder = _folder(make=False)
         document = None if folder is None else json.loads(_unsealed(_own_content(folder / _name(path))))
@@ -104,7 +107,7 @@ def index_of(path: str) -> Index | None:
 def keep_index(
     path: str, state: Document | None, blocks: Sequence[PacketBlock], files: Sequence[SourceFile]
 ) -> None:
-    """Write the index of a completely read capture, if the capture can be read in parts.
+    """Write the index of a capture that was read completely, if it is possible to read parts of it.
 
     Parameters
     ----------
@@ -133,7 +136,7 @@ def forget_index(path: str) -> None:
 
 
 def state_of(path: str) -> Document | None:
-    """Return size, time and digest, which show a change of a capture; None if it gets no index."""
+    """Return size, modification time and digest of a capture, to detect changes; None if it gets no index."""
     try:
         return _state(path) if Path(path).stat().st_size >= MIN_BYTES else None
     except (OSError, ValueError):
@@ -153,7 +156,7 @@ def _put(target: Path, content: bytes) -> None:
 
 
 def sealed(content: bytes) -> bytes:
-    """Return the content of an index after a line with its SHA-256, which detects flipped bits."""
+    """Return `content` after a line with its SHA-256, so that a damaged index is detected."""
     return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
 

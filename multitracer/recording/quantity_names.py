@@ -103,7 +103,7 @@ def kind_of(table: str, column: Column) -> QuantityKind | None:
 
 
 def column_of(name: str) -> tuple[str, Column] | None:
-    """Return the table and column that `table.column` names; None if there is none."""
+    """Return the table and the column that a name `table.column` stands for; None if there is none."""
     table, dot, wanted = name.partition(".")
     if not dot or table not in TABLES:
         return None

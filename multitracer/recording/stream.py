@@ -90,7 +90,7 @@ class _Streams:
 
     @property
     def is_emptied(self) -> bool:
-        """Return whether the window removed all segments from captures that held some."""
+        """Return whether the window removed all segments, although the captures had some."""
         files = [file for capture in self._recording.captures for file in capture.tables.files]
         held = any(file.protocols.get("tcp") for file in files)
         return self._window != EVERYTHING and held and not self._segments
@@ -142,7 +142,10 @@ class _Streams:
     def _follow(
         self, chunks: parsers.Chunks, open_now: OpenConnections, ended: EndedConnections
     ) -> CaptureTables:
-        """Read to the end; return the last chunk, whose files have all facts by then."""
+        """Read all chunks and store connections that ended; return the last chunk.
+
+        The files of the last chunk have all their facts.
+        """
         capture = CaptureTables([])
         for capture in chunks:
             cut = capture.between(*self._bounds_of(capture.first_ns))

@@ -380,7 +380,7 @@ def raster_ns(arrived_ns: Array, *, spaced_ns: Array) -> float:
 
 
 def _refined(slot: float, apart: Array) -> float:
-    """Return the best-fitting slot near a rough one, first from short distances, then from longer ones."""
+    """Return the slot length that fits best near `slot`, ns: for short distances, then for long ones."""
     for reach in (4, 16, 64):
         near = apart[apart < reach * slot]
         complete = np.rint(near / slot)
@@ -390,7 +390,10 @@ def _refined(slot: float, apart: Array) -> float:
 
 
 def _candidates(apart: Array) -> list[float]:
-    """Return the differences of typical distances, in descending order."""
+    """Return candidates for the slot length, ns, in descending order.
+
+    They are the differences between frequent distances of arrivals.
+    """
     rounded, count = np.unique(np.rint(apart / _ALIKE_NS), return_counts=True)
     typical = rounded[np.argsort(-count)[:24]] * _ALIKE_NS
     differences = np.abs(typical[:, None] - typical[None, :]).ravel()

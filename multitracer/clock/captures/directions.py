@@ -86,7 +86,7 @@ class MatchedDirection:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Both directions, and the constants that were subtracted so that float64 is exact to a nanosecond."""
+    """Both directions, with the constants that were subtracted to keep float64 exact to 1 ns."""
 
     out: MatchedDirection
     back: MatchedDirection

@@ -152,9 +152,10 @@ class _Course:
         self.delay = (way.delay_ns - way.sign * skew * way.time_ns)[order]
 
     def min_moves(self, at: Array) -> Array:
-        """Return the step of B - A at places, from the minimum delays of all packets before and after.
+        """Return the step of B - A at each row in `at`, from the minimum delays before and after it.
 
-        `at` is int64, shape (n,), in the order of the capture; the result is float64, ns, shape (n,).
+        `at` is int64, shape (n,), in the order of the capture; the result is float64, ns, shape (n,). All
+        packets before and after the row are used.
         """
         before = np.minimum.accumulate(self.delay)
         behind = np.minimum.accumulate(self.delay[::-1])[::-1]

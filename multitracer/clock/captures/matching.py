@@ -243,7 +243,7 @@ def _runs(rows: int) -> Array | None:
 
 
 def _in_order(near_rows: Array, far_rows: Array, near_more: Array, far_more: Array) -> Array:
-    """Return which additional pairs are near their neighbours at the far point."""
+    """Return which additional pairs keep the order: near their neighbours' matches at the far point."""
     if len(near_rows) < _MIN_PAIRS:
         return np.ones(len(near_more), dtype=bool)
     expected = np.interp(near_more, near_rows, far_rows)
@@ -375,7 +375,10 @@ def unseen_bytes(flow: Array, seq: Array, payload_bytes: Array, size_bytes: Arra
 
 
 def _ahead(flow: Array, seq: Array, payload: Array) -> Array:
-    """Return how far each segment begins after the end of all earlier ones of its flow; 0 for the first."""
+    """Return for each segment the bytes between the end of all earlier ones of its flow and its begin.
+
+    It is 0 for the first segment of a flow.
+    """
     order = np.argsort(flow, kind="stable")
     first = np.diff(flow[order], prepend=-1) != 0
     step = np.diff(seq[order], prepend=seq[order][:1]).astype(np.uint32).view(np.int32).astype(np.int64)

@@ -202,7 +202,10 @@ def disagreement(skew: float, error: float, lines: list[float]) -> float:
 
 
 def _line(courses: list[Course], sign: int) -> float:
-    """Return the skew from the lines below all delays of one direction; long intervals have priority."""
+    """Return the weighted mean skew of the lines below all delays of one direction.
+
+    Long intervals between steps have more weight.
+    """
     own = [(time, delay) for its, time, delay in courses if its == sign]
     weight = [float(np.ptp(time)) ** 2 + 1.0 for time, _ in own]
     slopes = [sign * envelope(time, delay)[0] for time, delay in own]

@@ -272,7 +272,7 @@ class _Course:
         return float(max(apart, default=np.inf)) + SMALLEST_STEP_NS / _REST_PART
 
     def min_moves(self, row: int) -> float:
-        """Return the step of B - A at a row, from the minimum delays of a minute before and after."""
+        """Return the step of B - A at a row, ns: the minimum delay of a minute after it minus that before."""
         i = int(np.searchsorted(self.row, row))
         at = self.time_ns[min(i, len(self.row) - 1)]
         first, last = np.searchsorted(self.time_ns, [at - _MINUTE_NS, at + _MINUTE_NS])

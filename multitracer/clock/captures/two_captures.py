@@ -306,7 +306,7 @@ def _attempt(near: CaptureTables, far: CaptureTables, base: Ways) -> Attempt:
 
 
 def _assuming(e: Estimate) -> Estimate:
-    """Return the estimate with a note on the assumption that its interval depends on."""
+    """Return the estimate with a note: its uncertainty assumes equal minimum delays in both directions."""
     return replace(e, notes=(*e.notes, SYMMETRY))
 
 
@@ -377,7 +377,7 @@ def _with_hidden(
 
 
 def _refined(ways: Ways, sides: list[Side], skew: float, steps: list[Step]) -> tuple[list[Step], Ways]:
-    """Return the steps, measured again with the current results, and the packets without them."""
+    """Return the steps, with sizes measured again with the known skew, and the packets without them."""
     out, back = (side.way.shifted(side.flat_ns - side.way.sign * skew * side.way.time_ns) for side in sides)
     slot = max(side.slot_ns for side in sides)
     better = refined(Ways(out, back, ways.first_ns, ways.base_ns), steps, slot_ns=slot)

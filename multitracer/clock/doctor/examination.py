@@ -250,7 +250,7 @@ def _span(time_ns: Array) -> str:
 
 
 def _gap_ns(own: Array, other: Array) -> int:
-    """Return the gap between two sets of times, ns: negative if `own` is earlier, 0 if they overlap."""
+    """Return the gap between two sets of times, ns: below 0 if `own` is earlier, 0 if they overlap."""
     before, after = int(own.max()) - int(other.min()), int(own.min()) - int(other.max())
     return before if before < 0 else max(after, 0)
 

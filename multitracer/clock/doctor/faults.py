@@ -269,7 +269,7 @@ def _by_acknowledgments(stamps: Stamps, rows: Array, back: Array) -> tuple[int, 
 
 
 def _answer_times(stamps: Stamps, data: Array, acks: Array) -> Array:
-    """Return the time from each segment that was sent once to the first ACK exactly at its end."""
+    """Return the time in ns from each segment that was sent once to the first ACK of its last byte."""
     assert stamps.capture is not None
     table = stamps.capture.segments
     units = table["payload_bytes"][data].astype(np.int64)

@@ -210,7 +210,10 @@ class Estimate:
         return (stamps >= self.first_ns) & (stamps <= self.last_ns)
 
     def from_stamp(self, first_ns: int) -> Estimate:
-        """Return the same line with another time by `from` as `first_ns`, with its offset and uncertainty."""
+        """Return the same line, described from another first time `first_ns` on.
+
+        Offset and uncertainty are those at this time.
+        """
         moved = int(self.offset_at(first_ns)) - self.offset_ns
         wider = self._drift_ns(abs(first_ns - self.first_ns))
         return replace(

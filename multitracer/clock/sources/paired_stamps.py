@@ -84,7 +84,10 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
 
 
 def _agreement(low: list[int], high: list[int]) -> list[int]:
-    """Return the indexes at which the intervals [low, high] stop overlapping with all earlier ones."""
+    """Return the indexes of intervals [low, high] that do not overlap all earlier ones of their group.
+
+    Such an interval begins a new group.
+    """
     ends = []
     minimum, most = low[0], high[0]
     for i, (a, b) in enumerate(zip(low, high, strict=True)):
@@ -484,7 +487,10 @@ def relate_transactions(compared: Table) -> list[Estimate]:
 
 
 def _certain(estimate: Estimate, start: Array, offset: Array, bound: Array) -> Estimate:
-    """Return the estimate with the range that all comparisons together allow, as bounds and uncertainty."""
+    """Return the estimate with the range of offsets that all comparisons together allow.
+
+    This range becomes its bounds and its uncertainty.
+    """
     here = np.asarray(estimate.covers(start))
     time = (start[here] - estimate.first_ns).astype(np.float64)
     away = (offset[here] - estimate.offset_ns).astype(np.float64)

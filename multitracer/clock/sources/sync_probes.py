@@ -119,7 +119,10 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
 
 
 def _bounded(estimate: Estimate, stamps: Array, half: Array, points: ClockEvidence) -> Estimate:
-    """Return the estimate with the uncertainty from unequal delays, which averaging does not reduce."""
+    """Return the estimate with its uncertainty raised, because the delays of both directions may differ.
+
+    Averaging over probes does not reduce this part.
+    """
     minimum = float(half[estimate.covers(stamps)].min())
     return replace(
         estimate,

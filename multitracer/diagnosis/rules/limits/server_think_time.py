@@ -20,7 +20,7 @@ HELP = "A program that begins its answers sooner, or requests that do not wait f
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, for a responder's data."""
+    """Yield at most one finding; only if the responder (server) sends the data."""
     limit = (
         held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.THINK) if diagnosis.transfer.reverse else None
     )

@@ -49,7 +49,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _trips_saved(limited: Limited, seen: Observed) -> int:
-    """Return the maximum number of round trips that the larger window saves: not the last doubling."""
+    """Return how many round trips a large initial window saves at most.
+
+    The last doubling of the window does not count.
+    """
     begin, end = stretches(limited, Limit.SLOW_START)
     sent_bytes = seen.sent_by(end) - seen.sent_by(begin, side="left")
     trips = np.ceil(np.log2(1 + sent_bytes / _initial_bytes(seen)))

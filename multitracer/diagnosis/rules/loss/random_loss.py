@@ -61,10 +61,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _unless_probes(diagnosis: Diagnosis, lost: Losses | None) -> Losses | None:
-    """Return the losses; None if they are probes for the packet size after a path MTU black hole.
+    """Return the losses; None if they are lost probes for the packet size after a path MTU black hole.
 
-    Segments of such a size are lost at least as often as they arrive, because of their size (RFC 4821,
-    section 7).
+    Probes of a size are lost at least as often as they arrive, because of their size (RFC 4821, section 7).
     """
     if lost is None or not diagnosis.mtu_holes:
         return lost

@@ -88,10 +88,10 @@ def _late(diagnosis: Diagnosis, needless: Array) -> _Late:
 
 
 def _by_reports(diagnosis: Diagnosis, needless: Array) -> Array:
-    """Return the segments that a SACK left out and that were then acknowledged without a retransmission.
+    """Return the rows of segments that a SACK block had skipped and that were acknowledged later.
 
-    Segments that were sent again needlessly (`needless`) because of such SACKs are included. Without SACK
-    there are none, because a sender may send more again than was requested.
+    They were overtaken, not lost. Segments that were sent again needlessly (`needless`) because of such SACKs
+    are included. Without SACK there are none, because a sender may send more again than was requested.
     """
     transfer = diagnosis.transfer
     if not len(transfer.sacks):
