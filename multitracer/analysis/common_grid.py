@@ -124,9 +124,9 @@ class SessionQuantity:
 
     @property
     def typical_ns(self) -> float:
-        """The median time between neighbouring rows, in ns.
+        """The median time between neighbouring rows, in ns; 0 if there are not two different times.
 
-        For a quantity of kind "amounts" it is 8 times as long, because a rate is computed from about 8 rows.
+        For a quantity of kind "amounts" it is the mean time of 8 rows, because a rate needs about 8 rows.
         """
         time = self.known.time_ns
         apart = np.diff(time)
@@ -155,7 +155,7 @@ class TimeBins(NamedTuple):
 def step_ns_of(quantities: Sequence[SessionQuantity]) -> int:
     """Return the width of the bins for a comparison of quantities, in ns.
 
-    It is the longest typical interval between rows of any of the quantities, rounded.
+    It is a little longer than the longest typical interval between rows of any quantity, and rounded up.
 
     Returns
     -------

@@ -715,7 +715,7 @@ def _idle(sender: _Sender) -> Array:
 
 
 def _growth_ceased(sender: _Sender, end: int) -> int | None:
-    """Return the first row of the round trip in which the outstanding data stopped growing by 40 %.
+    """Return the first row of the round trip from which on the outstanding data no longer grew by 40 %.
 
     In each round trip, the peak of the outstanding bytes is compared with all earlier peaks. The result is
     None if the peak grows in every round trip up to row `end`.

@@ -649,10 +649,10 @@ class SegmentGaps:
 
 
 def _lasting(differs: Array, at: Array) -> Array:
-    """Return which time jumps are lasting: the delay of all later segments is shifted by the same time.
+    """Return the sizes of those time jumps that are lasting: the minimum delay changes by the same time.
 
-    The minimum delay is used. A queue that fills or drains delays segments only for some time; its minimum
-    delay does not change.
+    `differs` has the difference of capture time and ticks in each gap, `at` the gaps of the jumps. A queue
+    that fills or drains delays segments only for some time; its minimum delay does not change.
     """
     offset = np.concatenate([[0.0], np.cumsum(differs)])
     minimum = np.minimum.reduceat(offset, np.concatenate([[0], at + 1]))

@@ -197,7 +197,7 @@ def _below_full(
 
 
 def _unless_alike(waited: Array, chosen: Array) -> Array:
-    """Return the chosen runs; none of them if their delays are as similar as at another full queue."""
+    """Return the chosen runs of losses; none if their delays are as similar as those at a full queue."""
     if np.count_nonzero(chosen) < _MIN_RUNS:
         return np.asarray(chosen)
     low, middle, high = np.quantile(waited[chosen], (0.25, 0.5, 0.75))
@@ -238,7 +238,7 @@ def _longer_ns(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Arra
 
 
 def _has_fewer_ahead(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Array:
-    """Return which segments had at most a third as many segments ahead as delivered ones had: bool."""
+    """Return which segments had few segments ahead in the queue: at most a third of the usual maximum."""
     ahead = packets_ahead(delays, place, diagnosis.carried.sent_ns[place])
     return np.asarray(ahead <= _AHEAD_OF_MOST * most_ahead(delays))
 

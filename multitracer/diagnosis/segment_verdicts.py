@@ -146,9 +146,10 @@ def _renumbered(rows: Array, of_capture: Array) -> Array:
 
 
 def _first_data_unit(segments: dict[str, Array], capture: Capture) -> Array:
-    """Return the sequence number of each direction's first data byte.
+    """Return the relative sequence number of each direction's first data byte.
 
-    It is that of the SYN plus 1; without a SYN, the lowest sequence number that was captured first.
+    It is 1 after a captured SYN, which has number 0. Without a SYN, it is the lowest number of a segment with
+    payload; 0 without any.
     """
     directions, direction = capture.analysis.directions, capture.analysis.partition.direction
     data = np.flatnonzero(segments["payload_bytes"] > 0)

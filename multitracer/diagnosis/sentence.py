@@ -352,7 +352,7 @@ def _opened(limited: Limited, seconds: float) -> str:
 
 
 def _though(limited: Limited) -> str:
-    """Return that the path had room; "" if a policer, or a router that marks, shows the opposite."""
+    """Return words that the path had room; "" if a policer or a router's marks show otherwise."""
     seen = limited.seen
     had_none = seen is not None and (seen.policer is not None or bool(seen.answers.marked.any()))
     return "" if had_none else " though the path had room"

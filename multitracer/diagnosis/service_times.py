@@ -217,7 +217,7 @@ class AggregatedArrivals(NamedTuple):
 
     @property
     def follows(self) -> Array:
-        """Whether each arrival but the first directly follows a full one and is full: bool, shape (n-1,)."""
+        """For each arrival after the first, whether it and the one before it are full: bool, (n-1,)."""
         full = self.many > 0
         return np.asarray((self.first[1:] == self.last[:-1] + 1) & full[1:] & full[:-1])
 

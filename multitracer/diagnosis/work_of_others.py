@@ -66,7 +66,10 @@ class WorkOfOthers(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Segments that hosts joined before the capture, for each delay but the first: shape (n - 1,)."""
+    """Segments that hosts joined before the capture, for each delay sample after the first.
+
+    Arrays have shape (n - 1,).
+    """
 
     many: Array
     """Number of segments since the previous delay sample; 0 if some are missing."""

@@ -72,7 +72,7 @@ class Index:
         return True
 
     def within(self, bounds: Bounds) -> tuple[list[tuple[int, int]], int]:
-        """Return the byte ranges of the file to read for a window, and how many packets they hold.
+        """Return the byte ranges of the file to read for a time window, and their number of packets.
 
         The first block is always included, because it holds the file header. One more block on either side is
         included, for packets that belong together.

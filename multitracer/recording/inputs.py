@@ -231,9 +231,9 @@ def _expanded(path: str) -> list[str]:
 
 
 def ring_of(name: str) -> tuple[str, str]:
-    """Return the parts that the file names of a ring buffer have in common: before and after the number.
+    """Return the folder of a file, and the part of its name that all files of a ring buffer share.
 
-    For a file of no ring buffer, the first part is its name.
+    For a file of no ring buffer, it is its complete name.
     """
     folder, base = os.path.split(name)
     if match := re.fullmatch(_DUMPCAP_RING, base):
@@ -345,7 +345,7 @@ class _Search:
         return plain.endswith(_WORDS_OF_COLLECTOR) and Path(plain).stem in self._collectors
 
     def _is_expected(self, entry: os.DirEntry[str], relative: str) -> bool:
-        """Return whether the file should be a log, according to its name, the manifest, or its writer."""
+        """Return whether a file should be a log, by its name, the manifest, or the program that wrote it."""
         named = re.search(CAPTURE_NAME, entry.name) or re.sub(_COMPRESSED, "", entry.name) in self._logs
         return bool(named) or entry.is_symlink() or relative in self._listed
 

@@ -144,7 +144,7 @@ class Join:
 
     @cached_property
     def arrived(self) -> Array:
-        """For each row of `sender`, int8: 1 if it reached the receiving TCP intact, 0 if not, else NA."""
+        """For each row of `sender`, int8: 1 if it reached the receiving TCP intact, 0 if not; else NA."""
         arrived = np.full(len(self.transfer.sender), NA, dtype=np.int8)
         mine, fate = self.carriages["segment_row"], self.carriages["fate"]
         known = (mine != NA) & (fate != Fate.UNKNOWN) & (fate != Fate.QUEUED)

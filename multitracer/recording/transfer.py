@@ -315,7 +315,7 @@ class Transfer:
 
     @property
     def is_related(self) -> bool:
-        """Whether there is a capture at the receiver whose clock is related to the sender's clock."""
+        """Whether there is a capture at the receiver, and its clock can be converted to the sender's."""
         return self.at_receiver is not None and self.recording.clocks is not None
 
     @cached_property
@@ -352,7 +352,7 @@ class Transfer:
 
     @cached_property
     def data_pairs(self) -> Pairs | None:
-        """The packets of the data direction in both captures; None without a capture at the receiver."""
+        """The packets of the data direction, matched in both captures; None without one at the receiver."""
         return self._pairs(reverse=self.reverse)
 
     @cached_property

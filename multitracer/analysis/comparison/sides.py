@@ -193,9 +193,10 @@ def _by_place(sides: Sides) -> Numbers:
 
 
 def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> CellMeans | None:
-    """Return the mean of a quantity for each session and cell; the weights of a session add up to 1.
+    """Return the mean of a quantity for each unit and cell; the weights of a unit add up to 1.
 
-    It is None if one of the two sides has no value.
+    A unit is a session, or all sessions of one place. The result is None if one of the two sides has no
+    value.
     """
     rows = np.flatnonzero(sums.weight > 0)
     session = sides.session[rows]

@@ -408,9 +408,9 @@ def _when(judged: _Judged, part: _Part) -> tuple[int, int, CauseSpan | None]:
 
 
 def _lost_s(judged: _Judged, rows: Numbers) -> float:
-    """Return the cost of a segment, in s.
+    """Return the cost of a segment, in s; NaN if no second in it was judged by its rate.
 
-    Each second adds 1 - rate / typical rate: 1 if no data arrived, 0 at the typical rate.
+    Each second judged by its rate adds 1 - rate / typical rate: 1 if no data arrived, 0 at the typical rate.
     """
     rows = rows[judged.by_rate[rows]]
     if not len(rows) or not judged.typical_bps > 0:

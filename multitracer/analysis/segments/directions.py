@@ -205,7 +205,7 @@ def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
-    """Count probes without payload, in place: as window probes if the window is closed, or keep-alives."""
+    """Count probes without payload, in place: window probes if the window is closed, else keep-alives."""
     closed = (
         window_is_closed(examination.group, examination.empty_alive) if len(examination.closed) else np.False_
     )

@@ -75,9 +75,9 @@ def telling(group: SegmentGroup, ip_id: Array, position: Array) -> Array:
 
 
 def _copy_before(chunks: DataRanges, coverage: Coverage) -> Array:
-    """Return for each late segment the last earlier segment that began at the same sequence number.
+    """Return for each late segment an earlier segment that contains its first sequence number.
 
-    If a late one exists among the earlier segments, it is the last late one.
+    It is the last earlier late segment with the same begin; without one, the segment that was on time.
     """
     late, start = coverage.late, chunks.start[coverage.late]
     on_time = np.searchsorted(coverage.reach, start, side="right")

@@ -112,7 +112,10 @@ def _sacked_once(connection: Connections) -> tuple[Array, Array]:
 
 
 def _named(connection: Connections, blocks: SackBlocks, first: Array, direction: int) -> tuple[Array, Array]:
-    """Return the segments of one direction with a SACK sample, and the SACK block of each (two arrays)."""
+    """Return the positions of segments of one direction with a SACK sample, and of their answers.
+
+    The answer is the segment that carries the SACK block.
+    """
     examination = connection.examination
     chunks, reach = examination.axis.chunks, examination.coverage.reach
     first = first[blocks.direction[first] == direction]

@@ -252,9 +252,9 @@ class Folding:
         return stay
 
     def pasts(self, leaving: Array) -> tuple[CaptureTables, Array]:
-        """Return the artificial segments of the connections that stay open, and the connection of each one.
+        """Return the artificial segments of the connections that stay, and the connection of each segment.
 
-        The segments that must stay stored are marked in `context`.
+        The real segments that must stay stored are marked in `context`.
 
         Parameters
         ----------

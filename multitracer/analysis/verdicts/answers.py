@@ -588,7 +588,7 @@ def undisputed(copies: Retransmissions, reported: Array) -> Array:
 
 
 def answered_in_vain(copies: Retransmissions, reported: Array) -> Array:
-    """Return which retransmissions have a first ACK that another, unneeded transmission of the data caused.
+    """Return which retransmissions have a first ACK that an unneeded transmission of their data caused.
 
     Parameters
     ----------

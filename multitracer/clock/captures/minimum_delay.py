@@ -268,10 +268,10 @@ def level_posterior(
 
 
 def _gap_density(gap: Array, c: SizeClass, slot_ns: float, broad_ns: float) -> Array:
-    """Return the probability density of the gap between true and measured minimum delay.
+    """Return the probability density of the gap between the true and the measured minimum delay.
 
-    It is constant within a slot, then that of a Lomax distribution, plus a broad minimum for classes without
-    information.
+    It is constant within a slot, then that of a Lomax distribution, plus a low and broad density for classes
+    without information.
     """
     astray = _ASTRAY / c.order
     floor = astray / broad_ns / (1 + gap / broad_ns) ** 2

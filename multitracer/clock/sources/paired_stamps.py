@@ -84,9 +84,9 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
 
 
 def _agreement(low: list[int], high: list[int]) -> list[int]:
-    """Return the indexes of intervals [low, high] that do not overlap all earlier ones of their group.
+    """Return the indexes of intervals [low, high] that have no point in common with all earlier ones.
 
-    Such an interval begins a new group.
+    Such an interval begins a new group, and is then compared only with later ones of this group.
     """
     ends = []
     minimum, most = low[0], high[0]

@@ -220,9 +220,10 @@ def _by_chance(ours: Array, theirs: Array, largest: float) -> float:
 
 
 def _meeting(ours: Array, theirs: Array, shift: float) -> tuple[Array, Array]:
-    """Return which stalls of `theirs` coincide with one of `ours` at a shift, and the time differences.
+    """Return which stalls of `ours` coincide with one of `theirs` at a shift, and the time differences.
 
-    The differences are those of their begins and of their ends.
+    Each coinciding stall has two differences, of begin and of end, in ns. A ClockError is raised if too few
+    stalls coincide.
     """
     moved = ours + shift
     nearest = np.abs(moved.mean(axis=1)[:, None] - theirs.mean(axis=1)[None, :]).argmin(axis=1)

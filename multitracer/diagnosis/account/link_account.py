@@ -87,7 +87,7 @@ class LinkAccount:
         return max(0.0, 1 - self.lost_s / available_s)
 
     def says(self, use: Use) -> str:
-        """Return a description of a class of time; for `wasted`, with the fate of most of the data."""
+        """Return a text that describes a class of use; for `wasted`, also the fate of most of the data."""
         mine = self.uses["use"] == use
         if use is not Use.WASTED or not mine.any():
             return SAYS[use]

@@ -164,11 +164,11 @@ ROUND = 1.3
 
 
 def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Array) -> SenderIdleGaps:
-    """Return the chosen gaps; a gap in which the peer sent a request is divided in two.
+    """Return the chosen gaps; a gap in which the peer sent a request is divided into up to four parts.
 
-    The first part is the wait for the request: the peer's own time, the repair of losses, and at least the
-    shortest round trip. With only the sender's capture, all time above the round trip is the peer's. The
-    second part is the time of the own program.
+    They are the transit of data and request (at least the shortest round trip), the peer's own time, the
+    repair of losses, and the time of the sender's program. With only the sender's capture, all time above the
+    round trip is the peer's.
     """
     begin, end, what, request = each.begin[chosen], each.end[chosen], part[chosen], request[chosen]
     cut = np.flatnonzero(request != NA)

@@ -254,7 +254,8 @@ def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) 
 def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int) -> Limited | None:
     """Return the limits of a connection without data in this direction; None if it has data.
 
-    The only limit is the handshake: we assume that after it nobody waited for data.
+    The only limit is the handshake, since nobody waited for data after it. If the packets do not show even
+    this, the limit is unknown, and the reason is stated.
     """
     flags, many = transfer.sender["flags"], len(transfer.sender)
     is_syn = has(flags, Flag.SYN)

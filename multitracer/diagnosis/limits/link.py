@@ -332,7 +332,7 @@ def answers_queue(seen: Observed, queued: Spans) -> bool:
 def _is_even(wait: Array, covered: Array) -> bool:
     """Return whether the answers are equally spaced in time, however many bytes each of them covers.
 
-    `wait` is the time before each answer, divided by its typical value.
+    `wait` and `covered` are the time before each answer and its bytes, divided by their typical values.
     """
     unexpected = [each for each in (covered >= _LARGER, covered <= _SMALLER) if each.sum() >= _FEWEST]
     return bool(unexpected) and all(abs(float(np.median(wait[each])) - 1) <= _SAME for each in unexpected)
@@ -440,7 +440,7 @@ class _Rounds(NamedTuple):
 def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear_ns: Array) -> Steady:
     """Return the intervals of `many` consecutive round trips without growth of the delay.
 
-    The outstanding data must have grown in them.
+    The outstanding data must vary much in them.
     """
     time, took, flight = rounds
     first = np.arange(len(time) - many + 1)

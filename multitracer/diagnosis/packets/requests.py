@@ -102,7 +102,11 @@ def requests_at_receiver(transfer: Transfer, rows: Array, time_ns: Array) -> Req
 
 
 def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
-    """Return the peer's wait before it sent `rows`, and the part of it that was a repair, in ns."""
+    """Return for each of `rows` the peer's wait before it sent the row, and its repair time, in ns.
+
+    The wait begins with the last data that had reached the peer. The repair time is the part of the wait
+    after the first transmission, if the row is a retransmission; otherwise 0.
+    """
     table, time = peer.table, peer.time_ns
     own = peer.sent[table["payload_bytes"][peer.sent] > 0]
     fresh = own[~has(table["kind"][own], SegmentKind.RETRANSMISSION)]

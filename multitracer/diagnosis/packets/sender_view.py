@@ -104,8 +104,8 @@ class SenderView:
     def _readings(self) -> tuple[Table, Array, Table, Array]:
         """Return the sender's readings in four parts.
 
-        They are: all readings that were polled, their times, those that the kernel's trace points wrote, and
-        their times.
+        They are: the table of all readings; the rows of the polled ones; the table of those from the kernel's
+        trace points; and the times of the polled ones, followed by the times of the traced ones.
         """
         state = self.transfer.state
         polled = np.flatnonzero(state["method"] != ReadBy.TCP_PROBE)
