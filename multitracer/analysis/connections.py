@@ -97,7 +97,7 @@ def assumed(
     -------
     flow : int32, shape (n,)
     basis : uint8, shape (n,)
-        basis : uint8, shape (n,)
+        The rule, a value of `Initiator`.
     """
     pair = forward_flow >> 1
     flow, basis = forward_flow.copy(), np.full(len(pair), Initiator.FIRST_SENDER, dtype=np.uint8)

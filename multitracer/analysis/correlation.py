@@ -578,7 +578,7 @@ def correlated(pairs: Sequence[Pair], settings: Settings) -> Table:
 
 
 class _Compared(NamedTuple):
-    """A pair and its result."""
+    """A pair of quantities, and the dependence that was computed for it."""
 
     pair: Pair
     step_s: float

@@ -354,7 +354,7 @@ def _connections(began: Began, directions: Table, acknowledged: Array) -> Table:
 
 
 def _starts(first_ns: Array) -> Array:
-    """Return the earlier of two times, of which one may be unknown."""
+    """Return the earlier of the two times of each connection; the known one if the other is unknown."""
     forward, reverse = first_ns[:, 0], first_ns[:, 1]
     starts = forward.copy()
     np.minimum(forward, reverse, out=starts, where=reverse != NOT_A_TIME)

@@ -238,7 +238,7 @@ def _longer_ns(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Arra
 
 
 def _has_fewer_ahead(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Array:
-    """Return which segments had few segments ahead in the queue: at most a third of the usual maximum."""
+    """Return which segments had few segments ahead in the queue: at most a third of `most_ahead`."""
     ahead = packets_ahead(delays, place, diagnosis.carried.sent_ns[place])
     return np.asarray(ahead <= _AHEAD_OF_MOST * most_ahead(delays))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ReadingProgress(Protocol):
-    """The interface of an object that shows the progress of reading."""
+    """The interface of objects that show a user how much has been read."""
 
     phase: str
     """The current phase: "reading" or "analysing"."""

@@ -71,7 +71,7 @@ def stream(  # as `read`
 
 
 class _Streams:
-    """The capture points of one recording."""
+    """Reads the capture points of one recording as streams."""
 
     def __init__(  # what a user chose
         self,

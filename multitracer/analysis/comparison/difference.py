@@ -67,7 +67,7 @@ NOTHING = SideDifference(*[float("nan")] * 4)
 def difference(
     entries: CellMeans, *, relative: bool, draws: int | None = None, seed: int = SEED
 ) -> SideDifference:
-    """Return the difference of two sides.
+    """Return the difference (or the ratio) of two sides, with its 95 % interval and p value.
 
     Parameters
     ----------

@@ -43,13 +43,13 @@ class CellVisits:
     ----------
     table : Table
         CELL_VISITS, in order of time.
-    begin_ns, end_ns, stay : ndarray of int64, shape (n_pieces,)
+    begin_ns, end_ns, stay : ndarray of int64, shape (n_chunks,)
         Intervals covered by readings, sorted and without overlap, and the row of `table` of each interval.
     serving : Serving
         The readings.
     of_reading : ndarray of int64, shape (n_readings,)
         Row of `table` of each reading; NA between two cells, and where no near reading identifies a cell.
-    entered : ndarray of bool, shape (n_stays,)
+    entered : ndarray of bool, shape (n_visits,)
         Whether the visit began with a cell change.
     """
 
@@ -257,7 +257,7 @@ def cells_of(
 
     Parameters
     ----------
-    cell_visits : Stays
+    cell_visits : CellVisits
         Which cell served when.
     route : Route, optional
         For the distance driven in each cell.

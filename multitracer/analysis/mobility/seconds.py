@@ -66,7 +66,7 @@ class DriveSeries:
 
     Attributes
     ----------
-    cell_visits : Stays
+    cell_visits : CellVisits
         Which cell served when, with the readings.
     handovers : Table
         JUDGED_HANDOVERS.

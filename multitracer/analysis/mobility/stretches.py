@@ -148,7 +148,7 @@ def stretches(drive: DriveSeries, *, poor_bps: float | None = None, shown_ns: Bo
     Returns
     -------
     Table
-        STRETCHES. `cell` is the row in the table that `cells_of` returns for the same stays. Provenance:
+        STRETCHES. `cell` is the row in the table that `cells_of` returns for the same visits. Provenance:
         `typical_bps`, `poor_bps`, `good_bps`, `judged_s` (seconds judged by rate, by radio alone, and not at
         all), `of_s` (those that were judged or are in a segment), and `by_logger_s` (seconds with a bad radio
         in which the phone's logger saw `good_bps` or more, or its median rate in a segment). For a log that

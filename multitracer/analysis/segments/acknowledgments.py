@@ -182,8 +182,7 @@ def max_flight(axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress
 
     Returns
     -------
-    ndarray of int64, units, shape (n_directions,)
-        ndarray of int64, bytes, shape (n_directions,)
+    ndarray of int64, bytes, shape (n_directions,)
         At least 0. SYN and FIN count as one byte each.
     """
     most = np.zeros(len(axis.reference), dtype=np.int64)

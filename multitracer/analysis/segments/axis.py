@@ -46,7 +46,7 @@ class DataRanges:
 
         Parameters
         ----------
-        keep : ndarray of bool, shape (n_pieces,)
+        keep : ndarray of bool, shape (n_chunks,)
         group : SegmentGroup
             The group of the segments.
         """

@@ -87,7 +87,7 @@ class Rare(NamedTuple):
 
 
 def count(columns: Columns, acknowledged: Array, capture: CaptureTables, parts: Partition) -> Array | None:
-    """Write the kernel's counts of each direction into its row, in place.
+    """Count the segments with the native kernel, and write each direction's counts into its row, in place.
 
     Parameters
     ----------

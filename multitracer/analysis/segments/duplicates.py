@@ -29,8 +29,8 @@ def captured_twice(chunks: DataRanges, coverage: Coverage, group: SegmentGroup, 
 
     Parameters
     ----------
-    chunks, coverage : Pieces, Coverage
-        Pieces and coverage of `group`.
+    chunks, coverage : DataRanges, Coverage
+        Data segments and coverage of `group`.
     group : SegmentGroup
     ip_id : ndarray of uint16, shape (n_segments,)
         IPv4 identification of the capture's segments, by row; 0 is ignored.

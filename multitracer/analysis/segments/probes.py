@@ -86,7 +86,7 @@ def without_refused(chunks: DataRanges, probes: Array, group: SegmentGroup) -> D
 
     Parameters
     ----------
-    chunks : Pieces
+    chunks : DataRanges
     probes : ndarray of int64, shape (n_probes,)
         Positions in the group, ascending, as returned by `window_probes`.
     group : SegmentGroup

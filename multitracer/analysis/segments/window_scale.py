@@ -105,7 +105,7 @@ def min_shift(group: SegmentGroup, chunks: Array, capture: CaptureTables, direct
     Parameters
     ----------
     group : SegmentGroup
-    chunks : ndarray of int64, shape (n_pieces,)
+    chunks : ndarray of int64, shape (n_chunks,)
         Positions of the segments that occupy sequence numbers, ascending.
     capture : CaptureTables
     direction : int

@@ -287,7 +287,7 @@ def fold(
 
     Parameters
     ----------
-    aggregated : list of Folded
+    aggregated : list of Aggregated
         One item for each connection of `parts`.
     now : Count
         Counts of all stored segments.
@@ -367,7 +367,7 @@ def finish(aggregated: Aggregated, turn: int, capture: CaptureTables) -> tuple[d
 
     Parameters
     ----------
-    aggregated : Folded
+    aggregated : Aggregated
     turn : int
         1 if the initiator sends the odd directed flow, else 0.
     capture : CaptureTables

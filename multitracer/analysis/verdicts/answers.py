@@ -392,7 +392,7 @@ class Stamped:
 
         Parameters
         ----------
-        exchanges : Talks
+        exchanges : Exchanges
         side : ndarray of bool, shape (n_segments,)
             Segments that one side of each judged direction sent.
         """
@@ -406,13 +406,19 @@ class Stamped:
 
     @property
     def first(self) -> Array:
-        """The first of `rows` of each judged direction: int64, shape (n_talks,); undefined if it has none."""
+        """Index in `rows` of each judged direction's first segment: int64, shape (n_exchanges,).
+
+        It is undefined for a direction without segments.
+        """
         first: Array = np.append(self.rows, 0)[self.bounds[:-1]]
         return first
 
     @property
     def last(self) -> Array:
-        """The last of `rows` of each judged direction: int64, shape (n_talks,); undefined if it has none."""
+        """Index in `rows` of each judged direction's last segment: int64, shape (n_exchanges,).
+
+        It is undefined for a direction without segments.
+        """
         last: Array = np.append(self.rows, 0)[self.bounds[1:] - 1]
         return last
 
@@ -441,7 +447,7 @@ def tick_ns(stamped: Stamped) -> Array:
 
     Returns
     -------
-    ndarray of int64, ns, shape (n_talks,)
+    ndarray of int64, ns, shape (n_exchanges,)
     """
     segments, first, last = stamped.exchanges.segments, stamped.first, stamped.last
     ticks = since(segments["tsval"][last], segments["tsval"][first])
@@ -557,7 +563,7 @@ def peers_send_sack(copies: Retransmissions) -> Array:
 
     Returns
     -------
-    ndarray of bool, shape (n_talks,)
+    ndarray of bool, shape (n_exchanges,)
     """
     rows = copies.exchanges.sacks["row"]
     return copies.exchanges.have(rows[copies.back[rows]])

@@ -144,7 +144,7 @@ class Exchanges:
         ------
         rows : ndarray of int64, shape (n_rows,)
             The rows of `segments` in these judged directions.
-        exchanges : Talks
+        exchanges : Exchanges
         """
         blocks = np.searchsorted(sacks["row"], bounds)
         stretches = [_units_of(segments, sacks, bounds, blocks), _times_of(segments, bounds)]
@@ -190,7 +190,7 @@ class Exchanges:
 
         Parameters
         ----------
-        values : ndarray of any dtype, shape (n_talks,)
+        values : ndarray of any dtype, shape (n_exchanges,)
 
         Returns
         -------
@@ -209,7 +209,7 @@ class Exchanges:
 
         Returns
         -------
-        ndarray of bool, shape (n_talks,)
+        ndarray of bool, shape (n_exchanges,)
         """
         return np.bincount(self.of(rows), minlength=len(self)) > 0
 
@@ -225,7 +225,7 @@ class Exchanges:
 
         Returns
         -------
-        ndarray of int64, ns, shape (n_talks,)
+        ndarray of int64, ns, shape (n_exchanges,)
         """
         never = np.iinfo(np.int64).max
         shortest = np.full(len(self), never)
@@ -499,7 +499,7 @@ class Retransmissions:
 
         Parameters
         ----------
-        exchanges : Talks
+        exchanges : Exchanges
         at_sender : bool
             Whether they were captured at the data's sender; elsewhere it is unknown which ACKs arrived
             damaged.

@@ -190,7 +190,7 @@ def timeout_ns(copies: Retransmissions, *, beyond_ns: Array | int = 0) -> Array:
 
     Parameters
     ----------
-    beyond_ns : int or ndarray of int64, shape (n_talks,)
+    beyond_ns : int or ndarray of int64, shape (n_exchanges,)
         Difference between the sender's RTT and the RTT measured at the capture point.
 
     Returns

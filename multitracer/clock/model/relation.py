@@ -79,7 +79,7 @@ class Placement:
     bound_ns : ndarray of float64
         Half-width of the 95 % interval of each; NaN where it cannot be converted.
     status : ndarray of uint8
-        status : ndarray of uint8
+        Values of `PlacementStatus`.
     reason : str
         Why some are not converted; "" if all are.
     """

@@ -433,7 +433,7 @@ def relations_of_transactions(source: LogSource, refused: list[str]) -> Iterator
 
 
 def _compared(table: Table) -> Array:
-    """Return which transactions compared the clocks."""
+    """Return which transactions compared the clocks of client and server: bool."""
     offset, bound = table["clock_offset_s"], table["clock_uncertainty_s"]
     known: Array = (table["start_ns"] != NOT_A_TIME) & (bound >= 0) & (bound < _FARTHEST_S)
     return known & (np.abs(offset) < _FARTHEST_S)

@@ -120,12 +120,12 @@ class Limited:
 
     @cached_property
     def total_s(self) -> float:
-        """T in seconds of link time."""
+        """The duration of the transfer in seconds of link time."""
         return float(self.seconds.sum())
 
     @cached_property
     def shares(self) -> list[LimitShare]:
-        """One row for each limit and subtype, the largest first; their seconds sum to T."""
+        """One row for each limit and subtype, the largest first; their seconds sum to `total_s`."""
         cells, sure, seconds, names = self.cells, self.confidence, self.seconds, len(LimitSubtype)
         key = cells.limit * names + cells.part
         total = max(float(seconds.sum()), 1e-12)

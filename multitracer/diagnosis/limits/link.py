@@ -109,7 +109,10 @@ class Rates(NamedTuple):
 
 
 def busy(seen: Observed) -> Busy:
-    """Return when the link had data of the transfer queued or in service, or its policer had no tokens."""
+    """Return the intervals in which the link had data of the transfer, or its policer had no tokens.
+
+    The data are queued before the link or are being sent.
+    """
     link = _busy(seen)
     if seen.policer is None:
         return link

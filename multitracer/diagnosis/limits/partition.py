@@ -46,7 +46,7 @@ _LASTING = (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
 
 
 class Cells(NamedTuple):
-    """The intervals of T, in order, without gaps."""
+    """The intervals of a transfer, in order and without gaps, with the limit of each."""
 
     begin: Array
     end: Array

@@ -227,7 +227,7 @@ class FullWindow(NamedTuple):
 
 
 def full_window(seen: Observed) -> FullWindow:
-    """Return when the advertised window limited the sender.
+    """Return the intervals in which the advertised window limited the sender.
 
     The time after the last new segment is left out, because nothing shows that more data waited. The window
     did not limit if the next segment fitted into it with room left, and either no data were outstanding or

@@ -57,7 +57,7 @@ class HandshakeAndResets:
 
     @property
     def responder(self) -> Array:
-        """Rows that the responder sent."""
+        """Rows of the segments that the responder sent."""
         return np.flatnonzero(self._table["reverse"])
 
     @property

@@ -29,7 +29,10 @@ divides a wait into short ones. Not measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding; only if the responder (server) sends the data."""
+    """Yield at most one finding, if the client had all data and sent no new request.
+
+    There is none unless the responder (server) sends the data.
+    """
     wait = (
         held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.PEER) if diagnosis.transfer.reverse else None
     )

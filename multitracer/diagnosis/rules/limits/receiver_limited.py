@@ -24,7 +24,7 @@ HELP = "A program that reads sooner, or a larger receive buffer (SO_RCVBUF, tcp_
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, if the limit took a considerable share of the time."""
+    """Yield at most one finding, if the advertised window was full for a considerable share of the time."""
     limit = held(diagnosis.limited, Limit.RECEIVER_WINDOW)
     if limit is None:
         return

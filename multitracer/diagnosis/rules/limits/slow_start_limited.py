@@ -29,7 +29,10 @@ _LARGER = 4
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding; none if all data fitted into initial windows."""
+    """Yield at most one finding, if the congestion window was still growing (slow start).
+
+    There is none if all data fitted into the initial windows.
+    """
     limit = held(diagnosis.limited, Limit.SLOW_START)
     seen = diagnosis.limited.seen
     if limit is None or seen is None or not seen.floor_ns:

@@ -77,7 +77,7 @@ class _Watched(NamedTuple):
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, from both captures; one alone does not show cross traffic.
+    """Yield at most one finding, if cross traffic used the link; captures at both endpoints are needed.
 
     With one capture, cross traffic looks like a slow link. With a radio log there is no finding: the rate of
     a radio follows its signal within tenths of a second, and a slower rate separates two packets as cross

@@ -39,7 +39,10 @@ quantile `_HIGH`), and more than the noise of clocks in ns."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding: all losses if chance explains them, else those that no queue explains."""
+    """Yield at most one finding, for losses without a full queue.
+
+    These are all losses if chance explains them, else those that no queue explains.
+    """
     lost = None if diagnosis.is_link_logged else diagnosis.carried.losses
     if lost is None or not lost.is_chance:  # not all: those with next to nothing ahead
         lost = lost_at_empty_queue(diagnosis)

@@ -37,7 +37,7 @@ class _Late(NamedTuple):
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding for the complete transfer."""
+    """Yield at most one finding, if packets arrived in another order than they were sent."""
     if diagnosis.transfer.vantage is Vantage.NEAR_RECEIVER:
         return
     verdicts = diagnosis.transfer.verdicts

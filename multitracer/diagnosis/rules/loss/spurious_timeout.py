@@ -24,7 +24,7 @@ HELP = "A timer that knows the queue: timestamps (RFC 7323), F-RTO (RFC 5682), o
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each needless timeout, with the data that were sent again because of it.
+    """Yield one finding for each unneeded timeout, with the data that were sent again because of it.
 
     Those of the handshake are one finding: before its first sample TCP knows no round trip, and its timer is
     shorter than the round trip of a link with a deep queue.

@@ -33,7 +33,7 @@ _FRAME_ERRORS = 0.05
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each reason why the radio was the limit."""
+    """Yield one finding for each reason (no signal, failed blocks, busy cell) why the radio was the limit."""
     transfer, is_found = diagnosis.transfer, False
     for host, radio in transfer.radio:
         times = radio["time_ns"]
