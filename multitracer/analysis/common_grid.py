@@ -47,7 +47,7 @@ _MIN_COVERED = 0.5  # of a bin, so that its mean is one of that bin; as of the s
 
 
 class QuantityKind(StrEnum):
-    """The kind of a quantity's rows; the table at the top of this file defines the value of a bin."""
+    """What the rows of a quantity are; the table at the top of this file defines the value of a bin."""
 
     READING = "reading"
     STEPS = "steps"

@@ -133,7 +133,10 @@ def servers(flows: Table, answering: Array) -> Array:
 
 
 def _by_answers(flows: Table, pair: Array, names: Array) -> Array:
-    """Return the endpoint that sent no SYN-ACK, where the other one did: 0 for a, 1 for b, -1 otherwise."""
+    """Return the client of each pair if exactly one endpoint is a server: 0 for a, 1 for b, -1 otherwise.
+
+    A server is an endpoint that sent a SYN-ACK in another connection.
+    """
     is_server = [np.isin(_names(flows, pair, end), names) for end in "ab"]
     return _less(*is_server)
 
@@ -464,7 +467,10 @@ class _Pair:
 
 
 def _walk(pair: _Pair) -> Array:
-    """Return the rows of one pair of endpoints that begin a further connection, by the rules of this file."""
+    """Return the rows at which a further connection begins between the same two endpoints.
+
+    The rules are those at the top of this file.
+    """
     syn = np.flatnonzero(opens(pair.flags))
     begins = np.append(0, syn)
     shows, origin = zip(*(pair.origins(side, begins) for side in (0, 1)), strict=True)

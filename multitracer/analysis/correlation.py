@@ -499,7 +499,7 @@ class Settings:
 
 
 class Together(NamedTuple):
-    """The quantities of a pair in one session."""
+    """The two quantities of a pair (and the third one, if given) in one session."""
 
     x: SessionQuantity
     y: SessionQuantity

@@ -59,7 +59,7 @@ class DeliveredCapacity:
 
     @property
     def sentence(self) -> str:
-        """A description of the trace, with its limitations."""
+        """A text for users that describes the trace and its limitations."""
         trace = self.trace
         return (
             f"derived from {self.segments:,} TCP segments as the receiver saw them: {len(trace):,} "
@@ -281,7 +281,7 @@ class Mapped:
 
     @property
     def sentence(self) -> str:
-        """A description of the trace, with its limitations."""
+        """A text for users that describes the trace and its limitations."""
         load = (
             "" if self.has_load else "; how busy the cell was is not recorded, and taken as the option says"
         )

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class _NotKeptError(Exception):
-    """Segments are needed that were not stored."""
+    """Raised if segments are needed that were counted but not stored."""
 
 
 class RunningAnalysis:

@@ -388,7 +388,7 @@ class SenderLogs:
 
     @cached_property
     def _joined(self) -> tuple[Table, Table]:
-        """JOINED_STATE and JOINED_EVENTS of all connections."""
+        """JOINED_STATE and JOINED_EVENTS: the readings and events of all hosts, with their connections."""
         flows, connections = self.flows, self.connections
         events = join_events(self.events, flows=flows, connections=connections)
         return join(self.state, flows=flows, connections=connections), events
@@ -570,7 +570,7 @@ def phases_of_state(state: Table, *, events: Table | None = None) -> Table:
 
 
 def _phase_of_rows(points: Table) -> Array:
-    """Return the phase that each reading shows, 0 if it shows none."""
+    """Return the TCP phase that each reading shows (`TcpPhase`); 0 if it shows none."""
     cwnd, ssthresh = points["cwnd_segments"], points["ssthresh_segments"]
     in_bytes = cwnd == NA
     cwnd = np.where(in_bytes, points["cwnd_bytes"], cwnd)

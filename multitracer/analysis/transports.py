@@ -74,7 +74,7 @@ SIZES = Schema(
 
 
 class Setup(NamedTuple):
-    """Duration of a TCP connection set-up, for transactions that did not include one."""
+    """Median duration of a TCP connection set-up, for transactions that used an existing connection."""
 
     seconds: float
     samples: int
@@ -365,7 +365,10 @@ def _mean(values: Array) -> float:
 
 
 def _retransmitted(table: Table) -> Array:
-    """Return the retransmitted segments of the transactions for which both endpoints reported them."""
+    """Return the retransmitted segments of each transaction, of both endpoints together.
+
+    Transactions for which an endpoint reports no number are left out.
+    """
     ends = table["retransmitted_client"], table["retransmitted_server"]
     known = (ends[0] >= 0) & (ends[1] >= 0)
     again: Array = ends[0][known] + ends[1][known]
@@ -373,7 +376,7 @@ def _retransmitted(table: Table) -> Array:
 
 
 def _why(table: Table) -> str:
-    """Return the phases in which transactions were dropped, as text: `reply 12, connect 3`."""
+    """Return a text with the phases in which transactions failed, and how often: `reply 12, connect 3`."""
     places = Counter(str(why).partition(":")[0] or "unknown" for why in table["why"][dropped(table)])
     return ", ".join(f"{place} {number}" for place, number in places.most_common(5))
 

@@ -163,7 +163,10 @@ def clocks_of(
 
 
 def host_of(source: LogSource, point: Point) -> str:
-    """Return the host of a capture point; several captures of one host have the same clock."""
+    """Return the name of the host at which a capture was made.
+
+    Several captures of one host have the same clock.
+    """
     if source.folder is None:
         return point.name
     parent = Path(point.paths[0]).parent

@@ -95,7 +95,7 @@ class Diagnosis:
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """Causes of lost time, largest cost first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`, ..."""
+        """The causes of lost time (`Finding`), those with the most lost time first."""
         return self.find(self)
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ class Diagnosis:
 
     @property
     def no_fault(self) -> str:
-        """The sentence for a transfer without findings; it also mentions losses of unknown cause."""
+        """The sentence that is shown if there is no finding; it also mentions losses of unknown cause."""
         shares = self.limited.shares
         waited_s = sum(
             row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR
@@ -279,7 +279,7 @@ class Diagnosis:
 
     @property
     def largest_bytes(self) -> int:
-        """Payload of the largest segment on the path, in bytes; offload divides larger ones."""
+        """Payload of the largest segment on the path, in bytes; joined packets (offload) do not count."""
         largest = int(self.transfer.payload_bytes.max())
         offered = offered_bytes(self.transfer)
         return largest if offered is None else min(largest, offered)
@@ -309,7 +309,10 @@ class Diagnosis:
 
     @cached_property
     def typical_delays(self) -> PacketDelays | None:
-        """`delays`, or the delays of all segments if few are full and both endpoints have a capture."""
+        """The queueing delays of full-size segments, or of all segments if few are full.
+
+        Delays of all segments need captures at both endpoints. None if no capture shows delays.
+        """
         full = self.delays
         if full is None or not full.is_one_way or 2 * len(full.row) >= len(self.segments):
             return full
@@ -502,7 +505,10 @@ class Incident:
 
 
 def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incident]:
-    """Return the incidents of a transfer, largest cost first; each finding is part of exactly one."""
+    """Return the incidents of a transfer, those with the most lost time first.
+
+    Each finding is part of exactly one incident.
+    """
     single = []
     for group in _groups(findings):
         parts = sorted(group, key=lambda at: (rank(findings[at].kind), findings[at].begin_ns))
@@ -543,7 +549,7 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
 
 
 def _groups(findings: Sequence[Finding]) -> list[list[int]]:
-    """Return the indexes of the findings of each incident."""
+    """Return a list of indexes in `findings` for each incident; each finding is in exactly one list."""
     places = range(len(findings))
     holes: list[list[int]] = []
     until = 0

@@ -235,7 +235,7 @@ class Drive:
 
     @cached_property
     def fine_throughput(self) -> Steps | None:
-        """Throughput in bit/s per 100 ms; from a logger, at its own interval."""
+        """Throughput in bit/s for each 100 ms, else at the interval of the phone's logger; or None."""
         recording = self.radio_context.recording
         if not recording.captures:
             return self.throughput

@@ -120,10 +120,10 @@ _REACTS_S = 0.01  # a program that waits for nothing asks sooner, also on a busy
 
 
 def idle_gaps_s(limited: Limited) -> Array:
-    """Return the times in which the client had all data before it sent the next request: float64, s.
+    """Return the times for which the client had all data before it sent its next request: float64, s.
 
     They come from the client's capture, if there is one. Otherwise they are those waits of the server that
-    are at least a round trip long, the transit of its answer and the next request subtracted.
+    are at least a round trip long, minus the transit of its answer and of the next request.
     """
     by_client = client_idle_gaps_s(limited.transfer)
     if by_client is not None:
@@ -136,9 +136,10 @@ def idle_gaps_s(limited: Limited) -> Array:
 
 
 def client_idle_gaps_s(transfer: Transfer) -> Array | None:
-    """Return the times in which the client had all data, from its capture: float64, s; None without it.
+    """Return the times for which the client had all data and sent no request: float64, s.
 
-    The wait of the server also includes the time in which its answer passes the queue of the link.
+    They come from the client's capture; None without it. They differ from the server's wait, which also
+    includes the time in which its answer passes the queue of the link.
     """
     data, asks, client = transfer.data_pairs, transfer.ack_pairs, transfer.receiver
     if data is None or asks is None or client is None:

@@ -268,7 +268,10 @@ def rows_in_words(limited: Limited) -> list[tuple[str, str, str, str, str]]:
 
 
 def numbers_of(limited: Limited, limit: Limit) -> str:
-    """Return the numbers of a limit's row; for the link, its rate and the evidence for it."""
+    """Return a text with the numbers of a limit, for the printed table.
+
+    For the link, these are its rate and the evidence for it.
+    """
     if limit is not Limit.LINK or limited.shown is None:
         return ""
     rate, shown_by = link_in_words(limited)
@@ -391,7 +394,10 @@ def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks:
 
 
 def lasted(seconds: float, digits: int = 1) -> str:
-    """Return a duration in seconds with this many decimals; below 1 s, with two significant digits."""
+    """Return a duration as text in seconds, with `digits` decimals.
+
+    Below 1 s it has two significant digits.
+    """
     if seconds >= _LONG_S:
         return duration(seconds * NS_PER_S)
     if seconds >= _SHORT_S:

@@ -301,7 +301,7 @@ elsewhere."""
 
 
 class RateStep(NamedTuple):
-    """The step of the link's time for a segment that explains most of its variation."""
+    """The permanent change of the link's time for a segment that explains most of its variation."""
 
     time_ns: int
     """When the middle segment of the first chunk after it was sent."""

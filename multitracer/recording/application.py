@@ -21,7 +21,7 @@ and the clocks of two hosts may differ. Not measured."""
 
 
 class Counted(NamedTuple):
-    """One stream of a load program, with its byte counts at the sender, at the receiver and in a capture."""
+    """One stream of a load program, with byte counts from the sender, the receiver and a capture."""
 
     source: str
     """The program, for example "iperf3"."""

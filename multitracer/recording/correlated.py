@@ -103,7 +103,7 @@ def _resolved(sessions: Sequence[Quantities], name: str) -> _Resolved:
 
 
 def _pair(sessions: Sequence[Quantities], x: _Resolved, y: _Resolved, given: _Resolved | None) -> Pair:
-    """Return the samples of two quantities, and of `given`, in each session that has them."""
+    """Return a pair of quantities (and `given`) with their samples in each session that has all of them."""
     together = []
     for number in range(len(sessions)):
         one, other = x.each[number], y.each[number]

@@ -22,7 +22,7 @@ def is_emptied(complete: Sequence[CaptureTables], parts: Sequence[CaptureTables]
 
 
 def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Bounds]:
-    """Return a recording with its captures cut to a window, and the window's bounds in recorded time.
+    """Return the recording with its captures cut to a time window, and the bounds of the window in ns.
 
     Logs that are parsed already stay parsed, and are not cut.
 

@@ -101,7 +101,10 @@ class RecordedFlow:
 
     @property
     def rate_bps(self) -> float | None:
-        """Delivered bits per link second, from the first packet to the last with new payload."""
+        """Delivered bits per link second, from the first packet to the last with new payload.
+
+        It is None if unknown.
+        """
         return mean_rate_bps(self.table, self.begin_ns, speed=self.speed) if self.point else None
 
 
@@ -201,7 +204,7 @@ def _is_at_once(before_ns: int, after_ns: int) -> bool:
 
 
 def _wtcp_flow(recording: Recording, ends: Endpoints, places: list[_Seen], way: int) -> RecordedFlow | None:
-    """Return one direction of a WTCP connection; None without data.
+    """Return the data of one direction of a WTCP connection; None if it carried no data.
 
     `way` is 0 for the data of its initiator, 1 for those of its responder.
     """

@@ -74,7 +74,7 @@ class PhoneLog(NamedTuple):
 
 
 def phones_apart(logs: list[PhoneLog]) -> Iterator[tuple[str, list[PhoneLog]]]:
-    """Yield a name and the logs of each phone on each drive.
+    """Yield the name of each phone, and its logs, once for each drive.
 
     The name is that of the host; if one host has logs of several phones, the name of the first log is added.
     """

@@ -133,7 +133,7 @@ def _shares(flows: list[_Flow], begin_ns: Times, end_ns: Times, rate_bps: Array)
 
 
 def _common(flows: list[_Flow]) -> Times:
-    """Return start and end of the time in which all flows run; an empty array if there is none."""
+    """Return begin and end of the time in which all flows run, ns; an empty array if there is none."""
     if not flows:
         return np.empty(0, dtype=np.int64)
     first, last = max(int(f.time_ns[0]) for f in flows), min(int(f.time_ns[-1]) for f in flows)
@@ -141,7 +141,7 @@ def _common(flows: list[_Flow]) -> Times:
 
 
 def _edges(flows: list[_Flow], step_ns: float) -> Times:
-    """Return the edges of the intervals, in ns, from the first payload of any flow to the last."""
+    """Return the borders of the intervals, ns, from the first payload of any flow to the last one."""
     if not flows:
         return np.empty(0, dtype=np.int64)
     first, last = min(int(f.time_ns[0]) for f in flows), max(int(f.time_ns[-1]) for f in flows)

@@ -52,7 +52,7 @@ _FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The blocks of a capture, and the facts of its file."""
+    """The index of a capture file: where its blocks are, and the facts of the file."""
 
     blocks: Array
     """Int64, shape (n_blocks, 4): the columns of `PacketBlock`."""
@@ -189,7 +189,7 @@ def _digest(file: BinaryIO, size: int) -> str:
 
 
 def _is_fit(blocks: Sequence[PacketBlock], source: SourceFile) -> bool:
-    """Return whether a capture may be read in parts: no block depends on the content of another one."""
+    """Return whether parts of a capture can be read alone: no block depends on the content of another."""
     plain = SourceFile(source.path, source.format)
     same = all(
         getattr(source, f.name) == getattr(plain, f.name) for f in fields(plain) if f.name not in _FACTS

@@ -209,7 +209,7 @@ def drives_beside(phones: Sequence[Phone]) -> int:
 
 
 def which_phone(phones: Sequence[Phone]) -> str:
-    """Return a sentence that names the phone and drive that is shown, and counts the others."""
+    """Return a sentence that names the shown phone and drive, and states how many others exist."""
     drives = drives_beside(phones)
     radios = len(phones) - 1 - drives
     others = [count(radios, "other radio")] if radios else []

@@ -84,12 +84,12 @@ def apart(point: Point, capture: CaptureTables) -> Iterator[tuple[Point, Capture
 
 
 def is_one_run(files: Sequence[SourceFile]) -> bool:
-    """Return whether the files follow each other in time, so that they are one capture."""
+    """Return whether the files follow each other in time, so that together they are one capture."""
     return len(files) < 2 or len(_runs(files)) == 1
 
 
 def _runs(files: Sequence[SourceFile]) -> list[list[int]]:
-    """Return the indexes of the files, in groups that follow each other in time."""
+    """Return groups of indexes of the files; the files of a group follow each other in time."""
     runs: list[list[int]] = []
     for i in sorted(range(len(files)), key=lambda i: files[i].first_ns or 0):
         run = next((r for r in runs if _follows(files[r[-1]], files[i])), None)

@@ -86,7 +86,10 @@ _LONGEST = 80
 
 
 def kind_of(table: str, column: Column) -> QuantityKind | None:
-    """Return the kind of a column's rows; None for times, texts and numbers that are identifiers."""
+    """Return what the rows of a column are (`QuantityKind`).
+
+    It is None for times, texts and numbers that are identifiers.
+    """
     if np.dtype(column.dtype).kind not in "iuf" or column.is_time or column.name in _NAMES:
         return None
     if table == LINK_EVENTS.name:

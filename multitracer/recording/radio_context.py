@@ -176,7 +176,10 @@ class RadioContext:
 
     @cached_property
     def span_ns(self) -> tuple[int, int] | None:
-        """First and last time of the first phone's drive, in ns; None if the recording holds packets."""
+        """First and last time of the first phone's drive, in ns.
+
+        It is None if the recording has packets, whose time is used instead.
+        """
         return self.phones[0].span_ns if self.phones and not self.recording.captures else None
 
     @property
@@ -186,7 +189,7 @@ class RadioContext:
 
     @property
     def caveats(self) -> str:
-        """Sentences about doubtful times: no time zone, or two clocks; empty if there are none."""
+        """Sentences that say which times are doubtful (no time zone, or two clocks); empty if none are."""
         tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
         words = [ZONE_CAVEAT] if any(names_no_zone(table) for table in tables) else []
         back_ns = max((_farthest_back_ns(table) for table in tables), default=0)
@@ -200,7 +203,7 @@ class RadioContext:
 
     @property
     def _is_contradicted(self) -> bool:
-        """Whether a radio log shows no service while packets of its host were answered."""
+        """Whether a radio log reports no service while packets of its host were acknowledged."""
         clocks = self.recording.clocks
         captures = [
             (each.point.name if clocks is None else clocks.of_point(each.point.name).host, each.tables)

@@ -278,7 +278,10 @@ def _counted(inputs: Inputs, only: Choose | None, progress: ReadingProgress | No
 def _with_one(
     native: Kernel, recording: Recording, choose: Choose, progress: ReadingProgress | None
 ) -> Recording | None:
-    """Return a recording of one capture with the segments of the chosen connection; None if not possible."""
+    """Return a recording of one capture in which only the chosen connection has its segments.
+
+    It is None if the kernel alone cannot find the segments.
+    """
     try:
         capture, number = choose(recording)
     except InputError:
@@ -304,7 +307,10 @@ def with_segments(native: Kernel, analysis: Analysis, connection: int) -> Analys
 
 
 def _numbers(native: Kernel, path: str, is_large: bool, progress: ReadingProgress | None) -> Analysis | None:
-    """Return the analysis of a capture file without its segments; None if it needs the segments."""
+    """Return the analysis of a capture file, counted without storing its segments.
+
+    It is None if a step of the analysis needs the segments.
+    """
 
     def look(complete: Whole) -> None:
         if progress is not None:

@@ -107,7 +107,7 @@ class _Streams:
             self._read(point, None, noted)
 
     def _read(self, point: Point, index: Index | None, noted: Count | None) -> bool:
-        """Read one point; return False if its index was wrong."""
+        """Read one capture point; return False if its index did not match the file."""
         state = state_of(point.paths[0]) if index is None and len(point.paths) == 1 else None
         ranges, packets = index.within(self._bounds_of(index.facts.first_ns)) if index else (None, 0)
         open_now, chunks = OpenConnections(self._limits), self._chunks(point, ranges, noted)
@@ -247,7 +247,7 @@ class EndedConnections:
 
 
 class _Rows:
-    """Rows of one schema in a file, a fixed number for each connection."""
+    """A file with the rows of one table; each connection has the same number of rows."""
 
     def __init__(self, schema: Schema, *, each: int = 1) -> None:
         self._schema, self._each = schema, each

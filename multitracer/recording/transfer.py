@@ -271,7 +271,7 @@ class Transfer:
 
     @property
     def without_time(self) -> int:
-        """Number of its segments without a time stamp."""
+        """The number of segments of the transfer without a time stamp."""
         views = [self.sender, *([] if self.receiver is None else [self.receiver])]
         return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
 
@@ -491,7 +491,10 @@ class Transfer:
 
     @cached_property
     def phases(self) -> Table:
-        """TCP_PHASES, from the sender's variables or else its packets; empty if captured at the receiver."""
+        """TCP_PHASES: slow start, recovery and so on, from the sender's variables, else from its packets.
+
+        It is empty if the capture was made at the receiver.
+        """
         if self.has_state:
             return phases_of_state(self.state, events=self.events)
         if self.vantage is Vantage.NEAR_RECEIVER:
@@ -583,7 +586,10 @@ class Transfer:
 
 
 class Pairs(NamedTuple):
-    """Packets of one direction in both captures; rows of `Transfer.sender` and `.receiver`."""
+    """The packets of one direction, matched between both captures.
+
+    `sent` has rows of the sending endpoint's table.
+    """
 
     table: Table
     """PACKET_PAIRS; `near` is the endpoint that sent this direction, `far` the one that received it, each by
@@ -610,6 +616,6 @@ def _positive(value: object) -> float | None:
 
 
 def _other(hosts: set[str], known: str | None) -> str | None:
-    """Return the other one of two hosts; None if `known` is not one of them."""
+    """Return the host of the two that is not `known`; None if `known` is not one of them."""
     others = hosts - {known}
     return next(iter(others)) if known in hosts and len(others) == 1 else None

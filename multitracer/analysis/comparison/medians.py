@@ -141,9 +141,10 @@ class _Medians:
         return np.array([[side[four]] for side, four in sides])
 
     def _statistic(self, values: Array, longest: float) -> Array:
-        """Return (difference of the medians / standard error)^2 of `values`, shape (2, n_rows, 4).
+        """Return the squared test statistic of each row: (difference of the medians / standard error)^2.
 
-        Only for the error, an infinite value counts as the longest finite one.
+        `values` has shape (2, n_rows, 4): four sorted values of both sides. In the standard error, an
+        infinite value is replaced by `longest`, the longest finite one.
         """
         middle = values[..., 1:3].mean(axis=-1)
         with np.errstate(invalid="ignore", divide="ignore"):

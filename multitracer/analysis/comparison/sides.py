@@ -344,7 +344,10 @@ def strata(unit: Numbers, cell: Numbers, weight: Array, side: Mask) -> Numbers:
 
 
 def _connected(unit: Numbers, cell: Numbers, units: int) -> Numbers:
-    """Return for each unit the smallest number among the units that it is connected with through cells."""
+    """Return a group number for each unit; units with a common cell, directly or through others, are a group.
+
+    The number is the smallest unit number in the group.
+    """
     minimum = np.arange(units)
     while True:
         of_cell = np.full(int(cell.max()) + 1, units)

@@ -62,7 +62,7 @@ class LimitIntervals(NamedTuple):
 
 
 class DriveTraffic(NamedTuple):
-    """The traffic of a drive; None for what was not recorded."""
+    """The traffic of a drive; a field is None if it was not recorded."""
 
     throughput: Steps | None = None
     """Throughput, bit/s."""
@@ -198,7 +198,7 @@ def _limits(windows: _Windows, limits: LimitIntervals | None, facts: dict[str, f
 
 
 def _union(begin: Times, end: Times) -> tuple[Times, Times]:
-    """Return the intervals sorted by begin, with overlapping ones merged."""
+    """Return begins and ends of disjoint intervals, ascending: overlapping intervals are merged."""
     if not len(begin):
         return begin, end
     reach = np.maximum.accumulate(end)

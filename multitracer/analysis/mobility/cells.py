@@ -207,7 +207,10 @@ def _cell_visits_identities(
 
 
 def _most_frequent(values: Array, group: Numbers, groups: int) -> Array:
-    """Return the most frequent value of each group, the smallest one of a tie; NA for an empty group."""
+    """Return the most frequent value of each group; of equally frequent values, the smallest one.
+
+    It is NA for an empty group.
+    """
     names, index = np.unique(values, return_inverse=True)
     result = np.full(groups, "" if values.dtype.kind == "U" else NA, dtype=values.dtype)
     if len(names):
@@ -291,7 +294,10 @@ def cells_of(
 
 
 def _identities(cell_visits: CellVisits, number: int) -> dict[str, Array]:
-    """Return the identity of each cell: from its first visit, completed from its later ones."""
+    """Return the identity columns of each cell: the values of its first visit.
+
+    A value that is missing there is taken from a later visit.
+    """
     columns: dict[str, Array] = {}
     for name in ("rat", "plmn", "cell_id", "physical_cell_id", "channel"):
         values = cell_visits.table[name]

@@ -252,7 +252,7 @@ class Changes(NamedTuple):
 
 
 class _Sign(NamedTuple):
-    """One kind of evidence of a change: its name, its value at each reading, and where it was read."""
+    """One kind of evidence of a cell change (for example the cell identity), with its values."""
 
     name: str
     values: Array
@@ -340,7 +340,10 @@ def _absorbed(changes: Changes, before: Numbers, after: Numbers) -> tuple[Change
 
 
 def _same_at_both(serving: Serving, sign: _Sign, readings: tuple[Numbers, Numbers]) -> Mask:
-    """Return where stronger evidence has the same value at both readings, or within a second of them."""
+    """Return for which changes stronger evidence shows the same cell at both readings.
+
+    It may also be a value read within a second of them.
+    """
     rows, values = np.flatnonzero(sign.known), sign.values
     if not len(rows):
         return np.zeros(len(readings[0]), dtype=bool)

@@ -227,7 +227,10 @@ def _counted(points: Array, noise_m: Array, broken: Mask) -> Mask:
 
 
 def _count_last(counted: Mask, points: Array, time_ns: Times, broken: Mask) -> None:
-    """Accept the last position before each break and at the end if the car was moving; in place."""
+    """Mark the last position before each break, and the last of all, as accepted, in place.
+
+    This is done only if the car was moving there.
+    """
     last = np.append(np.flatnonzero(broken), len(points)) - 1
     last = last[last >= 0]
     last = last[~counted[last]]

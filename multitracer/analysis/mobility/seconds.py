@@ -178,7 +178,7 @@ _LEVELS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm", "sinr_db", "rsrq_db", "ecio_db", 
 
 
 def _grid(drive: DriveSeries) -> Times:
-    """Return the begin of each second, from the first to the last one with any data."""
+    """Return the begin of each second of the drive, from the first to the last second with any data."""
     sources = [drive.cell_visits.serving.time_ns]
     sources += [each.time_ns for each in (drive.throughput, drive.wanted) if each is not None]
     sources += [drive.limits.begin_ns, drive.limits.end_ns] if drive.limits is not None else []
@@ -261,7 +261,7 @@ between.
 
 
 def _holds_ns(time: Times) -> Array:
-    """Return the time for which each reading is valid, ns."""
+    """Return how long each reading is valid, ns: until the next one, at most some seconds."""
     longest, apart = round(HOLD_S * NS_PER_S), round(_APART_S * NS_PER_S)
     gap = np.diff(time)
     typical = np.where(gap <= apart, np.maximum(gap, NS_PER_S), 0)  # of a round of commands one is the next

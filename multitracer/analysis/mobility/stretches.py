@@ -109,7 +109,7 @@ class _Part(NamedTuple):
         return np.arange(self.first, self.last + 1)
 
     def within(self, rows: slice) -> _Part | None:
-        """Return the part within a range of seconds; None if no second is in it."""
+        """Return the part, limited to a range of seconds; None if the part has no second in this range."""
         first, last = max(self.first, rows.start), min(self.last, rows.stop - 1)
         opens, closes = self.opens and first == self.first, self.closes and last == self.last
         is_complete = (first, last) == (self.first, self.last)
@@ -203,7 +203,7 @@ def stretches(drive: DriveSeries, *, poor_bps: float | None = None, shown_ns: Bo
 
 
 class _Bad(NamedTuple):
-    """Which seconds were bad, and the rates that decided."""
+    """Which seconds of a drive were bad, and the rates that this was judged by."""
 
     by_rate: Mask
     bad: Mask
@@ -262,7 +262,7 @@ def _is_slow(seconds: Seconds, radio: RadioMasks, judged_bad: _Bad) -> Mask:
 
 
 def _within(seconds: Seconds, shown_ns: Bounds) -> slice:
-    """Return the seconds whose middle is in the shown range, as a slice."""
+    """Return the seconds whose middle lies in the shown time range, as a slice."""
     begin_ns, end_ns = shown_ns
     middle = seconds.begin_ns + NS_PER_S // 2
     first = 0 if begin_ns is None else np.searchsorted(middle, begin_ns)
@@ -287,7 +287,7 @@ def _good_bps(rate_bps: Array) -> float:
 
 
 def _runs(bad: Mask) -> tuple[list[int], list[int]]:
-    """Return the first and the last second of each bad route segment."""
+    """Return two lists: the first second, and the last second of each bad route segment."""
     rows = np.flatnonzero(bad)
     if not len(rows):
         return [], []

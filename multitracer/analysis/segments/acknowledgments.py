@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Repeats:
-    """Segments without payload, SYN, FIN and RST that repeat the ACK number before them."""
+    """Pure ACKs that have the same ACK number as the segment before them, by class.
+
+    A pure ACK has no payload and none of the flags SYN, FIN and RST.
+    """
 
     duplicate: Array
     """Positions of duplicate ACKs (RFC 5681, section 2): same window, and data outstanding."""

@@ -141,7 +141,7 @@ def _changes_of_ack(group: SegmentGroup) -> tuple[Array, Array]:
 
 
 def partners(items: Array, bounds: Array) -> tuple[Array, Array]:
-    """Return the items with the two directions of each connection swapped, and their bounds.
+    """Return the items with the two directions of each connection exchanged, and their new bounds.
 
     Parameters
     ----------
@@ -206,7 +206,10 @@ def _spread(chunks: DataRanges, value: Array, ack_bounds: Array) -> tuple[Array,
 
 
 def _origin(lowest: Array, group: SegmentGroup, chunks: DataRanges) -> Array:
-    """Return the axis position of each direction's relative number 0: its first SYN, else `lowest`."""
+    """Return the axis position of each direction's relative sequence number 0.
+
+    It is the position of the first SYN; without one, the direction's element of `lowest`.
+    """
     syn = group.special[has(group.flags[group.special], Flag.SYN)][::-1]
     syn = syn[group.units[syn] > 0]  # not with RST too
     origin = lowest.copy()

@@ -210,7 +210,7 @@ def put_counted(rows: Columns, counted: Columns, sides: Columns, rare: Rare, res
 
 
 def _put_announced(rows: Columns, counted: Columns, sides: Columns) -> None:
-    """Write the values that the options of each direction announce, in place."""
+    """Write the values that each direction announces in its TCP options into `rows`, in place."""
     if rows[OF_SYN[0]].flags.writeable:
         for name in OF_SYN:
             rows[name][:] = sides[name]

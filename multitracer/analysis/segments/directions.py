@@ -215,7 +215,7 @@ def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _acknowledgments(examination: Examination, rows: dict[str, Array]) -> None:
-    """Write the counts of the direction's own ACKs and windows, and the outstanding data."""
+    """Write the counts of ACKs and windows that the direction sent, and its outstanding data, in place."""
     group, ack_progress, repeats = examination.group, examination.ack_progress, examination.repeats
     for name, position in (
         ("duplicate_acks", repeats.duplicate),

@@ -111,7 +111,7 @@ def rows_in_order(parts: Partition, connection: int) -> Array:
 
 
 class WalkedConnection(NamedTuple):
-    """All segments of a connection, processed by the kernel alone."""
+    """All segments of a connection, as the native kernel alone computes them."""
 
     segments: Table
     """TCP_SEGMENTS; columns may be shared with SEGMENTS of the capture, and are then read-only."""

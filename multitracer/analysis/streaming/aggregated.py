@@ -140,7 +140,7 @@ class Deliveries:
 
 @dataclass(slots=True)
 class AggregatedDirection:
-    """Data of one direction that are stored in addition to its columns."""
+    """Data of one direction that DIRECTIONS has no column for, but that the final statistics need."""
 
     round_trips: RoundTripCounts = field(default_factory=RoundTripCounts)
     deliveries: dict[GoodputBy, Deliveries] = field(

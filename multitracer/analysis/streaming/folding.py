@@ -97,7 +97,7 @@ class History:
 
 
 class _Side:
-    """One direction of a connection that has at least one discarded segment."""
+    """One direction of a connection, whose old segments are replaced by artificial ones."""
 
     def __init__(self, past: Examination, side: int, capture: CaptureTables) -> None:
         group, axis, coverage = past.group, past.axis, past.coverage
@@ -129,7 +129,10 @@ class _Side:
         return (unit - int(axis.reference[side]) + int(axis.reference_seq[side])) & 0xFFFFFFFF
 
     def _highest_ack(self) -> int | None:
-        """Return the highest ACK number that this side sent, as in the header; None without an ACK."""
+        """Return the highest ACK number that this side sent, as the 32-bit number in the header.
+
+        It is None if no segment has an ACK.
+        """
         acks, other = self._past.axis.acks, self._side ^ 1
         first, behind = acks.bounds[other : other + 2].tolist()
         return self._sequence(int(acks.highest[behind - 1]), other) if first < behind else None

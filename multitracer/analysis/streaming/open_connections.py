@@ -204,7 +204,10 @@ class OpenConnections:
     def _fold(
         self, capture: CaptureTables, parts: Partition, numbers: Array, chosen: Array, closed: Array
     ) -> Folding:
-        """Count the fresh segments of the chosen connections, so that they can be discarded."""
+        """Count the segments of the chosen connections that were not counted before.
+
+        After this, these segments can be discarded.
+        """
         part, own, mask = part_of(capture, parts, chosen)
         folding = Folding(
             part, own, mask, self._fresh[mask], chosen, numbers[chosen], closed[chosen], self.limits
@@ -260,7 +263,7 @@ def _followed(parts: Partition) -> Array:
 
 
 def _attempts(flags: Array, parts: Partition) -> Array:
-    """Return which connections consist only of SYNs of one side."""
+    """Return which connections consist only of SYNs from one endpoint: they were never answered."""
     syn = np.bincount(
         parts.direction[np.flatnonzero(flags & np.uint16(Flag.SYN))], minlength=2 * parts.connections
     )

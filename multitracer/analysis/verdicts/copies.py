@@ -43,7 +43,10 @@ Cells = tuple["Array", "Array"]
 
 @dataclass(frozen=True, slots=True)
 class SequenceGrid:
-    """Sequence numbers divided at each begin and end of a segment; a cell is the range between two edges."""
+    """Sequence numbers divided into cells at the begin and the end of each segment.
+
+    Cell i is the range from edges[i] to edges[i + 1] - 1.
+    """
 
     edges: Array
 
@@ -121,7 +124,7 @@ class Exchanges:
 
     @classmethod
     def one(cls, segments: Table, sacks: Table, *, reverse: bool) -> Exchanges:
-        """Return one direction of one connection; sequence numbers and times are not changed."""
+        """Return one judged direction of one connection, with unchanged sequence numbers and times."""
         bounds = np.array([0, len(segments)])
         return cls(segments, sacks, segments["reverse"] == reverse, bounds, np.zeros(1, dtype=np.int64))
 
@@ -254,7 +257,7 @@ class _Stretches:
 
 
 def _units_of(segments: Table, sacks: Table, bounds: Array, of_blocks: Array) -> _Stretches:
-    """Return the range of sequence numbers that each connection needs."""
+    """Return for each connection the range of sequence numbers that it needs on the common axis."""
     lowest, highest = np.zeros((2, len(bounds) - 1), dtype=np.int64)
     for name in _UNITS:
         lowest = np.minimum(lowest, reduce_groups(np.minimum, segments[name], bounds, empty=0))
@@ -266,7 +269,7 @@ def _units_of(segments: Table, sacks: Table, bounds: Array, of_blocks: Array) ->
 
 
 def _times_of(segments: Table, bounds: Array) -> _Stretches:
-    """Return the time range that each connection needs.
+    """Return for each connection the time range that it needs on the common axis.
 
     A connection with unknown times gets a range that is too long to share the axis.
     """

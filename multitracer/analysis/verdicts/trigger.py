@@ -291,7 +291,7 @@ class _Sender:
         return self._state
 
     def _is_refused(self, i: int) -> bool:
-        """Return whether the host itself must have dropped the earlier transmission."""
+        """Return whether the sending host itself must have dropped the earlier transmission (local drop)."""
         has_reason = self._seen[i] or self._state is not RetransmissionCause.UNKNOWN
         if has_reason or not (self._newest[i] and self._directly[i]):
             return False

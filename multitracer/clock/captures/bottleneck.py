@@ -222,7 +222,10 @@ def own_queue_ns(
 
 
 def _longest_wait(time_ns: Array, total: Array, own: Array, rate: float, reach: int, side: Array) -> Array:
-    """Return the maximum wait of each packet behind the packets before it, ns."""
+    """Return for each packet its minimum time in the queue behind earlier packets, ns.
+
+    Each earlier packet gives a lower bound of this time; the largest bound is used.
+    """
     wait = np.zeros(len(time_ns))
     for back in range(1, min(reach, len(time_ns) - 1) + 1):
         since = (time_ns[back:] - time_ns[:-back]).astype(np.float64)
@@ -502,7 +505,9 @@ def _guess(own: Spacing | None, other: Spacing | None) -> float:
 
 
 def arrivals_without_jump(side: Side, steps: list[Step]) -> Array:
-    """Return one direction's arrivals in its longest interval without a step of the receiving clock.
+    """Return the arrival times of one direction in the longest interval without a clock step.
+
+    Only steps of the receiving clock count.
 
     Returns
     -------

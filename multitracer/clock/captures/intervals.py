@@ -158,7 +158,7 @@ def _extent(ways: Ways, moments: list[tuple[float, float]], clock: ClockLabel) -
 
 
 def _stamps(way: MatchedDirection, clock: ClockLabel) -> Array:
-    """Return the times of packets by one clock."""
+    """Return the capture time of each packet by one clock, ns."""
     stamps: Array = way.time_ns if clock == "a" else way.time_ns + way.sign * way.delay_ns
     return stamps
 
@@ -198,7 +198,7 @@ def _margins(
 
 
 def _between(way: MatchedDirection, ordered: list[Step], number: int) -> MatchedDirection:
-    """Return the packets that were captured after `number` of the steps."""
+    """Return the packets that were captured after exactly `number` of the steps."""
     jumps = np.zeros(len(way), dtype=np.int64)
     for step in ordered:
         jumps += after(way, step)

@@ -93,13 +93,16 @@ class Step:
 
     @property
     def zone(self) -> tuple[int, int]:
-        """The range of rows that contains the step, including the first row after it."""
+        """The range (first row, last row) that certainly contains the first row after the step."""
         first, last = (self.row if row is None else row for row in (self.first_row, self.last_row))
         return first, last
 
 
 def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
-    """Return the steps of both clocks in the order in which they were found, and the packets without them."""
+    """Return the steps of both clocks, in the order in which they were found.
+
+    The second element has the packets with their delays corrected for all steps.
+    """
     steps: list[Step] = []
     while len(steps) < MOST_STEPS:
         step = _largest(ways, steps)
@@ -176,7 +179,7 @@ def _places(ways: Ways, clock: ClockLabel) -> list[tuple[float, ClockLabel, int]
 
 
 def _roughness(near: Ways, step: Step) -> float:
-    """Return how much neighbouring delays near a step differ after the step is corrected.
+    """Return how much neighbouring delays differ near a step, after the step is corrected.
 
     A packet that is assigned to the wrong side of the step has an error of the full step.
     """
@@ -251,7 +254,10 @@ class _Course:
         return self.delay_ns[max(0, i - count) : i], self.delay_ns[i : i + count]
 
     def jump(self, row: int, count: int) -> float:
-        """Return the step of B - A at a row, from medians of `count` packets."""
+        """Return the step of B - A at a row, ns: the difference of the median delays on its two sides.
+
+        `count` is the number of packets on each side.
+        """
         before, later = self.both_sides(row, count)
         return self.sign * float(np.median(later) - np.median(before))
 
@@ -299,7 +305,7 @@ def _course(way: MatchedDirection, clock: ClockLabel) -> _Course:
 
 
 def _candidates(courses: list[_Course]) -> list[int]:
-    """Return the rows where a direction's delay changes most."""
+    """Return the rows at which the delay of a direction changes most: possible clock steps."""
     rows: list[int] = []
     for course in courses:
         apart = np.abs(np.diff(course.delay_ns))
@@ -349,7 +355,7 @@ def _agrees(clear: _Course, other: _Course, row: int, jump: float) -> bool:
 
 
 def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
-    """Return a step and the half-width of its 95 % interval.
+    """Return the size of a clock step at a row, and the half-width of its 95 % interval, ns.
 
     Each direction measures it by medians and by minimum delays of several widths. Queues falsify some of
     these, but rarely in the same way in both directions. So the two measures that agree best, relative to

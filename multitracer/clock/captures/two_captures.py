@@ -120,7 +120,10 @@ def _causality(e: Estimate) -> tuple[int, int]:
 
 
 def _by_causality(e: Estimate) -> Estimate:
-    """Return the middle of an estimate's causality bounds, with half their distance as uncertainty."""
+    """Return the estimate with the middle of its causality bounds as its offset.
+
+    Half the distance of the bounds becomes its uncertainty.
+    """
     lower, upper = _causality(e)
     wide = (upper - lower) / 2 + e.uncertainty_ns
     return replace(e, offset_ns=(lower + upper) // 2, uncertainty_ns=wide, notes=(*e.notes, _EXCLUDED))
@@ -153,7 +156,7 @@ def tick_ns(capture: CaptureTables) -> int:
 
 
 def widened(estimate: Estimate, coarse_ns: int) -> Estimate:
-    """Return an estimate whose uncertainty includes that of coarse times."""
+    """Return an estimate with its uncertainty raised by the resolution of coarse times."""
     if not coarse_ns:
         return estimate
     lower, upper = estimate.lower_ns, estimate.upper_ns
@@ -235,7 +238,10 @@ def relate(near: CaptureTables, far: CaptureTables) -> list[Estimate]:
 
 
 def _is_second(near: CaptureTables, far: CaptureTables) -> bool:
-    """Return whether `near` is the second capture in the canonical order of the two."""
+    """Return whether `near` is the second of the two captures in an order that ignores their arguments.
+
+    So an exchange of the captures gives the exact inverse.
+    """
     return _rank(near) > _rank(far)
 
 
@@ -341,9 +347,9 @@ def _quickest_ns(side: Side) -> float:
 
 
 def _jumps(near: CaptureTables, far: CaptureTables, base: Ways) -> tuple[list[Step], Ways]:
-    """Return the steps, including those hidden by queues, and the packets without them.
+    """Return all clock steps, including those hidden by queues, and the packets without the steps.
 
-    Steps that are uncertain from nearby packets are replaced by steps that explain all packets.
+    If a step is uncertain from nearby packets, steps that explain all packets are used instead.
     """
     steps, _ = find_steps(base)
     sure = [step for step in steps if step.error_ns <= _VAGUE * abs(step.shift_ns)]

@@ -256,7 +256,7 @@ def _gap_ns(own: Array, other: Array) -> int:
 
 
 def _explained(difference: ClockDifference, rules: Sequence[Rule] = RULES_BETWEEN) -> Fault | None:
-    """Return the first fault that explains a difference; None without one."""
+    """Return the fault that explains a difference of two clocks: the first rule that fits; else None."""
     return next(filter(None, (rule(difference) for rule in rules)), None)
 
 
@@ -296,7 +296,7 @@ def _resets(relation: Relation, source: str) -> Complaint | None:
 
 
 def examine_all(logs: Sequence[Stamps]) -> list[Complaint]:
-    """Return the faults that each log shows alone."""
+    """Return, for several logs, the faults that can be found in each log without another clock."""
     return [complaint for log in logs for complaint in examine(log)]
 
 
@@ -410,7 +410,7 @@ def _where_it_fits(radio: Table, capture: CaptureTables) -> str:
 
 
 def _searching(radio: Table) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each run of readings that all report no service."""
+    """Yield begin and end, ns, of each run of consecutive readings that all report no service."""
     if len(np.unique(radio["modem"])) > 1:  # one of two cards may serve
         return
     rows = np.flatnonzero(
@@ -438,7 +438,7 @@ class _Answered:
 
     @property
     def span_ns(self) -> tuple[int, int]:
-        """The first and the last time of a segment; some segments may have no time."""
+        """The times of the first and of the last segment that has a time, ns."""
         return int(self._time[0]), int(self._time[-1])
 
     def within(self, begin_ns: int, end_ns: int) -> int:

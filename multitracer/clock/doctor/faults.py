@@ -425,18 +425,18 @@ class ClockDifference:
 
     @property
     def at(self) -> datetime | None:
-        """The time by the reference; None if it is outside of the calendar."""
+        """The time that the reference clock shows; None if it is not a date of the years 1 to 9999."""
         return calendar(self.reference_ns / NS_PER_S)
 
     @property
     def says(self) -> datetime | None:
-        """The time by the log's clock; None if it is outside of the calendar."""
+        """The time that the log's clock shows; None if it is not a date of the years 1 to 9999."""
         return calendar(self.reference_ns / NS_PER_S + self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault, and the part of a difference that it explains."""
+    """A known fault of a clock, and how much of the difference of two clocks it explains."""
 
     code: str
     seconds: float

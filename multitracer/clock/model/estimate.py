@@ -145,7 +145,7 @@ class Estimate:
 
     @classmethod
     def around(cls, pivot_ns: int, at_pivot_ns: float, **fields: Any) -> Estimate:
-        """Return an estimate from the uncertainty at a pivot instead of that at `first_ns`.
+        """Return an estimate whose uncertainty is given at the pivot, not at `first_ns`.
 
         Parameters
         ----------

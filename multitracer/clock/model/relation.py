@@ -129,7 +129,7 @@ class Relation:
         return Relation(self.target, self.source, tuple(e.inverse() for e in self.estimates))
 
     def steps_ns(self) -> list[int]:
-        """Return the steps of `target` against `source` between the estimates, ns."""
+        """Return by how much `target` stepped relative to `source` between each two estimates, ns."""
         steps = []
         for earlier, later in zip(self.estimates, self.estimates[1:], strict=False):
             middle = (earlier.last_ns + later.first_ns) // 2
@@ -279,7 +279,7 @@ class ClockGraph:
 
     @property
     def clocks(self) -> list[Clock]:
-        """Every clock in a relation, in order of its first relation."""
+        """All clocks that have a relation, in the order of their first relation."""
         both = (clock for relation in self.relations for clock in (relation.source, relation.target))
         return list(dict.fromkeys(both))
 
@@ -338,7 +338,7 @@ class ClockGraph:
         return [ns for e in (brief or every)[:_MOST_ENDS] for ns in (e.first_ns, e.last_ns)]
 
     def why_apart(self, source: Clock, target: Clock) -> str:
-        """Return why times of one clock cannot be converted to another, and what would help."""
+        """Return a text: why times of one clock cannot be converted to the other, and what would help."""
         own = [sentence for sentence in self.refused if source.host in sentence or target.host in sentence]
         because = "; ".join(own or self.refused) or "nothing in this recording was stamped by both"
         if "cannot determine" in because:
@@ -379,7 +379,9 @@ def _middle(stamps: Array) -> Array:
 
 
 def along(path: ClockPath, stamps: Array, *, with_bounds: bool = True) -> Placement:
-    """Return times of a path's first clock converted to its last; uncertainties are added as squares.
+    """Return times of the first clock of a path, converted to its last clock.
+
+    The uncertainties of the relations are added as squares.
 
     Parameters
     ----------

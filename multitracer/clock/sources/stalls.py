@@ -55,7 +55,7 @@ _MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a 
 
 
 def stalls_of_arrivals(arrival_ns: Array, *, min_ns: float | None = None) -> Array:
-    """Return the gaps between arrivals that are stalls.
+    """Return the gaps between arrivals that are long enough to be stalls.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def stalls_of_arrivals(arrival_ns: Array, *, min_ns: float | None = None) -> Arr
 
 
 def _shortest(gap: Array) -> float:
-    """Return the shortest gap that is a stall, ns."""
+    """Return the minimum length of a gap that counts as a stall, ns."""
     return max(_LONG * float(np.quantile(gap, _TYPICAL_GAP)), _SHORTEST_STALL_NS)
 
 
@@ -195,9 +195,9 @@ def _height(ours: Array, theirs: Array, largest: float) -> float:
 
 
 def _peak(ours: Array, theirs: Array, largest: float) -> tuple[float, float]:
-    """Return the best shift, and the ratio of its correlation to that of the next best one.
+    """Return the shift with the highest correlation, and its correlation divided by the next highest one.
 
-    Shifts next to the best one are not considered as next best.
+    Shifts next to the best one are not considered as next highest.
     """
     shifts, height = _correlation(ours, theirs, largest)
     best = int(np.argmax(height))
@@ -315,7 +315,7 @@ def is_bad(radio: Table) -> Array:
 
 
 def acks_of_largest_flow(capture: CaptureTables) -> tuple[Array, float]:
-    """Return the capture times of the ACKs for the flow with most payload, and its minimum RTT in ns.
+    """Return the capture times of the ACKs for the flow with most payload, and the flow's minimum RTT.
 
     Returns
     -------

@@ -63,7 +63,10 @@ class _Spans(NamedTuple):
 
 
 def by_bursts(transfer: Transfer) -> Table:
-    """Return LINK_USE of a transfer whose link logged its bursts at the data's sender."""
+    """Return LINK_USE of a transfer whose link log has bursts.
+
+    The log is that of the host that sends the data.
+    """
     near, begin_ns = transfer.near, transfer.begin_ns
     assert near is not None
     burst_log = _BurstLog(transfer, near)
@@ -210,7 +213,7 @@ class _BurstLog:
         return [kept, *(each.where(each.seconds > 0) for each in (repeated, other))]
 
     def _why_lost(self, rows: Array, rest: Array) -> Array:
-        """Return the `UseCause` of each packet that the link carried uselessly.
+        """Return the cause (`UseCause`) for each packet that the link carried and the receiver did not get.
 
         The far log shows losses after the link; other packets were lost when the data link was set up again.
         """

@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
 
 def measured(transfer: Transfer, joined: Join) -> Table:
-    """Return LINK_USE of a transfer whose link log has slots, at the data's sender."""
+    """Return LINK_USE of a transfer whose link log has slots.
+
+    The log is that of the host that sends the data.
+    """
     time = LinkTime(transfer)
     begin, end = time.ticks(np.array([transfer.begin_ns, transfer.end_ns])).tolist()
     out = outages(transfer, joined.delivery)
@@ -115,7 +118,7 @@ _AROUND_SLOTS = 2
 
 
 class SlotOutages(NamedTuple):
-    """Disjoint intervals of slots [begin, end) of the near end in which nothing was delivered."""
+    """Disjoint intervals of slots [begin, end) in which the link delivered nothing; slots of the near end."""
 
     begin: Array
     end: Array

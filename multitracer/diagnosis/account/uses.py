@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Use(IntEnum):
-    """The classes of use of a moment of the link; `label` is the name in documents."""
+    """The classes of use of the link; each moment has one class."""
 
     USEFUL = 0
     """New payload in transit: the receiving TCP got it first from this carriage."""
@@ -196,7 +196,7 @@ class Uses(NamedTuple):
 
     @classmethod
     def together(cls, parts: list[Uses]) -> Uses:
-        """Return the rows of all parts in order of time."""
+        """Return the rows of several `Uses` as one, in order of time."""
         joined = []
         for columns in zip(*parts, strict=True):
             filled = [column for column in columns if len(column)]

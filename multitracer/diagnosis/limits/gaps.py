@@ -43,7 +43,7 @@ class SenderIdleGaps(NamedTuple):
 
     @property
     def spans(self) -> Spans:
-        """The union of all intervals."""
+        """The union of all intervals, as disjoint intervals."""
         return Spans.of(self.begin, self.end)
 
 
@@ -80,7 +80,11 @@ def gaps(seen: Observed) -> IdleGaps:
 
 
 def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
-    """Return the intervals in which the sending TCP had nothing to send."""
+    """Return the intervals in which the sending TCP had nothing to send.
+
+    A gap in which the peer sent a request is divided between the two programs. `still` are idle gaps that a
+    receiver's capture shows.
+    """
     each = gaps(seen)
     if not len(each.end):
         empty = np.empty(0, dtype=np.int64)

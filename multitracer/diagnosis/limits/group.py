@@ -69,12 +69,12 @@ class GroupConnection(NamedTuple):
 
     @property
     def begin(self) -> Array:
-        """Start of each of its cells on that clock: int64, ns, shape (n_cells,)."""
+        """Begin of each interval of the connection, on the clock of the group's capture: int64, ns."""
         return np.asarray(self.limited.cells.begin + (self.begin_ns - self.limited.begin_ns))
 
     @property
     def end(self) -> Array:
-        """End of each of its cells on that clock: int64, ns, shape (n_cells,)."""
+        """End of each interval of the connection, on the clock of the group's capture: int64, ns."""
         return np.asarray(self.limited.cells.end + (self.begin_ns - self.limited.begin_ns))
 
     @property
@@ -154,7 +154,7 @@ class ConnectionGroup:
 
     @cached_property
     def seconds(self) -> dict[tuple[Limit, LimitSubtype], tuple[float, Confidence]]:
-        """Wall time of each limit and subtype, in s, with its most frequent confidence; largest first.
+        """Time in s of each limit and subtype in the group, with its most frequent confidence; largest first.
 
         While the connections filled the link together, the link is the limit of those that a window or
         recovery limited.
@@ -291,7 +291,7 @@ alone."""
 
 
 class _Arrivals(NamedTuple):
-    """Packets with data as they arrived at their receiver; arrays of shape (n,)."""
+    """Packets with data: the time at which each arrived at its receiver, and its bytes; shape (n,)."""
 
     time_ns: Array
     wire_bytes: Array

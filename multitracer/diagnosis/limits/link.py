@@ -430,7 +430,7 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
 
 
 class _Rounds(NamedTuple):
-    """For each round trip, the segment with the fastest answer."""
+    """The round trips of a transfer; each is represented by the segment with the fastest answer."""
 
     time_ns: Array
     """When it was sent."""

@@ -207,7 +207,7 @@ class Observed:
 
     @cached_property
     def policing(self) -> Policing | None:
-        """The test for a policer; None if the losses were not computed."""
+        """The result of the test for a policer (rate limiter without a queue); None if losses are unknown."""
         return None if self.carried is None else Policing(self.carried)
 
     @property
