@@ -93,7 +93,7 @@ def span_of(time_ns: Times) -> Span:
 
 
 def follow(one: Span, other: Span) -> bool:
-    """Return whether two logs do not overlap by more than `_OVERLAP_NS`, so that one follows the other."""
+    """Return whether one log follows the other: they overlap by at most `_OVERLAP_NS`."""
     return min(one[1], other[1]) - max(one[0], other[0]) <= _OVERLAP_NS
 
 

@@ -135,7 +135,9 @@ def _added(test: Relabelled, held: Array) -> SideDifference:
 
 
 def end_of(p_value: Callable[[float], float], step: float) -> float:
-    """Return the distance from the estimate at which p falls below the level; infinite if it never does.
+    """Return how far the bound of the interval is from the estimate: p is below the level from there on.
+
+    It is infinite if p never is below the level.
 
     Parameters
     ----------

@@ -321,9 +321,9 @@ def _shown(serving: Serving) -> tuple[Changes, dict[str, int]]:
 
 
 def _absorbed(changes: Changes, before: Numbers, after: Numbers) -> tuple[Changes, Mask]:
-    """Return the known changes with narrower bounds, and which pieces of new evidence belong to none of them.
+    """Return the known changes with narrower bounds, and a mask of new evidence outside of all of them.
 
-    New evidence is a change of a value between readings `before` and `after`. If it overlaps with a known
+    New evidence is a change of a value between readings `before` and `after`. If it overlaps with one known
     change, it narrows the bounds of this change.
     """
     first = np.searchsorted(changes.after, before, side="right")

@@ -254,7 +254,7 @@ def _await(awaited: Array, examination: Examination) -> None:
 
 
 def _gather(there: Count, examination: Examination, capture: CaptureTables, fresh: Array) -> None:
-    """Add the round-trip times and the deliveries of the fresh segments of a group to `there`, in place."""
+    """Add the RTTs and deliveries of a group's fresh (not yet counted) segments to `there`, in place."""
     group, axis, samples = examination.group, examination.axis, examination.samples
     time_ns = capture.segments["time_ns"]
     answer = group.rows[axis.acks.position[samples.ack]]

@@ -290,9 +290,9 @@ class Folding:
         return max(needed, int(rows[-min(self.limits.most_context_rows, len(rows))]))
 
     def steps(self, from_rows: int) -> list[list[int]]:
-        """Return the clock steps of each connection, found in its fresh segments.
+        """Return the clock steps of each connection, found in its segments that were not counted before.
 
-        Only connections with at least `from_rows` fresh segments are examined.
+        Only connections with at least `from_rows` such segments are examined.
         """
         alone = self.parts.order[self.fresh[self.parts.order]]
         bounds = np.searchsorted(np.flatnonzero(self.fresh[self.parts.order]), self.parts.bounds)

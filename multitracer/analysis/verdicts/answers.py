@@ -69,9 +69,10 @@ def ignored(copies: Retransmissions) -> Array:
 
 
 def sacked_before(copies: Retransmissions) -> Array:
-    """Return which retransmissions a SACK had reported before, if the receiver kept the data.
+    """Return which retransmissions a SACK block had reported before they were sent.
 
-    After a timeout a sender may have discarded its scoreboard (RFC 2018, section 8); many senders have none.
+    Reports that the receiver later discarded do not count. After a timeout a sender may have discarded its
+    scoreboard (RFC 2018, section 8); many senders have none.
 
     Returns
     -------
@@ -169,11 +170,11 @@ def f_rto(
 
 
 def _spread(known: Array, depends: Array, proved: Array, copies: Retransmissions, again: Array) -> Array:
-    """Return which retransmissions are known to be unneeded, directly or by another one: bool.
+    """Return which retransmissions are known to be unneeded, directly or by another retransmission: bool.
 
     A retransmission is in the result if `known` is True for it. It is also in it if `depends` is True and the
-    retransmission at row `again` is in the result or in `proved`. That one always ends at a higher sequence
-    number, so one pass from the highest end downward finds all.
+    retransmission at row `again` is in the result or in `proved`. The retransmission at row `again` always
+    ends at a higher sequence number, so one pass from the highest end downward finds all.
     """
     which = np.minimum(np.searchsorted(copies.row, again), max(len(copies) - 1, 0)).tolist()
     order = np.argsort(-copies.end, kind="stable")

@@ -159,7 +159,7 @@ def written(readings: Table) -> list[Table]:
 
 
 def probes_in(points: Iterable[Point], hosts: dict[str, str], known: Sequence[Table]) -> list[Table]:
-    """Return a table CLAPS for each capture that contains sync probes of other hosts.
+    """Return a table CLAPS for each capture, with the sync probes of other hosts in it.
 
     A file that cannot be read gives none.
     """

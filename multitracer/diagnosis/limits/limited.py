@@ -76,11 +76,12 @@ class Limited:
     view : Viewpoint
         The logs that were used.
     cells : Cells
-        The intervals of T.
+        The intervals of the transfer, with the limit of each.
     account : LinkAccount
         The account of its link: the evidence, if the link was logged.
     seen : Observed or None
-        The transfer in the time of its sender; None if packets show nothing, or the link log is used.
+        The transfer with all times converted to the sender's clock; None if packets show nothing, or the
+        link log is used.
     shown : RuleEvidence or None
         The evidence of each rule.
     reason : str

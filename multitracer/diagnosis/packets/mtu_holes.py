@@ -85,9 +85,9 @@ def _smaller_after(transfer: Transfer, segments: WireSegments, dead: DeadTime, f
 
 
 def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
-    """Return whether both captures show that, in the dead time, all full-size segments were lost.
+    """Return whether both captures show that only full-size segments were lost after the begin of `dead`.
 
-    No smaller segment may have been lost.
+    All full-size segments must have been lost, and no smaller one.
     """
     pairs, table = transfer.data_pairs, transfer.sender
     if pairs is None:
@@ -102,10 +102,11 @@ def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
 
 
 def _larger_lost_after(transfer: Transfer, dead: DeadTime, full: int) -> bool:
-    """Return whether all segments larger than the largest that arrived were lost, also after the dead time.
+    """Return whether all segments larger than the largest that arrived were lost, also after `dead`.
 
-    Both captures must show it. Other segments may be lost meanwhile, in a full queue or by chance. A sender
-    that probes for the path MTU sends larger segments now and then (RFC 4821).
+    Here `dead` is an interval without arrivals. Both captures must show it. Other segments may be lost
+    meanwhile, in a full queue or by chance. A sender that probes for the path MTU sends larger segments now
+    and then (RFC 4821).
     """
     pairs, table = transfer.data_pairs, transfer.sender
     if pairs is None:
