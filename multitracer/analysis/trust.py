@@ -380,7 +380,7 @@ class SegmentFacts:
     """Steps of the clock in ns: int64, shape (n_steps,)."""
 
     def add(self, marks: Array) -> None:
-        """Count more segments by their marks: uint16, shape (n,)."""
+        """Add more segments to the counts; `marks` has the capture marks of each: uint16, shape (n,)."""
         self.segments += len(marks)
         present = int(np.bitwise_or.reduce(marks)) if len(marks) else 0
         for mark, *_ in MARKED:

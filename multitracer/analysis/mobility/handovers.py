@@ -241,7 +241,10 @@ _CELL_COLUMNS = ("rat", "physical_cell_id", "channel", "cell_id")
 
 
 class Changes(NamedTuple):
-    """Changes, each between two readings, sorted and without overlap; all arrays have shape (n_changes,)."""
+    """Cell changes: last reading before and first reading after each, sorted and without overlap.
+
+    All arrays have shape (n_changes,).
+    """
 
     before: Numbers
     """Position of the last reading of the old cell among the serving readings."""

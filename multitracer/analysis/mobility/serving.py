@@ -101,7 +101,7 @@ class Serving:
 
     @cached_property
     def cell_id(self) -> Numbers:
-        """Cell identity; NA where the modem wrote its value for unknown."""
+        """Cell identity of each reading; NA where the modem reported its value for "unknown"."""
         cell, is_gsm = self["cell_id"], self.family == "GSM"
         unknown = np.isin(cell, _NO_CELL) | (is_gsm & (cell == _NO_CELL_GSM)) | (cell < 0)
         return np.asarray(np.where(unknown, NA, cell))

@@ -583,7 +583,7 @@ def _runs_over(time_ns: Times, state: Mask, begin_ns: int, end_ns: int) -> Cause
 
 
 def _middle(time_ns: Times, row: int) -> tuple[int, int]:
-    """Return the middle between a reading and the next one, and half the time between them, ns.
+    """Return two times in ns: the middle between reading `row` and the next one, and half their distance.
 
     The middle is NOT_A_TIME if one of the readings does not exist.
     """

@@ -314,7 +314,7 @@ class _Position:
         self._position = np.concatenate([[0], np.maximum.accumulate(position[order])]).astype(np.int64)
 
     def at(self, time_ns: Array) -> Array:
-        """Return the highest position reached at or before each time."""
+        """Return the highest position in the byte stream that was reached at or before each time."""
         position: Array = self._position[np.searchsorted(self._time_ns, time_ns, side="right")]
         return position
 

@@ -113,7 +113,7 @@ def throughput(segments: Table, *, reverse: bool, window_ns: int | None = None) 
 def wire_rate(
     segments: Table, *, reverse: bool, window_ns: int | None = None, headers_bytes: int = MIN_HEADERS_BYTES
 ) -> Table:
-    """Return RATES of all bytes of the direction: all segments with their headers.
+    """Return RATES of all bytes that one direction sent: all segments with their headers.
 
     Parameters
     ----------

@@ -424,7 +424,7 @@ class Stamped:
         return last
 
     def since_first(self, stamps: Array, exchange: Array) -> Array:
-        """Return how many ticks timestamps follow the first one of their judged direction.
+        """Return the distance of timestamps, in ticks, from the first one of their judged direction.
 
         Parameters
         ----------

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stamps:
-    """The times of one log, in the order of its records."""
+    """The times in one log, in the order of its records, with the name of the log."""
 
     name: str
     """Name of the file or host, for users."""

@@ -204,7 +204,10 @@ _LONGEST_BRACKET_NS = 1_000_000_000
 
 
 def relations_of_readings(readings: Table) -> Iterator[Relation]:
-    """Yield the relations from the clock readings of all hosts, CLOCK_READINGS in the order of their log."""
+    """Yield the relations of the clocks of all hosts that follow from their clock readings.
+
+    `readings` is CLOCK_READINGS, in the order of their log.
+    """
     hosts = list(dict.fromkeys(readings["host"].tolist()))[:_MOST_HOSTS]
     tables = {host: _usable(readings.take(readings["host"] == host)) for host in hosts}
     for host, table in tables.items():
