@@ -63,7 +63,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _ranks() -> Array:
-    """Return a rank for each port: the higher, the less likely a server listens on it."""
+    """Return a rank for each of the 65536 ports: the higher it is, the less likely a server listens there."""
     rank = np.full(1 << 16, 4, dtype=np.int8)
     rank[:_FIRST_EPHEMERAL] = 2
     rank[: _LAST_OLD_EPHEMERAL + 1] = 3
@@ -79,7 +79,9 @@ _RANK = _ranks()
 def assumed(
     capture: CaptureTables, forward_flow: Array, sent_bytes: Array, answered: Array
 ) -> tuple[Array, Array]:
-    """Return the directed flow of each assumed initiator, and the rule that decided.
+    """Return the initiator of each connection whose beginning was not captured, and the rule that decided.
+
+    The initiator is given as the directed flow of the segments that it sent.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ def assumed(
     -------
     flow : int32, shape (n,)
     basis : uint8, shape (n,)
-        basis : uint8, shape (n,)
+        The rule, a value of `Initiator`.
     """
     pair = forward_flow >> 1
     flow, basis = forward_flow.copy(), np.full(len(pair), Initiator.FIRST_SENDER, dtype=np.uint8)
@@ -131,13 +133,16 @@ def servers(flows: Table, answering: Array) -> Array:
 
 
 def _by_answers(flows: Table, pair: Array, names: Array) -> Array:
-    """Return the endpoint that sent no SYN-ACK, where the other one did: 0 for a, 1 for b, -1 otherwise."""
+    """Return the client of each pair if exactly one endpoint is a server: 0 for a, 1 for b, -1 otherwise.
+
+    A server is an endpoint that sent a SYN-ACK in another connection.
+    """
     is_server = [np.isin(_names(flows, pair, end), names) for end in "ab"]
     return _less(*is_server)
 
 
 def _names(flows: Table, pair: Array, end: str) -> Array:
-    """Return a hash of each endpoint; two endpoints have the same one with a probability of 2^-64."""
+    """Return a 64-bit hash of the address, port and VLAN of an endpoint of each flow: uint64."""
     address = np.ascontiguousarray(flows[f"address_{end}"][pair]).view(np.uint64).reshape(-1, 2)
     name = flows[f"port_{end}"][pair].astype(np.uint64)
     for part in (address[:, 0], address[:, 1], flows["vlan"][pair].astype(np.uint64)):
@@ -217,7 +222,9 @@ class Partition:
         return np.sort(self.order[self.bounds[2 * connection] : self.bounds[2 * connection + 2]])
 
     def chosen(self, connections: Array) -> Partition:
-        """Return the partition of some of the connections; its `direction` still covers all segments.
+        """Return a partition with only the given connections.
+
+        Its array `direction` still has an element for each segment of the capture.
 
         Parameters
         ----------
@@ -251,7 +258,9 @@ def opens(flags: Array) -> Array:
 def partition(
     capture: CaptureTables, *, servers_before: Array | None = None, begun: Array | None = None
 ) -> Partition:
-    """Return the connections of a capture, numbered in the order of their first segments.
+    """Return the segments of a capture grouped by connection and direction.
+
+    Connections are numbered in the order of their first segments.
 
     Parameters
     ----------
@@ -283,7 +292,7 @@ def bounds_of(direction: Array, directions: int) -> Array:
 
 
 def _connections(pair: Array, capture: CaptureTables, begun: Array | None) -> tuple[Array, Array]:
-    """Return the first row of each connection, ascending, and each row's connection as int32."""
+    """Return the first row of each connection, ascending, and the connection number of each row."""
     first_of_pair = _first_rows(pair, len(capture.flows))
     again = _later_beginnings(pair, first_of_pair, capture)
     if begun is not None:
@@ -299,7 +308,7 @@ def _connections(pair: Array, capture: CaptureTables, begun: Array | None) -> tu
 
 
 def _first_rows(pair: Array, pairs: int) -> Array:
-    """Return the first row of each pair; for a pair without rows, the number of rows."""
+    """Return the first row of each pair of endpoints; for a pair without rows, the number of all rows."""
     first = np.full(pairs, len(pair), dtype=np.int64)
     for end in range(len(pair), 0, -_BLOCK_ROWS):
         begin = max(end - _BLOCK_ROWS, 0)
@@ -308,7 +317,10 @@ def _first_rows(pair: Array, pairs: int) -> Array:
 
 
 def _renumber(connection: Array, pair: Array, again: Array, begins: Array) -> None:
-    """Renumber the rows of reused pairs, in place: each belongs to the last beginning before it."""
+    """Renumber the rows of endpoint pairs that had several connections, in place.
+
+    Each row gets the number of the last connection that began at or before this row.
+    """
     used_again = np.zeros(int(pair.max()) + 1, dtype=bool)
     used_again[pair[again]] = True
     rows = np.flatnonzero(used_again[pair])
@@ -321,7 +333,10 @@ def _renumber(connection: Array, pair: Array, again: Array, begins: Array) -> No
 
 
 def _turn_to_initiator(forward_flow: Array, connection: Array, flow: Array, flags: Array) -> None:
-    """Orient `forward_flow`, in place, by the first SYN of each connection, else by its first SYN-ACK."""
+    """Set `forward_flow`, in place, to the directed flow of each initiator, where a SYN or SYN-ACK shows it.
+
+    The first SYN of a connection decides; without a SYN, the first SYN-ACK does.
+    """
     answer = (flags & Flag.ACK) != 0
     for rows, turn in ((np.flatnonzero(answer), 1), (np.flatnonzero(~answer), 0)):
         backwards = rows[::-1]
@@ -335,7 +350,10 @@ def _assume_the_others(
     capture: CaptureTables,
     servers_before: Array | None,
 ) -> Array:
-    """Orient `forward_flow` of connections without SYN and SYN-ACK, in place; return the rules used."""
+    """Set `forward_flow`, in place, for connections without SYN and SYN-ACK.
+
+    Return how each connection's initiator was determined: uint8, values of `Initiator`.
+    """
     basis = np.zeros(len(forward_flow), dtype=np.uint8)
     late = np.ones(len(forward_flow), dtype=bool)
     late[connection[syn_rows]] = False
@@ -360,7 +378,10 @@ def answering(flow: Array, flags: Array) -> Array:
 
 
 def _grouped(key: Array, bounds: Array) -> Array:
-    """Return the rows sorted by `key` (stable); key k has the places from bounds[k] on."""
+    """Return the row numbers sorted by `key`, rows of one key in their order.
+
+    The rows of key k begin at index bounds[k] of the result.
+    """
     groups = len(bounds) - 1
     if groups <= 2:
         return np.concatenate([np.flatnonzero(key == 0), np.flatnonzero(key)])
@@ -402,7 +423,10 @@ def _later_beginnings(pair: Array, first_of_pair: Array, capture: CaptureTables)
 
 
 def _doubtful(by_pair: Array, pair: Array, capture: CaptureTables) -> Array:
-    """Return False for a SYN that repeats the previous SYN, or for a SYN-ACK after the peer's SYN."""
+    """Return which SYN and SYN-ACK segments may begin a further connection of their pair: bool.
+
+    It is False for a SYN that repeats the previous SYN, and for a SYN-ACK after a SYN of the other endpoint.
+    """
     flow, seq, flags = (capture.segments[name][by_pair] for name in ("flow", "seq", "flags"))
     answer = (flags & Flag.ACK) != 0
     same_flow = flow[1:] == flow[:-1]
@@ -429,7 +453,11 @@ class _Pair:
         return cls(rows, flow & 1, seq, ack, flags)
 
     def origins(self, side: int, begins: Array) -> tuple[list[int], list[int]]:
-        """Return, for each beginning, the first row that shows the ISN of `side`, and that ISN."""
+        """Return two lists with an element for each connection of the pair.
+
+        The first list has the first row that shows the initial sequence number (ISN) of `side`, the second
+        one has that ISN.
+        """
         tells = (self.side == side) | ((self.flags & Flag.ACK) != 0)
         number = np.where(self.side == side, self.seq, self.ack) - np.uint32(1)
         number += (self.side == side) & ((self.flags & Flag.SYN) != 0)
@@ -439,7 +467,10 @@ class _Pair:
 
 
 def _walk(pair: _Pair) -> Array:
-    """Return the rows of one pair of endpoints that begin a further connection, by the rules of this file."""
+    """Return the rows at which a further connection begins between the same two endpoints.
+
+    The rules are those at the top of this file.
+    """
     syn = np.flatnonzero(opens(pair.flags))
     begins = np.append(0, syn)
     shows, origin = zip(*(pair.origins(side, begins) for side in (0, 1)), strict=True)

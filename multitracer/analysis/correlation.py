@@ -238,14 +238,14 @@ def _lag_reason(lag: int, points: int) -> str:
 
 
 def _without(blank: Dependence, reason: str) -> Dependence:
-    """Return a result without values; each lag without a reason of its own gets `reason`."""
+    """Return a result without values; a lag without a reason gets `reason`."""
     return replace(blank, reason=reason, reasons=tuple(each or reason for each in blank.reasons))
 
 
 def _measured(
     blank: Dependence, grid: SampleGrid, lags: Numbers, usable: Mask, choices: Choices
 ) -> Dependence:
-    """Return the result at the lags that have enough points."""
+    """Return `blank` with its values filled in at the lags that have enough points (`usable`)."""
     used = lags[usable].tolist()
     blank = _with_correlations(blank, grid, used, usable)
     bins = binned(grid, used, choices, points=int(blank.n.max()))
@@ -275,7 +275,10 @@ def _measured(
 def _with_lags(
     result: Dependence, of: Curve, bins: Binned, session: Numbers, *, block: int, seed: int
 ) -> Dependence:
-    """Return the result with the interval of its peak's lag; for KSG it is computed from the bins."""
+    """Return the result with the 95 % interval of the lag at its peak.
+
+    For the estimator "ksg", the interval is computed from the NMI of equal-count bins.
+    """
     lag_s = result.lag_s[np.isfinite(result.nmi)]
     if of.p_corrected[of.peak] > _LEVEL:
         return replace(result, peak_low_s=float(lag_s[0]), peak_high_s=float(lag_s[-1]))
@@ -289,7 +292,7 @@ def _with_lags(
 
 
 def _with_correlations(blank: Dependence, grid: SampleGrid, used: list[int], usable: Mask) -> Dependence:
-    """Return the result with the correlations at the lags in `used`."""
+    """Return the result with Spearman's and the distance correlation filled in at the lags in `used`."""
     partners = [moved(grid.y, lag, grid.session, missing=np.nan) for lag in used]
     return replace(
         blank,
@@ -322,7 +325,7 @@ def _has_levels(values: Array) -> bool:
 
 
 def _filled(blank: Dependence, usable: Mask, of: Curve, bins: Binned, choices: Choices) -> Dependence:
-    """Return the result with its values at the usable lags."""
+    """Return the result with NMI, p values and surrogates of the computed curve at the usable lags."""
     has_bins = choices.estimator != "ksg"
     return replace(
         blank,
@@ -338,7 +341,7 @@ def _filled(blank: Dependence, usable: Mask, of: Curve, bins: Binned, choices: C
 
 
 def _spread(values: Sequence[float] | Array, usable: Mask) -> Array:
-    """Return the values of the usable lags as an array over all lags; NaN at the other lags."""
+    """Return an array over all lags with `values` at the usable lags and NaN at the others."""
     spread = np.full(len(usable), np.nan)
     spread[usable] = values
     return spread
@@ -347,7 +350,7 @@ def _spread(values: Sequence[float] | Array, usable: Mask) -> Array:
 def not_known(
     lags: Numbers, *, step_s: float, reason: str, estimator: str = "equal-count", normaliser: str = "min"
 ) -> Dependence:
-    """Return a result without a value, for a pair that cannot be compared: NaN and the reason at each lag.
+    """Return a result for a pair that cannot be compared: NaN and the same reason at each lag.
 
     Parameters
     ----------
@@ -387,7 +390,7 @@ def table_of(
 
 
 def _rows(x: str, y: str, of: Dependence, given: str) -> Table:
-    """Return the rows of one pair; q_value is missing."""
+    """Return the rows of table NMI for one pair; the column `q_value` is NaN."""
     count = len(of.lag_s)
     peak = np.zeros(count, dtype=bool)
     if of.peak is not None:
@@ -491,12 +494,12 @@ class Settings:
 
     @property
     def of_value(self) -> _OfValue:
-        """The settings that describe how a value is estimated."""
+        """The two settings, estimator and normaliser, that determine how an NMI is computed."""
         return {"estimator": self.estimator, "normaliser": self.normaliser}
 
 
 class Together(NamedTuple):
-    """The quantities of a pair in one session."""
+    """The two quantities of a pair (and the third one, if given) in one session."""
 
     x: SessionQuantity
     y: SessionQuantity
@@ -575,7 +578,7 @@ def correlated(pairs: Sequence[Pair], settings: Settings) -> Table:
 
 
 class _Compared(NamedTuple):
-    """A pair and its result."""
+    """A pair of quantities, and the dependence that was computed for it."""
 
     pair: Pair
     step_s: float
@@ -618,7 +621,7 @@ def _compared(pair: Pair, settings: Settings) -> _Compared:
 
 
 def _of_sessions(plain: Table, compared: Sequence[_Compared], of_pair: Numbers) -> Table:
-    """Return SESSIONS_NMI from NMI, with the uncertainty of the lags and complete reasons."""
+    """Return table SESSIONS_NMI: the rows of NMI, with lag uncertainties and the reasons of each pair."""
     step_s = np.array([each.step_s for each in compared])
     bound_s = np.array([max((each.bound_s for each in c.pair.sessions), default=0.0) for c in compared])
     sessions = np.array([each.sessions for each in compared], dtype=np.int64)
@@ -663,7 +666,7 @@ def _step_ns(pair: Pair, settings: Settings) -> int:
 
 
 def _too_many(settings: Settings, step_ns: int) -> str:
-    """Return a message if there are too many lags; empty if there are not."""
+    """Return an error message if the settings need too many lags; empty otherwise."""
     lags = (settings.lags_s[1] - settings.lags_s[0]) * NS_PER_S / step_ns
     if lags <= MOST_LAGS:
         return ""
@@ -671,14 +674,21 @@ def _too_many(settings: Settings, step_ns: int) -> str:
 
 
 def _lags(settings: Settings, step_ns: int) -> Numbers:
-    """Return the requested lags in bins; if the range contains no bin, the nearest one."""
+    """Return the requested lags, in bins: int64, shape (n_lags,).
+
+    If the requested range contains no multiple of the bin width, the nearest multiple is returned.
+    """
     low, high = (each * NS_PER_S / step_ns for each in settings.lags_s)
     lags = np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1, dtype=np.int64)
     return lags if len(lags) else np.array([round((low + high) / 2)], dtype=np.int64)
 
 
 def _pooled(pair: Pair, step_ns: int, *, margin_ns: int) -> tuple[_Pooled | None, str]:
-    """Return the concatenated values of all sessions with a common time; or None and the reason."""
+    """Return the values of a pair, with all sessions that have a common time concatenated, and a reason.
+
+    If no session has a common time, the first element is None and the second one says why; otherwise the
+    second element is empty.
+    """
     reasons, values, numbers = [], [], []
     for number, together in enumerate(pair.sessions):
         grid, reason = grid_of(together.all, step_ns, margin_ns=margin_ns)

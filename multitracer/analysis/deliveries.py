@@ -44,7 +44,7 @@ def wtcp_data(packets: Table, flow: int) -> Mask:
 
 
 def _new(begin: Numbers, end: Numbers) -> Numbers:
-    """Return the number of units in each range that no earlier range contained; no range is empty."""
+    """Return how many bytes (or packets) of each range [begin, end) no earlier range contained."""
     edges = distinct(np.concatenate([begin, end]))
     left, right = np.searchsorted(edges, begin), np.searchsorted(edges, end)
     first = first_painters(left, right, max(len(edges) - 1, 0))
@@ -80,11 +80,10 @@ def tcp_deliveries(segments: Table, *, reverse: bool) -> Table:
 
 
 def mean_rate_bps(table: Table, begin_ns: int, *, speed: float = 1.0) -> float | None:
-    """Return the mean payload rate of DELIVERIES from `begin_ns` to the last packet, bit/s, or None.
+    """Return the mean payload rate of DELIVERIES from `begin_ns` to the last packet, bit/s.
 
-    It is None if the last packet is not later than `begin_ns`.
-
-    `speed` is the number of link seconds in a recorded second.
+    It is None if the last packet is not later than `begin_ns`. `speed` is the number of link seconds in a
+    recorded second (1 except for a recording that was slowed down or sped up).
     """
     timed = table["time_ns"][table["time_ns"] != NOT_A_TIME]
     if begin_ns == NOT_A_TIME or not len(timed) or int(timed.max()) <= begin_ns:
@@ -94,7 +93,7 @@ def mean_rate_bps(table: Table, begin_ns: int, *, speed: float = 1.0) -> float |
 
 
 def rate_curve(time_s: Array, new_bytes: Numbers, window_s: float, until_s: float) -> tuple[Array, Array]:
-    """Return a moving rate: each point is the rate of the window that ends there.
+    """Return a moving rate: each point is the rate in the window that ends at that time.
 
     Parameters
     ----------

@@ -151,7 +151,7 @@ def _checked(values: object, *, dimensions: int) -> Array:
 
 
 def _undefined(rate: Array) -> str:
-    """Return the reason why neither number is defined; empty if at least one is."""
+    """Return the reason why both the gap and Jain's index are undefined; empty if one of them is defined."""
     if not len(rate):
         return NO_FLOW
     if np.isnan(rate).any():

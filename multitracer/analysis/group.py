@@ -110,7 +110,7 @@ class SegmentGroup:
         return direction
 
     def plain(self, position: Array) -> Array:
-        """Return which positions have neither SYN, FIN nor RST.
+        """Return which positions have none of the flags SYN, FIN and RST.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class SegmentGroup:
         return plain
 
     def count(self, position: Array) -> Array:
-        """Return the number of the given positions in each direction.
+        """Return how many of the given positions each direction has.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class SegmentGroup:
 
 @dataclass(slots=True)
 class Timeline:
-    """Items of each direction in capture order, for a search of the last one before a row."""
+    """Items (for example ACKs) of each direction in capture order, to search the last one before a row."""
 
     bounds: Array
     key: Array
@@ -171,7 +171,7 @@ class Timeline:
 
 
 def has(flags: Array, flag: Flag | CaptureMark | SegmentKind) -> Array:
-    """Return which flags, marks or kinds have the bit, or one of the bits.
+    """Return which elements of `flags` have the bit of `flag`, or at least one of its bits.
 
     Parameters
     ----------
@@ -194,7 +194,9 @@ def groups(
     *,
     between: tuple[int, int] | None = None,
 ) -> Iterator[SegmentGroup]:
-    """Yield groups of connections with at most `rows` segments, unless one connection has more.
+    """Yield groups of complete connections, each with at most `rows` segments.
+
+    A connection with more segments is a group of its own.
 
     Parameters
     ----------

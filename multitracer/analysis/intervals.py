@@ -68,7 +68,9 @@ def distinct(values: Array) -> Array:
 
 
 def places(ordered: Array, values: Array, side: Side = "left") -> Array:
-    """Return the result of np.searchsorted, ten times as fast if the values are nearly sorted.
+    """Return np.searchsorted(ordered, values, side): the index at which each value would be inserted.
+
+    If the values are nearly sorted, this function is ten times as fast.
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ def add_to_groups(values: Array, shift: Array, bounds: Array) -> None:
 
 
 def carried_on(value: Array, position: Array, bounds: Array, before: Array) -> Array:
-    """Return for each row the value of the last item at or before it, within its group.
+    """Return for each row the value of the last item at or before this row, within its group.
 
     Parameters
     ----------
@@ -168,7 +170,7 @@ def carried_on(value: Array, position: Array, bounds: Array, before: Array) -> A
 
 
 def spans(bounds: Array, chosen: Array) -> tuple[Array, Array]:
-    """Return the rows of the chosen groups, in the order of `chosen`, and the bounds of the groups.
+    """Return all rows of the chosen groups, in the order of `chosen`, and where each group begins among them.
 
     Parameters
     ----------
@@ -210,11 +212,11 @@ def steps(values: Array, starts: Array) -> Array:
 
 
 def unwrapped(values: Array, bounds: Array) -> Array:
-    """Return 32-bit wrapping numbers as int64 distances from the first number of their group.
+    """Return wrapping 32-bit sequence numbers as int64 distances from the first number of their group.
 
     A number lies within 2 GiB of the one before it (RFC 9293, section 3.4). A number that is implausibly far
-    both from the one before and from the one after it is an outlier. It is placed relative to the one before
-    it and has no effect on the numbers after it.
+    from both of its neighbours is an outlier: its distance is computed from the number before it, and it does
+    not change the distances of the numbers after it.
 
     Parameters
     ----------
@@ -252,11 +254,11 @@ def _unwrapped_without_outliers(values: Array, distance: Array, bounds: Array) -
 
 
 def first_painters(left: Array, right: Array, cells: int) -> Array:
-    """Return for each cell the lowest index of a painter whose span covers it; n_painters if none does.
+    """Return for each cell the lowest index i whose range left[i] to right[i] - 1 contains the cell.
 
-    Painter i covers the cells left[i] to right[i] - 1, at least one. Each span is the union of two
-    overlapping spans whose length is a power of two. They are written into the level of that length, and the
-    levels are merged from the top down: O(n log n).
+    If no range contains a cell, the result is the number of ranges. Method: each range is the union of two
+    overlapping ranges whose length is a power of two. They are stored in an array for that length, and the
+    arrays are merged from the longest length to the shortest: O(n log n).
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class DeliveredCapacity:
 
     @property
     def sentence(self) -> str:
-        """A description of the trace, with its limitations."""
+        """A text for users that describes the trace and its limitations."""
         trace = self.trace
         return (
             f"derived from {self.segments:,} TCP segments as the receiver saw them: {len(trace):,} "
@@ -207,7 +207,10 @@ class SinrMap:
     classes: tuple[tuple[float, float], ...]
 
     def bits_per_s(self, sinr_db: float, rsrp_dbm: float, busy_percent: float) -> float:
-        """Return the rate in bit/s; an unknown RSRP (NaN) does not reduce it."""
+        """Return the rate of the link in bit/s; if the RSRP is unknown (NaN), it is not checked.
+
+        `busy_percent` is the share of the cell that other users take.
+        """
         if rsrp_dbm < self.no_service_dbm:
             return 0.0
         efficiency = next((bits for minimum, bits in self.classes if sinr_db >= minimum), 0.0)
@@ -215,7 +218,10 @@ class SinrMap:
 
 
 def parse_map(text: str, *, path: str) -> SinrMap:
-    """Return the map in a JSON file: the object itself, or its member `map` (truth of a drive).
+    """Return the map from SINR to bit rate that a JSON text contains.
+
+    The map is the JSON object itself, or its member `map` (as in the file with the truth of a simulated
+    drive).
 
     Parameters
     ----------
@@ -275,7 +281,7 @@ class Mapped:
 
     @property
     def sentence(self) -> str:
-        """A description of the trace, with its limitations."""
+        """A text for users that describes the trace and its limitations."""
         load = (
             "" if self.has_load else "; how busy the cell was is not recorded, and taken as the option says"
         )
@@ -287,7 +293,7 @@ class Mapped:
 
 
 def capacity_by_map(radio: Table, by: SinrMap, *, busy_percent: float = 0.0) -> Mapped:
-    """Return the capacity that a map gives for the readings of the serving cell.
+    """Return the capacity that the map `by` gives for the readings of the serving cell.
 
     Parameters
     ----------
@@ -328,7 +334,10 @@ def capacity_by_map(radio: Table, by: SinrMap, *, busy_percent: float = 0.0) -> 
 
 
 def _loads(radio: Table, known: Numbers, time_ns: Times, otherwise: float) -> Numbers:
-    """Return the latest reported load at each time, in percent; `otherwise` before the first report."""
+    """Return the latest load that the modem reported before each time, in percent.
+
+    Before the first report it is `otherwise`.
+    """
     if not len(known):
         return np.full(len(time_ns), otherwise)
     place = np.searchsorted(radio["time_ns"][known], time_ns, side="right") - 1
@@ -336,7 +345,7 @@ def _loads(radio: Table, known: Numbers, time_ns: Times, otherwise: float) -> Nu
 
 
 def _trace(begin_ns: Times, held_ns: Times, rates: Numbers) -> CapacityTrace:
-    """Return the trace of delivery opportunities at rates (bit/s) that each hold for a given time."""
+    """Return the capacity trace of a link that has `rates`[i] bit/s from `begin_ns`[i] for `held_ns`[i]."""
     ends = np.stack([begin_ns, begin_ns + held_ns], axis=1).ravel()
     bits = np.cumsum(np.stack([np.zeros(len(rates)), rates * held_ns / NS_PER_S], axis=1).ravel())
     size = OPPORTUNITY_BYTES * BITS_PER_BYTE

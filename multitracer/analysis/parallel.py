@@ -16,9 +16,10 @@ FEWEST_ROWS = 1 << 17
 
 
 def begin(job: Callable[[], object]) -> None:
-    """Start a job in another thread and do not wait for it.
+    """Start a job in another thread and do not wait for it; the job must cache its result itself.
 
-    The job caches its result. Code that needs the result waits for it, or computes it if the job failed.
+    Code that needs the result later calls the same cached function: it waits for the job, or computes the
+    result if the job failed.
     """
     thread = ThreadPoolExecutor(1)
     thread.submit(job)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def spread(first: Array, last: Array) -> tuple[Array, Array]:
-    """Return every (i, j) with first[i] <= j < last[i], in order of i, then j.
+    """Return all pairs (i, j) with first[i] <= j < last[i] as two arrays, in order of i, then j.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def spread(first: Array, last: Array) -> tuple[Array, Array]:
 
 
 def first_covered(begin: Array, end: Array) -> Array:
-    """Return the length of each range that no earlier range covers.
+    """Return how many elements of each range no earlier range contains.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class _NotKeptError(Exception):
-    """Segments are needed that were not stored."""
+    """Raised if segments are needed that were counted but not stored."""
 
 
 class RunningAnalysis:
@@ -74,7 +74,7 @@ class RunningAnalysis:
         return not self._pass.is_odd and not self._is_in_vain()
 
     def _is_in_vain(self) -> bool:
-        """Return whether the stored segments take as much memory as all segments would."""
+        """Return whether so many segments had to be stored that counting without storage saves no memory."""
         return LIMITS.exceeds(self._pass.connections, self._kept_rows, self._pass.segments)
 
     def finish(self, capture: CaptureTables, number: Array) -> Analysis | None:
@@ -117,7 +117,7 @@ class RunningAnalysis:
     def _late(
         self, capture: CaptureTables, number: Array, forward: Array, initiator_by: Array, is_kept: Array
     ) -> _Late:
-        """Return the connections whose segments were stored."""
+        """Return the connections whose segments were stored, because their beginning was not captured."""
         chosen = np.flatnonzero(is_kept)
         kept = joined([*self._kept, CaptureTables(capture.files, flows=capture.flows)])
         flow = kept.segments["flow"]
@@ -141,7 +141,7 @@ class _Late:
     """Numbers of their directions in the complete capture, ascending."""
 
     def put(self, columns: Columns, acknowledged: Array) -> None:
-        """Write the rows of these connections in DIRECTIONS, in place."""
+        """Write the statistics of these connections into their rows of DIRECTIONS (`columns`), in place."""
         own(columns, *columns)
         counted, acknowledged[self.sides] = counted_columns(self.capture, self.parts)
         for name, values in counted.items():
@@ -169,7 +169,7 @@ class _Late:
 
 @dataclass
 class _Stamps:
-    """Times and timestamps that were stored, of directions by their rows."""
+    """Capture times and TCP timestamps of the segments that were stored, found by row of DIRECTIONS."""
 
     running: CountingPass
     order: Array
@@ -184,7 +184,7 @@ class _Stamps:
 
 @dataclass
 class _IdleGaps:
-    """The idle gaps of `clock_steps.Pauses`, for directed flows of the kernel."""
+    """The gaps between segments of one directed flow, counted by the native kernel; see `StampedGaps`."""
 
     running: CountingPass
     flow: int
@@ -200,7 +200,7 @@ class _IdleGaps:
 
 
 def _initiators(capture: CaptureTables, begun: Columns, sides: Columns, number: Array) -> tuple[Array, Array]:
-    """Return the directed flow of each connection's initiator, and the rule that decided, as `partition`."""
+    """Return the directed flow of each connection's initiator, and the rule used (`Initiator`)."""
     flow = 2 * number[begun["flow"]]
     by_answer = np.where(begun["first_answer"] >= 0, begun["first_answer"] ^ 1, begun["first"])
     side = np.where(begun["first_syn"] >= 0, begun["first_syn"], by_answer)

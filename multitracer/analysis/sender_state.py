@@ -93,7 +93,7 @@ def ends_of(rows: Table) -> Array:
 
 
 def _keys(version: Array, local: Array, remote: Array, local_port: Array, remote_port: Array) -> Array:
-    """Return both endpoints as one comparable value for each row."""
+    """Return both endpoints of each row as one fixed-length bytes value, equal for equal endpoints."""
     parts = (version, local, remote, local_port.astype(">u2"), remote_port.astype(">u2"))
     raw = [np.ascontiguousarray(part).view(np.uint8).reshape(len(part), part.itemsize) for part in parts]
     width = sum(part.shape[1] for part in raw) + 1
@@ -107,7 +107,10 @@ def _numbered(keys: Array) -> Array:
 
 
 def _lives(state: Table, ends: Array) -> Array:
-    """Return how many sockets without a cookie began before or at each row, by endpoints and method."""
+    """Return for each row how many sockets with the same endpoints and method began at or before it.
+
+    It is used for readings without a cookie.
+    """
     order = np.lexsort((state["time_ns"], state["method"], ends))
     same = np.zeros(len(order), dtype=bool)
     same[1:] = (np.diff(ends[order]) == 0) & (np.diff(state["method"][order]) == 0)
@@ -127,14 +130,14 @@ def _lives(state: Table, ends: Array) -> Array:
 
 
 def _counter(state: Table, name: str) -> Array:
-    """Return a counter; where `ss` omitted it although it has other variables, it is 0."""
+    """Return the counter `name` of each row; 0 where `ss` omitted it but reported other variables."""
     values = state[name]
     left_out = (state["method"] == ReadBy.SS) & (state["cwnd_segments"] != NA) & (values == NA)
     return np.where(left_out, 0, values)
 
 
 def _last_known(values: Array, same: Array) -> Array:
-    """Return the last known value before each row, among consecutive rows of one socket (`same`)."""
+    """Return for each row the last known value before it; `same` is False where another socket begins."""
     row = np.arange(len(values))
     known = np.maximum.accumulate(np.where(values != NA, row, -1))
     start = np.maximum.accumulate(np.where(same, 0, row))
@@ -191,7 +194,7 @@ def join_events(
 
 
 def _groups(number: Array) -> Iterator[Array]:
-    """Yield the rows of each number, in order."""
+    """Yield, for each distinct number, the rows that have it, in ascending order."""
     order = np.argsort(number, kind="stable")
     cuts = np.flatnonzero(np.diff(number[order])) + 1
     yield from (rows for rows in np.split(order, cuts) if len(rows))
@@ -199,7 +202,7 @@ def _groups(number: Array) -> Iterator[Array]:
 
 @dataclass(slots=True)
 class _Lookup:
-    """Finds the connections between the endpoints of a row."""
+    """Finds, for rows of a log, the connections of the capture with the same endpoints."""
 
     keys: Array
     earliest: Array
@@ -224,7 +227,10 @@ class _Lookup:
         return cls(keys, earliest, latest, connections, candidates)
 
     def as_one(self, rows: Array, tolerance_ns: int) -> tuple[int, bool]:
-        """Return the connection that has the longest common time with all the rows together."""
+        """Return one connection for all rows: that with the longest time in common with them.
+
+        The second element is True if the log is from the responder of this connection.
+        """
         index, reverse = self._candidates_of(rows)
         if not len(index):
             return NA, False
@@ -240,7 +246,10 @@ class _Lookup:
         return int(self.connections["connection"][index[best]]), bool(reverse[best])
 
     def row_by_row(self, rows: Array, tolerance_ns: int) -> tuple[Array, Array]:
-        """Return for each row the connection that began last before it, unless that had ended long before."""
+        """Return for each row the connection that began last before it, and whether the responder is local.
+
+        A connection that ended more than the tolerance before the row is not used.
+        """
         index, reverse = self._candidates_of(rows)
         if not len(index):
             return np.full(len(rows), NA), np.zeros(len(rows), dtype=bool)
@@ -276,7 +285,10 @@ def _candidates(keys: Array, flows: Table, connections: Table) -> dict[bytes, tu
 
 
 def _main(connections: Table, nameless: Table) -> tuple[Array, Array]:
-    """Return the connection with most of the segments, and whether the readings are from its responder."""
+    """Return the connection that has most of the segments, and whether the readings are its responder's.
+
+    It is used for readings without endpoints.
+    """
     segments = connections["segments"]
     largest = np.flatnonzero(2 * segments > segments.sum())
     sent, received = (nameless[f"total_{way}_bytes"].max() for way in ("sent", "received"))
@@ -376,7 +388,7 @@ class SenderLogs:
 
     @cached_property
     def _joined(self) -> tuple[Table, Table]:
-        """JOINED_STATE and JOINED_EVENTS of all connections."""
+        """JOINED_STATE and JOINED_EVENTS: the readings and events of all hosts, with their connections."""
         flows, connections = self.flows, self.connections
         events = join_events(self.events, flows=flows, connections=connections)
         return join(self.state, flows=flows, connections=connections), events
@@ -478,7 +490,7 @@ def _socket_groups(number: Array, time_ns: Array) -> Iterator[Array]:
 
 
 def _nearest(known_ns: Array, wanted_ns: Array) -> Array:
-    """Return for each time in `wanted_ns` the index of the nearest known one; `known_ns` ascends."""
+    """Return for each time in `wanted_ns` the index of the nearest time in `known_ns`, which ascends."""
     right = np.clip(np.searchsorted(known_ns, wanted_ns), 1, max(len(known_ns) - 1, 1))
     left = right - 1
     right = np.minimum(right, len(known_ns) - 1)
@@ -487,7 +499,10 @@ def _nearest(known_ns: Array, wanted_ns: Array) -> Array:
 
 
 def _handshake_mss(directions: Table, connection: int) -> int | None:
-    """Return the payload of a full-sized segment by the handshake, bytes; None if that was not captured."""
+    """Return the payload of a full-sized segment in bytes, from the options of the handshake.
+
+    It is None if the handshake was not captured.
+    """
     row = 2 * (connection - 1)
     announced = directions["mss_bytes"][row : row + 2]
     if connection == NA or NA in announced:
@@ -555,7 +570,7 @@ def phases_of_state(state: Table, *, events: Table | None = None) -> Table:
 
 
 def _phase_of_rows(points: Table) -> Array:
-    """Return the phase that each reading shows, 0 if it shows none."""
+    """Return the TCP phase that each reading shows (`TcpPhase`); 0 if it shows none."""
     cwnd, ssthresh = points["cwnd_segments"], points["ssthresh_segments"]
     in_bytes = cwnd == NA
     cwnd = np.where(in_bytes, points["cwnd_bytes"], cwnd)
@@ -569,7 +584,7 @@ def _phase_of_rows(points: Table) -> Array:
 
 
 def _runs(time_ns: Array, phase: Array, reconstructed: Array) -> Table:
-    """Return the intervals of equal phases."""
+    """Return TCP_PHASES: an interval for each run of rows with the same phase."""
     if not len(phase):
         return Table.empty(TCP_PHASES)
     first = np.flatnonzero(np.diff(phase, prepend=0) != 0)
@@ -607,7 +622,7 @@ class _Sender:
 
 @dataclass(slots=True)
 class _Episode:
-    """An episode, as rows: from a first retransmission to the ACK of everything sent before it."""
+    """The rows from a first retransmission to the ACK of everything that had been sent before it."""
 
     begin: int
     end: int
@@ -689,7 +704,10 @@ def _episodes(sender: _Sender) -> list[_Episode]:
 
 
 def _idle(sender: _Sender) -> Array:
-    """Return for each retransmission whether no segment that could have caused it arrived shortly before."""
+    """Return which retransmissions followed an idle gap: bool.
+
+    An idle gap means that no segment which could have caused the retransmission arrived shortly before it.
+    """
     before = np.searchsorted(sender.arrived, sender.again) - 1
     arrived_ns = np.append(sender.time_ns[sender.arrived], 0)[before]
     idle: Array = (before < 0) | (sender.time_ns[sender.again] - arrived_ns > sender.idle_gap_ns)
@@ -697,9 +715,10 @@ def _idle(sender: _Sender) -> Array:
 
 
 def _growth_ceased(sender: _Sender, end: int) -> int | None:
-    """Return the row from which the peak flight of a round trip no longer grows by 40 %.
+    """Return the first row of the round trip from which on the outstanding data no longer grew by 40 %.
 
-    It is None if the peak grows in every round trip.
+    In each round trip, the peak of the outstanding bytes is compared with all earlier peaks. The result is
+    None if the peak grows in every round trip up to row `end`.
     """
     at, peak, ceased = 0, 0, None
     for _ in range(_MOST_ROUNDS):
@@ -720,7 +739,7 @@ def _growth_ceased(sender: _Sender, end: int) -> int | None:
 
 
 def _marks(episode: _Episode, sender: _Sender, until: int) -> list[tuple[int, TcpPhase]]:
-    """Return the row and phase of each phase that begins in or after an episode, up to row `until`."""
+    """Return (row, phase) for each phase that begins in the episode or after it, up to row `until`."""
     marks = []
     if episode.loss != episode.begin:
         marks.append((episode.begin, TcpPhase.RECOVERY))

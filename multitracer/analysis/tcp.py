@@ -59,7 +59,7 @@ class Analysis:
 
     @cached_property
     def trust(self) -> Trust:
-        """How far the capture can be trusted: a verdict with its reasons."""
+        """How far the capture can be trusted (`Trust`): a verdict with its reasons."""
         facts = self.facts
         if facts is None:
             facts = facts_of(self.capture, self.partition, self.directions)
@@ -92,7 +92,10 @@ class Analysis:
         return both
 
     def bulk_direction(self, connection: int) -> bool:
-        """Return whether the responder of a connection (from 1) sent more unique bytes than the initiator."""
+        """Return whether the responder of a connection (from 1) sent more bytes than the initiator.
+
+        Bytes that were sent several times count once.
+        """
         return bool(self.connections["bulk_direction"][self._index(connection)])
 
     def tcp_segments(self, connection: int) -> Table:
@@ -134,13 +137,15 @@ class Analysis:
         self._last = self._last_walked = None
 
     def flow_of(self, connection: int) -> tuple[int, int]:
-        """Return the flow of connection `connection` (from 1), and the total number of its segments."""
+        """Return the flow (pair of endpoints) of connection `connection` (from 1), and its segment count."""
         flows = self.connections["forward_flow"] >> 1
         flow = int(flows[self._index(connection)])
         return flow, int(self.connections["segments"][flows == flow].sum())
 
     def with_flow(self, connection: int, capture: CaptureTables) -> Analysis:
-        """Return this analysis with the segments of one connection (from 1), if it has no segments.
+        """Return an analysis in which the segments of one connection are available.
+
+        It is this analysis itself if the segments are already stored.
 
         Parameters
         ----------
@@ -204,7 +209,10 @@ class Analysis:
             yield index[place], table
 
     def _walked(self, connection: int) -> WalkedConnection | None:
-        """Return the kernel's results for a long connection that it processes alone, and cache them."""
+        """Return the results of a long connection that the native kernel computes without Python.
+
+        They are cached. The result is None if the kernel leaves the connection to Python.
+        """
         index = self._index(connection)
         if self._last_walked is None or self._last_walked[0] != index:
             shift = self._shift[2 * index : 2 * index + 2]
@@ -346,7 +354,7 @@ def _connections(began: Began, directions: Table, acknowledged: Array) -> Table:
 
 
 def _starts(first_ns: Array) -> Array:
-    """Return the earlier of two times, of which one may be unknown."""
+    """Return the earlier of the two times of each connection; the known one if the other is unknown."""
     forward, reverse = first_ns[:, 0], first_ns[:, 1]
     starts = forward.copy()
     np.minimum(forward, reverse, out=starts, where=reverse != NOT_A_TIME)

@@ -1,6 +1,6 @@
 """Request / reply / good-bye transactions: RTTs by transport and message size (paper 000, section IV).
 
-The code calls a group of comparable transactions an *arm*: they differ only in the size of one message. A
+Here a *transport* is a group of comparable transactions: they differ only in the size of one message. A
 dropped transaction is not ignored: in medians and quantiles it counts as longer than any other (inf), and the
 number of drops is reported. Only means use finished transactions alone.
 
@@ -9,7 +9,7 @@ n values drawn with replacement from sorted x is x[ceil(n U) - 1], where U is th
 numbers, with the distribution Beta(k, n - k + 1). So the median of a resample needs one or two random numbers
 instead of n, exactly, and a million transactions need no more memory than a hundred.
 
-Influence of the radio on the RTT: Spearman's rank correlation within each size of an arm. It tests only
+Influence of the radio on the RTT: Spearman's rank correlation within each size of a transport. It tests only
 whether longer RTTs occur with higher values, so a single peak of a minute does not decide. Ranks are computed
 within each size, since the RTT differs between sizes. A dropped transaction has the highest rank.
 
@@ -70,16 +70,16 @@ SIZES = Schema(
         Column("why", "U256", "where they were dropped, and how many there"),
     ),
 )
-"""The schema of a table with one row for each size of an arm."""
+"""The schema of a table with one row for each size of a transport."""
 
 
 class Setup(NamedTuple):
-    """Duration of a TCP connection set-up, for transactions that did not include one."""
+    """Median duration of a TCP connection set-up, for transactions that used an existing connection."""
 
     seconds: float
     samples: int
     source: str
-    """Name of the arm that the duration was measured in."""
+    """Name of the transport that the duration was measured in."""
 
 
 class RttLine(NamedTuple):
@@ -107,7 +107,7 @@ class SessionContent:
     table : Table
         TRANSACTIONS.
     facts : mapping of str to str
-        Other facts of the session (link, TCP profile, ...), which distinguish arms.
+        Other facts of the session (link, TCP profile, ...), which distinguish transports.
     speed : float
         Number of link seconds in a recorded second. Durations in the table are already in link time;
         `start_ns` is not.
@@ -172,8 +172,8 @@ class Transport:
     def with_setup_s(self, table: Table) -> Array | None:
         """Return RTT plus connection set-up time where both are known; None if no transaction has both.
 
-        For transactions on one connection, the median set-up time of such connections in other arms is added,
-        as in the paper. float64, s, shape (n_known,), in the order of `table`; infinite for a dropped
+        For transactions on one connection, the median set-up time of such connections in other transports is
+        added, as in the paper. float64, s, shape (n_known,), in the order of `table`; infinite for a dropped
         transaction.
         """
         if self.protocol != "tcp":
@@ -226,17 +226,17 @@ def _other(table: Table) -> Array:
 
 
 def transports_of(sources: Sequence[SessionContent], *, pool: bool = False) -> list[Transport]:
-    """Return the arms of all sessions, TCP's first, with names that distinguish them.
+    """Return the transports of all sessions, TCP's first, with names that distinguish them.
 
-    A name has the protocol and those facts of session, connection and labels that differ between the arms of
-    this protocol; if these do not suffice, also the session.
+    A name has the protocol and those facts of session, connection and labels that differ between the
+    transports of this protocol; if these do not suffice, also the session.
 
     Parameters
     ----------
     sources : sequence of SessionContent
     pool : bool
-        Merge arms that differ only in the session: an experiment in several runs. Runs without different
-        labels count as the same experiment.
+        Merge transports that differ only in the session: an experiment in several runs. Runs without
+        different labels count as the same experiment.
     """
     split = [(source, rows) for source in sources for rows in _split(source.table)]
     split = _pooled(split) if pool else split
@@ -271,7 +271,7 @@ def _pooled(split: list[tuple[SessionContent, Table]]) -> list[tuple[SessionCont
 
 
 def _facts(source: SessionContent, rows: Table) -> dict[str, str]:
-    """Return the facts that may distinguish an arm, in the order in which they are printed."""
+    """Return the facts that may distinguish a transport, in the order in which they are printed."""
     labels = dict(pair.split("=", 1) for pair in str(rows["labels"][0]).split(";") if "=" in pair)
     own = _OF_PROTOCOL.items()
     facts = {
@@ -306,13 +306,13 @@ def _names(facts: list[dict[str, str]]) -> list[str]:
 _OF_PROTOCOL = {"tcp_profile": "tcp", "extensions": "centauruscomm"}
 """Facts of a session that apply to one protocol only."""
 _IMPLIED = ("protocol", "vary", "other")
-"""Facts that are shown with the arms, not in their names."""
+"""Facts that are shown with the transports, not in their names."""
 
 
 def _setup(transport: Transport, transports: Sequence[Transport]) -> Setup | None:
     """Return the set-up time of a connection; None if it is unknown.
 
-    It comes from an arm with one connection per transaction, else from the known facts.
+    It comes from a transport with one connection per transaction, else from the known facts.
     """
     if transport.protocol != "tcp" or transport.sets_up_each:
         return None
@@ -328,7 +328,7 @@ def _setup(transport: Transport, transports: Sequence[Transport]) -> Setup | Non
 
 
 def size_statistics(transport: Transport) -> Table:
-    """Return a row for each size of an arm, in ascending order; the schema is `SIZES`."""
+    """Return a row for each size of a transport, in ascending order; the schema is `SIZES`."""
     rows = [_statistics(transport, size) for size in transport.sizes]
     columns = {c.name: np.array([row[c.name] for row in rows], dtype=c.dtype) for c in SIZES}
     return Table(SIZES, columns, {"arm": transport.name})
@@ -365,7 +365,10 @@ def _mean(values: Array) -> float:
 
 
 def _retransmitted(table: Table) -> Array:
-    """Return the retransmitted segments of the transactions for which both endpoints reported them."""
+    """Return the retransmitted segments of each transaction, of both endpoints together.
+
+    Transactions for which an endpoint reports no number are left out.
+    """
     ends = table["retransmitted_client"], table["retransmitted_server"]
     known = (ends[0] >= 0) & (ends[1] >= 0)
     again: Array = ends[0][known] + ends[1][known]
@@ -373,13 +376,15 @@ def _retransmitted(table: Table) -> Array:
 
 
 def _why(table: Table) -> str:
-    """Return the phases in which transactions were dropped, as text: `reply 12, connect 3`."""
+    """Return a text with the phases in which transactions failed, and how often: `reply 12, connect 3`."""
     places = Counter(str(why).partition(":")[0] or "unknown" for why in table["why"][dropped(table)])
     return ", ".join(f"{place} {number}" for place, number in places.most_common(5))
 
 
 def straight_line(statistics: Table) -> RttLine | None:
-    """Return the line through the medians of an arm (Theil 1950, Sen 1968); None for fewer than two sizes.
+    """Return the line through the median RTTs of all sizes of a transport (Theil 1950, Sen 1968).
+
+    It is None for fewer than two sizes.
 
     The slope is the median of the slopes between all pairs of sizes. So a size at which a transport breaks
     down does not bend the line, and its deviation stays visible.
@@ -507,7 +512,7 @@ class Influence(NamedTuple):
 
 
 def influence(transport: Transport, name: str) -> Influence:
-    """Return the rank correlation of the RTT of an arm with a column of the radio."""
+    """Return the rank correlation of the RTT of a transport with a column of the radio."""
     ranks: list[tuple[Array, Array]] = []
     for size in transport.sizes:
         table = transport.at(size)
@@ -555,13 +560,13 @@ COMPARISON = Schema(
         Column("why", "U128", "why there is no ratio, or no interval"),
     ),
 )
-"""The schema of a table with one row for each size that both arms have."""
+"""The schema of a table with one row for each size that both transports have."""
 
 
 def pairs(transports: Sequence[Transport]) -> list[tuple[Transport, Transport]]:
-    """Return the pairs of arms to compare: each TCP arm with each other protocol's arm of the same task.
+    """Return the pairs of transports to compare: TCP and each other protocol, for the same task.
 
-    If there is only one protocol, its other arms are compared with the first one.
+    If there is only one protocol, its other transports are compared with the first one.
     """
     compared = []
     for number, transport in enumerate(transports):
@@ -588,17 +593,17 @@ def _worth(transport: Transport, other: Transport, transports: Sequence[Transpor
 
 
 def _labels(transport: Transport) -> tuple[str, ...]:
-    """Return place and link of an arm, which should be equal for compared transports."""
+    """Return place and link of a transport, which should be equal for compared transports."""
     facts = transport.source.facts
     return str(transport.table["labels"][0]), facts.get("link", ""), facts.get("time", "")
 
 
 def compare(first: Transport, second: Transport) -> Table:
-    """Return a row for each size that both arms have; the schema is `COMPARISON`.
+    """Return a row for each size that both transports have; the schema is `COMPARISON`.
 
     Parameters
     ----------
-    first, second : Arm
+    first, second : Transport
         The ratio is first over second, so above 1 where the second is faster.
     """
     rows = [_row(first, second, size) for size in sorted(set(first.sizes) & set(second.sizes))]

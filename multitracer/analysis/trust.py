@@ -118,7 +118,7 @@ class Some(NamedTuple):
 
 
 class CaptureFacts(NamedTuple):
-    """Numbers from a capture's segments, directions and connections."""
+    """Numbers on which the trust in a capture depends, from its segments, directions and connections."""
 
     segments: int
     marked: Mapping[CaptureMark, int]
@@ -151,7 +151,7 @@ TOTALS = (
 
 
 def weighed(files: Sequence[SourceFile], seen: CaptureFacts) -> Trust:
-    """Return how far a capture can be trusted, from the facts of its files and the counted facts."""
+    """Return how far a capture can be trusted, from its files and from the numbers in `seen`."""
     notes = [each for file in files for each in _of_file(file)]
     notes += _of_amount(files)
     if seen.segments:
@@ -162,7 +162,10 @@ def weighed(files: Sequence[SourceFile], seen: CaptureFacts) -> Trust:
 
 
 def _weigh(share: float, *, caution: float, poor: float) -> Severity:
-    """Return the severity of a share: the parameters are the shares from which it is caution or poor."""
+    """Return the severity of a share (0 to 1).
+
+    It is "poor" from the share `poor` on, "caution" from the share `caution` on, else there is no concern.
+    """
     if share >= poor:
         return Severity.POOR
     return Severity.CAUTION if share >= caution else Severity.MINOR
@@ -366,7 +369,7 @@ def _assumed(seen: CaptureFacts) -> Iterator[_Weighed]:
 
 @dataclass(slots=True)
 class SegmentFacts:
-    """Facts of the segments; a stream counts them before it discards the segments."""
+    """Numbers from the segments that trust depends on; a stream counts them, then discards the segments."""
 
     segments: int = 0
     marked: dict[CaptureMark, int] = field(default_factory=dict)
@@ -377,7 +380,7 @@ class SegmentFacts:
     """Steps of the clock in ns: int64, shape (n_steps,)."""
 
     def add(self, marks: Array) -> None:
-        """Count more segments by their marks: uint16, shape (n,)."""
+        """Add more segments to the counts; `marks` has the capture marks of each: uint16, shape (n,)."""
         self.segments += len(marks)
         present = int(np.bitwise_or.reduce(marks)) if len(marks) else 0
         for mark, *_ in MARKED:
@@ -387,7 +390,7 @@ class SegmentFacts:
 
 
 def facts_of(capture: CaptureTables, parts: Partition, directions: Table) -> SegmentFacts:
-    """Return the facts of the segments of a capture, given its DIRECTIONS."""
+    """Return the numbers of the segments of a capture that trust depends on."""
     if not len(capture.segments):
         return SegmentFacts()
     count = oversized(capture.segments["payload_bytes"], parts.direction, directions["mss_bytes"])
@@ -416,7 +419,7 @@ def oversized(payload: Array, direction: Array, mss_bytes: Array) -> int:
 def trust_of(
     files: Sequence[SourceFile], facts: SegmentFacts, connections: Table, directions: Table
 ) -> Trust:
-    """Return how far a capture can be trusted, from its files, its segments, CONNECTIONS and DIRECTIONS."""
+    """Return how far a capture can be trusted, from its files, segments, CONNECTIONS and DIRECTIONS."""
     return weighed(files, _seen(facts, connections, directions))
 
 
@@ -439,7 +442,10 @@ def _seen(facts: SegmentFacts, connections: Table, directions: Table) -> Capture
 
 
 def _some(directions: Table, chosen: Array) -> Some:
-    """Return the number of the chosen connections, and their share of payload (without payload: packets)."""
+    """Return the number of chosen connections, and their share of the payload of the capture.
+
+    Without any payload, it is their share of the packets.
+    """
     carried = directions["payload_bytes"].reshape(-1, 2).sum(axis=1)
     weight = carried if carried.any() else directions["packets"].reshape(-1, 2).sum(axis=1)
     share = float(weight[chosen].sum() / weight.sum()) if chosen.any() else 0.0
@@ -475,7 +481,10 @@ class StampRate(NamedTuple):
 
     @property
     def limits(self) -> dict[str, float]:
-        """Maximum difference between the capture time and the ticks of two segments with timestamps."""
+        """Return the maximum difference between capture time and ticks for two segments, by kind of limit.
+
+        A larger difference means a clock step.
+        """
         return {
             "tick_ns": NS_PER_S / self.nominal_hz,
             "min_ns": SMALLEST_STEP_NS,
@@ -485,7 +494,9 @@ class StampRate(NamedTuple):
 
 
 def stamp_rate(calm: int, spent_ns: int, ticked: int) -> StampRate | None:
-    """Return the tick rate from gaps too short for a clock step; None if there are too few.
+    """Return the rate of a sender's timestamp clock; None if too few gaps or no typical rate fit.
+
+    The rate is measured in gaps between segments that are too short to contain a clock step.
 
     Parameters
     ----------
@@ -500,7 +511,7 @@ def stamp_rate(calm: int, spent_ns: int, ticked: int) -> StampRate | None:
 
 
 def _nominal(rate_hz: float) -> int | None:
-    """Return the typical rate nearest to the measured one; None if none is near.
+    """Return the typical rate of timestamp clocks nearest to the measured one, Hz; None if none is near.
 
     Queues make the measured rate too low or too high. In short gaps of aggregated arrivals, ticks seem to run
     fast: 2 Hz looks like 3.1 Hz.
@@ -514,23 +525,26 @@ _AT_ONCE = 1 << 16
 
 
 class StampedGaps(Protocol):
-    """Gaps between a sender's segments with timestamps: their capture time, and the sender's ticks."""
+    """Gaps between consecutive segments of one sender, each with its capture time and its timestamp ticks."""
 
     def calm(self) -> tuple[int, int, int]:
-        """Return the number of gaps too short for a step, their total time and their total ticks."""
+        """Return three sums over the gaps that are too short to contain a clock step.
+
+        They are the number of these gaps, their total time in ns, and their total ticks.
+        """
 
     def unexpected(self, limits: dict[str, float]) -> Array:
-        """Return which gaps differ by more than the limits: int64, shape (n,), ascending."""
+        """Return the indexes of gaps whose time and ticks differ by more than `limits`: int64, ascending."""
 
     def each(self) -> Iterator[tuple[Array, Array]]:
-        """Yield times in ns and ticks of the gaps, both int64, in blocks."""
+        """Yield, in blocks, two arrays: the times of the gaps in ns, and their ticks; both int64."""
 
 
 def clock_steps(capture: CaptureTables, parts: Partition, directions: Table) -> Array:
-    """Return the steps of the capture's clock, measured with the busiest senders of timestamps.
+    """Return the steps of the capture's clock, found in the timestamps of the senders with most segments.
 
-    A step is visible in the timestamps of both hosts of a connection; a change in only one of them is a
-    queue.
+    We assume that a step shows in the timestamps of both hosts of a connection, and that a change in only one
+    of them comes from a queue.
 
     Returns
     -------
@@ -541,7 +555,7 @@ def clock_steps(capture: CaptureTables, parts: Partition, directions: Table) -> 
 
 
 def steps_by(directions: Table, idle_gaps: Callable[[int], StampedGaps]) -> Array:
-    """Return the clock steps, as `clock_steps`, from a function that returns gaps.
+    """Return the clock steps as `clock_steps` does, with the gaps from a given function.
 
     Parameters
     ----------
@@ -557,14 +571,20 @@ def steps_by(directions: Table, idle_gaps: Callable[[int], StampedGaps]) -> Arra
 
 
 def busiest_sender(directions: Table) -> tuple[int, int]:
-    """Return the direction with most segments among those with timestamps, and their number; 0 if none."""
+    """Return the direction that sent most segments, of those with timestamps, and this number.
+
+    The number is 0 if no direction has timestamps.
+    """
     packets = np.where(directions["timestamps"], directions["packets"], 0)
     busiest = int(np.argmax(packets)) if len(packets) else 0
     return busiest, int(packets[busiest]) if len(packets) else 0
 
 
 def steps_of(capture: CaptureTables, parts: Partition, directions: Table, direction: int) -> Array:
-    """Return the steps that both senders of a direction's connection show: int64, ns, shape (n_steps,)."""
+    """Return the clock steps that the timestamps of both hosts of a connection show: int64, ns.
+
+    `direction` is one of the two directions of the connection.
+    """
     return _steps_of(directions, _idle_gaps_in(capture, parts), direction)
 
 
@@ -580,9 +600,9 @@ def _steps_of(directions: Table, idle_gaps: Callable[[int], StampedGaps], direct
 
 
 def _seen_by(idle_gaps: StampedGaps) -> Array | None:
-    """Return the steps that the timestamps of a direction show; None if their rate is not known.
+    """Return the steps that the timestamps of one direction show, in ns; None if their rate is not known.
 
-    At a step, the time differs from the ticks by more than rates and resolution explain.
+    At a step, the capture time differs from the ticks by more than rate and resolution explain.
     """
     rate = stamp_rate(*idle_gaps.calm())
     if rate is None:
@@ -612,7 +632,7 @@ class SegmentGaps:
         return calm, spent, ticked
 
     def unexpected(self, limits: dict[str, float]) -> Array:
-        """Return the result of `StampedGaps.odd`."""
+        """Return the result of `StampedGaps.unexpected`."""
         at = [np.empty(0, dtype=np.int64)]
         for number, (elapsed, ticks) in enumerate(self.each()):
             expected = ticks * limits["tick_ns"]
@@ -629,9 +649,10 @@ class SegmentGaps:
 
 
 def _lasting(differs: Array, at: Array) -> Array:
-    """Return the jumps at `at` after which even the least delayed segments are shifted by the same time.
+    """Return the sizes of those time jumps that are lasting: the minimum delay changes by the same time.
 
-    A queue that fills or drains delays segments only for some time; its minimum delay does not change.
+    `differs` has the difference of capture time and ticks in each gap, `at` the gaps of the jumps. A queue
+    that fills or drains delays segments only for some time; its minimum delay does not change.
     """
     offset = np.concatenate([[0.0], np.cumsum(differs)])
     minimum = np.minimum.reduceat(offset, np.concatenate([[0], at + 1]))

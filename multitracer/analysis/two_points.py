@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 
 class PacketOutcome(IntEnum):
-    """The fate of a packet between two points."""
+    """Whether a packet was captured at both points, lost between them, or seen at one point only."""
 
     MATCHED = 0
     LOST = 1
@@ -111,15 +111,16 @@ class TwoPoints:
 
     @property
     def duplicates(self) -> int:
-        """Number of packets that the far point captured more often than the near one."""
+        """The number of packets that the far point captured more often than the near one."""
         extra = (self.pairs["outcome"] == PacketOutcome.ONLY_FAR) & (self.pairs["copy"] > 0)
         return int(np.count_nonzero(extra))
 
     @property
     def delays_ns(self) -> Array:
-        """Raw one-way delays of the matched packets, in the order of the near point.
+        """Far time minus near time of each matched packet, in ns, in the order of the near point.
 
-        int64, ns, shape (n_matched,); differences of two clocks, so they may be negative; never NA.
+        int64, shape (n_matched,); never NA. The values contain the offset of the two clocks, so they may be
+        negative.
         """
         delays: Array = self.pairs["delay_ns"][self.pairs["outcome"] == PacketOutcome.MATCHED]
         return delays
@@ -134,7 +135,7 @@ def compare(
     reverse: bool,
     is_turned: bool = False,
 ) -> TwoPoints:
-    """Return the packets of one direction of a connection at both points, matched.
+    """Match the packets of one direction of a connection at two capture points.
 
     Parameters
     ----------
@@ -188,9 +189,9 @@ def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Tabl
 def _in_order(
     near_count: int, far_count: int, near_index: Array, far_index: Array
 ) -> tuple[Array, Array, Array]:
-    """Return near index, far index and outcome of each packet, in order of the near point.
+    """Return three arrays: near index, far index and outcome of each packet, in order of the near point.
 
-    Packets of the far point alone come last.
+    Packets that only the far point captured come last.
     """
     alone, added = _others(near_count, near_index), _others(far_count, far_index)
     left = np.concatenate([near_index, alone])
@@ -204,7 +205,7 @@ def _in_order(
 
 
 def _mark_resegmented(near: _Side, far: _Side, left: Array, right: Array, outcome: Array) -> None:
-    """Mark, in place, packets that were neither lost nor added, but split or joined."""
+    """Mark packets whose bytes were split or joined between the points as resegmented, in place."""
     lost, added = (
         np.flatnonzero(outcome == PacketOutcome.LOST),
         np.flatnonzero(outcome == PacketOutcome.ONLY_FAR),
@@ -224,7 +225,7 @@ def _others(count: int, index: Array) -> Array:
 
 
 def _picked(values: Array, index: Array, without: Array, missing: int) -> Array:
-    """Return values[index], with `missing` at the places `without`, where the index is NA."""
+    """Return values[index]; `missing` where the mask `without` is True (the index is NA there)."""
     if not len(values):
         return np.full(len(index), missing, dtype=np.int64)
     result: Array = values[index]  # NA picks the last one
@@ -241,7 +242,9 @@ def _outside(index: Array, matched: Array) -> Array:
 
 
 def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[Array, Array]:
-    """Return the indexes of the matched packets in both lists of rows, in order of the near point.
+    """Return two arrays: the position of each matched packet in `near_rows`, and in `far_rows`.
+
+    They are in the order of the near point.
 
     Parameters
     ----------
@@ -264,7 +267,7 @@ _Named = tuple["Array", "Array"]
 
 
 def _matched(sides: _Sides) -> tuple[_Named, _Named, tuple[Array, Array]]:
-    """Return the identities of the packets of both sides, and the indexes of matched packets.
+    """Return the identities of the near packets, those of the far packets, and the index pairs of matches.
 
     The IP identification is ignored only if the path rewrites it.
     """
@@ -282,7 +285,7 @@ def _joined(sides: _Sides, fields: tuple[str, ...]) -> tuple[_Named, _Named, tup
 
 
 def _with_alike(sides: _Sides, near: _Named, far: _Named, pairs: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return the pairs, with packets that have no identification matched by their times instead."""
+    """Return the index pairs of matches; packets without IP identification are matched again by time."""
     near_table, near_rows, far_table, far_rows = sides
     is_alike = near_table["ip_id"][near_rows] <= 0
     if not is_alike.any():
@@ -300,7 +303,10 @@ def _with_alike(sides: _Sides, near: _Named, far: _Named, pairs: tuple[Array, Ar
 
 
 def _with_key(keys: Array, wanted: Array) -> Array:
-    """Return the indexes of the keys that may be among the wanted ones; all indexes if these are many."""
+    """Return the indexes of `keys` that may be equal to one of `wanted`; the result may contain others.
+
+    If `wanted` has many values, all indexes are returned.
+    """
     return np.arange(len(keys)) if 2 * len(wanted) > len(keys) else among(keys, wanted)
 
 
@@ -337,10 +343,10 @@ class PointPackets(NamedTuple):
 
 
 def arrivals(sent: PointPackets, came: PointPackets) -> tuple[Array, Array]:
-    """Return the indexes in both lists of matched transmissions, in order of `sent`.
+    """Return two arrays of indexes: which transmission in `sent` is which packet in `came`.
 
-    A packet that was sent once and arrived once is a certain match. The minimum delay of certain matches is
-    the lower bound for all others.
+    Pairs are in the order of `sent`. A packet that was sent once and arrived once is a certain match. The
+    minimum delay of certain matches is the lower bound for the delay of all others.
 
     Returns
     -------
@@ -358,7 +364,7 @@ def arrivals(sent: PointPackets, came: PointPackets) -> tuple[Array, Array]:
 
 
 def _certain(sent: PointPackets, came: PointPackets) -> tuple[tuple[Array, Array], Array]:
-    """Return the indexes of packets sent once and arrived once, and the other keys that both points have."""
+    """Return the index pairs of packets that were sent once and arrived once, and the other common keys."""
     keys, first, many = np.unique(sent.key, return_index=True, return_counts=True)
     keys_came, first_came, many_came = np.unique(came.key, return_index=True, return_counts=True)
     _, at, at_came = np.intersect1d(keys, keys_came, assume_unique=True, return_indices=True)
@@ -367,7 +373,7 @@ def _certain(sent: PointPackets, came: PointPackets) -> tuple[tuple[Array, Array
 
 
 def _groups(sent: PointPackets, came: PointPackets, keys: Array) -> list[tuple[list[int], list[int]]]:
-    """Return for each key the indexes of its transmissions at both points, in order."""
+    """Return for each key two lists: the indexes of its transmissions in `sent`, and in `came`."""
     sides = []
     for key in (sent.key, came.key):
         order = np.argsort(key, kind="stable")
@@ -378,7 +384,11 @@ def _groups(sent: PointPackets, came: PointPackets, keys: Array) -> list[tuple[l
 
 
 def _latest(of: list[int], at: list[int], soonest_ns: Array | None, came_ns: Array) -> list[tuple[int, int]]:
-    """Return for each arrival, the last first, the latest remaining transmission that it can be."""
+    """Return (transmission, arrival) pairs of indexes, the last arrival first.
+
+    Each arrival is matched with the latest transmission that is not used yet and was sent early enough.
+    `soonest_ns` has the earliest arrival time of each transmission; None accepts all.
+    """
     left, pairs = list(of), []
     for arrival in reversed(at):
         while left and soonest_ns is not None and soonest_ns[left[-1]] > came_ns[arrival]:
@@ -392,21 +402,21 @@ _WRAP = 1 << 32  # RFC 9293, 3.4: sequence numbers have 32 bits
 
 
 class Bytes(NamedTuple):
-    """The payload of packets of one direction: its range in the stream, up to a constant."""
+    """Begin and end of each packet's payload in the byte stream, relative to a common number."""
 
     begin: Array
     end: Array
 
 
 class Resegmented(NamedTuple):
-    """Which packets of each point have all of their bytes at the other point, but in other packets."""
+    """Two masks, near and far: packets whose bytes are all at the other point, but in other packets."""
 
     near: Array
     far: Array
 
 
 def resegmented(near: Table, near_rows: Array, far: Table, far_rows: Array) -> Resegmented:
-    """Return which packets with payload arrived, by their bytes; masks over the rows of both points.
+    """Return which packets have all of their bytes at the other point: two masks over the given rows.
 
     Parameters
     ----------
@@ -431,7 +441,7 @@ def _bytes(table: Table, rows: Array, first: int) -> Bytes:
 
 
 def _depth(stretches: Bytes, edges: Array) -> Array:
-    """Return how many ranges contain each interval between two edges."""
+    """Return for each interval between neighbouring `edges` how many ranges contain it."""
     change = np.zeros(len(edges) + 1, dtype=np.int64)
     np.add.at(change, np.searchsorted(edges, stretches.begin), 1)
     np.add.at(change, np.searchsorted(edges, stretches.end), -1)
@@ -439,7 +449,11 @@ def _depth(stretches: Bytes, edges: Array) -> Array:
 
 
 def _among_first(stretches: Bytes, edges: Array, most: Array) -> Array:
-    """Return which ranges are empty or contain an interval as one of the first `most` that contain it."""
+    """Return for each range whether it is one of the first ranges that contain some interval.
+
+    Intervals lie between neighbouring `edges`; for interval i, the first most[i] ranges are accepted. Empty
+    ranges are always accepted.
+    """
     begin, end = np.searchsorted(edges, stretches.begin), np.searchsorted(edges, stretches.end)
     many = end - begin
     of = np.repeat(np.arange(len(many)), many)
@@ -463,7 +477,7 @@ _MIN_PACKETS = 3
 
 
 class Counterpart(NamedTuple):
-    """A connection at another capture point."""
+    """The same connection in the capture of another point."""
 
     connection: int
     """Number of the connection there, from 1."""
@@ -473,7 +487,7 @@ class Counterpart(NamedTuple):
 
 @dataclass(frozen=True)
 class Counterparts:
-    """The connections of one capture, found in another one.
+    """Finds the connections of one capture in another capture.
 
     Parameters
     ----------
@@ -488,7 +502,10 @@ class Counterparts:
     fields: tuple[str, ...] = EXACT
 
     def of(self, connection: int) -> Counterpart | None:
-        """Return the counterpart of a connection of the near capture (from 1) in the far one, or None."""
+        """Return the connection of the far capture that is connection `connection` (from 1) of the near one.
+
+        It is None if there is no such connection.
+        """
         candidates = self._by_endpoints.get(_endpoints(self.near, connection), [])
         other = self._most_alike(connection, candidates)
         if other is None:
@@ -498,7 +515,7 @@ class Counterparts:
         return self._renumbered.of(connection) if self.fields == EXACT else None
 
     def all(self) -> list[tuple[int, Counterpart]]:
-        """Return every connection that both captures contain, with its number in the near one."""
+        """Return (number in the near capture, counterpart) for each connection that both captures contain."""
         pairs = ((n, self.of(n)) for n in range(1, len(self.near.connections) + 1))
         return [(n, there) for n, there in pairs if there is not None]
 
@@ -514,9 +531,9 @@ class Counterparts:
         return numbers
 
     def _most_alike(self, connection: int, candidates: list[int]) -> int | None:
-        """Return the candidate that shares the most packets; None if none shares any.
+        """Return the candidate with the most packets in common; None if none has a packet in common.
 
-        For a single candidate, some of the first packets are sufficient in most cases.
+        If there is only one candidate, its first packets are compared first, which is enough in most cases.
         """
         if len(candidates) == 1 and self._shared(connection, candidates[0], first=_FIRST_ROWS):
             return candidates[0]
@@ -525,7 +542,10 @@ class Counterparts:
         return -most[1] if most[0] else None
 
     def _shared(self, connection: int, other: int, *, first: int | None = None) -> int:
-        """Return how many packets two connections share in both directions: of all, or of the first ones."""
+        """Return how many packets two connections have in common, both directions together.
+
+        `first` limits the comparison to the first packets of each direction; None means all.
+        """
         mine, theirs = (
             _keys(self.near, connection, self.fields, first),
             _keys(self.far, other, self.fields, first),
@@ -540,7 +560,7 @@ class Counterparts:
         return keys[order], (self.far.partition.direction >> 1)[order]
 
     def _translated(self, connection: int) -> int | None:
-        """Return the connection that shares most of its packets with this one, at any endpoints, or None."""
+        """Return the connection, with any endpoints, that has most packets of this one; None without one."""
         mine = distinct(_keys(self.near, connection, self.fields, _FIRST_ROWS))
         keys, connections = self._far_keys
         begin, end = np.searchsorted(keys, mine), np.searchsorted(keys, mine, side="right")
@@ -555,7 +575,7 @@ class Counterparts:
         return best + 1 if shared[best] >= enough and is_alone else None
 
     def _is_turned(self, connection: int, other: int) -> bool:
-        """Return whether the forward direction in one capture is the reverse direction in the other."""
+        """Return whether the initiator in the near capture is the responder in the far capture."""
         for first in (_FIRST_ROWS, None):  # of one way alone the first packets settle it
             sent = _keys_one_way(self.near, connection, self.fields, reverse=False, first=first)
             ways = (False, True)
@@ -570,7 +590,7 @@ class Counterparts:
 
 
 def _endpoints(analysis: Analysis, number: int) -> bytes:
-    """Return the endpoints of a connection without their VLAN, independent of who was seen first."""
+    """Return both endpoints of a connection as bytes, without VLAN, in an order independent of direction."""
     pair = int(analysis.connections["forward_flow"][number - 1]) >> 1
     flows = analysis.capture.flows
     ends = sorted(
@@ -580,7 +600,10 @@ def _endpoints(analysis: Analysis, number: int) -> bytes:
 
 
 def _keys(analysis: Analysis, connection: int, fields: tuple[str, ...], first: int | None = None) -> Array:
-    """Return the identities of a connection's packets: of all, or of the first ones in each direction."""
+    """Return the identities of the packets of a connection, both directions together.
+
+    `first` limits them to the first packets of each direction; None means all.
+    """
     ways = (False, True)
     return np.concatenate(
         [_keys_one_way(analysis, connection, fields, reverse=way, first=first) for way in ways]

@@ -23,7 +23,7 @@ _TOLERANCE = 1.5
 
 
 def contradictions(graph: ClockGraph) -> list[str]:
-    """Return a sentence for each two relations of the same clocks that contradict each other."""
+    """Return a sentence for each pair of relations between the same two clocks that contradict each other."""
     sentences = []
     for one, other in combinations(graph.relations, 2):
         if {one.source, one.target} == {other.source, other.target}:
@@ -45,10 +45,10 @@ def _contradiction(one: Relation, other: Relation) -> list[str]:
 
 
 def part_false_kernels(graph: ClockGraph, captures: dict[str, CaptureTables]) -> list[str]:
-    """Remove relations "one kernel" of two hosts whose packets exclude it; return a sentence for each.
+    """Remove relations that claim that two hosts have the same kernel clock, if packets exclude it.
 
-    That two hosts share their clocks is inferred from the records of a recorder. On one clock, no packet
-    arrives before it was sent.
+    Return a sentence for each removed relation. Such a relation is inferred from the records of a recorder.
+    It is excluded if a packet arrives before it was sent.
     """
     claims = [r for r in graph.relations if r.method == ONE_KERNEL and r.source.domain == "realtime"]
     parted = []
@@ -68,7 +68,7 @@ def _claims(relation: Relation, hosts: tuple[str, str]) -> bool:
 
 
 def _earliest(one: CaptureTables, other: CaptureTables) -> int:
-    """Return the maximum time by which a packet arrives before it was sent, ns; 0 if none does."""
+    """Return the maximum time by which a packet arrives before it was sent, ns; 0 if no packet does."""
     try:
         ways = both_ways(one, other)
     except ClockError:  # too few packets to contradict anything

@@ -46,7 +46,7 @@ class Moved:
 
 
 def moved(table: Table, clocks: Clocks, source: Clock, target: Clock) -> Moved:
-    """Return a table with the times in `time_ns` converted from one clock to another."""
+    """Return a table with the times in `time_ns` converted from clock `source` to clock `target`."""
     raw = table["time_ns"]
     placement = clocks.place(raw, source, target)
     there = placement.status != PlacementStatus.UNPLACED

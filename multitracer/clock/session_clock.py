@@ -163,7 +163,10 @@ def clocks_of(
 
 
 def host_of(source: LogSource, point: Point) -> str:
-    """Return the host of a capture point; several captures of one host have the same clock."""
+    """Return the name of the host at which a capture was made.
+
+    Several captures of one host have the same clock.
+    """
     if source.folder is None:
         return point.name
     parent = Path(point.paths[0]).parent
@@ -173,9 +176,9 @@ def host_of(source: LogSource, point: Point) -> str:
 def _of_readings(
     source: LogSource, points: Sequence[Point], hosts: dict[str, str], *, probes: bool
 ) -> list[Relation]:
-    """Return the relations from logs of clocks and from sync probes.
+    """Return the relations that follow from logs of clock readings and from sync probes.
 
-    With `probes`, captures are searched for sync probes.
+    Captures are searched for sync probes only with `probes`.
     """
     readings, sync_probes = [], []
     for log, tables in source.logs("clock"):
@@ -194,7 +197,7 @@ def _of_readings(
 
 
 def _add_links(source: LogSource, graph: ClockGraph) -> None:
-    """Add the relations between the logs of the two sides of a link."""
+    """Add the relations between the logs of the two sides of a link to the graph, in place."""
     logs = []
     for log, tables in source.logs("link"):
         if frames := tables.get("link_frames"):
@@ -206,7 +209,7 @@ def _add_links(source: LogSource, graph: ClockGraph) -> None:
 
 
 def _add_positions(source: LogSource, graph: ClockGraph) -> None:
-    """Add the relations of GPS time to the clocks of the hosts with a GPS receiver."""
+    """Add the relations between GPS time and the clocks of hosts with a GPS receiver, in place."""
     for log, tables in source.logs("position"):
         if positions := tables.get("position"):
             _add(graph, Clock(log.host), UTC, partial(relate_gps, positions))
@@ -225,9 +228,9 @@ def _largest(captures: Sequence[PointTables], hosts: dict[str, str]) -> dict[str
 def _add_captures(
     largest: dict[str, CaptureTables], graph: ClockGraph, *, thorough: bool, evidence: bool
 ) -> None:
-    """Add the relations from the captures of each two hosts.
+    """Add the relations that captures of each pair of hosts give, in place.
 
-    Unless `thorough`, captures are compared only if there is no other relation of their hosts.
+    Unless `thorough`, captures are compared only if there is no other relation between their hosts.
     """
     for one, other in combinations([Clock(host) for host in largest][:_MOST_POINTS], 2):
         if thorough or not _related(graph, one, other):
@@ -253,7 +256,7 @@ def _of_packets(near: CaptureTables, far: CaptureTables, *, evidence: bool) -> l
 
 
 def _add(graph: ClockGraph, one: Clock, other: Clock, estimates: Callable[[], list[Estimate]]) -> None:
-    """Add a relation, or the reason why there is none."""
+    """Add a relation to the graph, or the reason why it cannot be determined, in place."""
     try:
         graph.relations.append(Relation(one, other, tuple(estimates())))
     except ClockError as error:
@@ -292,7 +295,7 @@ def _sender(
 
 
 def _first_of_each(values: Array) -> tuple[Array, Array]:
-    """Return the distinct values in ascending order, and the first index of each.
+    """Return the distinct values in ascending order, and the first index of each value.
 
     Only values that do not exceed all earlier ones are sorted; in a mostly ascending array these are few.
     """
@@ -312,7 +315,10 @@ def _first_of_each(values: Array) -> tuple[Array, Array]:
 
 
 def _wait_ns(capture: CaptureTables) -> float:
-    """Return the typical time from a data segment of the larger direction to its exact ACK, ns."""
+    """Return the median time from a data segment to the ACK of exactly its last byte, ns.
+
+    Only the direction with more data is used.
+    """
     table = capture.segments
     if not len(table):
         return -1.0

@@ -40,7 +40,9 @@ _EXPLAINED = 0.9
 
 
 def explain(recording: Recording, connection: int | None = None, *, reverse: bool | None = None) -> Diagnosis:
-    """Return the diagnosis of a transfer, or of the group of connections that took longest.
+    """Return the diagnosis of one transfer, by default of the longest one.
+
+    The default is the longest transfer in the group of connections that took longest.
 
     Parameters
     ----------
@@ -94,7 +96,7 @@ def headline(diagnosis: Diagnosis) -> str:
 
 
 def channel_use(diagnosis: Diagnosis) -> str:
-    """Return the sentence about utilization (paper 004) and largest cost; empty without a link log."""
+    """Return the sentence about the link's utilization and the largest lost time; "" without a link log."""
     account = diagnosis.account
     if not account.is_logged or not len(diagnosis.transfer.data):
         return ""
@@ -105,7 +107,7 @@ def channel_use(diagnosis: Diagnosis) -> str:
 
 
 def _worst(diagnosis: Diagnosis) -> str:
-    """Return the largest cost in words: a kind of finding, or a class of lost time without finding."""
+    """Return a text about the largest lost time: a kind of finding, or a class of use without a finding."""
     account = diagnosis.account
     lost = max(LOST, key=lambda use: account.seconds[use])
     serious = account.seconds[lost] >= _SERIOUS * account.total_s
@@ -123,7 +125,10 @@ def _worst(diagnosis: Diagnosis) -> str:
 
 
 def _dearest_kind(findings: list[Finding]) -> tuple[str, float]:
-    """Return the kind with the largest total cost: its costliest sentence, and the cost in seconds."""
+    """Return the kind of findings with the largest total lost time.
+
+    The first element is the sentence of its largest finding, the second one the total lost time in s.
+    """
     costs: dict[str, float] = {}
     for each in findings:
         costs[each.kind] = costs.get(each.kind, 0.0) + each.cost_s

@@ -95,7 +95,7 @@ class Diagnosis:
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """Causes of lost time, largest cost first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`, ..."""
+        """The causes of lost time (`Finding`), those with the most lost time first."""
         return self.find(self)
 
     def __repr__(self) -> str:
@@ -133,17 +133,23 @@ class Diagnosis:
 
     @cached_property
     def incidents(self) -> list[Incident]:
-        """The incidents, largest cost first: merged findings of one cause, or similar; see `Incident`."""
+        """The incidents, those with the most lost time first.
+
+        An incident is a finding together with its consequences, or a group of similar findings.
+        """
         return _incidents(self, self.findings)
 
     @property
     def listed(self) -> list[Incident]:
-        """The incidents that text and pages show: all except those that repeat a limit and cost nothing."""
+        """The incidents that text and pages show.
+
+        Not shown are those that only repeat a limit and lost no time.
+        """
         return [each for each in self.incidents if each.is_listed]
 
     @property
     def no_fault(self) -> str:
-        """The sentence for a transfer without findings; it also mentions losses of unknown cause."""
+        """The sentence that is shown if there is no finding; it also mentions losses of unknown cause."""
         shares = self.limited.shares
         waited_s = sum(
             row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR
@@ -244,12 +250,15 @@ class Diagnosis:
 
     @property
     def is_link_logged(self) -> bool:
-        """Whether a link log shows all losses and their times: packets then add no information."""
+        """Whether a link log shows all losses and their times, so that packets are not needed for them."""
         return self.account.is_logged
 
     @cached_property
     def dead_times(self) -> list[DeadTime]:
-        """Intervals without any arrival although data were outstanding, from the packets."""
+        """Intervals in which nothing arrived although data were outstanding and a timer retransmitted.
+
+        They are found in the packets.
+        """
         seen = self.limited.seen
         known = None if seen is None else seen.dead_times
         return dead_times(self.transfer) if known is None else known
@@ -261,20 +270,23 @@ class Diagnosis:
 
     @cached_property
     def mtu_holes(self) -> list[DeadTime]:
-        """The dead times in which only full-size segments were lost."""
+        """The dead times (nothing arrived) that a path MTU black hole caused.
+
+        Only full-size segments were lost in them.
+        """
         dead = self.dead_times
         return mtu_holes(self.transfer, self.segments, dead, self.largest_bytes) if dead else []
 
     @property
     def largest_bytes(self) -> int:
-        """Payload of the largest segment on the path, in bytes; offload divides larger ones."""
+        """Payload of the largest segment on the path, in bytes; joined packets (offload) do not count."""
         largest = int(self.transfer.payload_bytes.max())
         offered = offered_bytes(self.transfer)
         return largest if offered is None else min(largest, offered)
 
     @cached_property
     def arrival_gaps(self) -> ArrivalGaps | None:
-        """The gaps between arrivals of full segments; None if they are unknown."""
+        """The gaps between arrivals of full segments; None if no capture shows them."""
         seen = self.limited.seen
         return None if seen is None else arrival_gaps(self.limited, self.carried, self.full_bytes)
 
@@ -285,19 +297,22 @@ class Diagnosis:
 
     @cached_property
     def policing(self) -> Policing:
-        """The test whether a policer lost packets."""
+        """The result of the test whether a policer (a rate limiter without a queue) dropped packets."""
         seen = self.limited.seen
         known = None if seen is None else seen.policing
         return Policing(self.carried) if known is None else known
 
     @property
     def delays(self) -> PacketDelays | None:
-        """The queueing delays of full segments; None if no capture shows them."""
+        """The queueing delays of full-size segments; None if no capture shows them."""
         return self.carried.delays
 
     @cached_property
     def typical_delays(self) -> PacketDelays | None:
-        """`delays`, or the delays of all segments if few are full and both endpoints have a capture."""
+        """The queueing delays of full-size segments, or of all segments if few are full.
+
+        Delays of all segments need captures at both endpoints. None if no capture shows delays.
+        """
         full = self.delays
         if full is None or not full.is_one_way or 2 * len(full.row) >= len(self.segments):
             return full
@@ -305,7 +320,7 @@ class Diagnosis:
 
     @cached_property
     def segments(self) -> WireSegments:
-        """The data segments as the path carried them."""
+        """The data segments as they were on the wire: packets that offload joined are split again."""
         seen = self.limited.seen
         if seen is not None and seen.carried is not None:
             return seen.carried.segments
@@ -322,12 +337,15 @@ class Diagnosis:
 
     @property
     def lost(self) -> Array:
-        """Indexes in `segments` of segments that were lost, but not in a dead time: int64, ascending."""
+        """Indexes in `segments` of the segments that were lost: int64, ascending.
+
+        Segments that were lost in a dead time (nothing arrived at all) are left out.
+        """
         return self.carried.lost
 
     @cached_property
     def carried(self) -> Carried:
-        """The data segments with their losses and delays."""
+        """The data segments as they were on the wire, with their losses and delays."""
         seen = self.limited.seen
         known = None if seen is None else seen.carried
         return carried(self.transfer, self.segments, self.dead_times) if known is None else known
@@ -338,7 +356,10 @@ class Diagnosis:
         begin_ns: int | None = None,
         end_ns: int | None = None,
     ) -> float:
-        """Return the link time in seconds of some limits, or their subtypes, within an interval."""
+        """Return the link time in seconds, within an interval, in which a given limit was in effect.
+
+        Several limits may be given, each with or without a subtype. None as begin or end leaves a side open.
+        """
         cells = self.limited.cells
         chosen = np.zeros(len(cells.begin), dtype=bool)
         for each in limits:
@@ -349,16 +370,16 @@ class Diagnosis:
         return self.link_s(0, int(np.maximum(end - begin, 0)[chosen].sum()))
 
     def link_s(self, begin_ns: int, end_ns: int) -> float:
-        """Return the link time between two stamps, in seconds."""
+        """Return the link time in seconds between two times of the sender's clock."""
         return (end_ns - begin_ns) * self.transfer.speed / NS_PER_S
 
     def at_s(self, time_ns: int) -> float:
-        """Return a stamp in seconds of link time since the start of T, the connection's first SYN."""
+        """Return a time of the sender's clock as seconds of link time since the connection's first SYN."""
         return self.link_s(self._begin_ns, time_ns)
 
     @property
     def _begin_ns(self) -> int:
-        """The start of T, in ns; earlier than the data sender's SYN if that answered another SYN."""
+        """The time of the connection's first SYN, from either endpoint, in ns."""
         known = len(self.limited.cells.begin) > 0
         return min(self.limited.begin_ns, self.transfer.begin_ns) if known else self.transfer.begin_ns
 
@@ -403,7 +424,7 @@ name."""
 
 
 def rank(kind: str) -> int:
-    """Return the position of a kind in `FIRST_CAUSES`; unlisted kinds come last."""
+    """Return the position of a kind of finding in `FIRST_CAUSES`; kinds that are not listed come last."""
     return FIRST_CAUSES.index(kind) if kind in FIRST_CAUSES else len(FIRST_CAUSES)
 
 
@@ -450,7 +471,7 @@ _REPEATED = 3
 
 @dataclass(frozen=True)
 class Incident:
-    """One cause and its consequences; or several similar incidents of one kind.
+    """A finding together with its consequences, or several similar findings of one kind.
 
     Attributes
     ----------
@@ -479,12 +500,15 @@ class Incident:
 
     @property
     def is_listed(self) -> bool:
-        """Whether text and pages show the incident: False if it repeats a limit and costs nothing."""
+        """Whether text and pages show the incident: False if it only repeats a limit and lost no time."""
         return self.cost_s > 0 or self.kind not in _OF_A_LIMIT
 
 
 def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incident]:
-    """Return the incidents of a transfer, largest cost first; each finding is part of exactly one."""
+    """Return the incidents of a transfer, those with the most lost time first.
+
+    Each finding is part of exactly one incident.
+    """
     single = []
     for group in _groups(findings):
         parts = sorted(group, key=lambda at: (rank(findings[at].kind), findings[at].begin_ns))
@@ -525,7 +549,7 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
 
 
 def _groups(findings: Sequence[Finding]) -> list[list[int]]:
-    """Return the indexes of the findings of each incident."""
+    """Return a list of indexes in `findings` for each incident; each finding is in exactly one list."""
     places = range(len(findings))
     holes: list[list[int]] = []
     until = 0

@@ -81,7 +81,7 @@ class Drive:
 
     @cached_property
     def is_of_the_packets(self) -> bool:
-        """Whether the radio was read during the capture; True without packets."""
+        """Whether the radio was read during the capture; True without a capture."""
         span_ns = None if self.phone is None else self.phone.span_ns
         if self.throughput is None or not self.radio_context.recording.captures or span_ns is None:
             return True
@@ -90,7 +90,7 @@ class Drive:
 
     @cached_property
     def part(self) -> Drive:
-        """The shown part of the drive: its cells, their changes, and its route."""
+        """The drive, limited to the shown time: its cells, their changes, and its route."""
         return replace(self, radio_context=self.radio_context.shown(self.shown_ns))
 
     @property
@@ -235,14 +235,18 @@ class Drive:
 
     @cached_property
     def fine_throughput(self) -> Steps | None:
-        """Throughput in bit/s per 100 ms; from a logger, at its own interval."""
+        """Throughput in bit/s for each 100 ms, else at the interval of the phone's logger; or None."""
         recording = self.radio_context.recording
         if not recording.captures:
             return self.throughput
         return self._payload_rate(_FINE_NS)
 
     def _payload_rate(self, step_ns: int) -> Steps | None:
-        """Return the payload rate at the receiver if its capture's clock is related, else at the sender."""
+        """Return the rate of payload, bit/s, in intervals of `step_ns`; None without a capture.
+
+        It is measured at the receiver if the clock of its capture is related to the sender's, else at the
+        sender.
+        """
         capture = self.radio_context.recording.captures[0] if self._capture is None else self._capture
         segments = capture.tables.segments
         time_ns = segments["time_ns"]
@@ -252,7 +256,10 @@ class Drive:
 
     @cached_property
     def _arrived(self) -> tuple[Table, Times] | None:
-        """The receiver's capture, with times on the clock of the sender's; None without a related one."""
+        """The segments of the receiver's capture, and their times by the clock of the sender's capture.
+
+        It is None without a capture at the receiver whose clock is related.
+        """
         clocks, place = self.radio_context.recording.clocks, None
         if self.diagnosis is not None:
             place = self.diagnosis.transfer.at_receiver
@@ -293,7 +300,7 @@ class Drive:
         return stretches(drive, shown_ns=self.shown_ns)
 
     def wanted(self, phone: Phone) -> Steps | None:
-        """When a test program transferred data, by its logged state; None without such states."""
+        """Return when a test program transferred data, by the state in its log; None without such a log."""
         if self.radio_context.recording.captures or self._logged_rate is None:
             return None
         runs = _RUNS[_LOGGED_RATES[str(self._logged_rate.provenance["label"])]]

@@ -52,13 +52,13 @@ def rows(table: str, numbers: Array | list[int]) -> tuple[str, ...]:
 
 
 def few(places: list[str]) -> tuple[str, ...]:
-    """Return evidence strings; of many, the first and the last few."""
+    """Return the strings unchanged; of many, only the first and the last few."""
     half = MOST_EVIDENCE // 2
     return tuple(places if len(places) <= MOST_EVIDENCE else places[:half] + places[-half:])
 
 
 def episodes(times_ns: Array, *, apart_ns: int) -> list[tuple[int, int]]:
-    """Return the runs of sorted times, split at gaps above `apart_ns`, as indexes [first, last + 1).
+    """Return the runs of times without a gap above `apart_ns`, as pairs (first index, last index + 1).
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ _MIN_S = 0.05
 
 
 class Held(NamedTuple):
-    """The total duration of a limit, or of one subtype of it."""
+    """The total time in which one limit, or one subtype of it, was in effect."""
 
     begin_ns: int
     end_ns: int
@@ -39,7 +39,7 @@ class Held(NamedTuple):
 
     @property
     def numbers(self) -> dict[str, float]:
-        """Number, median and maximum of the interval lengths in s, and the share of T."""
+        """Number of intervals, median and maximum of their lengths in s, and share of the transfer time."""
         return {
             "stretches": len(self.lengths_s),
             "median_s": float(np.median(self.lengths_s)),
@@ -55,7 +55,7 @@ class Held(NamedTuple):
         *,
         cost_s: float | None = None,
     ) -> Finding:
-        """Return a finding of this duration; its cost is the complete duration if `cost_s` is None."""
+        """Return a finding for this limit; its lost time is `cost_s`, by default the total duration."""
         return Finding(
             kind,
             self.begin_ns,
@@ -74,7 +74,10 @@ _MOST_ROWS = 4  # the longest ones are evidence enough. Not measured
 def held(
     limited: Limited, limit: Limit, part: LimitSubtype | None = None, *, minimum: float = WORTH
 ) -> Held | None:
-    """Return the duration of a limit; None if it is below the share `minimum` of T, or not noticeable."""
+    """Return the time in which a limit was in effect.
+
+    It is None if this is less than the share `minimum` of the transfer time, or too short to notice.
+    """
     begin, end = stretches(limited, limit, part)
     lengths = (end - begin) * limited.transfer.speed / NS_PER_S
     total = float(lengths.sum())
@@ -87,7 +90,7 @@ def held(
 
 
 def link_in_words(limited: Limited) -> tuple[str, str]:
-    """Return the rate of a link with its range, and the evidence that the link was the limit, in words.
+    """Return two texts: the rate of the link with its range, and how we know that the link was the limit.
 
     For example "1.93 Mbit/s of payload (1.85 to 1.95)" and "a queue for 3.1 s, by the rate for the rest".
     Both are empty if the link log is the evidence. The rate is empty if it is unknown, or if a policer was
@@ -117,10 +120,10 @@ _REACTS_S = 0.01  # a program that waits for nothing asks sooner, also on a busy
 
 
 def idle_gaps_s(limited: Limited) -> Array:
-    """Return the times in which the client had all data before it sent the next request: float64, s.
+    """Return the times for which the client had all data before it sent its next request: float64, s.
 
     They come from the client's capture, if there is one. Otherwise they are those waits of the server that
-    are at least a round trip long, the transit of its answer and the next request subtracted.
+    are at least a round trip long, minus the transit of its answer and of the next request.
     """
     by_client = client_idle_gaps_s(limited.transfer)
     if by_client is not None:
@@ -133,9 +136,10 @@ def idle_gaps_s(limited: Limited) -> Array:
 
 
 def client_idle_gaps_s(transfer: Transfer) -> Array | None:
-    """Return the times in which the client had all data, from its capture: float64, s; None without it.
+    """Return the times for which the client had all data and sent no request: float64, s.
 
-    The wait of the server also includes the time in which its answer passes the queue of the link.
+    They come from the client's capture; None without it. They differ from the server's wait, which also
+    includes the time in which its answer passes the queue of the link.
     """
     data, asks, client = transfer.data_pairs, transfer.ack_pairs, transfer.receiver
     if data is None or asks is None or client is None:

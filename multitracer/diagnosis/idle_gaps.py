@@ -50,7 +50,7 @@ _WAYS = {
 
 
 def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
-    """Yield a finding of the given kind for each dead time with failed tries."""
+    """Yield a finding for each interval in which nothing arrived and retransmissions failed."""
     if diagnosis.is_link_logged:
         return
     for each in idle_gaps(diagnosis):
@@ -91,7 +91,10 @@ def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
 
 
 def _at_receiver(diagnosis: Diagnosis, kind: str, idle_gap: ReceiverIdleGap) -> Finding:
-    """Return a finding from a receiver's capture alone: without failed tries and direction."""
+    """Return a finding for an idle gap in a receiver's capture.
+
+    Such a capture shows neither the failed retransmissions nor the direction that failed.
+    """
     lasted_s = diagnosis.link_s(idle_gap.begin_ns, idle_gap.end_ns)
     around = arrivals_around(diagnosis, idle_gap)
     last_ns, next_ns = diagnosis.transfer.sender["time_ns"][around].tolist()
@@ -123,7 +126,10 @@ class ReceiverIdleGap(NamedTuple):
 
 
 def idle_gaps(diagnosis: Diagnosis) -> Iterator[ReceiverIdleGap]:
-    """Yield the idle gaps of a receiver's capture that chance does not explain; none for other views."""
+    """Yield the idle gaps in a receiver's capture that are too long to be chance losses.
+
+    Nothing is yielded if the sender's capture is used.
+    """
     cells, shown = diagnosis.limited.cells, diagnosis.limited.shown
     if diagnosis.limited.view is not Viewpoint.RECEIVER or shown is None:
         return
@@ -136,7 +142,10 @@ def idle_gaps(diagnosis: Diagnosis) -> Iterator[ReceiverIdleGap]:
 
 
 def _by_chance(diagnosis: Diagnosis, begin_ns: int, end_ns: int) -> bool:
-    """Return whether the earlier loss rate explains the failed tries, whose timer doubles each time."""
+    """Return whether random losses, at the rate of the other losses, explain the failed retransmissions.
+
+    The timer doubles with each retransmission, so a few losses cause a long gap.
+    """
     seen = diagnosis.limited.seen
     assert seen is not None
     sends = seen.sends
@@ -148,7 +157,7 @@ def _by_chance(diagnosis: Diagnosis, begin_ns: int, end_ns: int) -> bool:
 
 
 def is_smaller_after(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> bool:
-    """Return whether full segments arrived before it, and only smaller ones, but many, after it."""
+    """Return whether full-size segments arrived only before the gap, and many smaller ones after it."""
     seen = diagnosis.limited.seen
     assert seen is not None
     size, time = seen.sends.end - seen.sends.begin, seen.sends.time_ns
@@ -157,7 +166,7 @@ def is_smaller_after(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> bool:
 
 
 def arrivals_around(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Array:
-    """Return the rows of the last data before an idle gap, and of the segment that ended it."""
+    """Return two rows: the last data before an idle gap, and the segment that ended the gap."""
     seen = diagnosis.limited.seen
     assert seen is not None
     sends = seen.sends
@@ -167,7 +176,7 @@ def arrivals_around(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Array:
 
 
 def repeated_in(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> list[int]:
-    """Return the rows of delivered data that arrived again in an idle gap."""
+    """Return the rows of segments in an idle gap that repeat data which had already arrived."""
     seen = diagnosis.limited.seen
     assert seen is not None
     sends = seen.sends

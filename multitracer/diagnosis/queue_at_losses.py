@@ -98,7 +98,10 @@ _MIN_SHARE = 0.02
 
 
 def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
-    """Return the losses that no queue explains; None if they are too few, or without both captures."""
+    """Return the losses at which the queue was (nearly) empty, so that no full queue caused them.
+
+    It is None if they are too few, or without captures at both endpoints.
+    """
     delays, segments, lost = diagnosis.delays, diagnosis.segments, diagnosis.lost
     if diagnosis.is_link_logged or delays is None or not delays.is_one_way or len(lost) < _MIN_RUNS:
         return None
@@ -150,9 +153,10 @@ def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
 
 
 def _unless_longest(delays: PacketDelays, waited: Array, limit_ns: float, one_ns: float) -> Array:
-    """Return which delays are within a limit; all False if most are near the limit: a short queue.
+    """Return which delays are at most `limit_ns`; none of them if most delays are near the limit.
 
-    If most packets waited for at most one segment (`one_ns`), no queue was full, however few waited longer.
+    In that case the queue is short, and a full one has no longer delay. If most packets waited for at most
+    one segment (`one_ns`), no queue was full, however few waited longer.
     """
     few = np.asarray(waited <= limit_ns)
     within = delays.ordered_ns[: np.searchsorted(delays.ordered_ns, limit_ns, side="right")]
@@ -165,11 +169,11 @@ def _unless_longest(delays: PacketDelays, waited: Array, limit_ns: float, one_ns
 def _below_full(
     diagnosis: Diagnosis, delays: PacketDelays, runs: tuple[Array, Array], waited: Array, place: Array
 ) -> Array:
-    """Return which runs of losses were at a queue that was not full, if the delay of the full one is known.
+    """Return which runs of consecutive losses occurred while the queue was not full: bool.
 
     Their delays are far below the longest. Or, if most losses were at a full queue, no packet can have waited
     long when the run began: a queue drains by no more than the time that passes, so the next delivered packet
-    gives an upper bound. All False if the delays are similar, as at another full queue.
+    gives an upper bound. All are False if the delays are similar, as at another full queue.
 
     Parameters
     ----------
@@ -193,7 +197,7 @@ def _below_full(
 
 
 def _unless_alike(waited: Array, chosen: Array) -> Array:
-    """Return the chosen runs; none of them if their delays are as similar as at another full queue."""
+    """Return the chosen runs of losses; none if their delays are as similar as those at a full queue."""
     if np.count_nonzero(chosen) < _MIN_RUNS:
         return np.asarray(chosen)
     low, middle, high = np.quantile(waited[chosen], (0.25, 0.5, 0.75))
@@ -201,7 +205,7 @@ def _unless_alike(waited: Array, chosen: Array) -> Array:
 
 
 def _is_steady(diagnosis: Diagnosis) -> bool:
-    """Return whether the link's time for a segment was constant, and so the delay of a full queue."""
+    """Return whether the link's time for a segment was constant, so that a full queue has one delay."""
     gaps = diagnosis.arrival_gaps
     chunks = None if gaps is None else busy_chunks(diagnosis.limited, gaps)
     if chunks is None or len(chunks.service_ns) < _MIN_CHUNKS:
@@ -211,10 +215,10 @@ def _is_steady(diagnosis: Diagnosis) -> bool:
 
 
 def repaired_losses(diagnosis: Diagnosis) -> Array:
-    """Return the indexes in `diagnosis.segments` of losses that were sent again and not too large: int64.
+    """Return the indexes in `diagnosis.segments` of the lost segments that were sent again: int64.
 
-    The capture may have missed a segment that was not sent again. A segment larger than all later ones that
-    arrived was lost because of its size.
+    A segment that was not sent again is left out, because the capture may have missed it. So is a segment
+    larger than all later ones that arrived, because it was lost due to its size.
     """
     lost, segments, verdicts = diagnosis.lost, diagnosis.segments, diagnosis.transfer.verdicts
     needed = verdicts["earlier_row"][verdicts["necessity"] != Necessity.SPURIOUS]
@@ -234,7 +238,7 @@ def _longer_ns(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Arra
 
 
 def _has_fewer_ahead(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Array:
-    """Return which segments had at most a third as many segments ahead as delivered ones had: bool."""
+    """Return which segments had few segments ahead in the queue: at most a third of `most_ahead`."""
     ahead = packets_ahead(delays, place, diagnosis.carried.sent_ns[place])
     return np.asarray(ahead <= _AHEAD_OF_MOST * most_ahead(delays))
 
@@ -285,7 +289,9 @@ class _Runs(NamedTuple):
 
 
 def lost_behind_queue(diagnosis: Diagnosis) -> Losses | None:
-    """Return the losses that the link had served; None if chance explains them, or without both captures.
+    """Return the losses after the queue: the link had already sent the lost packets.
+
+    It is None if chance explains them, or without captures at both endpoints.
 
     Returns
     -------
@@ -317,7 +323,7 @@ def lost_behind_queue(diagnosis: Diagnosis) -> Losses | None:
 
 
 def _runs(diagnosis: Diagnosis, delays: PacketDelays, lost: Array) -> _Runs:
-    """Return the runs of lost full segments that lie directly between two delivered full segments."""
+    """Return the runs of consecutive lost full segments directly between two delivered full segments."""
     first = np.flatnonzero(np.append(True, np.diff(lost) > 1))
     last = np.append(first[1:], len(lost))
     before = np.searchsorted(delays.place, lost[first]) - 1
@@ -332,7 +338,10 @@ def _runs(diagnosis: Diagnosis, delays: PacketDelays, lost: Array) -> _Runs:
 def _served(
     diagnosis: Diagnosis, delays: PacketDelays, own_ns: float, lost: Array, runs: _Runs
 ) -> tuple[Array, Array]:
-    """Return for each run whether service would change the next delay, and whether it was served: bool."""
+    """Return two masks over the runs of losses: those that can be tested, and those that the link had sent.
+
+    A run can be tested if the next packet's delay depends on whether the link spent time on the lost ones.
+    """
     left_ns, waited_ns = delays.time_ns[runs.after], delays.queue_ns[runs.after]
     begun_ns = delays.queue_ns[runs.before] - (left_ns - delays.time_ns[runs.before])
     dropped_ns = np.maximum(0, begun_ns + own_ns)
@@ -348,7 +357,10 @@ def _served(
 def _beyond_around(
     diagnosis: Diagnosis, delays: PacketDelays, waits: Waits, lost: Array, runs: _Runs
 ) -> float | None:
-    """Return the share that waited for cross traffic within a round trip of the losses; None if too few."""
+    """Return the share of packets near the losses that waited for cross traffic; None if they are too few.
+
+    Near means within a round trip.
+    """
     sent_ns, width_ns = diagnosis.carried.sent_ns, diagnosis.carried.round_trip_ns
     around = Spans.of(sent_ns[lost[runs.first]] - width_ns, sent_ns[lost[runs.last - 1]] + width_ns)
     near = around.holds(delays.time_ns[1:]) & waits.known
@@ -358,7 +370,10 @@ def _beyond_around(
 
 
 def loss_finding(diagnosis: Diagnosis, kind: str, lost: Losses, sentence: str) -> Finding:
-    """Return a finding of all losses of a transfer; `sentence` is a format with `count` and `share`."""
+    """Return one finding for all losses in `lost`.
+
+    `sentence` is a format string with the fields `count` and `share`.
+    """
     sent = diagnosis.segments.row[lost.place]
     began_ns, ended_ns = (int(diagnosis.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
     count = len(lost.place)
@@ -372,7 +387,10 @@ def loss_finding(diagnosis: Diagnosis, kind: str, lost: Losses, sentence: str) -
 
 
 def repair_s(diagnosis: Diagnosis, begin_ns: int) -> float:
-    """Return the link time of the limit recovery from a stamp on, without dead times, in seconds."""
+    """Return how long recovery limited the transfer from `begin_ns` on, in seconds of link time.
+
+    Intervals in which nothing arrived (dead times) do not count.
+    """
     dead = [(each.begin_ns, each.end_ns) for each in diagnosis.dead_times if each.failed]
     in_vain_s = sum(diagnosis.limited_s(Limit.RECOVERY, begin_ns=max(a, begin_ns), end_ns=b) for a, b in dead)
     return diagnosis.limited_s(Limit.RECOVERY, begin_ns=begin_ns) - in_vain_s

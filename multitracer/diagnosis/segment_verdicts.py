@@ -58,7 +58,7 @@ class SegmentVerdicts:
 
     @classmethod
     def blank(cls, segments: int) -> SegmentVerdicts:
-        """Return the default values for `segments` segments, which belong to no connection."""
+        """Return results without any verdict for `segments` segments."""
         none = np.full(segments, NO_VERDICT, dtype=np.uint8)
         kind = np.zeros(segments, np.uint8)
         evidence, earlier = np.zeros(segments, np.uint32), np.full(segments, NA)
@@ -66,7 +66,9 @@ class SegmentVerdicts:
 
 
 def main_capture(recording: Recording) -> Capture:
-    """Return the capture nearest to the sender of the largest connection; of single files, the one with it.
+    """Return the capture nearest to the sender of the largest connection.
+
+    Of single files, it is the file that contains this connection.
 
     Raises
     ------
@@ -116,7 +118,7 @@ def _is_alone(recording: Recording, capture: Capture) -> bool:
 
 
 def _judge_all(judged: SegmentVerdicts, recording: Recording, capture: Capture, sides: Array) -> None:
-    """Write the verdicts from the capture alone into the rows of many directions, in place."""
+    """Write the verdicts on the given directions into `judged`, in place; only this capture is used."""
     for connections, examined in capture.analysis.examined(np.unique(sides >> 1)):
         own = sides[np.isin(sides >> 1, connections)]
         vantage = [
@@ -133,18 +135,22 @@ def _judge_all(judged: SegmentVerdicts, recording: Recording, capture: Capture, 
 
 
 def _write(judged: SegmentVerdicts, rows: Array, verdicts: Table, which: Array) -> None:
-    """Write the selected verdicts into their rows, in place."""
+    """Write the verdicts that `which` selects into the rows `rows` of `judged`, in place."""
     for name in ("cause", "necessity", "evidence"):
         getattr(judged, name)[rows] = verdicts[name][which]
 
 
 def _renumbered(rows: Array, of_capture: Array) -> Array:
-    """Return rows of a table as rows of the capture; NA stays NA."""
+    """Return row numbers of a table as row numbers of the capture; NA stays NA."""
     return np.append(of_capture, NA)[rows]  # NA is -1: the last one
 
 
 def _first_data_unit(segments: dict[str, Array], capture: Capture) -> Array:
-    """Return the sequence number of each direction's first data byte: after the SYN, or the first seen."""
+    """Return the relative sequence number of each direction's first data byte.
+
+    It is 1 after a captured SYN, which has number 0. Without a SYN, it is the lowest number of a segment with
+    payload; 0 without any.
+    """
     directions, direction = capture.analysis.directions, capture.analysis.partition.direction
     data = np.flatnonzero(segments["payload_bytes"] > 0)
     never = np.iinfo(np.int64).max
@@ -156,7 +162,10 @@ def _first_data_unit(segments: dict[str, Array], capture: Capture) -> Array:
 
 
 def _judge(judged: SegmentVerdicts, recording: Recording, capture: Capture, direction: int) -> None:
-    """Write the verdicts on the retransmissions of a direction into its rows, in place."""
+    """Write the verdicts on the retransmissions of one direction into `judged`, in place.
+
+    All logs of the recording are used.
+    """
     index, reverse = divmod(direction, 2)
     own = capture.analysis.partition.rows_of(index)
     mine = capture.analysis.partition.direction[own] == direction

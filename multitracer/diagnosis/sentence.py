@@ -111,7 +111,7 @@ def headline_of(limited: Limited) -> Headline:
 def _main_parts(
     limited: Limited, own: list[LimitShare], next_share: float
 ) -> tuple[list[LimitShare], list[str]]:
-    """Return the rows of the largest limit for the first sentence, and sentences about the others.
+    """Return the rows of the largest limit that the first sentence names, and sentences about other rows.
 
     One subtype stands for its limit if it is most of it, and no other limit is larger than it; otherwise all
     are one row without a subtype. The application limit is named by its subtypes, because they may belong to
@@ -169,7 +169,7 @@ def headline_of_group(group: ConnectionGroup) -> Headline:
 
 
 def _of_all(nouns: Iterable[str]) -> str:
-    """Return a noun for the cause of all `nouns`: both programs, or the path as well."""
+    """Return one noun for several causes: "both programs", or a noun that includes the path."""
     return _ALL if set(nouns) & set(_PATH_NOUNS.values()) else _BOTH
 
 
@@ -222,7 +222,7 @@ def _also(limited: Limited, limit: Limit, share: float) -> str:
 
 
 def _programs(limited: Limited, parts: Mapping[LimitSubtype, float]) -> str:
-    """Return sentences about the share of each endpoint's program; one for both if both are small."""
+    """Return sentences with the share of each endpoint's program; only one sentence if both are small."""
     ends = _by_end(limited, parts)
     large = {noun: share for noun, share in ends.items() if share >= WORTH_SAYING}
     if not large:
@@ -231,7 +231,10 @@ def _programs(limited: Limited, parts: Mapping[LimitSubtype, float]) -> str:
 
 
 def _by_end(limited: Limited, parts: Mapping[LimitSubtype, float]) -> dict[str, float]:
-    """Return the share of each endpoint's program by noun, the larger first."""
+    """Return the share of the time for each endpoint's program, the larger one first.
+
+    The keys are nouns, for example "the server".
+    """
     ends: dict[str, float] = {}
     for part, share in parts.items():
         noun = _noun(limited, Limit.APPLICATION, part)
@@ -265,7 +268,10 @@ def rows_in_words(limited: Limited) -> list[tuple[str, str, str, str, str]]:
 
 
 def numbers_of(limited: Limited, limit: Limit) -> str:
-    """Return the numbers of a limit's row; for the link, its rate and the evidence for it."""
+    """Return a text with the numbers of a limit, for the printed table.
+
+    For the link, these are its rate and the evidence for it.
+    """
     if limit is not Limit.LINK or limited.shown is None:
         return ""
     rate, shown_by = link_in_words(limited)
@@ -306,7 +312,7 @@ def what_happened(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
 
 
 def is_policed(limited: Limited) -> bool:
-    """Return whether the empty bucket of a policer, more than a queue, proves the limit by the link."""
+    """Return whether the limit "link" is mostly a policer with an empty token bucket, not a queue."""
     if limited.shown is None:
         return False
     link = limited.shown.link
@@ -314,7 +320,7 @@ def is_policed(limited: Limited) -> bool:
 
 
 def policed_to(limited: Limited) -> str:
-    """Return the rate of a policer as " than ... with headers"; empty if it is unknown."""
+    """Return the rate of a policer as the end of a clause, " than ... with headers"; "" if unknown."""
     policer = None if limited.seen is None else limited.seen.policer
     return "" if policer is None else f" than {rate(policer.rate_bytes_per_s * _BITS)} with headers"
 
@@ -332,7 +338,10 @@ def at_rate(limited: Limited) -> str:
 
 
 def _opened(limited: Limited, seconds: float) -> str:
-    """Return how long the handshake took, in words; at a client, also how long for its peer."""
+    """Return a text with the duration of the handshake.
+
+    In a client's capture, it adds the duration for the client's peer.
+    """
     transfer = limited.transfer
     begin_ns, opened_ns, _ = opening(transfer) if len(transfer.time_ns) else (0, 0, None)
     connected_s = (opened_ns - begin_ns) * transfer.speed / NS_PER_S
@@ -346,7 +355,7 @@ def _opened(limited: Limited, seconds: float) -> str:
 
 
 def _though(limited: Limited) -> str:
-    """Return that the path had room; "" if a policer, or a router that marks, shows the opposite."""
+    """Return words that the path had room; "" if a policer or a router's marks show otherwise."""
     seen = limited.seen
     had_none = seen is not None and (seen.policer is not None or bool(seen.answers.marked.any()))
     return "" if had_none else " though the path had room"
@@ -385,7 +394,10 @@ def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks:
 
 
 def lasted(seconds: float, digits: int = 1) -> str:
-    """Return a duration in seconds with this many decimals; below 1 s, with two significant digits."""
+    """Return a duration as text in seconds, with `digits` decimals.
+
+    Below 1 s it has two significant digits.
+    """
     if seconds >= _LONG_S:
         return duration(seconds * NS_PER_S)
     if seconds >= _SHORT_S:

@@ -75,7 +75,10 @@ class ArrivalGaps(NamedTuple):
 
     @property
     def own_time_ns(self) -> float:
-        """The link's own time for a segment, in ns, from segments known to have waited, if enough."""
+        """The time that the link itself needs for a segment, in ns; 0 if unknown.
+
+        It is measured with segments that certainly waited in the queue, if there are enough of them.
+        """
         queued = self.gap_ns[self.queued]
         return float(np.quantile(queued if len(queued) >= _MIN_QUEUED else self.gap_ns, _SHORTER))
 
@@ -93,10 +96,9 @@ class BusyChunks(NamedTuple):
 
 
 def arrival_gaps(limited: Limited, carried: Carried, full_bytes: int) -> ArrivalGaps | None:
-    """Return the gaps; None if the arrivals were not captured, or show nothing.
+    """Return the gaps between arrivals of full segments; None if no capture shows the arrivals.
 
-    A segment that was overtaken shows nothing about the link; segments that arrived at once count as one
-    arrival.
+    A segment that was overtaken is left out; segments that arrived at once count as one arrival.
     """
     seen = limited.seen
     if seen is None:
@@ -133,7 +135,7 @@ def arrival_gaps(limited: Limited, carried: Carried, full_bytes: int) -> Arrival
 
 
 def _meant(gaps: ArrivalGaps, place: Array) -> ArrivalGaps:
-    """Return means of the gaps over a few segments, because offload changes each single gap."""
+    """Return gaps that are means over a few segments, because offload changes each single gap."""
     segments = np.cumsum(gaps.many) - gaps.many
     run = np.append(0, np.cumsum(np.diff(place) > 1))
     first_of_run = np.append(True, np.diff(run) > 0)
@@ -175,7 +177,7 @@ def _at_both_points(carried: Carried, full_bytes: int) -> AggregatedArrivals | N
 
 
 def busy_chunks(limited: Limited, gaps: ArrivalGaps) -> BusyChunks:
-    """Return the link's time for a segment in chunks of the gaps at which it was busy."""
+    """Return the time that the link needs for a segment, in chunks of gaps while the link was busy."""
     busy = Spans.of(*stretches(limited, Limit.LINK)).holds(gaps.time_ns) | gaps.queued
     time, gap, row = gaps.time_ns[busy], gaps.gap_ns[busy], gaps.row[busy]
     width = int(np.clip(len(gap) // _CHUNKS, _MIN_CHUNK, max(_CHUNK, len(gap) // _MOST_CHUNKS)))
@@ -186,7 +188,7 @@ def busy_chunks(limited: Limited, gaps: ArrivalGaps) -> BusyChunks:
 
 
 def in_chunks(values: Array, width: int) -> Array:
-    """Return values as rows of `width` each, without the remainder at the end."""
+    """Return the values as a two-dimensional array with rows of `width`; a rest at the end is left out."""
     return np.asarray(values[: len(values) // width * width].reshape(-1, width))
 
 
@@ -199,7 +201,7 @@ _BLOCK = 32  # means that show it together, with those of both sides: a link's r
 
 
 class AggregatedArrivals(NamedTuple):
-    """Segments that arrived at the receiver as one, in order of sending; arrays of shape (n,)."""
+    """Segments that hosts joined, so that they arrived as one; in order of sending, shape (n,)."""
 
     first: Array
     """Index of the first segment of each arrival, in order of sending."""
@@ -215,7 +217,7 @@ class AggregatedArrivals(NamedTuple):
 
     @property
     def follows(self) -> Array:
-        """Whether each arrival but the first directly follows a full one and is full: bool, shape (n-1,)."""
+        """For each arrival after the first, whether it and the one before it are full: bool, (n-1,)."""
         full = self.many > 0
         return np.asarray((self.first[1:] == self.last[:-1] + 1) & full[1:] & full[:-1])
 
@@ -245,13 +247,16 @@ def queued_means(came: AggregatedArrivals, waited_ns: Array) -> Array:
 
 
 def own_ns(means: Array) -> float:
-    """Return the link's own time for a segment, in ns, a low quantile of the queued means; 0 without any."""
+    """Return the time that the link itself needs for a segment, in ns: a low quantile of `means`.
+
+    It is 0 if `means` has no finite value.
+    """
     known = means[np.isfinite(means)]
     return float(np.quantile(known, _SHORTER)) if len(known) else 0.0
 
 
 def joined(came: AggregatedArrivals, means: Array) -> AggregatedArrivals:
-    """Return the arrivals, with those merged that came closer together than the link allows.
+    """Return the arrivals; those that came closer together than the link allows are merged.
 
     Parameters
     ----------
@@ -296,7 +301,7 @@ elsewhere."""
 
 
 class RateStep(NamedTuple):
-    """The step of the link's time for a segment that explains most of its variation."""
+    """The permanent change of the link's time for a segment that explains most of its variation."""
 
     time_ns: int
     """When the middle segment of the first chunk after it was sent."""
@@ -307,7 +312,7 @@ class RateStep(NamedTuple):
 
 
 def rate_step(limited: Limited, gaps: ArrivalGaps) -> RateStep | None:
-    """Return the step of the link's time for a segment; None if there is no clear single step."""
+    """Return the permanent change of the link's time for a segment; None without one clear change."""
     chunks, min_ns = busy_chunks(limited, gaps), _MIN_S * NS_PER_S / limited.transfer.speed
     time, size = chunks.time_ns, np.log(np.maximum(chunks.service_ns, 1))
     places = range(_MIN_CHUNKS, len(size) - _MIN_CHUNKS + 1)

@@ -66,7 +66,10 @@ class WorkOfOthers(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Segments that hosts joined before the capture, for each delay but the first: shape (n - 1,)."""
+    """Segments that hosts joined before the capture, for each delay sample after the first.
+
+    Arrays have shape (n - 1,).
+    """
 
     many: Array
     """Number of segments since the previous delay sample; 0 if some are missing."""
@@ -83,7 +86,10 @@ class Waits(NamedTuple):
 
 
 def work_of_others(diagnosis: Diagnosis) -> WorkOfOthers | None:
-    """Return the chunks in which cross traffic used a steady link; None if nothing shows any."""
+    """Return the chunks of the transfer in which cross traffic used the link; None if there are none.
+
+    It is also None for a link whose rate is not steady.
+    """
     delays, gaps = diagnosis.delays, diagnosis.arrival_gaps
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
@@ -102,7 +108,7 @@ def work_of_others(diagnosis: Diagnosis) -> WorkOfOthers | None:
 
 
 def not_kept_back(delays: PacketDelays, own_ns: float, served: Array) -> PacketDelays:
-    """Return the delays at the link, without the time for which hosts held segments back.
+    """Return the delays without the time for which hosts held segments back.
 
     The link needs its own time for each later segment. A segment that arrives closer to the next one was held
     back by a host, which waits for more segments to join (offload), for its next interrupt or for its turn.
@@ -122,7 +128,7 @@ def not_kept_back(delays: PacketDelays, own_ns: float, served: Array) -> PacketD
 
 
 def beside_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = None) -> WorkOfOthers | None:
-    """Return the chunks in which packets waited for cross traffic; None if nothing shows any.
+    """Return the chunks in which packets waited for cross traffic; None if there are none.
 
     Parameters
     ----------
@@ -149,7 +155,7 @@ def beside_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = Non
 
 
 def waits_beyond_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = None) -> Waits:
-    """Return the wait of each segment but the first for cross traffic.
+    """Return how long each segment after the first waited for cross traffic.
 
     The unit is the time that the link needs for a segment.
     """
@@ -162,7 +168,10 @@ def waits_beyond_ours(delays: PacketDelays, own_ns: float, joined: Joined | None
 
 
 def _shared_chunks(waits: Waits) -> Array | None:
-    """Return which chunks had cross traffic; None unless others had none, and few were shared completely."""
+    """Return which chunks contain cross traffic: bool.
+
+    It is None unless some chunks contain none, and few contain only packets that waited for it.
+    """
     known = in_chunks(waits.known, _CHUNK)
     beyond = in_chunks(waits.beyond, _CHUNK)
     many = np.maximum(1, known.sum(axis=1))
@@ -180,7 +189,7 @@ def _shared_chunks(waits: Waits) -> Array | None:
 
 
 def _is_of_packets(waits: Waits) -> bool:
-    """Return whether the waits look like those for packets of cross traffic.
+    """Return whether the additional waits look like those for packets of cross traffic.
 
     They must be whole multiples of the link's time for a segment, and concern only some segments. Almost none
     may be shorter than the waits that the own packets explain.

@@ -21,7 +21,7 @@ and the clocks of two hosts may differ. Not measured."""
 
 
 class Counted(NamedTuple):
-    """One stream of a load program, with its byte counts at the sender, at the receiver and in a capture."""
+    """One stream of a load program, with byte counts from the sender, the receiver and a capture."""
 
     source: str
     """The program, for example "iperf3"."""
@@ -43,7 +43,7 @@ class Counted(NamedTuple):
 
 
 def counted_streams(recording: Recording) -> list[Counted]:
-    """Return the streams that load programs counted: one row for each capture that holds the stream."""
+    """Return the streams whose bytes load programs counted: one item for each capture with the stream."""
     if not recording.inputs.holds(LAYER):
         return []
     streams: dict[tuple[str, int, str], dict[str, Row]] = {}
@@ -69,7 +69,10 @@ def _counted(recording: Recording, counts: dict[str, Row]) -> Iterator[Counted]:
 
 
 def _carried(capture: Capture, sender: str, receiver: str, begin_ns: int | None) -> Iterator[tuple[int, int]]:
-    """Yield number and unique bytes of the connection of two endpoints that began nearest to a time."""
+    """Yield (connection number, unique bytes) of the connection between two endpoints.
+
+    Of several connections, it is the one that began nearest to `begin_ns`.
+    """
     host, _, port = sender.rpartition(":")
     if not host or not receiver:
         return

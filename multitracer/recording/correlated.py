@@ -39,7 +39,7 @@ class _Resolved(NamedTuple):
 
     @property
     def reasons(self) -> str:
-        """The reasons why no session holds the quantity, in words."""
+        """The reasons why no session has the quantity, as text."""
         return "; ".join(
             dict.fromkeys(one.reason for one in self.each if not isinstance(one, SessionQuantity))
         )
@@ -53,7 +53,7 @@ def correlate_sessions(
     given: str = "",
     settings: Settings,
 ) -> Correlated:
-    """Return the mutual information between the quantities `of` and `with_`, over all sessions together.
+    """Return the mutual information between each quantity in `of` and each in `with_`, over all sessions.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _resolved(sessions: Sequence[Quantities], name: str) -> _Resolved:
 
 
 def _pair(sessions: Sequence[Quantities], x: _Resolved, y: _Resolved, given: _Resolved | None) -> Pair:
-    """Return the samples of two quantities, and of `given`, in each session that has them."""
+    """Return a pair of quantities (and `given`) with their samples in each session that has all of them."""
     together = []
     for number in range(len(sessions)):
         one, other = x.each[number], y.each[number]

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def is_emptied(complete: Sequence[CaptureTables], parts: Sequence[CaptureTables]) -> bool:
-    """Return whether a window removed all segments from captures that held some."""
+    """Return whether a time window removed all segments, although the complete captures had some."""
     held, kept = (sum(len(tables.segments) for tables in each) for each in (complete, parts))
     return held > 0 and not kept
 
 
 def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Bounds]:
-    """Return a recording with its captures cut to a window, and the window's bounds in recorded time.
+    """Return the recording with its captures cut to a time window, and the bounds of the window in ns.
 
     Logs that are parsed already stay parsed, and are not cut.
 
@@ -58,7 +58,10 @@ def bounds_of(recording: Recording, window: Window) -> Bounds:
 
 
 def warn_of_empty(recording: Recording, window: Window) -> None:
-    """Add a warning if the window holds no segment or reading; the recording itself is not cut."""
+    """Add a warning to the recording if the window contains no segment and no reading.
+
+    The recording is not cut.
+    """
     if window == EVERYTHING:
         return
     if not recording.captures:

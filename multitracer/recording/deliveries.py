@@ -101,7 +101,10 @@ class RecordedFlow:
 
     @property
     def rate_bps(self) -> float | None:
-        """Delivered bits per link second, from the first packet to the last with new payload."""
+        """Delivered bits per link second, from the first packet to the last with new payload.
+
+        It is None if unknown.
+        """
         return mean_rate_bps(self.table, self.begin_ns, speed=self.speed) if self.point else None
 
 
@@ -153,7 +156,10 @@ def _or_na(value: int | None) -> int:
 
 
 def _wtcp_of(recording: Recording, capture: Capture) -> WtcpCapture:
-    """Return the WTCP connections of a capture point; its files are read again if they hold a SYN of WTCP."""
+    """Return the WTCP connections of a capture point.
+
+    Its files are read again for this if they contain a SYN of WTCP.
+    """
     if not any(WTCP_SYN in file.protocols for file in capture.tables.files):
         return WtcpCapture()
     from parsers._wtcp import read_wtcp  # noqa: PLC0415  # few captures hold any
@@ -179,7 +185,10 @@ def _seen(recording: Recording, point: str, number: int, ends: Endpoints, packet
 
 
 def _answers(packets: Table) -> tuple[bool, bool]:
-    """Return whether the initiator, and the responder, answered the handshake within `_SAME_HOST_NS`."""
+    """Return two values: whether the capture is at the initiator, and whether it is at the responder.
+
+    It is at an endpoint that answers the handshake within `_SAME_HOST_NS`.
+    """
     is_responder, time_ns = packets["flow"] & 1 == 1, packets["time_ns"]
     if not is_responder.any():
         return False, False
@@ -195,7 +204,7 @@ def _is_at_once(before_ns: int, after_ns: int) -> bool:
 
 
 def _wtcp_flow(recording: Recording, ends: Endpoints, places: list[_Seen], way: int) -> RecordedFlow | None:
-    """Return one direction of a WTCP connection; None without data.
+    """Return the data of one direction of a WTCP connection; None if it carried no data.
 
     `way` is 0 for the data of its initiator, 1 for those of its responder.
     """
@@ -259,7 +268,7 @@ def tcp_flows(recording: Recording) -> list[RecordedFlow]:
 
 
 def _tcp_flow(recording: Recording, sender: ConnectionAtPoint, at: ConnectionAtPoint) -> RecordedFlow:
-    """Return a flow from the capture at its receiver, or else from the capture at its sender."""
+    """Return a flow with the data that its receiver's capture shows, or without one, its sender's capture."""
     both = at.capture.analysis.ends(at.connection)
     ends = _turned(both) if at.reverse else both
     row = 2 * at.connection - 2 + at.reverse
@@ -324,7 +333,7 @@ class FlowCurve:
 
 
 def flow_curves(recording: Recording) -> tuple[list[FlowCurve], list[str]]:
-    """Return the curves of flows captured at their receiver, and sentences about the others."""
+    """Return the curves of flows with a capture at their receiver, and sentences about all other flows."""
     flows = [*tcp_flows(recording), *wtcp_flows(recording)]
     known = sorted((flow for flow in flows if flow.point), key=lambda flow: -(flow.delivered_bytes or 0))
     without = [f"{flow.name}: {NO_RECEIVER}" for flow in flows if not flow.point][:MOST_FLOWS]
@@ -355,7 +364,10 @@ def flow_curves(recording: Recording) -> tuple[list[FlowCurve], list[str]]:
 
 
 def _on_clock_of(recording: Recording, point: str, flow: RecordedFlow) -> Table:
-    """Return the deliveries of a flow on a point's clock; if that fails, unchanged, with a warning."""
+    """Return the deliveries of a flow with times on the clock of a capture point.
+
+    If the clocks are not related, times are unchanged, and a warning is added.
+    """
     if flow.point == point or recording.clocks is None:
         return flow.table
     clocks = recording.clocks

@@ -74,7 +74,7 @@ class PhoneLog(NamedTuple):
 
 
 def phones_apart(logs: list[PhoneLog]) -> Iterator[tuple[str, list[PhoneLog]]]:
-    """Yield a name and the logs of each phone on each drive.
+    """Yield the name of each phone, and its logs, once for each drive.
 
     The name is that of the host; if one host has logs of several phones, the name of the first log is added.
     """
@@ -87,13 +87,13 @@ def phones_apart(logs: list[PhoneLog]) -> Iterator[tuple[str, list[PhoneLog]]]:
 
 
 def span_of(time_ns: Times) -> Span:
-    """Return the first and the last time; for no times, a span that is later than all others."""
+    """Return the first and the last of some times, ns; without times, a span after all others."""
     last = int(np.iinfo(np.int64).max)
     return (int(time_ns.min()), int(time_ns.max())) if len(time_ns) else (last, last)
 
 
 def follow(one: Span, other: Span) -> bool:
-    """Return whether two logs overlap by at most `_OVERLAP_NS`, so that one follows the other."""
+    """Return whether one log follows the other: they overlap by at most `_OVERLAP_NS`."""
     return min(one[1], other[1]) - max(one[0], other[0]) <= _OVERLAP_NS
 
 
@@ -108,7 +108,10 @@ def _alike(one: str, other: str) -> int:
 
 
 def _by_phone(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
-    """Return the logs of one host by phone; of several phones that fit, the most similar name wins."""
+    """Return the logs of one host in groups, one for each phone.
+
+    If a log fits several phones, it goes to the one whose log has the most similar name.
+    """
     phones: list[_Phone] = []
     for span, log in sorted(((span_of(log.times), log) for log in logs), key=lambda each: each[0]):
         fitting = [phone for phone in phones if not phone.contradicts(log, span)]
@@ -125,14 +128,14 @@ def _by_phone(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
 
 
 class _Phone(NamedTuple):
-    """The logs of one phone found so far, their spans, and the networks that they name."""
+    """The logs that belong to one phone, their time spans, and the network operators that they name."""
 
     logs: list[PhoneLog]
     spans: list[Span]
     operators: set[str]
 
     def contradicts(self, log: PhoneLog, span: Span) -> bool:
-        """Return whether a log cannot be of the same phone as one of these logs."""
+        """Return whether a log cannot be from this phone, because it contradicts one of the phone's logs."""
         pairs = zip(self.logs, self.spans, strict=True)
         overlapping = [own for own, other in pairs if not follow(span, other)]
         return any(_contradict(log, own) for own in overlapping)
@@ -143,7 +146,7 @@ def _operators(log: PhoneLog) -> set[str]:
 
 
 def _contradict(one: PhoneLog, other: PhoneLog) -> bool:
-    """Return whether two logs cannot be of one phone, because simultaneous readings differ too often."""
+    """Return whether two logs are from different phones: their simultaneous readings differ too often."""
     alike = one.format == other.format
     first, second = Serving.of(one.radio), Serving.of(other.radio)
     bound = _SAME_FORMAT if alike else _OTHER_FORMAT
@@ -181,10 +184,10 @@ def _nearest(known: Times, wanted: Times) -> Numbers:
 
 
 def _with_legs(logs: list[PhoneLog]) -> list[PhoneLog]:
-    """Return the logs of a phone; NR cells between LTE cells of another log become secondary cells.
+    """Return the logs of a phone, with NR cells between LTE cells of another log as secondary cells.
 
-    A program may write one file for each technology. A phone that uses both has its anchor in LTE (EN-DC:
-    TS 37.340, 4.1.2). Two serving cells would look like a change of cell at each reading.
+    A program may write one file for each technology. A phone that uses both has its anchor in LTE (EN-DC: TS
+    37.340, 4.1.2). Two serving cells would look like a change of cell at each reading.
     """
     anchors = [_times_of(log.radio, "LTE") for log in logs]
     if not any(map(len, anchors)):
@@ -207,7 +210,7 @@ def _times_of(radio: Table, rat: str) -> Times:
 
 
 def _amid(known: Times, time_ns: Times) -> Mask:
-    """Return which times have a known time shortly before and shortly after: bool, shape of `time_ns`."""
+    """Return which times have a time in `known` shortly before and shortly after them: bool."""
     if not len(known):
         return np.zeros(len(time_ns), dtype=bool)
     after = np.searchsorted(known, time_ns)
@@ -218,7 +221,7 @@ def _amid(known: Times, time_ns: Times) -> Mask:
 
 
 def _drives(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
-    """Return the logs of a phone split into drives; rows without a time belong to the first drive."""
+    """Return the logs of a phone in groups, one for each drive; rows without a time go to the first one."""
     cuts = _pauses(np.sort(np.concatenate([log.times for log in logs])))
     if not len(cuts):
         return [logs]
@@ -232,7 +235,7 @@ def _drives(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
 
 
 def _pauses(time_ns: Times) -> Times:
-    """Return the times, in ns, at which the second and each later drive begins."""
+    """Return the times, in ns, at which a new drive begins after a long time without readings."""
     apart = np.diff(time_ns)
     steps = apart[apart > 0]
     if not len(steps):

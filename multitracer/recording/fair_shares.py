@@ -107,7 +107,7 @@ def fair_shares(
 
 
 def _without_time(flows: int) -> Table:
-    """Return the FAIRNESS row of flows that never all run at the same time."""
+    """Return a row of FAIRNESS without values, for flows that never run all at the same time."""
     reason = NO_COMMON_TIME if flows > 1 else fairness([1.0] * flows).reason
     row = {
         "begin_ns": NOT_A_TIME, "end_ns": NOT_A_TIME, "flows": flows, "rate_bps": np.nan, "gap": np.nan,
@@ -133,7 +133,7 @@ def _shares(flows: list[_Flow], begin_ns: Times, end_ns: Times, rate_bps: Array)
 
 
 def _common(flows: list[_Flow]) -> Times:
-    """Return start and end of the time in which all flows run; an empty array if there is none."""
+    """Return begin and end of the time in which all flows run, ns; an empty array if there is none."""
     if not flows:
         return np.empty(0, dtype=np.int64)
     first, last = max(int(f.time_ns[0]) for f in flows), min(int(f.time_ns[-1]) for f in flows)
@@ -141,7 +141,7 @@ def _common(flows: list[_Flow]) -> Times:
 
 
 def _edges(flows: list[_Flow], step_ns: float) -> Times:
-    """Return the edges of the intervals, in ns, from the first payload of any flow to the last."""
+    """Return the borders of the intervals, ns, from the first payload of any flow to the last one."""
     if not flows:
         return np.empty(0, dtype=np.int64)
     first, last = min(int(f.time_ns[0]) for f in flows), max(int(f.time_ns[-1]) for f in flows)
@@ -155,7 +155,7 @@ def _edges(flows: list[_Flow], step_ns: float) -> Times:
 
 
 def _carried(flow: _Flow, edges: Times) -> Array:
-    """Return the bytes of a flow in each interval; NaN where the flow does not run for the whole interval."""
+    """Return the bytes of a flow in each interval; NaN if the flow does not run during all of it."""
     total = np.append(0, np.cumsum(flow.new_bytes))
     at = total[np.searchsorted(flow.time_ns, edges, side="right")]
     runs = (edges[:-1] >= flow.time_ns[0]) & (edges[1:] <= flow.time_ns[-1])
@@ -188,7 +188,7 @@ def _flows(recording: Recording, reverse: bool | None) -> tuple[list[_Flow], lis
 
 
 def _way(largest: list[tuple[Capture, int]]) -> bool:
-    """Return whether responders sent more bytes than initiators."""
+    """Return the direction with more bytes: True if the responders sent more than the initiators."""
     sent = [
         sum(int(p.analysis.directions["unique_bytes"][2 * n - 2 + way]) for p, n in largest) for way in (0, 1)
     ]
@@ -198,7 +198,7 @@ def _way(largest: list[tuple[Capture, int]]) -> bool:
 def _flow(
     recording: Recording, sender: ConnectionAtPoint, at: ConnectionAtPoint, point: str
 ) -> tuple[_Flow | None, str]:
-    """Return the flow of a connection, or None and the reason why it cannot be compared."""
+    """Return the flow of a connection and an empty text, or None and the reason why it is not compared."""
     name = " > ".join(_endpoints(at))
     arrives = at is not sender or at.vantage is Vantage.NEAR_RECEIVER
     segments = at.capture.analysis.tcp_segments(at.connection)

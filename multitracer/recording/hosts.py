@@ -101,7 +101,7 @@ class HostLogs:
         return cls(state, events, sides, {host: frozenset(own) for host, own in addresses.items()})
 
     def owner(self, address: str) -> str | None:
-        """Return the only host that has an address; None if no host, or more than one, has it."""
+        """Return the host that has an address; None if no host has it, or several have it."""
         hosts = [host for host, own in self.addresses.items() if address in own]
         return hosts[0] if len(hosts) == 1 else None
 
@@ -126,7 +126,10 @@ class HostLogs:
 
 
 def _polled(state: Table) -> set[str]:
-    """Return the local addresses of polled sockets; a kernel trace also holds sockets of other namespaces."""
+    """Return the local addresses of sockets whose variables were polled (`ss`).
+
+    A kernel trace is not used, because it also contains sockets of other network namespaces.
+    """
     own = (state["method"] != ReadBy.TCP_PROBE) & (state["ip_version"] != 0)
     ends = zip(state["ip_version"][own].tolist(), state["address_local"][own].tolist(), strict=True)
     return {host_text(version, address) for version, address in set(ends)}

@@ -52,14 +52,17 @@ _FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The blocks of a capture, and the facts of its file."""
+    """The index of a capture file: where its blocks are, and the facts of the file."""
 
     blocks: Array
     """Int64, shape (n_blocks, 4): the columns of `PacketBlock`."""
     facts: SourceFile
 
     def fits(self, source: SourceFile, packets: int) -> bool:
-        """Return whether `packets` packets were read without loss; if so, set the file's facts."""
+        """Return whether `packets` packets were read without loss, as the index states.
+
+        If so, the facts of the file are stored in `source`.
+        """
         if source.stopped:  # by the user: then it is what it is
             return True
         if source.damaged or source.packets != packets:
@@ -69,7 +72,7 @@ class Index:
         return True
 
     def within(self, bounds: Bounds) -> tuple[list[tuple[int, int]], int]:
-        """Return the byte ranges of the file to read for a window, and how many packets they hold.
+        """Return the byte ranges of the file to read for a time window, and their number of packets.
 
         The first block is always included, because it holds the file header. One more block on either side is
         included, for packets that belong together.
@@ -92,7 +95,7 @@ class Index:
 
 
 def index_of(path: str) -> Index | None:
-    """Return the index of a capture; None if it has no index, or none that can be trusted."""
+    """Return the index of a capture; None without an index, or if the capture has changed since."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError, OverflowError):
         folder = _folder(make=False)
         document = None if folder is None else json.loads(_unsealed(_own_content(folder / _name(path))))
@@ -104,7 +107,7 @@ def index_of(path: str) -> Index | None:
 def keep_index(
     path: str, state: Document | None, blocks: Sequence[PacketBlock], files: Sequence[SourceFile]
 ) -> None:
-    """Write the index of a completely read capture, if the capture can be read in parts.
+    """Write the index of a capture that was read completely, if it is possible to read parts of it.
 
     Parameters
     ----------
@@ -133,7 +136,7 @@ def forget_index(path: str) -> None:
 
 
 def state_of(path: str) -> Document | None:
-    """Return size, time and digest, which show a change of a capture; None if it gets no index."""
+    """Return size, modification time and digest of a capture, to detect changes; None if it gets no index."""
     try:
         return _state(path) if Path(path).stat().st_size >= MIN_BYTES else None
     except (OSError, ValueError):
@@ -153,7 +156,7 @@ def _put(target: Path, content: bytes) -> None:
 
 
 def sealed(content: bytes) -> bytes:
-    """Return the content of an index after a line with its SHA-256, which detects flipped bits."""
+    """Return `content` after a line with its SHA-256, so that a damaged index is detected."""
     return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
 
@@ -186,7 +189,7 @@ def _digest(file: BinaryIO, size: int) -> str:
 
 
 def _is_fit(blocks: Sequence[PacketBlock], source: SourceFile) -> bool:
-    """Return whether a capture may be read in parts: no block depends on the content of another one."""
+    """Return whether parts of a capture can be read alone: no block depends on the content of another."""
     plain = SourceFile(source.path, source.format)
     same = all(
         getattr(source, f.name) == getattr(plain, f.name) for f in fields(plain) if f.name not in _FACTS

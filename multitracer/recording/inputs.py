@@ -105,7 +105,7 @@ class Inputs:
 
     @property
     def too_large(self) -> str:
-        """The reason why the captures are not held in memory completely, in words; empty if they are."""
+        """A text that says why the captures are not completely held in memory; empty if they are."""
         paths = [path for point in self.points for path in point.paths]
         stored = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
         try:
@@ -231,7 +231,10 @@ def _expanded(path: str) -> list[str]:
 
 
 def ring_of(name: str) -> tuple[str, str]:
-    """Return the common parts of the names of a ring buffer's files; for any other file its name."""
+    """Return the folder of a file, and the part of its name that all files of a ring buffer share.
+
+    For a file of no ring buffer, it is its complete name.
+    """
     folder, base = os.path.split(name)
     if match := re.fullmatch(_DUMPCAP_RING, base):
         return folder, match["stem"] + match["rest"]
@@ -342,7 +345,7 @@ class _Search:
         return plain.endswith(_WORDS_OF_COLLECTOR) and Path(plain).stem in self._collectors
 
     def _is_expected(self, entry: os.DirEntry[str], relative: str) -> bool:
-        """Return whether the file should be a log, according to its name, the manifest, or its writer."""
+        """Return whether a file should be a log, by its name, the manifest, or the program that wrote it."""
         named = re.search(CAPTURE_NAME, entry.name) or re.sub(_COMPRESSED, "", entry.name) in self._logs
         return bool(named) or entry.is_symlink() or relative in self._listed
 
@@ -363,7 +366,7 @@ class _Search:
 
 
 def _kind(entry: os.DirEntry[str]) -> str:
-    """Return in words what an entry of a folder is that is not a regular file."""
+    """Return a text that says what an entry of a folder is: a folder, a symbolic link, a device, ...."""
     if entry.is_symlink():
         return "a link to a folder, or to nothing"
     if entry.is_dir():

@@ -122,11 +122,17 @@ class Join:
     delivery: StreamDelivery | None
 
     def of_segment(self, row: int) -> Array:
-        """Return the rows in `carriages` for a row of `sender`; empty if it was dropped before the link."""
+        """Return the rows in `carriages` of a segment, which is a row of `sender`.
+
+        They are empty if the segment was dropped before the link.
+        """
         return np.flatnonzero(self.carriages["segment_row"] == row)
 
     def frames_of(self, carriage: int) -> Array:
-        """Return the rows in near.frames of all transmissions of a carriage's frames, in order."""
+        """Return the rows in near.frames of all transmissions of the frames of one carriage, in order.
+
+        A carriage is one packet that the link carried (a row of `carriages`).
+        """
         begin, end = np.searchsorted(self._by_carriage[1], [carriage, carriage + 1])
         frames: Array = self.chunks["frame_row"][np.sort(self._by_carriage[0][begin:end])]
         return frames
@@ -138,7 +144,7 @@ class Join:
 
     @cached_property
     def arrived(self) -> Array:
-        """For each row of `sender`, int8: 1 if it reached the receiving TCP intact, 0 if not, else NA."""
+        """For each row of `sender`, int8: 1 if it reached the receiving TCP intact, 0 if not; else NA."""
         arrived = np.full(len(self.transfer.sender), NA, dtype=np.int8)
         mine, fate = self.carriages["segment_row"], self.carriages["fate"]
         known = (mine != NA) & (fate != Fate.UNKNOWN) & (fate != Fate.QUEUED)
@@ -212,7 +218,10 @@ def join(transfer: Joinable) -> Join | None:
 
 
 def _key(side: LinkSide, rows: Array) -> Array:
-    """Return an int64 key of each packet: of TCP, identification and sequence number; see `_NO_TCP`."""
+    """Return an int64 number for each packet, from its IP identification and TCP sequence number.
+
+    A packet without TCP has a number that matches no segment (`_NO_TCP`).
+    """
     ip_id, seq = side.events["ip_id"][rows], side.events["seq"][rows]
     tcp = (np.maximum(ip_id, 0).astype(np.int64) << 32) | seq.astype(np.int64)
     other = np.where(ip_id != NA, _NO_TCP + ip_id, _NO_ID + side.events["ip_bytes"][rows])
@@ -220,7 +229,10 @@ def _key(side: LinkSide, rows: Array) -> Array:
 
 
 def _matched(key: Array, among: Array) -> Array:
-    """Return the index in `among` of each key, equal keys in order; NA where there is none."""
+    """Return for each key its index in `among`; NA if it is not there.
+
+    The n-th of several equal keys is matched with the n-th in `among`.
+    """
     _, identity = np.unique(np.concatenate([key, among]), return_inverse=True)
     own = 2 * identity + (np.arange(len(identity)) >= len(key))
     order = np.argsort(own, kind="stable")
@@ -253,7 +265,7 @@ def _chunks(frames: Table, offset: Array, wire: Array) -> Table:
 
 
 def _ticks(frames: Table, chunks: Table, carriages: int) -> dict[str, Array]:
-    """Return how often and in which slots each packet's frames were sent; NA for packets never sent."""
+    """Return, for each packet, how often its frames were sent and in which slots; NA if never."""
     carriage, row = chunks["carriage"], chunks["frame_row"]
     tick, first = frames["tick"][row], frames["attempt"][row] == 1
     begin = np.full(carriages, np.iinfo(np.int64).max)
@@ -271,7 +283,7 @@ def _ticks(frames: Table, chunks: Table, carriages: int) -> dict[str, Array]:
 
 
 def _fates(transfer: Joinable, columns: dict[str, Array], arrived: StreamDelivery | None) -> dict[str, Array]:
-    """Return the fate of each packet, the far slots of its octets, and the far slot in which it arrived."""
+    """Return three columns for each packet: its fate, the far slots of its bytes, and its arrival slot."""
     written, near = columns["event_row"], transfer.near
     unknown = np.full(len(written), NA, dtype=np.int64)
     if arrived is None or near is None:
@@ -310,7 +322,10 @@ def _fates(transfer: Joinable, columns: dict[str, Array], arrived: StreamDeliver
 
 
 def _new_bytes(transfer: Joinable, columns: dict[str, Array]) -> Array:
-    """Return the payload bytes that each carriage delivered first, or without the far log carried last."""
+    """Return the payload bytes that each packet on the link delivered for the first time.
+
+    Without the log of the far end, they are the bytes that no later packet carried again.
+    """
     fate, segment = columns["fate"], columns["segment_row"]
     may = (segment != NA) & (columns["payload_bytes"] > 0)
     rows = np.flatnonzero(may & ((fate == Fate.DELIVERED) | (fate == Fate.UNKNOWN)))
@@ -324,7 +339,10 @@ def _new_bytes(transfer: Joinable, columns: dict[str, Array]) -> Array:
 
 
 def _times(columns: dict[str, Array], arrived: StreamDelivery | None, slot_ns: int) -> dict[str, Array]:
-    """Return the five parts of each packet's delay, in ns of link time; NOT_A_TIME if one end is unknown."""
+    """Return the five parts of each packet's delay, in ns of link time.
+
+    A part is NOT_A_TIME if its begin or its end is unknown.
+    """
     pipe = NA if arrived is None else arrived.pipe_slots
     air = np.full(len(columns["fate"]), pipe, dtype=np.int64)
     after = np.where(columns["sent_tick"] == NA, NA, columns["sent_tick"] + 1)
@@ -411,7 +429,10 @@ def delivery(transfer: Joinable) -> StreamDelivery | None:
 
 
 def _pipe_slots(near: Table, sent: Array, far: Table, got: Array) -> int | None:
-    """Return the delay of frames, in slots, at which most sampled N(S) agree; None if there is none."""
+    """Return the delay of frames in slots: the delay at which most frame numbers N(S) of both logs agree.
+
+    It is None if no delay fits.
+    """
     if not len(sent) or not len(got):
         return None
     sample = got[np.linspace(0, len(got) - 1, min(_SAMPLE, len(got))).astype(np.int64)]
@@ -426,7 +447,10 @@ def _pipe_slots(near: Table, sent: Array, far: Table, got: Array) -> int | None:
 
 
 def _stretches(far: LinkSide, rows: Array, offset: Array) -> tuple[Array, Array, Array]:
-    """Return start, end and slot of the octets of each `delivered` frame, with the stored frames after it."""
+    """Return begin, end and slot of the stream bytes that each `delivered` event passed on.
+
+    They include stored frames that follow the delivered frame.
+    """
     frames = far.frames
     delivered = np.flatnonzero(frames["fate"][rows] == "delivered")
     begin = offset[delivered]

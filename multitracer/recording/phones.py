@@ -84,7 +84,10 @@ class Phone:
 
     @cached_property
     def series(self) -> dict[str, Table]:
-        """SERIES by label, Radio_* (docs/figures.md); of several formats, the log with most values."""
+        """SERIES by label, Radio_* (docs/figures.md).
+
+        If several logs have a series, that of the log with the most values is used.
+        """
         fullest: dict[str, Table] = {}
         for form in dict.fromkeys(log.format for log in self.logs):
             logs = [log for log in self.logs if log.format == form and len(log.radio)]
@@ -118,12 +121,14 @@ class Phone:
 
     @cached_property
     def cell_visits(self) -> CellVisits:
-        """CELL_VISITS: the serving cell over time."""
+        """The cells that served the phone, and when each one did."""
         return cell_visits_of(self.radio, self.handovers)
 
 
 def phones_of(radio: Sequence[Placed], orders: Sequence[Placed], captures: Sequence[Capture]) -> list[Phone]:
-    """Return the phones of a recording: first those read during its packets, then by number of readings.
+    """Return the phones of a recording.
+
+    Phones that were read during the captures come first, then those with most readings.
 
     Parameters
     ----------
@@ -142,16 +147,16 @@ def phones_of(radio: Sequence[Placed], orders: Sequence[Placed], captures: Seque
 
 
 def most_within(phones: Sequence[Phone], bounds_ns: Bounds) -> list[tuple[Phone, Phone]]:
-    """Return pairs of a phone and its part in a window; phones without rows there are left out.
+    """Return pairs (phone, the same phone with only its rows in a window).
 
-    The phone with most rows in the window comes first.
+    Phones without rows in the window are left out. The phone with most rows in the window comes first.
     """
     pairs = [(phone, phone.within(bounds_ns)) for phone in phones]
     return sorted((pair for pair in pairs if pair[1].rows), key=lambda pair: -pair[1].rows)
 
 
 def _logs(radio: Sequence[Placed], orders: Sequence[Placed]) -> list[PhoneLog]:
-    """Return the radio logs as `PhoneLog`; one log may hold readings and messages."""
+    """Return the radio logs as `PhoneLog`; readings and messages of the same log become one item."""
     read = {(each.host, each.path): each for each in radio}
     by_log = {(each.host, each.path): each for each in orders}
     return [
@@ -199,12 +204,12 @@ def _meet(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
 
 
 def drives_beside(phones: Sequence[Phone]) -> int:
-    """Return the number of phones of a recording whose time does not overlap that of the first one."""
+    """Return how many phones of a recording were read only at other times than the first one."""
     return sum(not _meet(phone.span_ns, phones[0].span_ns) for phone in phones[1:])
 
 
 def which_phone(phones: Sequence[Phone]) -> str:
-    """Return a sentence that names the phone and drive that is shown, and counts the others."""
+    """Return a sentence that names the shown phone and drive, and states how many others exist."""
     drives = drives_beside(phones)
     radios = len(phones) - 1 - drives
     others = [count(radios, "other radio")] if radios else []
@@ -230,7 +235,7 @@ def log_names(logs: Sequence[PhoneLog]) -> str:
 
 
 def _unjudged(legs: Table) -> Table:
-    """Return HANDOVERS as JUDGED_HANDOVERS without verdicts."""
+    """Return HANDOVERS in the form of JUDGED_HANDOVERS, with empty verdicts."""
     rows = len(legs)
     missing = {
         "ping_pong": np.full(rows, NA, np.int8),

@@ -82,9 +82,10 @@ Places = tuple[ConnectionAtPoint, ConnectionAtPoint | None]
 def places_of(
     recording: Recording, capture: Capture, connection: int, *, reverse: bool | None = None
 ) -> Places:
-    """Return one direction of a connection as captured nearest to its sender, and at its receiver.
+    """Return a connection's direction at two capture points: nearest to its sender, and at its receiver.
 
-    The first capture defines the direction and the connection number; the second is None if there is none.
+    The first capture defines the direction and the connection number; the second element is None if there is
+    no capture at the receiver.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def places_of(
 
 
 def vantage_of(recording: Recording, capture: Capture, connection: int, *, reverse: bool) -> Vantage:
-    """Return where a capture was made, relative to the data's sender and receiver.
+    """Return where a capture was made: near the data's sender, near the receiver, or between them.
 
     `connection` counts from 1. Where the packets do not decide, the user's option or the hosts do. Round
     trips alone do not decide at a host's own interface if the peer answers late, or never.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ReadingProgress(Protocol):
-    """The interface of an object that shows the progress of reading."""
+    """The interface of objects that show a user how much has been read."""
 
     phase: str
     """The current phase: "reading" or "analysing"."""
@@ -33,7 +33,10 @@ class ReadingProgress(Protocol):
 
 
 def counts_of_each(progress: Count | None, points: int) -> list[Count | None]:
-    """Return one callback for each capture point that takes its bytes read; `progress` takes their sum."""
+    """Return a callback for each capture point; each takes the number of bytes read so far at its point.
+
+    Each call passes the sum of all points to `progress`. The callbacks are None if `progress` is None.
+    """
     if progress is None:
         return [None] * points
     read_bytes, noting = [0] * points, Lock()
@@ -47,7 +50,10 @@ def counts_of_each(progress: Count | None, points: int) -> list[Count | None]:
 
 
 def files_to_read(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]:
-    """Return the files of a point; of a ring in a folder, only those whose first packet can be read."""
+    """Return the files of a capture point that should be read.
+
+    Of a ring buffer in a folder, these are the files whose first packet can be read.
+    """
     if recording.folder is None or len(paths) == 1:
         return paths
     readable = []
@@ -64,7 +70,7 @@ def files_to_read(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]
 
 
 def apart(point: Point, capture: CaptureTables) -> Iterator[tuple[Point, CaptureTables]]:
-    """Yield the point with its capture; files that overlap in time become points of their own.
+    """Yield the capture point with its capture; if its files overlap in time, yield a point for each file.
 
     Files that overlap are not one capture split into files: merging them would count packets twice.
     """
@@ -78,12 +84,12 @@ def apart(point: Point, capture: CaptureTables) -> Iterator[tuple[Point, Capture
 
 
 def is_one_run(files: Sequence[SourceFile]) -> bool:
-    """Return whether the files follow each other in time, so that they are one capture."""
+    """Return whether the files follow each other in time, so that together they are one capture."""
     return len(files) < 2 or len(_runs(files)) == 1
 
 
 def _runs(files: Sequence[SourceFile]) -> list[list[int]]:
-    """Return the indexes of the files, in groups that follow each other in time."""
+    """Return groups of indexes of the files; the files of a group follow each other in time."""
     runs: list[list[int]] = []
     for i in sorted(range(len(files)), key=lambda i: files[i].first_ns or 0):
         run = next((r for r in runs if _follows(files[r[-1]], files[i])), None)

@@ -69,7 +69,7 @@ CIRCULAR = (
 
 @dataclass(frozen=True)
 class Missing:
-    """Result for a quantity that a recording does not hold, or that cannot be compared; `reason` says why."""
+    """A quantity that a recording does not have, or that cannot be compared, with the reason as text."""
 
     name: str
     reason: str
@@ -85,7 +85,10 @@ class _Rows:
 
 
 def _is_circular(clocks: Clocks, stamps: Times, source: Clock, target: Clock) -> bool:
-    """Return whether the compared data themselves were used to relate the clocks of radio and packets."""
+    """Return whether the clocks were related by the same radio data and packets that are compared now.
+
+    Then the result of the comparison would follow from the relation.
+    """
     return any(relation.method == STALLS for relation in clocks.path_along(stamps, source, target))
 
 
@@ -139,7 +142,7 @@ class Quantities:
 
     @property
     def surrounding(self) -> list[str]:
-        """The labels of the radio and position series, except distance and the logged data rates.
+        """The labels of the radio and position series, without distance and logged data rates.
 
         The logged rates depend on the traffic: the uplink carries the acknowledgments of the downlink.
         """
@@ -228,7 +231,10 @@ class Quantities:
         return series
 
     def _at_sender(self, transfer: Transfer) -> Iterator[SessionQuantity]:
-        """Yield the quantities of the capture nearest to the sender; without round trips at the receiver."""
+        """Yield the quantities that the capture nearest to the sender shows.
+
+        Round-trip times are left out if this capture was made at the receiver.
+        """
         prefix = _PREFIXES.get(transfer.vantage, "Tcp")
         segments, reverse = transfer.sender, transfer.reverse
         host = self.home
@@ -265,7 +271,10 @@ class Quantities:
         return series
 
     def _link_events(self, label: str, table: Table) -> SessionQuantity:
-        """Return the bytes of frames, or the number of events: 0 in intervals with frames but no event."""
+        """Return a series of the link: bytes of frames, or numbers of events.
+
+        The number of events is 0 in intervals that have frames but no event.
+        """
         prefix, _, end = label.partition("_")
         if end in CLIMBING:
             return of_series(label, table)
@@ -276,7 +285,7 @@ class Quantities:
         return SessionQuantity(label, QuantityKind.AMOUNTS, time_ns, value, unit="events", source="link")
 
     def _moved_already(self, quantity: SessionQuantity) -> SessionQuantity | Missing:
-        """Return a quantity that `transfer` converted to the sender's clock, with the conversion error."""
+        """Return a quantity whose times are already converted, with the error of this conversion added."""
         if quantity.host in ("", self.home):
             return self._in_link_time(quantity)
         clocks = self.recording.clocks or self._thorough
@@ -336,7 +345,7 @@ class Quantities:
         return self._placed(quantity)
 
     def _rows(self, table: str, column: str) -> list[_Rows]:
-        """Return the rows of a table that may hold a column, one group for each host and source."""
+        """Return the rows of a table that may have a column, in groups: one for each host and source."""
         if table == "radio":
             return self._radio_rows(column)
         if table == "position":

@@ -86,7 +86,10 @@ _LONGEST = 80
 
 
 def kind_of(table: str, column: Column) -> QuantityKind | None:
-    """Return the kind of a column's rows; None for times, texts and numbers that are identifiers."""
+    """Return what the rows of a column are (`QuantityKind`).
+
+    It is None for times, texts and numbers that are identifiers.
+    """
     if np.dtype(column.dtype).kind not in "iuf" or column.is_time or column.name in _NAMES:
         return None
     if table == LINK_EVENTS.name:
@@ -103,7 +106,7 @@ def kind_of(table: str, column: Column) -> QuantityKind | None:
 
 
 def column_of(name: str) -> tuple[str, Column] | None:
-    """Return the table and column that `table.column` names; None if there is none."""
+    """Return the table and the column that a name `table.column` stands for; None if there is none."""
     table, dot, wanted = name.partition(".")
     if not dot or table not in TABLES:
         return None

@@ -41,7 +41,10 @@ def counted(segments: Table, *, prefix: str, reverse: bool, host: str = "") -> I
 def of_series(
     label: str, table: Table, *, kind: QuantityKind | None = None, host: str = ""
 ) -> SessionQuantity:
-    """Return a labelled series as a quantity; of stream positions, the increase from row to row."""
+    """Return a labelled series as a quantity.
+
+    For positions in a byte stream, the values are the increases from row to row.
+    """
     end = label.partition("_")[2]
     value, unit = table["value"], str(table.provenance["unit"])
     if end in CLIMBING:

@@ -97,9 +97,10 @@ class RadioContext:
     shown_of: tuple[RadioContext, Bounds] | None = None
 
     def shown(self, bounds_ns: Bounds) -> RadioContext:
-        """Return the part within a window; phones and route are still determined from all data.
+        """Return the radio context limited to a time window.
 
-        The phone with most rows in the window is the first.
+        Phones and route are still determined from all data. The phone with most rows in the window is the
+        first.
         """
         if bounds_ns == (None, None):
             return self
@@ -107,22 +108,22 @@ class RadioContext:
 
     @cached_property
     def radio(self) -> list[Placed]:
-        """RADIO of each log that has rows of it."""
+        """Table RADIO of each log that has rows in it."""
         return self.logged(RADIO.name)
 
     @cached_property
     def position(self) -> list[Placed]:
-        """POSITION of each log that has rows of it."""
+        """Table POSITION of each log that has rows in it."""
         return self.logged(POSITION.name)
 
     @cached_property
     def markers(self) -> list[Placed]:
-        """MARKERS of each log that has rows of it."""
+        """Table MARKERS of each log that has rows in it."""
         return self.logged(MARKERS.name)
 
     @cached_property
     def gaps(self) -> list[Placed]:
-        """GAPS of each log that has rows of it."""
+        """Table GAPS of each log that has rows in it."""
         return self.logged(GAPS.name)
 
     def logged(self, name: str) -> list[Placed]:
@@ -137,7 +138,7 @@ class RadioContext:
 
     @cached_property
     def series(self) -> dict[str, Table]:
-        """SERIES by label, Radio_* and Gps_* (docs/figures.md), as recorded: of the first phone's drive."""
+        """SERIES by label (Radio_* and Gps_*, docs/figures.md) of the first phone's drive, as recorded."""
         if len(self.phones) > 1:
             self.recording.warn_once(f"{self.recording.name}: {which_phone(self.phones)}")
         series = dict(self.phones[0].series) if self.phones else {}
@@ -157,7 +158,7 @@ class RadioContext:
 
     @cached_property
     def drive(self) -> tuple[Placed, Route] | None:
-        """The track with most trusted positions, and its route; None without any position."""
+        """The position log with most trusted positions, and its route; None without any position."""
         if self.shown_of is not None:
             complete, bounds_ns = self.shown_of
             drive = (
@@ -175,7 +176,10 @@ class RadioContext:
 
     @cached_property
     def span_ns(self) -> tuple[int, int] | None:
-        """First and last time of the first phone's drive, in ns; None if the recording holds packets."""
+        """First and last time of the first phone's drive, in ns.
+
+        It is None if the recording has packets, whose time is used instead.
+        """
         return self.phones[0].span_ns if self.phones and not self.recording.captures else None
 
     @property
@@ -185,7 +189,7 @@ class RadioContext:
 
     @property
     def caveats(self) -> str:
-        """Sentences about doubtful times: no time zone, or two clocks; empty if there are none."""
+        """Sentences that say which times are doubtful (no time zone, or two clocks); empty if none are."""
         tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
         words = [ZONE_CAVEAT] if any(names_no_zone(table) for table in tables) else []
         back_ns = max((_farthest_back_ns(table) for table in tables), default=0)
@@ -199,7 +203,7 @@ class RadioContext:
 
     @property
     def _is_contradicted(self) -> bool:
-        """Whether a radio log shows no service while packets of its host were answered."""
+        """Whether a radio log reports no service while packets of its host were acknowledged."""
         clocks = self.recording.clocks
         captures = [
             (each.point.name if clocks is None else clocks.of_point(each.point.name).host, each.tables)
@@ -222,7 +226,7 @@ class RadioContext:
 
     @property
     def placeless(self) -> str:
-        """What position receivers logged if no route is known, in words; empty if nothing."""
+        """A text that says what the position receivers logged, if no route is known; else empty."""
         rows = sum(len(placed.table) for placed in self.position)
         if not rows or self.drive is not None:
             return ""
@@ -253,7 +257,7 @@ def _times(table: Table) -> Times:
 
 
 def _fullest(logs: list[Placed], series_of: Callable[..., dict[str, Table]]) -> dict[str, Table]:
-    """Return the series of all logs; of several with one label, the one with most values."""
+    """Return the series of all logs by label; if several logs have a label, that with the most values."""
     fullest: dict[str, Table] = {}
     for placed in logs:
         for label, series in series_of(placed.table, source=portable(placed.path)).items():
@@ -263,7 +267,10 @@ def _fullest(logs: list[Placed], series_of: Callable[..., dict[str, Table]]) -> 
 
 
 def onto(clocks: Clocks | None, point: str | None, host: str, tables: dict[str, Table]) -> dict[str, Table]:
-    """Return tables of a host on the clock of a capture point; unchanged if no clocks are related."""
+    """Return the tables of a host with times on the clock of a capture point.
+
+    They are unchanged if the clocks are not related, or without a capture point.
+    """
     if clocks is None or point is None:
         return tables
     source, target = Clock(host), clocks.of_point(point)

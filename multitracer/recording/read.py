@@ -182,7 +182,10 @@ def _kept(  # as `read`
 def _between(
     read: Iterator[tuple[Point, CaptureTables]], window: Window, recording: Recording
 ) -> Iterator[tuple[Point, CaptureTables]]:
-    """Yield the captures cut to the window; all are read first, to find the earliest packet."""
+    """Yield the captures cut to the window.
+
+    All captures are read before, because seconds of the window count from the earliest packet.
+    """
     complete = list(read)
     captures = [capture for _, capture in complete]
     bounds_ns = (
@@ -250,9 +253,10 @@ def _captures(
 
 
 def _counted(inputs: Inputs, only: Choose | None, progress: ReadingProgress | None) -> Recording | None:
-    """Return the recording of one capture file without segments, or with those of the chosen connection.
+    """Return the recording of one capture file, with counted connections but without segments.
 
-    None if the file must be read completely: without the native kernel, or where counting needs segments.
+    With `only`, it has the segments of the chosen connection. It is None if the file must be read completely:
+    without the native kernel, or where counting needs segments.
     """
     native, path = kernel(), inputs.one_file if only is None else inputs.large_file
     if native is None or not path:
@@ -274,7 +278,10 @@ def _counted(inputs: Inputs, only: Choose | None, progress: ReadingProgress | No
 def _with_one(
     native: Kernel, recording: Recording, choose: Choose, progress: ReadingProgress | None
 ) -> Recording | None:
-    """Return a recording of one capture with the segments of the chosen connection; None if not possible."""
+    """Return a recording of one capture in which only the chosen connection has its segments.
+
+    It is None if the kernel alone cannot find the segments.
+    """
     try:
         capture, number = choose(recording)
     except InputError:
@@ -300,7 +307,10 @@ def with_segments(native: Kernel, analysis: Analysis, connection: int) -> Analys
 
 
 def _numbers(native: Kernel, path: str, is_large: bool, progress: ReadingProgress | None) -> Analysis | None:
-    """Return the analysis of a capture file without its segments; None if it needs the segments."""
+    """Return the analysis of a capture file, counted without storing its segments.
+
+    It is None if a step of the analysis needs the segments.
+    """
 
     def look(complete: Whole) -> None:
         if progress is not None:
@@ -321,7 +331,10 @@ def _numbers(native: Kernel, path: str, is_large: bool, progress: ReadingProgres
 
 
 def analysis_of(native: Kernel, path: str, progress: ReadingProgress | None = None) -> Analysis | None:
-    """Count each chunk of a capture while the next one is read; return None if this needs the segments."""
+    """Return the analysis of a capture file that the kernel counts while it is read.
+
+    It is None if some step needs stored segments.
+    """
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # a plain file needs none
     from contextlib import closing  # noqa: PLC0415
 

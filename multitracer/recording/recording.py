@@ -170,7 +170,10 @@ class Recording:
 
     @contextlib.contextmanager
     def watched(self, paths: Iterable[str], notes: list[str] | None = None) -> Iterator[None]:
-        """Add a warning for files that change while they are read, to `notes` or to the recording's notes."""
+        """Add a warning for each of these files that changes while the `with` statement runs.
+
+        It is added to `notes`, or to the notes of the recording.
+        """
         before = {path: _STATE(os.stat(path)) for path in paths if os.path.isfile(path)}  # noqa: PTH113, PTH116
         yield
         for path, state in before.items():
@@ -185,7 +188,10 @@ class Recording:
             self.notes.append(sentence)
 
     def pass_over(self, error: MultiTracerError) -> None:
-        """Add a note for an unusable file of a folder; raise the error for a file that the user named."""
+        """Add a note for a file in a folder that cannot be used.
+
+        The error is raised instead if the user named the file.
+        """
         if self.folder is None:
             raise error
         self.notes.append(f"{error}; skipped")
@@ -220,7 +226,7 @@ class Recording:
         return next(iter(speeds)) or 1.0 if len(speeds) == 1 else 1.0
 
     def counterparts(self, near: Capture, far: Capture) -> Counterparts:
-        """Return the connections of one capture that occur in another; the result is cached."""
+        """Return a search for the connections of capture `near` in capture `far`; it is cached."""
         from multitracer.analysis.two_points import Counterparts  # noqa: PLC0415  # needs two
 
         pair = near.offset, far.offset
@@ -318,7 +324,7 @@ class Recording:
 
 
 def _names(candidates: list[tuple[Capture, int]]) -> str:
-    """Return the connections to choose from, in words."""
+    """Return a text that lists the connections that the user can choose from."""
     words = []
     for capture, n in candidates[:_CANDIDATES]:
         ends = capture.analysis.ends(n)

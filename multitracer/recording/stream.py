@@ -71,7 +71,7 @@ def stream(  # as `read`
 
 
 class _Streams:
-    """The capture points of one recording."""
+    """Reads the capture points of one recording as streams."""
 
     def __init__(  # what a user chose
         self,
@@ -90,7 +90,7 @@ class _Streams:
 
     @property
     def is_emptied(self) -> bool:
-        """Return whether the window removed all segments from captures that held some."""
+        """Return whether the window removed all segments, although the captures had some."""
         files = [file for capture in self._recording.captures for file in capture.tables.files]
         held = any(file.protocols.get("tcp") for file in files)
         return self._window != EVERYTHING and held and not self._segments
@@ -107,7 +107,7 @@ class _Streams:
             self._read(point, None, noted)
 
     def _read(self, point: Point, index: Index | None, noted: Count | None) -> bool:
-        """Read one point; return False if its index was wrong."""
+        """Read one capture point; return False if its index did not match the file."""
         state = state_of(point.paths[0]) if index is None and len(point.paths) == 1 else None
         ranges, packets = index.within(self._bounds_of(index.facts.first_ns)) if index else (None, 0)
         open_now, chunks = OpenConnections(self._limits), self._chunks(point, ranges, noted)
@@ -142,7 +142,10 @@ class _Streams:
     def _follow(
         self, chunks: parsers.Chunks, open_now: OpenConnections, ended: EndedConnections
     ) -> CaptureTables:
-        """Read to the end; return the last chunk, whose files have all facts by then."""
+        """Read all chunks and store connections that ended; return the last chunk.
+
+        The files of the last chunk have all their facts.
+        """
         capture = CaptureTables([])
         for capture in chunks:
             cut = capture.between(*self._bounds_of(capture.first_ns))
@@ -244,7 +247,7 @@ class EndedConnections:
 
 
 class _Rows:
-    """Rows of one schema in a file, a fixed number for each connection."""
+    """A file with the rows of one table; each connection has the same number of rows."""
 
     def __init__(self, schema: Schema, *, each: int = 1) -> None:
         self._schema, self._each = schema, each

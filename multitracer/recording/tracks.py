@@ -25,9 +25,10 @@ class Placed(NamedTuple):
 
 
 def tracks_of(logs: list[Placed]) -> list[Placed]:
-    """Return POSITION of each receiver: the logs of one host and format that do not overlap in time.
+    """Return one table of positions for each receiver, joined from its successive logs.
 
-    A log that fits several receivers goes to the one whose last log has the most similar name.
+    The logs of a receiver have the same host and format, and do not overlap in time. A log that fits several
+    receivers goes to the one whose last log has the most similar name.
     """
     tracks: list[_Track] = []
     for span, log in sorted(((span_of(_times(log)), log) for log in logs), key=lambda each: each[0]):
@@ -54,9 +55,9 @@ class _Track(NamedTuple):
 
 
 def of_drive(tracks: list[Placed], span_ns: tuple[int, int] | None) -> list[Placed]:
-    """Return the parts of tracks during a drive, and up to `PAUSE_NS` before and after it.
+    """Return the tracks, cut to the time of a drive with `PAUSE_NS` before and after it.
 
-    If no track has positions in that time, return all tracks: their clock may be a different one.
+    If no track has positions in that time, all tracks are returned: their clock may be a different one.
     """
     if span_ns is None:
         return tracks

@@ -25,7 +25,7 @@ def is_over_tcp(inputs: Inputs) -> bool:
 
 
 def source_of(recording: Recording) -> SessionContent:
-    """Return the transactions of a recording, with the facts of its manifest about the measurement.
+    """Return the transactions of a recording, and the facts of the measurement from its manifest.
 
     Unusable lines of transactions.csv add a warning to the recording.
     """

@@ -192,7 +192,7 @@ class Transfer:
 
     @property
     def has_more(self) -> bool:
-        """Whether data beyond one capture are known."""
+        """Whether the recording has any data on the transfer besides one capture."""
         return self.clock is not None or self.has_state or bool(self.link) or bool(self.radio_context)
 
     @cached_property
@@ -213,7 +213,7 @@ class Transfer:
 
     @cached_property
     def rtt_ns(self) -> Array:
-        """Round-trip times of `data` in ns, where one above 0 was measured."""
+        """Round-trip times of the segments in `data`, in ns; only those above 0."""
         rtt = self.sender["rtt_ns"][self.data]
         return rtt[rtt > 0]
 
@@ -271,7 +271,7 @@ class Transfer:
 
     @property
     def without_time(self) -> int:
-        """Number of its segments without a time stamp."""
+        """The number of segments of the transfer without a time stamp."""
         views = [self.sender, *([] if self.receiver is None else [self.receiver])]
         return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
 
@@ -310,12 +310,12 @@ class Transfer:
 
     @property
     def total_s(self) -> float:
-        """Duration T of the account, in seconds of link time."""
+        """Duration of the transfer, from `begin_ns` to `end_ns`, in seconds of link time."""
         return (self.end_ns - self.begin_ns) * self.speed / NS_PER_S
 
     @property
     def is_related(self) -> bool:
-        """Whether there is a capture at the receiver whose clock is related to the sender's clock."""
+        """Whether there is a capture at the receiver, and its clock can be converted to the sender's."""
         return self.at_receiver is not None and self.recording.clocks is not None
 
     @cached_property
@@ -352,12 +352,15 @@ class Transfer:
 
     @cached_property
     def data_pairs(self) -> Pairs | None:
-        """The packets of the data direction in both captures; None without a capture at the receiver."""
+        """The packets of the data direction, matched in both captures; None without one at the receiver."""
         return self._pairs(reverse=self.reverse)
 
     @cached_property
     def ack_pairs(self) -> Pairs | None:
-        """The packets of the ACK direction in both captures: `sent` are rows of the receiver's capture."""
+        """The packets of the ACK direction, matched between both captures; None without one at the receiver.
+
+        In it, `sent` are rows of the receiver's capture.
+        """
         return self._pairs(reverse=not self.reverse)
 
     def _pairs(self, *, reverse: bool) -> Pairs | None:
@@ -412,9 +415,10 @@ class Transfer:
         return judge(self.sender, self.sacks, reverse=self.reverse, vantage=self.vantage, logs=logs)
 
     def _row_at_receiver(self, *, of_acks: bool) -> Array | None:
-        """Return the row in `receiver` of each row of `sender` in one direction; None without a comparison.
+        """Return for each row of `sender` its row in `receiver`, for one direction.
 
-        NA for a row that the receiver's capture does not hold, and for the other direction.
+        It is NA for a row that the receiver's capture does not have, and for the other direction. The result
+        is None without a capture at the receiver.
         """
         pairs = self.ack_pairs if of_acks else self.data_pairs
         if pairs is None:
@@ -427,7 +431,7 @@ class Transfer:
 
     @property
     def _is_misnumbered(self) -> bool:
-        """Whether segments arrived with the headers of others: the header decompressor was out of step."""
+        """Whether segments arrived with wrong headers, because the header decompressor was out of step."""
         return self.joined is not None and bool((self.joined.carriages["fate"] == Fate.DAMAGED).any())
 
     # --- series, by label, on the sender's clock ---
@@ -446,7 +450,7 @@ class Transfer:
 
     @property
     def without_link(self) -> str:
-        """The reason why there is no RlpSnd_* although the link was logged, in words; empty otherwise."""
+        """A text that says why there is no RlpSnd_* although the link was logged; else empty."""
         if self.near is not None or not self.recording.inputs.holds("link") or not self.recording.hosts.link:
             return ""
         if self.hosts[0] is None:
@@ -487,7 +491,10 @@ class Transfer:
 
     @cached_property
     def phases(self) -> Table:
-        """TCP_PHASES, from the sender's variables or else its packets; empty if captured at the receiver."""
+        """TCP_PHASES: slow start, recovery and so on, from the sender's variables, else from its packets.
+
+        It is empty if the capture was made at the receiver.
+        """
         if self.has_state:
             return phases_of_state(self.state, events=self.events)
         if self.vantage is Vantage.NEAR_RECEIVER:
@@ -543,7 +550,7 @@ class Transfer:
         return tuple(radios)
 
     def _is_linked(self, log: HostLog, table: Table) -> bool:
-        """Return whether a log is linked to the clock of a host by more than its time stamps.
+        """Return whether a log's clock is linked to a host's clock by more than the log's time stamps.
 
         Such links are readings of the host's clock in the log, an entry in the manifest of the recording, or,
         for a host without a capture, the relation that was found for its clock.
@@ -557,7 +564,10 @@ class Transfer:
         return folder is None or Path(log.path).relative_to(folder).as_posix() in listed
 
     def _on_senders_clock(self, host: str, table: Table) -> tuple[Table, str]:
-        """Return a host's table on the sender's clock; or unchanged, with the reason in words."""
+        """Return a host's table with times on the sender's clock, and an empty text.
+
+        If that is not possible, the table is unchanged and the text gives the reason.
+        """
         clocks = self.recording.clocks
         if clocks is None:
             return table, ""
@@ -568,7 +578,7 @@ class Transfer:
         return there.table, "" if there.placed else there.sentence
 
     def _is_apart(self, table: Table) -> bool:
-        """Return whether no reading lies within the time of the transfer."""
+        """Return whether all readings of a table lie outside of the time of the transfer."""
         time_ns = table["time_ns"]
         time_ns = time_ns[time_ns != NOT_A_TIME]
         inside = (time_ns >= self.begin_ns) & (time_ns <= self.end_ns)
@@ -576,7 +586,10 @@ class Transfer:
 
 
 class Pairs(NamedTuple):
-    """Packets of one direction in both captures; rows of `Transfer.sender` and `.receiver`."""
+    """The packets of one direction, matched between both captures.
+
+    `sent` has rows of the sending endpoint's table.
+    """
 
     table: Table
     """PACKET_PAIRS; `near` is the endpoint that sent this direction, `far` the one that received it, each by
@@ -603,6 +616,6 @@ def _positive(value: object) -> float | None:
 
 
 def _other(hosts: set[str], known: str | None) -> str | None:
-    """Return the other one of two hosts; None if `known` is not one of them."""
+    """Return the host of the two that is not `known`; None if `known` is not one of them."""
     others = hosts - {known}
     return next(iter(others)) if known in hosts and len(others) == 1 else None

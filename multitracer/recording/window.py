@@ -51,7 +51,7 @@ class Window(NamedTuple):
 
     @property
     def is_relative(self) -> bool:
-        """Whether one side counts from the first packet."""
+        """Whether the begin or the end is given in seconds since the first packet."""
         return any(moment is not None and moment.relative for moment in (self.begin, self.end))
 
     def bounds_ns(self, captures: Iterable[CaptureTables], *, speed: float = 1) -> Bounds:

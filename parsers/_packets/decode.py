@@ -144,7 +144,10 @@ _ENDPOINT_BYTES = 19
 
 
 def joined_across_vlans(flows: Table, directed: Flow) -> tuple[Table, Flow]:
-    """Return the flows, and the directed flow of each segment, with such pairs joined.
+    """Join flows that are the two directions of one connection with different VLAN tags.
+
+    Return the remaining flows, and for each segment its directed flow in the new numbering. Two flows are
+    joined if they have the same endpoints, and each has segments of one direction only.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ NOTHING = SideDifference(*[float("nan")] * 4)
 def difference(
     entries: CellMeans, *, relative: bool, draws: int | None = None, seed: int = SEED
 ) -> SideDifference:
-    """Return the difference of two sides.
+    """Return the difference (or the ratio) of two sides, with its 95 % interval and p value.
 
     Parameters
     ----------
@@ -109,7 +109,10 @@ def paired(first: Array, second: Array) -> CellMeans:
 
 
 def _factor(test: Relabelled) -> SideDifference:
-    """Return the difference of a ratio model: ratio - 1. The u of `test` is the inverse of the ratio."""
+    """Return the difference in a ratio model, which is ratio - 1.
+
+    In `test`, the assumed difference u is the inverse of the ratio.
+    """
     u = test.estimate
     if not u > 0:
         return NOTHING
@@ -132,7 +135,9 @@ def _added(test: Relabelled, held: Array) -> SideDifference:
 
 
 def end_of(p_value: Callable[[float], float], step: float) -> float:
-    """Return the distance from the estimate at which p falls below the level; infinite if it never does.
+    """Return how far the bound of the interval is from the estimate: p is below the level from there on.
+
+    It is infinite if p never is below the level.
 
     Parameters
     ----------
@@ -212,12 +217,15 @@ class Relabelled:
 
     @property
     def estimate(self) -> float:
-        """Return the u at which the statistic is 0; NaN if there is none."""
+        """Return the assumed difference u for which the statistic is 0; NaN if there is none."""
         base, step = self._sums[:2, 0]
         return float(-base / step) if step else float("nan")
 
     def p_value(self, u: float) -> float:
-        """Return the share of permutations with a statistic as far from 0 as observed, if u is true."""
+        """Return the p value of the hypothesis that the difference is u, 0 to 1.
+
+        It is the share of permutations with a statistic at least as far from 0 as the observed one.
+        """
         base, step, base_2, both, step_2 = self._sums
         square = (base + u * step) ** 2
         square = np.where(square > _ZERO * (base_2 + u * u * step_2), square, 0.0)
@@ -228,7 +236,7 @@ class Relabelled:
 
 
 class _Scores:
-    """The sums that the statistic is computed from."""
+    """Computes the sums that the test statistic consists of, for any permutation of the units."""
 
     def __init__(self, entries: CellMeans, base: Array, step: Array) -> None:
         self._units, self._weight = len(entries.side), entries.weight
@@ -274,9 +282,10 @@ def _starts(ordered: Numbers) -> Numbers:
 
 
 def _labels(entries: CellMeans, draws: int, rows: int, chance: np.random.Generator) -> Iterator[Array]:
-    """Yield labels, 0 or 1, in blocks of `rows` rows.
+    """Yield permutations of the units in blocks: arrays of labels 0 or 1, with at most `rows` rows.
 
-    If there are few permutations, all are yielded once; else random ones, and the observed one first.
+    Label 1 means the second side; a row has a label for each unit. If there are few permutations, all are
+    yielded once; else random ones. The first row is always the observed assignment.
     """
     side, stratum = entries.side, entries.stratum
     order = np.argsort(stratum, kind="stable")
@@ -295,7 +304,7 @@ def _labels(entries: CellMeans, draws: int, rows: int, chance: np.random.Generat
 
 
 def _every(members: list[Numbers], chosen: list[int], units: int) -> Array:
-    """Return every permutation that keeps the number of units of each stratum on the second side."""
+    """Return every permutation that keeps the number of units with label 1 in each stratum."""
     choices = [list(combinations(each.tolist(), count)) for each, count in zip(members, chosen, strict=True)]
     taken = [[unit for each in picked for unit in each] for picked in product(*choices)]
     labels = np.zeros((len(taken), units))
@@ -305,7 +314,7 @@ def _every(members: list[Numbers], chosen: list[int], units: int) -> Array:
 
 
 def _first(labels: Array, side: Mask) -> Array:
-    """Return the rows of labels with the observed one first."""
+    """Return the rows of labels, with the observed assignment moved to the first row."""
     is_true = (labels == side).all(axis=1)
     return np.concatenate([labels[is_true], labels[~is_true]])
 

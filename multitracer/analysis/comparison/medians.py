@@ -97,7 +97,10 @@ def difference_interval(ours: Array, theirs: Array) -> IntervalBounds:
 
 
 def _test(ours: Array, theirs: Array, scale: Callable[[Array], Array]) -> _Medians | None:
-    """Return the test of two sides; None if a side has fewer than four values or an infinite median."""
+    """Return the permutation test of two sides.
+
+    It is None if a side has fewer than four values, or an infinite median.
+    """
     if min(len(ours), len(theirs)) < MIN_VALUES or np.inf in (_middle(ours), _middle(theirs)):
         return None
     return _Medians(ours, theirs, scale)
@@ -119,7 +122,11 @@ class _Medians:
         self.middles = np.array([_middle(ours), _middle(theirs)])
 
     def p_value(self, theirs: Array) -> float:
-        """Return the share of permutations with medians as far apart as ours and `theirs`."""
+        """Return the p value of the hypothesis that both sides have the same distribution, 0 to 1.
+
+        It is the share of permutations whose medians differ at least as much as those of our values and
+        `theirs`.
+        """
         pooled = np.sort(np.concatenate([self._ours, theirs]))
         longest = pooled[np.isfinite(pooled)][-1]
         of_chance = self._statistic(pooled[self._places], longest)
@@ -129,14 +136,15 @@ class _Medians:
         return (reached + first) / (len(of_chance) + first)
 
     def _of_sides(self, theirs: Array) -> Array:
-        """Return the four values of both observed sides, shape (2, 1, 4)."""
+        """Return the four values that determine median and error, for both sides: shape (2, 1, 4)."""
         sides = zip((self._ours, theirs), self._four, strict=True)
         return np.array([[side[four]] for side, four in sides])
 
     def _statistic(self, values: Array, longest: float) -> Array:
-        """Return (difference of the medians / standard error)^2 of `values`, shape (2, n_rows, 4).
+        """Return the squared test statistic of each row: (difference of the medians / standard error)^2.
 
-        Only for the error, an infinite value counts as the longest finite one.
+        `values` has shape (2, n_rows, 4): four sorted values of both sides. In the standard error, an
+        infinite value is replaced by `longest`, the longest finite one.
         """
         middle = values[..., 1:3].mean(axis=-1)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -148,14 +156,20 @@ class _Medians:
 
 
 def _four(count: int) -> Numbers:
-    """Return four ranks of `count` sorted values: two outer ones (error of the median), two middle ones."""
+    """Return four ranks, from 0, in a list of `count` sorted values.
+
+    The two outer ranks give the error of the median, the two middle ones the median.
+    """
     outer = max(1, round((count + 1) / 2 - sqrt(count)))
     return np.array([outer - 1, (count - 1) // 2, count // 2, count - outer])
 
 
 @lru_cache(maxsize=256)
 def _errors(count: int) -> float:
-    """Return the distance of the outer two values of `_four` in standard errors of the median (sign test)."""
+    """Return how many standard errors of the median lie between the outer two values of `_four`.
+
+    The number follows from the sign test.
+    """
     if count > _MANY:
         return 4.0
     below = sum(comb(count, each) for each in range(int(_four(count)[0]) + 1)) / 2**count
@@ -164,7 +178,11 @@ def _errors(count: int) -> float:
 
 @lru_cache(maxsize=8)
 def _places(first: int, second: int) -> tuple[Numbers, bool]:
-    """Return the ranks of each side's four values, (2, n_rows, 4), and whether they are all permutations."""
+    """Return the ranks of each side's four values, and whether all permutations are included.
+
+    The ranks have shape (2, n_rows, 4): one row for each permutation. With too many permutations, a random
+    sample of them is used, and the second element is False.
+    """
     number = first + second
     draws = int(np.clip(_MOST_WORK // number, _FEWEST, _MOST))
     is_every = number < _FEW and comb(number, first) <= draws
@@ -173,7 +191,10 @@ def _places(first: int, second: int) -> tuple[Numbers, bool]:
 
 
 def _of_labels(labels: Mask) -> Numbers:
-    """Return the ranks of the four values of both sides, (2, n_rows, 4); label True means the first side."""
+    """Return the ranks, in the pooled values, of the four values of both sides: shape (2, n_rows, 4).
+
+    Each row of `labels` is a permutation; True assigns a value to the first side.
+    """
     sides = [np.nonzero(each)[1].reshape(len(labels), -1) for each in (labels, ~labels)]
     return np.array([side[:, _four(side.shape[1])] for side in sides])
 

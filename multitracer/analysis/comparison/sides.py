@@ -164,14 +164,20 @@ def compare(
 
 
 def _matched(sides: Sides, rows: Numbers) -> Matching:
-    """Return the matching for the rows that have any value; each session weighs 1."""
+    """Return the cells in which the two sides are compared, from the rows that have any value.
+
+    Each session has the total weight 1.
+    """
     session, seconds = sides.session[rows], sides.seconds[rows]
     weight = seconds / np.bincount(session, seconds)[session]
     return matching(sides.place[rows], sides.hour[rows], weight, sides.side[session])
 
 
 def _by_place(sides: Sides) -> Numbers:
-    """Return a unit for each session: sessions of a side that were mostly at the same place share a unit."""
+    """Return the number of the unit of each session: int64, shape (n_sessions,).
+
+    Sessions of one side form one unit if most of their data are from the same place.
+    """
     unit = np.arange(len(sides.side))
     known = sides.place != NA
     codes, place = np.unique(sides.place, return_inverse=True)
@@ -187,7 +193,11 @@ def _by_place(sides: Sides) -> Numbers:
 
 
 def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> CellMeans | None:
-    """Return the entries of a quantity, each session with total weight 1; None if a side has no value."""
+    """Return the mean of a quantity for each unit and cell; the weights of a unit add up to 1.
+
+    A unit is a session, or all sessions of one place. The result is None if one of the two sides has no
+    value.
+    """
     rows = np.flatnonzero(sums.weight > 0)
     session = sides.session[rows]
     complete = np.bincount(session, sums.weight[rows], len(sides.side))
@@ -210,7 +220,7 @@ def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> CellMean
 def _levels(
     sides: Sides, quantity: ComparedQuantity
 ) -> tuple[tuple[int, int], tuple[float, float], tuple[float, float]]:
-    """Return the number of sessions with a value, their means and their medians; two values each, by side."""
+    """Return three pairs (first side, second side): number of sessions with a value, mean, median."""
     sums = sides.sums[quantity.name]
     weight = np.bincount(sides.session, sums.weight, len(sides.side))
     total = np.bincount(sides.session, sums.total, len(sides.side))
@@ -256,7 +266,9 @@ class Matching(NamedTuple):
 
 
 def matching(place: Numbers, hour: Numbers, weight: Array, side: Mask) -> Matching:
-    """Return the narrowest cells that keep enough of the comparison.
+    """Return the narrowest cells (place and hour, place, or hour) that keep enough of the comparison.
+
+    "Enough" is a minimum of `kept_share`; if no kind of cell reaches it, all rows are compared together.
 
     Parameters
     ----------
@@ -278,7 +290,10 @@ def matching(place: Numbers, hour: Numbers, weight: Array, side: Mask) -> Matchi
 
 
 def kept_share(cell: Numbers, weight: Array, side: Mask) -> float:
-    """Return the share of the comparison that is left within cells, 0 to 1."""
+    """Return the share of the comparison that is left if values are compared only within cells, 0 to 1.
+
+    The module docstring defines this share.
+    """
     total = np.bincount(cell, weight)
     second = np.bincount(cell, weight * side)
     overall = float(second.sum() / total.sum())
@@ -293,16 +308,17 @@ def _joint(place: Numbers, hour: Numbers) -> Numbers:
 
 
 def _known(codes: Numbers) -> Numbers:
-    """Return the codes renumbered from 0; each row without a code gets its own number."""
+    """Return the codes renumbered from 0; each row whose code is NA gets a number of its own."""
     own = -1 - np.arange(len(codes))
     dense = np.unique(codes, return_inverse=True)[1]
     return np.unique(np.where(codes == NA, own, dense), return_inverse=True)[1].astype(np.int64)
 
 
 def strata(unit: Numbers, cell: Numbers, weight: Array, side: Mask) -> Numbers:
-    """Return the strata within which units may change sides: the smallest groups that keep enough.
+    """Return the group (stratum) of each unit; the permutation test exchanges sides only within a group.
 
-    Planned pairs remain pairs, since their two units could never have been on the same side.
+    The smallest groups that keep enough of the comparison are used. Planned pairs remain pairs, since their
+    two units could never have been on the same side.
 
     Parameters
     ----------
@@ -328,7 +344,10 @@ def strata(unit: Numbers, cell: Numbers, weight: Array, side: Mask) -> Numbers:
 
 
 def _connected(unit: Numbers, cell: Numbers, units: int) -> Numbers:
-    """Return for each unit the smallest number among the units that it is connected with through cells."""
+    """Return a group number for each unit; units with a common cell, directly or through others, are a group.
+
+    The number is the smallest unit number in the group.
+    """
     minimum = np.arange(units)
     while True:
         of_cell = np.full(int(cell.max()) + 1, units)

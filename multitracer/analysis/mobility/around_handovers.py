@@ -62,7 +62,7 @@ class LimitIntervals(NamedTuple):
 
 
 class DriveTraffic(NamedTuple):
-    """The traffic of a drive; None for what was not recorded."""
+    """The traffic of a drive; a field is None if it was not recorded."""
 
     throughput: Steps | None = None
     """Throughput, bit/s."""
@@ -198,7 +198,7 @@ def _limits(windows: _Windows, limits: LimitIntervals | None, facts: dict[str, f
 
 
 def _union(begin: Times, end: Times) -> tuple[Times, Times]:
-    """Return the intervals sorted by begin, with overlapping ones merged."""
+    """Return begins and ends of disjoint intervals, ascending: overlapping intervals are merged."""
     if not len(begin):
         return begin, end
     reach = np.maximum.accumulate(end)
@@ -207,13 +207,13 @@ def _union(begin: Times, end: Times) -> tuple[Times, Times]:
 
 
 def _overlap_s(begin: Times, end: Times, windows: _Windows) -> Array:
-    """Return the number of seconds of intervals in each window; overlapping intervals all count."""
+    """Return the seconds that the given intervals cover in each window; overlapping intervals count twice."""
     if not len(begin):
         return np.zeros(len(windows.begin))
     origin = int(begin.min())
 
     def until(time: Times) -> Array:
-        """Return the number of seconds of all intervals before each time."""
+        """Return the total length of all intervals before each time, in s."""
         total = np.zeros(len(time))
         for edges, sign in ((np.sort(begin), 1.0), (np.sort(end), -1.0)):
             at = (edges - origin) / NS_PER_S
@@ -310,7 +310,10 @@ def _bins(window_s: tuple[float, float], bin_s: float) -> int:
 
 
 def _values(series: Steps | Samples, begin: Times, end: Times) -> Array:
-    """Return the value of one bin for each handover, or NaN; samples must be sorted by time."""
+    """Return the value of one bin for each handover: the mean of Steps or the median of Samples.
+
+    Samples must be sorted by time. A handover without data in the bin has NaN.
+    """
     if isinstance(series, Steps):
         mean, covered = series.mean(begin, end)
         return np.asarray(np.where(covered >= _MIN_COVERED, mean, np.nan))
@@ -353,7 +356,9 @@ def _medians(values: Array) -> dict[str, Array]:
 
 
 def order_statistic(number: int) -> int:
-    """Return the rank, from 1, of the lower bound of the median's interval; the upper one is symmetric.
+    """Return which of the sorted values, from 1, is the lower bound of the median's 95 % interval.
+
+    The upper bound has the same rank, counted from the largest value.
 
     Parameters
     ----------

@@ -124,7 +124,7 @@ class RadioMasks(NamedTuple):
 
 
 def radio_of(seconds: Seconds) -> RadioMasks:
-    """Return the seconds with a weak level, those with a poor quality, and those in which each is known.
+    """Return for each second whether the level is weak, the quality poor or good, and each of them known.
 
     Of several levels the first known one decides: RSRP, RSCP, RSSI; of several qualities: SINR, RSRQ, Ec/Io.
     A second in which the modem searches for a network has no level, and counts as weak.
@@ -194,7 +194,7 @@ def causes_of(seconds: Seconds, radio: RadioMasks, bad: Mask, poor_bps: float) -
 def inherited(
     cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_bps: Array, blank: Mask | None = None
 ) -> Numbers:
-    """Return the causes after inheritance: seconds that repair a loss get the cause of the loss.
+    """Return the causes after some seconds took over the cause of a neighbouring second, by these rules.
 
     - A second in which TCP recovers, or an outage without a known cause, takes the cause of the bad second
       before it.
@@ -251,7 +251,7 @@ def inherited(
 
 
 def missing_of(seconds: Seconds, radio: RadioMasks, rows: Numbers) -> str:
-    """Return a description of the recordings that would show the cause of the seconds in `rows`."""
+    """Return a text for users: which recordings would show the cause of the seconds in `rows`."""
     if int(seconds.is_blank[rows].sum()) >= _MIN_BLANK_S:
         return "whether a network served (the registration), as the log tells neither cell nor level"
     lacks = [
@@ -276,7 +276,11 @@ data.
 
 
 def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:
-    """Return where the first known column is below its threshold, and where any column is known."""
+    """Return two masks over the seconds; each of `columns` is an array with its threshold.
+
+    The first mask is True where the first known column is below its threshold, the second one where any
+    column is known.
+    """
     below = np.zeros(len(columns[0][0]), dtype=bool)
     known = below.copy()
     for values, threshold in columns:
@@ -287,7 +291,10 @@ def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:
 
 
 def generations_in(numbers: Array) -> Array:
-    """Return the generations that served long enough to count, from the generation of each second."""
+    """Return the distinct network generations (2 to 5) that served for long enough to count.
+
+    `numbers` is the generation in each second.
+    """
     there, counts = np.unique(numbers[np.isin(numbers, _GENERATIONS)], return_counts=True)
     return np.asarray(there[counts >= _MIN_PART * len(numbers)])
 
@@ -301,7 +308,7 @@ newer technology. Not measured.
 
 
 def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
-    """Return where an older technology served at its typical rate, if that rate is bad in this drive."""
+    """Return in which seconds an older technology served, at a typical rate that is below `poor_bps`."""
     typical_rates = _typical_of(seconds, seconds.rate_bps)
     newest = max((each for each, rate in typical_rates.items() if rate >= poor_bps), default=0.0)
     poor = {each: rate for each, rate in typical_rates.items() if rate < poor_bps and each < newest}
@@ -315,7 +322,7 @@ def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
 
 
 def _is_typical(seconds: Seconds) -> Mask:
-    """Return where the rate is as high as the serving technology typically gives without a cell change."""
+    """Return in which seconds the rate reaches the typical rate of the serving technology."""
     typical_rates = _typical_of(seconds, seconds.rate_bps)
     own = (
         np.select(
@@ -335,7 +342,7 @@ a bad second has a fifth. Not measured.
 
 
 def _typical_of(seconds: Seconds, value: Array) -> dict[float, float]:
-    """Return the upper quartile of a quantity for each generation that served for long enough."""
+    """Return the upper quartile of `value` for each generation that served for long enough."""
     some = np.isfinite(value) & seconds.is_wanted
     each = {number: value[some & (seconds.generation == number)] for number in _GENERATIONS}
     return {
@@ -346,10 +353,10 @@ def _typical_of(seconds: Seconds, value: Array) -> dict[float, float]:
 
 
 def _efficiency(seconds: Seconds) -> tuple[Array, Array]:
-    """Return the rate per Shannon capacity per Hz at the SINR, and its upper quartile in the drive.
+    """Return two arrays: the efficiency of each second, and the upper quartile of it in the drive.
 
-    A technology that served for long enough has its own quartile, since carriers of NR are wider than those
-    of LTE.
+    The efficiency is the rate divided by the Shannon capacity per Hz at the SINR. A technology that served
+    for long enough has its own quartile, since carriers of NR are wider than those of LTE.
     """
     capacity = np.log2(1 + 10 ** (np.clip(seconds.sinr_db, -20.0, 40.0) / 10))
     efficiency = np.asarray(seconds.rate_bps / capacity)
@@ -407,7 +414,7 @@ _OF_READINGS = (SecondCause.COVERAGE, SecondCause.INTERFERENCE, SecondCause.LOAD
 
 
 def _read(seconds: Seconds, rows: Numbers) -> str:
-    """Return how many seconds have radio readings, as text, if less than half have; else an empty text."""
+    """Return a text with the number of seconds that have radio readings; empty if at least half have."""
     read = int(seconds.is_read[rows].sum())
     return f"the radio was read in {read} of {len(rows)} s" if 2 * read < len(rows) else ""
 
@@ -424,7 +431,7 @@ def median(values: Array) -> float:
 
 
 def _coverage(seconds: Seconds, radio: RadioMasks, rows: Numbers) -> list[str]:
-    """Return the evidence of weak coverage: seconds of searching, and the level if it was weak."""
+    """Return texts with the evidence of weak coverage: seconds without a network, and a weak level."""
     no_service = seconds.no_service[rows] >= 0.5
     searched, weak = int(no_service.sum()), int((radio.is_weak[rows] & ~no_service).sum())
     limit = f" (below {WEAK_RSRP_DBM:.0f} dBm)" if np.isfinite(seconds.rsrp_dbm[rows]).any() else ""
@@ -443,7 +450,7 @@ def _load(seconds: Seconds, rows: Numbers) -> list[str]:
 
 
 def _technology(seconds: Seconds, rows: Numbers) -> str:
-    """Return a description of the generations that served, and for how long."""
+    """Return a text that names the network generations that served, and for how long each one did."""
     numbers = seconds.generation[rows]
     words = [f"{each:.0f}G for {int((numbers == each).sum())}" for each in generations_in(numbers).tolist()]
     return f"{' and '.join(words)} of {len(rows)} s, at its usual rate in this drive" if words else ""

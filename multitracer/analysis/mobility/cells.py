@@ -43,13 +43,13 @@ class CellVisits:
     ----------
     table : Table
         CELL_VISITS, in order of time.
-    begin_ns, end_ns, stay : ndarray of int64, shape (n_pieces,)
+    begin_ns, end_ns, stay : ndarray of int64, shape (n_chunks,)
         Intervals covered by readings, sorted and without overlap, and the row of `table` of each interval.
     serving : Serving
         The readings.
     of_reading : ndarray of int64, shape (n_readings,)
         Row of `table` of each reading; NA between two cells, and where no near reading identifies a cell.
-    entered : ndarray of bool, shape (n_stays,)
+    entered : ndarray of bool, shape (n_visits,)
         Whether the visit began with a cell change.
     """
 
@@ -81,7 +81,7 @@ class CellVisits:
 
     @cached_property
     def ranks(self) -> Numbers:
-        """Row of each cell in CELLS, which has the cell that served longest first; shape (cells,)."""
+        """The row of each cell in table CELLS, which is sorted by time of service; int64, shape (cells,)."""
         ranks = np.empty(self.cells, dtype=np.int64)
         ranks[np.argsort(-self.seconds, kind="stable")] = np.arange(self.cells)
         return ranks
@@ -117,7 +117,7 @@ def cell_visits_of(radio: Table | None, handovers: Table, *, hold_s: float = HOL
 
 
 def _with_breaks(changes: Table, serving: Serving) -> Table:
-    """Return the changes, plus a row at each place where the clock of the log stepped backwards."""
+    """Return the cell changes, plus a row at each reading before which the log's clock stepped backwards."""
     rows = np.flatnonzero(np.diff(serving.chunk))
     if not len(rows):
         return changes
@@ -140,9 +140,11 @@ _CLOCK = "clock"
 
 
 def _is_nameless(serving: Serving, changes: Table) -> Mask:
-    """Return the readings before the first and after the last identified cell, beyond its validity.
+    """Return which readings lie outside of the time in which the log identifies the cell: bool.
 
-    There are none in a log that never identifies a cell, or whose messages show each change.
+    These are readings before the first and after the last reading with a cell identity, with a margin for the
+    time that a reading is valid. There are none in a log that never identifies a cell, or whose messages show
+    each change.
     """
     named = serving.time_ns[serving.is_named]
     if not len(named) or (changes["evidence"] == "signalling").any():
@@ -154,7 +156,10 @@ def _is_nameless(serving: Serving, changes: Table) -> Mask:
 def _chunks(
     readings: tuple[Times, Numbers], low: Times, high: Times, hold_ns: int
 ) -> tuple[Times, Times, Numbers]:
-    """Return the intervals between readings of one visit; an interval between two visits is cut in half."""
+    """Return begin, end and visit of the intervals between neighbouring readings.
+
+    An interval between the readings of two visits is split in its middle.
+    """
     inside = readings[1] >= 0
     rows = np.arange(len(low))
     time = np.concatenate([readings[0][inside], low, high])
@@ -184,9 +189,10 @@ def _times(begin: Times, end: Times, stay: Numbers, number: int) -> dict[str, Ar
 def _cell_visits_identities(
     serving: Serving, of_reading: Numbers, changes: Table, number: int
 ) -> dict[str, Array]:
-    """Return the identity of each visit's cell.
+    """Return the identity columns of the cell of each visit.
 
-    It is the most frequent reading, else taken from the handover to or from the cell.
+    An identity is the value that was read most often in the visit. If none was read, it is taken from the
+    handover to or from the cell.
     """
     columns: dict[str, Array] = {}
     for name in _IDENTITY:
@@ -201,7 +207,10 @@ def _cell_visits_identities(
 
 
 def _most_frequent(values: Array, group: Numbers, groups: int) -> Array:
-    """Return the most frequent value of each group, the smallest one of a tie; NA for an empty group."""
+    """Return the most frequent value of each group; of equally frequent values, the smallest one.
+
+    It is NA for an empty group.
+    """
     names, index = np.unique(values, return_inverse=True)
     result = np.full(groups, "" if values.dtype.kind == "U" else NA, dtype=values.dtype)
     if len(names):
@@ -251,7 +260,7 @@ def cells_of(
 
     Parameters
     ----------
-    cell_visits : Stays
+    cell_visits : CellVisits
         Which cell served when.
     route : Route, optional
         For the distance driven in each cell.
@@ -285,7 +294,10 @@ def cells_of(
 
 
 def _identities(cell_visits: CellVisits, number: int) -> dict[str, Array]:
-    """Return the identity of each cell: from its first visit, completed from its later ones."""
+    """Return the identity columns of each cell: the values of its first visit.
+
+    A value that is missing there is taken from a later visit.
+    """
     columns: dict[str, Array] = {}
     for name in ("rat", "plmn", "cell_id", "physical_cell_id", "channel"):
         values = cell_visits.table[name]
@@ -297,7 +309,7 @@ def _identities(cell_visits: CellVisits, number: int) -> dict[str, Array]:
 
 
 def _cell_of(cell_visits: CellVisits, stay: Numbers) -> Numbers:
-    """Return the cell of each row of CELL_VISITS in `stay`; NA where the row is NA."""
+    """Return the number of the cell for each row number of CELL_VISITS in `stay`; NA for NA."""
     return np.asarray(np.append(cell_visits.table["cell"], NA)[stay])
 
 
@@ -334,7 +346,7 @@ def _traffic(
 
 
 def _seconds(cell_visits: CellVisits) -> tuple[Times, Times, Numbers]:
-    """Return the intervals of the visits, split into lengths of at most one second."""
+    """Return begin, end and visit of the visits' intervals, each split into lengths of at most one second."""
     length = cell_visits.end_ns - cell_visits.begin_ns
     count = np.maximum(-(-length // NS_PER_S), 1)
     chunk = np.repeat(np.arange(len(length)), count)

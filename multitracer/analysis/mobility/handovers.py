@@ -109,12 +109,12 @@ def handovers_of(
 
 
 def is_leg(changes: Table) -> Mask:
-    """Return which rows of HANDOVERS change a secondary leg, not the serving cell: shape (n_changes,)."""
+    """Return which rows of HANDOVERS change only a secondary cell of a dual connection: bool."""
     return np.isin(changes["kind"], _NOT_SERVING)
 
 
 def bounds_ns(changes: Table) -> tuple[Times, Times]:
-    """Return the latest time at which the old cell served for certain, and the earliest of the new one.
+    """Return two times: the last one at which the old cell surely served, and the first one of the new cell.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def bounds_ns(changes: Table) -> tuple[Times, Times]:
 
 
 def same_cell(changes: Table, left: tuple[str, Numbers], right: tuple[str, Numbers]) -> Array:
-    """Return whether two cells of handovers are the same: 1 yes, 0 no, NA where it is not known.
+    """Return whether cell `left` and cell `right` of some handovers are the same: 1 yes, 0 no, NA unknown.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def same_cell(changes: Table, left: tuple[str, Numbers], right: tuple[str, Numbe
 
 
 def _shown_by(signalling: Table, readings: Table) -> Mask:
-    """Return which changes between readings are also in the signalling."""
+    """Return which changes between readings are also in the signalling messages: bool."""
     low, high = bounds_ns(signalling)
     order = np.argsort(low, kind="stable")
     low, high = low[order], np.maximum.accumulate(high[order])
@@ -180,7 +180,7 @@ def _shown_by(signalling: Table, readings: Table) -> Mask:
 
 
 def _named(signalling: Table, readings: Table) -> Table:
-    """Return the changes of the signalling, with cell identities from readings of the same change added."""
+    """Return the changes of the signalling; missing cell identities are taken from the readings."""
     low, high = bounds_ns(readings)
     time, columns = signalling["time_ns"], dict(signalling.columns)
     if not len(readings):
@@ -202,7 +202,10 @@ def _first_reading(radio: Table | None) -> int:
 
 
 def _cell_visits_s(changes: Table, begin_ns: int) -> tuple[Array, Array]:
-    """Return the minimum and the maximum time that the phone was in the old cell, s; NaN if unknown."""
+    """Return the minimum and the maximum time that the phone was in the old cell before each change, in s.
+
+    Both are NaN if unknown. They differ because a change lies between two readings.
+    """
     low, high = bounds_ns(changes)
     minimum, most = np.full(len(changes), np.nan), np.full(len(changes), np.nan)
     if len(changes) and begin_ns != NOT_A_TIME:
@@ -238,7 +241,10 @@ _CELL_COLUMNS = ("rat", "physical_cell_id", "channel", "cell_id")
 
 
 class Changes(NamedTuple):
-    """Changes, each between two readings, sorted and without overlap; all arrays have shape (n_changes,)."""
+    """Cell changes: last reading before and first reading after each, sorted and without overlap.
+
+    All arrays have shape (n_changes,).
+    """
 
     before: Numbers
     """Position of the last reading of the old cell among the serving readings."""
@@ -249,14 +255,14 @@ class Changes(NamedTuple):
 
 
 class _Sign(NamedTuple):
-    """One kind of evidence of a change: its name, its value at each reading, and where it was read."""
+    """One kind of evidence of a cell change (for example the cell identity), with its values."""
 
     name: str
     values: Array
     known: Mask
 
     def steps(self) -> tuple[Numbers, Numbers]:
-        """Return the readings before and after each change of the value."""
+        """Return the last reading before, and the first reading after each change of the value."""
         rows = np.flatnonzero(self.known)
         steps = np.flatnonzero(self.values[rows[1:]] != self.values[rows[:-1]])
         return rows[steps], rows[steps + 1]
@@ -283,7 +289,11 @@ def changes_of(radio: Table) -> Table:
 
 
 def _shown(serving: Serving) -> tuple[Changes, dict[str, int]]:
-    """Return the changes, best evidence first, and counts of the evidence that is not a change."""
+    """Return the changes of the serving cell that the readings show, and counts of the other evidence.
+
+    Stronger evidence is used first (cell identity, physical cell, technology). The counts have the reason why
+    the evidence is not a change of the serving cell as their key.
+    """
     signs = [
         _Sign("cell id", serving.cell_id, serving.cell_id >= 0),
         _Sign("PCI", serving.physical, serving.physical >= 0),
@@ -314,7 +324,11 @@ def _shown(serving: Serving) -> tuple[Changes, dict[str, int]]:
 
 
 def _absorbed(changes: Changes, before: Numbers, after: Numbers) -> tuple[Changes, Mask]:
-    """Return the changes with bounds narrowed by further evidence, and the evidence without a change."""
+    """Return the known changes with narrower bounds, and a mask of new evidence outside of all of them.
+
+    New evidence is a change of a value between readings `before` and `after`. If it overlaps with one known
+    change, it narrows the bounds of this change.
+    """
     first = np.searchsorted(changes.after, before, side="right")
     last = np.searchsorted(changes.before, after, side="left")
     of_one = last - first == 1
@@ -329,7 +343,10 @@ def _absorbed(changes: Changes, before: Numbers, after: Numbers) -> tuple[Change
 
 
 def _same_at_both(serving: Serving, sign: _Sign, readings: tuple[Numbers, Numbers]) -> Mask:
-    """Return where stronger evidence has the same value at both readings, or within a second of them."""
+    """Return for which changes stronger evidence shows the same cell at both readings.
+
+    It may also be a value read within a second of them.
+    """
     rows, values = np.flatnonzero(sign.known), sign.values
     if not len(rows):
         return np.zeros(len(readings[0]), dtype=bool)
@@ -375,7 +392,10 @@ def _table(serving: Serving, changes: Changes, left_out: dict[str, int]) -> Tabl
 
 
 def _identities(serving: Serving, name: str, before: Numbers, after: Numbers) -> tuple[Array, Array]:
-    """Return a column of the old and of the new cell: the nearest value read while each served."""
+    """Return a column of the cell identity for the old and for the new cell of each change.
+
+    Each is the reading nearest to the change, of those made while that cell served.
+    """
     values, rows = serving.identity(name), np.flatnonzero(serving.known(name))
     missing = "" if values.dtype.kind == "U" else NA
     entered = np.append(0, after[:-1])[: len(before)]
@@ -428,7 +448,7 @@ def verdicts(changes: Table, shortly_ns: int) -> tuple[Array, Array]:
 
 
 def _alone(row: Row) -> tuple[str, str]:
-    """Return the verdict and the reason for a change without a re-establishment after it."""
+    """Return verdict and reason of a change that no re-establishment of the connection follows."""
     if row["kind"] not in _ORDERED:
         return "", f"a {row['kind']} is no handover"[:64]
     if row["result"] == Result.COMPLETE.value:
@@ -459,9 +479,9 @@ def _judge(
 
 
 def _is_laid_to(handover: Row, attempt: Row, shortly_ns: int) -> bool:
-    """Return whether a re-establishment is attributed to a handover.
+    """Return whether a re-establishment of the connection (`attempt`) is attributed to a handover.
 
-    It is if the handover failed, or if it was complete shortly before.
+    It is if the handover failed, or was completed at most `shortly_ns` before.
     """
     if handover["result"] in (Result.FAILED.value, Result.RE_ESTABLISHED.value):
         return True
@@ -470,7 +490,7 @@ def _is_laid_to(handover: Row, attempt: Row, shortly_ns: int) -> bool:
 
 
 def _after(handover: Row, attempt: Row) -> tuple[str, str]:
-    """Return the verdict and the reason for a handover with a re-establishment after it."""
+    """Return verdict and reason of a handover before a re-establishment of the connection (`attempt`)."""
     old, new = (_is_same(attempt, "target", handover, side) for side in ("source", "target"))
     if old:
         return "too early", "re-established in the old cell"

@@ -98,7 +98,10 @@ class Route:
         return float(along[-1] - along[0]) if len(along) else float("nan")
 
     def within(self, begin_ns: int | None, end_ns: int | None) -> Route:
-        """Return the route from `begin_ns` until before `end_ns`; distances stay those of the full route."""
+        """Return the part of the route from `begin_ns` to before `end_ns`; None leaves a side open.
+
+        Distances are still measured from the begin of the full route.
+        """
         table = self.table.within(begin_ns, end_ns)
         gaps = self.gaps.within(begin_ns, None, column="end_ns").within(None, end_ns, column="begin_ns")
         return replace(self, table=table, gaps=gaps)
@@ -136,7 +139,10 @@ class Route:
         return RoutePositions(*(np.where(unknown, np.nan, each) for each in values))
 
     def _share(self, time_ns: Times, before: Numbers, after: Numbers) -> Array:
-        """Return the completed share of the step between two positions, by speed or else by time."""
+        """Return the share, 0 to 1, of the step between two positions that is completed at each time.
+
+        It follows from the logged speed; without a speed, it is in proportion to the time.
+        """
         known = self.table["time_ns"]
         complete_ns = np.maximum(known[after] - known[before], 1)
         share = np.asarray((time_ns - known[before]) / complete_ns, dtype=np.float64)
@@ -187,7 +193,7 @@ def route_of(position: Table, *, gap_s: float = GAP_S, gap_m: float = GAP_M) -> 
 
 
 def _gaps(rows: int, step_m: Array, seconds: Array, longest: tuple[float, float]) -> Array:
-    """Return the kind of gap before each row; empty for the first row."""
+    """Return the kind of the gap between each row and the row before it; empty for the first row."""
     kind = np.full(rows, "", dtype="U7")
     near = (step_m <= longest[1]) & (seconds <= LONGEST_S)
     kind[1:][(seconds > longest[0]) & ~near] = "silence"
@@ -196,7 +202,7 @@ def _gaps(rows: int, step_m: Array, seconds: Array, longest: tuple[float, float]
 
 
 def _noise_m(speed_mps: Array, error_m: Array) -> Array:
-    """Return the noise threshold in metres: the distance from which on a position is accepted."""
+    """Return the distance, in metres, that a position must have from the last accepted one to be accepted."""
     unknown = np.fmin(np.fmax(NOISE_M, 2 * error_m), PARKED_NOISE_M)
     noise = np.where(speed_mps < SLOW_MPS, NOISE_M, MOVING_NOISE_M)
     noise = np.where(speed_mps < STANDING_MPS, PARKED_NOISE_M, noise)
@@ -204,7 +210,10 @@ def _noise_m(speed_mps: Array, error_m: Array) -> Array:
 
 
 def _counted(points: Array, noise_m: Array, broken: Mask) -> Mask:
-    """Return which positions are accepted; each is compared with the last accepted one."""
+    """Return which positions are accepted: those farther than the noise from the last accepted one.
+
+    The first position after a break is always accepted.
+    """
     chord = (2 * np.sin(noise_m / (2 * EARTH_M))) ** 2
     counted = np.zeros(len(points), dtype=bool)
     x, y, z = (0.0, 0.0, 0.0)
@@ -218,7 +227,10 @@ def _counted(points: Array, noise_m: Array, broken: Mask) -> Mask:
 
 
 def _count_last(counted: Mask, points: Array, time_ns: Times, broken: Mask) -> None:
-    """Accept the last position before each break and at the end if the car was moving; in place."""
+    """Mark the last position before each break, and the last of all, as accepted, in place.
+
+    This is done only if the car was moving there.
+    """
     last = np.append(np.flatnonzero(broken), len(points)) - 1
     last = last[last >= 0]
     last = last[~counted[last]]
@@ -247,7 +259,10 @@ def _distance(points: Array, counted: Mask, broken: Mask, time_ns: Times) -> Arr
 
 
 def _heading(points: Array, counted: Mask, gap: Array, logged: Array, speed: Array) -> Array:
-    """Return the course at each row: the logged one while driving, else from the accepted rows around it."""
+    """Return the course at each row, in degrees from true north.
+
+    It is the logged course while the car drives, else the course between the accepted rows around the row.
+    """
     heading = np.full(len(points), np.nan)
     rows = np.flatnonzero(counted)
     if len(rows) > 1:
@@ -262,7 +277,7 @@ def _heading(points: Array, counted: Mask, gap: Array, logged: Array, speed: Arr
 
 
 def _by_speed(position: Table) -> tuple[Times, Array]:
-    """Return the times with a logged speed, and the distance integrated from that speed."""
+    """Return the times that have a logged speed, and the distance up to each, integrated from it, in m."""
     time_ns, speed = position["time_ns"], position["speed_mps"]
     rows = np.flatnonzero(np.isfinite(speed) & (time_ns != NOT_A_TIME))
     rows = rows[np.argsort(time_ns[rows], kind="stable")]
@@ -401,7 +416,7 @@ def trusted(position: Table) -> tuple[Numbers, dict[str, int]]:
 
 
 def is_leap(length_m: Array, seconds: Array) -> Mask:
-    """Return which steps are longer than any vehicle can move in that time.
+    """Return which steps between two positions are longer than any vehicle can move in that time.
 
     Parameters
     ----------
@@ -425,7 +440,7 @@ def _faults(position: Table) -> list[tuple[str, Mask]]:
 
 
 def _read_anew(position: Table, rows: Numbers) -> Numbers:
-    """Return the rows without repeated positions, if the logger repeats old positions."""
+    """Return the rows without repetitions of an old position, for a logger that repeats old positions."""
     lat, lon, speed = (position[name][rows] for name in ("lat_deg", "lon_deg", "speed_mps"))
     repeated = np.zeros(len(rows), dtype=bool)
     repeated[1:] = (lat[1:] == lat[:-1]) & (lon[1:] == lon[:-1])
@@ -435,10 +450,11 @@ def _read_anew(position: Table, rows: Numbers) -> Numbers:
 
 
 def _not_held(position: Table, rows: Numbers) -> Numbers:
-    """Return the rows without the last position before a tunnel, if the logger repeated it in the tunnel.
+    """Return the rows without positions that the logger repeated while the car was in a tunnel.
 
-    Between such a position and the first one behind the tunnel there is a leap, but none from the time when
-    the position was new.
+    Such a position was read before the tunnel and has a later time. The step from it to the first position
+    behind the tunnel is impossibly long, but it is possible if measured from the time at which the position
+    was new.
     """
     lat, lon = position["lat_deg"][rows], position["lon_deg"][rows]
     time_s = position["time_ns"][rows] / NS_PER_S

@@ -66,7 +66,7 @@ class DriveSeries:
 
     Attributes
     ----------
-    cell_visits : Stays
+    cell_visits : CellVisits
         Which cell served when, with the readings.
     handovers : Table
         JUDGED_HANDOVERS.
@@ -162,8 +162,8 @@ def searches(serving: Serving) -> Mask:
 def _no_service(serving: Serving) -> Array:
     """Return 1 for readings without service, 0 for those of a modem with a cell, NaN for all others.
 
-    In a log that never reports the registration, a level or a cell identity does not prove service: a modem
-    also measures cells in which it may not register.
+    In a log that never reports the registration in a network, a level or a cell identity does not prove
+    service, because a modem also measures cells in which it may not register.
     """
     registration, state = serving["registration"], serving["state"]
     has_cell = (registration >= 0) | (state != "")
@@ -178,7 +178,7 @@ _LEVELS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm", "sinr_db", "rsrq_db", "ecio_db", 
 
 
 def _grid(drive: DriveSeries) -> Times:
-    """Return the begin of each second, from the first to the last one with any data."""
+    """Return the begin of each second of the drive, from the first to the last second with any data."""
     sources = [drive.cell_visits.serving.time_ns]
     sources += [each.time_ns for each in (drive.throughput, drive.wanted) if each is not None]
     sources += [drive.limits.begin_ns, drive.limits.end_ns] if drive.limits is not None else []
@@ -202,9 +202,10 @@ def _mean(series: Steps, begin: Times) -> Array:
 
 
 def _held(time: Times, value: Array, begin: Times) -> Array:
-    """Return the mean of the readings in each second, or the last earlier reading that is valid.
+    """Return the mean of the readings in each second; without any, the last earlier reading that is valid.
 
-    Rows without a value are skipped. A reading is valid until the next one, if that is close enough.
+    Readings of NaN are skipped. A reading is valid until the next one, at most for some seconds. Seconds
+    without a valid reading have NaN.
     """
     known = np.isfinite(value)
     time, value = time[known], value[known]
@@ -219,10 +220,9 @@ def _held(time: Times, value: Array, begin: Times) -> Array:
 
 
 def _blank(serving: Serving) -> Mask:
-    """Return which readings have neither technology nor cell nor level, as of a phone without a network.
+    """Return which readings have no technology, no cell and no level, as of a phone without a network.
 
-    Only sources that report one of these elsewhere count; others, such as the operator's name, never have
-    them.
+    Only sources (for example modem commands) that report one of these three in other readings are used.
     """
     nothing = (serving["rat"] == "") & ~serving.known("cell_id") & (serving["physical_cell_id"] < 0)
     nothing &= ~np.any([np.isfinite(serving[name]) for name in _LEVELS], axis=0) & (
@@ -232,9 +232,9 @@ def _blank(serving: Serving) -> Mask:
 
 
 def _of_this(serving: Serving, name: str, blank: Mask, at: tuple[Times, Array]) -> Array:
-    """Return the result of `_held` without readings of another generation than the one that serves now.
+    """Return column `name` for each second, only from readings of the generation that serves in that second.
 
-    A reading is valid at most until the next blank reading of its source.
+    The rule is that of `_held`, but a reading is valid at most until the next blank reading of its source.
     """
     (begin, generation), value = at, serving[name]
     known = np.isfinite(value)
@@ -261,7 +261,7 @@ between.
 
 
 def _holds_ns(time: Times) -> Array:
-    """Return the time for which each reading is valid, ns."""
+    """Return how long each reading is valid, ns: until the next one, at most some seconds."""
     longest, apart = round(HOLD_S * NS_PER_S), round(_APART_S * NS_PER_S)
     gap = np.diff(time)
     typical = np.where(gap <= apart, np.maximum(gap, NS_PER_S), 0)  # of a round of commands one is the next
@@ -298,7 +298,7 @@ waits for the phone's next request.
 
 
 def _seconds_of(begin: Times, end: Times, origin: int, count: int) -> Array:
-    """Return the number of seconds of intervals in each second of a grid."""
+    """Return how many seconds of the given intervals lie in each second of a grid: float64."""
     edges = origin + np.arange(count + 1) * NS_PER_S
     total = np.zeros(count + 1)
     for times, sign in ((np.sort(begin), 1.0), (np.sort(end), -1.0)):

@@ -64,7 +64,11 @@ class Steps:
 
     @cached_property
     def _integrals(self) -> tuple[Array, Array, Array]:
-        """Return the times of knots (s after the first row), the integral and the covered time up to each."""
+        """Return three arrays with an element for each time at which the value changes.
+
+        They are the time (s after the first row), the integral of the value up to then, and the covered time
+        (s).
+        """
         time, value = self._ordered
         begin = (time - time[0]) / NS_PER_S
         end = np.append(begin[1:], begin[-1:])
@@ -183,7 +187,7 @@ Not measured.
 
 
 def chunks_of(table: Table) -> Numbers:
-    """Return the number of the block of each row: it increases where the time steps back between lines.
+    """Return the number of the block of each row; a new block begins where the clock stepped backwards.
 
     Parameters
     ----------
@@ -219,9 +223,10 @@ def is_newest_first(time_ns: Times) -> bool:
 
 
 def overtaken(time_ns: Times, chunk: Numbers) -> Mask:
-    """Return which rows lie in the time range of a later block.
+    """Return which rows have a time that lies in the time range of a later block.
 
-    Of two rows of equal time the later one counts.
+    Two blocks overlap in time if the clock stepped backwards between them. Of two rows of equal time the
+    later one counts.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ class Serving:
 
     @cached_property
     def family(self) -> Array:
-        """Family of the technology, without names that change with the traffic; empty if unknown."""
+        """Technology family of each reading, for example "LTE", independent of the traffic; "" if unknown."""
         names, index = np.unique(self["rat"], return_inverse=True)
         return np.array([FAMILY.get(name, name) for name in names.tolist()], dtype="U8")[index]
 
@@ -101,7 +101,7 @@ class Serving:
 
     @cached_property
     def cell_id(self) -> Numbers:
-        """Cell identity; NA where the modem wrote its value for unknown."""
+        """Cell identity of each reading; NA where the modem reported its value for "unknown"."""
         cell, is_gsm = self["cell_id"], self.family == "GSM"
         unknown = np.isin(cell, _NO_CELL) | (is_gsm & (cell == _NO_CELL_GSM)) | (cell < 0)
         return np.asarray(np.where(unknown, NA, cell))
@@ -122,7 +122,7 @@ class Serving:
 
     @cached_property
     def technology_known(self) -> Mask:
-        """Whether the technology is known from the command that reports it most often.
+        """Whether each reading is from the command that reports the technology most often, and reports it.
 
         Two commands may report different things: one the bearer, the other the capability of the cell.
         """
@@ -132,12 +132,12 @@ class Serving:
         return np.asarray(known & (number == counts.argmax()))
 
     def known(self, column: str) -> Mask:
-        """Return in which readings a column of the cell's identity is known."""
+        """Return in which readings the column `column` of the cell identity is known: bool."""
         values = self.identity(column)
         return np.asarray(values != "" if values.dtype.kind == "U" else values >= 0)
 
     def identity(self, column: str) -> Array:
-        """Return a column of the cell's identity; the modem's values for unknown are replaced by NA."""
+        """Return the column `column` of the cell identity; values that mean "unknown" are replaced by NA."""
         return self.cell_id if column == "cell_id" else self[column]
 
 
@@ -165,7 +165,7 @@ def is_serving(radio: Table) -> Mask:
 
 
 def _old_cell_first(radio: Table, rows: Numbers) -> Numbers:
-    """Return the rows ordered so that, of two cells at one time, the one that served before is first."""
+    """Return the rows with equal times reordered: the cell that served before this time comes first."""
     cell = radio["cell_id"][rows]
     known = np.flatnonzero(cell != NA)
     time = radio["time_ns"][rows][known]

@@ -109,7 +109,7 @@ class _Part(NamedTuple):
         return np.arange(self.first, self.last + 1)
 
     def within(self, rows: slice) -> _Part | None:
-        """Return the part within a range of seconds; None if no second is in it."""
+        """Return the part, limited to a range of seconds; None if the part has no second in this range."""
         first, last = max(self.first, rows.start), min(self.last, rows.stop - 1)
         opens, closes = self.opens and first == self.first, self.closes and last == self.last
         is_complete = (first, last) == (self.first, self.last)
@@ -117,7 +117,7 @@ class _Part(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """A drive with the data of its seconds and their verdicts."""
+    """A drive, the data of each of its seconds, and the judgment of each second (bad or not, cause)."""
 
     drive: DriveSeries
     seconds: Seconds
@@ -130,7 +130,10 @@ class _Judged(NamedTuple):
 
 
 def stretches(drive: DriveSeries, *, poor_bps: float | None = None, shown_ns: Bounds = (None, None)) -> Table:
-    """Return the bad segments of a drive, in descending order of cost.
+    """Return the bad segments of a drive's route, those with the highest cost first.
+
+    The cost of a segment is the number of seconds that the transfer lost in it, compared with the typical
+    rate.
 
     Parameters
     ----------
@@ -145,7 +148,7 @@ def stretches(drive: DriveSeries, *, poor_bps: float | None = None, shown_ns: Bo
     Returns
     -------
     Table
-        STRETCHES. `cell` is the row in the table that `cells_of` returns for the same stays. Provenance:
+        STRETCHES. `cell` is the row in the table that `cells_of` returns for the same visits. Provenance:
         `typical_bps`, `poor_bps`, `good_bps`, `judged_s` (seconds judged by rate, by radio alone, and not at
         all), `of_s` (those that were judged or are in a segment), and `by_logger_s` (seconds with a bad radio
         in which the phone's logger saw `good_bps` or more, or its median rate in a segment). For a log that
@@ -200,7 +203,7 @@ def stretches(drive: DriveSeries, *, poor_bps: float | None = None, shown_ns: Bo
 
 
 class _Bad(NamedTuple):
-    """Which seconds were bad, and the rates that decided."""
+    """Which seconds of a drive were bad, and the rates that this was judged by."""
 
     by_rate: Mask
     bad: Mask
@@ -234,7 +237,7 @@ def _bad(seconds: Seconds, radio: RadioMasks, poor_bps: float | None) -> _Bad:
 
 
 def _slow(begin_ns: Array, slow: Mask, usual_bps: float) -> Document:
-    """Return the total time with a low rate, and its longest run, as a JSON object.
+    """Return a JSON object with the total time in which the rate was low, and the longest uninterrupted time.
 
     Only seconds for which it is unknown whether data were wanted are counted.
     """
@@ -252,14 +255,14 @@ def _slow(begin_ns: Array, slow: Mask, usual_bps: float) -> Document:
 
 
 def _is_slow(seconds: Seconds, radio: RadioMasks, judged_bad: _Bad) -> Mask:
-    """Return the seconds in which the logger saw a rate far below the median, though the radio is not bad."""
+    """Return in which seconds the logger saw a rate far below the median although the radio was not bad."""
     fine = radio.level_known & ~radio.is_weak & ~radio.is_poor
     with np.errstate(invalid="ignore"):
         return np.asarray(fine & (seconds.rate_bps < POOR_SHARE * judged_bad.usual_bps))
 
 
 def _within(seconds: Seconds, shown_ns: Bounds) -> slice:
-    """Return the seconds whose middle is in the shown range, as a slice."""
+    """Return the seconds whose middle lies in the shown time range, as a slice."""
     begin_ns, end_ns = shown_ns
     middle = seconds.begin_ns + NS_PER_S // 2
     first = 0 if begin_ns is None else np.searchsorted(middle, begin_ns)
@@ -268,13 +271,13 @@ def _within(seconds: Seconds, shown_ns: Bounds) -> slice:
 
 
 def _typical_bps(rate_bps: Array) -> float:
-    """Return the median of the logged rates, at least GOOD_BPS; inf without a rate."""
+    """Return the median of the logged rates in bit/s, but at least GOOD_BPS; inf if no rate was logged."""
     known = rate_bps[np.isfinite(rate_bps)]
     return max(float(np.median(known)), GOOD_BPS) if len(known) else float("inf")
 
 
 def _good_bps(rate_bps: Array) -> float:
-    """Return the rate from which a second is good with any radio, bit/s.
+    """Return the rate in bit/s from which on a second is never bad, whatever the radio readings are.
 
     It is used where it is unknown whether data were wanted.
     """
@@ -284,7 +287,7 @@ def _good_bps(rate_bps: Array) -> float:
 
 
 def _runs(bad: Mask) -> tuple[list[int], list[int]]:
-    """Return the first and the last second of each bad route segment."""
+    """Return two lists: the first second, and the last second of each bad route segment."""
     rows = np.flatnonzero(bad)
     if not len(rows):
         return [], []
@@ -310,15 +313,16 @@ def _parts(first: int, cause: Numbers) -> list[_Part]:
 
 
 def _edges(cause: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the begin and end indices of runs of one cause."""
+    """Return the first index, and the last index plus 1, of each run of equal causes: two arrays."""
     edges = np.flatnonzero(np.diff(cause) != 0) + 1
     return np.append(0, edges), np.append(edges, len(cause))
 
 
 def _give_away(cause: Numbers, minimum: int) -> bool:
-    """Give runs shorter than `minimum` the cause of a longer neighbour, in place; return whether any were.
+    """Replace the cause of runs shorter than `minimum` by the cause of a longer neighbour, in place.
 
-    Of consecutive short runs only every second one is changed, so each pass at least halves their number.
+    Return whether any run was changed. Of consecutive short runs only every second one is changed, so each
+    pass at least halves their number.
     """
     begins, ends = _edges(cause)
     length, number = ends - begins, np.arange(len(begins))
@@ -337,7 +341,7 @@ def _give_away(cause: Numbers, minimum: int) -> bool:
 
 
 def _filled(cause: Numbers) -> Numbers:
-    """Return the causes, where good seconds within a segment have the cause of the second before them."""
+    """Return the causes; a second without a cause within a segment gets the cause of the second before it."""
     rows = np.where(cause != SecondCause.NONE, np.arange(len(cause)), 0)
     return np.asarray(cause[np.maximum.accumulate(rows)])
 
@@ -384,9 +388,9 @@ def _row(judged: _Judged, part: _Part) -> Row:
 
 
 def _when(judged: _Judged, part: _Part) -> tuple[int, int, CauseSpan | None]:
-    """Return begin and end of a part, and the span of its cause.
+    """Return begin and end of a part of a bad segment (ns), and the time span of its cause or None.
 
-    An edge between two causes is the edge of a second.
+    Between two parts, the border is that of a second.
     """
     drive, rows = judged.drive, part.rows
     begin = int(judged.seconds.begin_ns[part.first])
@@ -404,7 +408,10 @@ def _when(judged: _Judged, part: _Part) -> tuple[int, int, CauseSpan | None]:
 
 
 def _lost_s(judged: _Judged, rows: Numbers) -> float:
-    """Return the cost of a segment, s: the sum over its seconds of the missing share of the typical rate."""
+    """Return the cost of a segment, in s; NaN if no second in it was judged by its rate.
+
+    Each second judged by its rate adds 1 - rate / typical rate: 1 if no data arrived, 0 at the typical rate.
+    """
     rows = rows[judged.by_rate[rows]]
     if not len(rows) or not judged.typical_bps > 0:
         return float("nan")
@@ -453,7 +460,7 @@ _REGISTERED = (1, 5)
 
 
 class CauseSpan(NamedTuple):
-    """Begin and end of a cause; NOT_A_TIME where no data show an edge."""
+    """Begin and end of a cause, ns since 1970; NOT_A_TIME where no data show the begin or the end."""
 
     begin_ns: int
     end_ns: int
@@ -462,9 +469,10 @@ class CauseSpan(NamedTuple):
 
 
 def sharpened(fine: Steps | None, begin_ns: int, end_ns: int) -> tuple[int, int]:
-    """Return the times of the fall and the rise of the rate, near the first and last second of a segment.
+    """Return the time at which the rate fell, and that at which it rose again, ns since 1970.
 
-    Each time is the best split of the three seconds around it into two constant rates (least squares).
+    They are searched near the begin and the end of a bad segment: each time is the best split of the three
+    seconds around it into two constant rates (least squares).
 
     Parameters
     ----------
@@ -523,7 +531,10 @@ def cause_span(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: in
 
 
 def _states(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: int) -> tuple[Times, Mask]:
-    """Return the times of the readings that show the cause, and whether each one does."""
+    """Return the times of all readings near the segment that could show the cause, and which of them show it.
+
+    Both arrays have an element for each reading: int64 ns, and bool.
+    """
     serving = drive.cell_visits.serving
     time_ns = serving.time_ns
     near = (time_ns >= begin_ns - 2 * _HELD_NS) & (time_ns <= end_ns + 2 * _HELD_NS)
@@ -554,7 +565,10 @@ _HELD_NS = round(HOLD_S * NS_PER_S)
 
 
 def _runs_over(time_ns: Times, state: Mask, begin_ns: int, end_ns: int) -> CauseSpan | None:
-    """Return the span of the runs of readings with the cause that overlap a route segment."""
+    """Return the time span of those runs of readings with the cause that overlap the route segment.
+
+    It is None if no run overlaps the segment.
+    """
     if not len(time_ns):
         return None
     changes = np.flatnonzero(np.diff(state.astype(np.int8)) != 0) + 1
@@ -569,7 +583,7 @@ def _runs_over(time_ns: Times, state: Mask, begin_ns: int, end_ns: int) -> Cause
 
 
 def _middle(time_ns: Times, row: int) -> tuple[int, int]:
-    """Return the middle between a reading and the next one, and half the time between them, ns.
+    """Return two times in ns: the middle between reading `row` and the next one, and half their distance.
 
     The middle is NOT_A_TIME if one of the readings does not exist.
     """
@@ -592,7 +606,10 @@ def _changes(handovers: Table, begin_ns: int, end_ns: int) -> CauseSpan | None:
 
 
 def _held(limits: DriveLimits, cause: SecondCause, begin_ns: int, end_ns: int) -> CauseSpan | None:
-    """Return the span in which limits of the cause held during a segment; close intervals are merged."""
+    """Return the span in which a limit with this cause was in effect during the segment; None if none was.
+
+    Intervals of the limit that are close to each other are merged.
+    """
     words = np.char.strip(np.char.add(np.char.add(limits.limit, " "), limits.part))
     if cause is SecondCause.SERVER:
         chosen = np.isin(words, SERVER_LIMITS) & limits.server_sends
@@ -611,7 +628,10 @@ def _held(limits: DriveLimits, cause: SecondCause, begin_ns: int, end_ns: int) -
 
 
 def _since_last_send(sends_ns: Times | None, span: CauseSpan) -> CauseSpan:
-    """Return the span from the arrival of the server's last data: the limit of the server begins then."""
+    """Return `span`, with its begin moved to the time at which the last data of the server arrived.
+
+    We assume that the server limits the transfer only from then on.
+    """
     if sends_ns is None or not len(sends_ns):
         return span
     last_ns = int(sends_ns[max(int(np.searchsorted(sends_ns, span.begin_ns, side="right")) - 1, 0)])

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Repeats:
-    """Segments without payload, SYN, FIN and RST that repeat the ACK number before them."""
+    """Pure ACKs that have the same ACK number as the segment before them, by class.
+
+    A pure ACK has no payload and none of the flags SYN, FIN and RST.
+    """
 
     duplicate: Array
     """Positions of duplicate ACKs (RFC 5681, section 2): same window, and data outstanding."""
@@ -62,16 +65,19 @@ def repeated_acks(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage, i
 
 
 def _continues(group: SegmentGroup, position: Array) -> Array:
-    """Return which positions are plain ACKs that follow a segment with an ACK number in their direction."""
+    """Return which positions are plain ACKs after a segment with an ACK number in the same direction.
+
+    A plain ACK has no payload and none of the flags SYN, FIN and RST.
+    """
     bits = group.flags[position]
     follows = group.bounds[group.direction_of(position)] < position
     return group.plain(position) & has(bits, Flag.ACK) & has(group.flags[position - 1], Flag.ACK) & follows
 
 
 def _outstanding(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage, position: Array) -> Array:
-    """Return the ACK (index in `axis.acks`) that each position repeats, or -1.
+    """Return the index in `axis.acks` of the ACK that each position repeats.
 
-    It is -1 if no data beyond the ACK are outstanding.
+    It is -1 if all data that were sent before have been acknowledged.
     """
     direction = group.direction_of(position) ^ 1
     rows = group.rows[position]
@@ -85,7 +91,7 @@ def _outstanding(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage, po
 
 
 def _third(run: Array) -> Array:
-    """Return which values are the third of their run; a run is a sequence of equal numbers."""
+    """Return which elements are the third in a sequence of equal neighbouring values."""
     starts = np.flatnonzero(np.diff(run, prepend=-1))
     ordinal = np.arange(len(run)) - np.repeat(starts, np.diff(np.append(starts, len(run))))
     return np.equal(ordinal, 2)
@@ -93,7 +99,7 @@ def _third(run: Array) -> Array:
 
 @dataclass(slots=True)
 class AckProgress:
-    """The state when each advancing ACK of a group arrived."""
+    """For each ACK that acknowledges new data: what it acknowledges, and the outstanding data before it."""
 
     direction: Array
     """The direction that it acknowledges."""
@@ -108,7 +114,7 @@ class AckProgress:
 
 
 def progress(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> AckProgress:
-    """Return what each advancing ACK acknowledged, and what was outstanding."""
+    """Return for each ACK of new data what it acknowledges, and what was outstanding before it."""
     acks, chunks = axis.acks, axis.chunks
     direction = acks.direction[acks.advancing]
     value = acks.value[acks.advancing]
@@ -144,9 +150,10 @@ def first_units(axis: SequenceAxis) -> Array:
 
 
 def _held(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> Array:
-    """Return the highest captured end of each direction.
+    """Return for each direction the number after the highest captured sequence number, on the axis.
 
-    For a direction without segments it is the maximum, so that all its ACKs count as captured.
+    For a direction without segments it is the maximum of int64, so that none of its ACKs counts as an ACK of
+    data that were not captured.
     """
     held = axis.reference.copy()
     held[np.diff(group.bounds) == 0] = np.iinfo(np.int64).max
@@ -158,7 +165,7 @@ def _held(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> Array:
 def _over_holes(
     direction: Array, value: Array, coverage: Coverage, group: SegmentGroup, axis: SequenceAxis
 ) -> Array:
-    """Return which advancing ACKs are the first to cover a part of a hole that was never filled."""
+    """Return which ACKs are the first to acknowledge data that the capture does not contain (a hole)."""
     holes = coverage.holes
     if not len(holes.start):
         return np.zeros(len(value), dtype=bool)
@@ -178,8 +185,7 @@ def max_flight(axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress
 
     Returns
     -------
-    ndarray of int64, units, shape (n_directions,)
-        ndarray of int64, bytes, shape (n_directions,)
+    ndarray of int64, bytes, shape (n_directions,)
         At least 0. SYN and FIN count as one byte each.
     """
     most = np.zeros(len(axis.reference), dtype=np.int64)

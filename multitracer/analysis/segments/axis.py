@@ -46,7 +46,7 @@ class DataRanges:
 
         Parameters
         ----------
-        keep : ndarray of bool, shape (n_pieces,)
+        keep : ndarray of bool, shape (n_chunks,)
         group : SegmentGroup
             The group of the segments.
         """
@@ -58,7 +58,10 @@ class DataRanges:
 
 @dataclass(slots=True)
 class Acks:
-    """The segments whose ACK number differs from the one before, sorted by acknowledged direction."""
+    """The segments whose ACK number differs from the previous one of their sender.
+
+    They are sorted by the direction that they acknowledge, then in capture order.
+    """
 
     position: Array
     bounds: Array
@@ -99,7 +102,7 @@ class SequenceAxis:
 
 
 def lay_out(group: SegmentGroup) -> SequenceAxis:
-    """Return the axis of a group with its data segments and ACKs."""
+    """Return the axis of sequence numbers of a group, with the group's data segments and ACKs on it."""
     position = np.flatnonzero(group.units)
     bounds = np.searchsorted(position, group.bounds)
     start = unwrapped(group.seq[position], bounds)
@@ -123,7 +126,10 @@ def _acks(value: Array, group: SegmentGroup, position: Array, bounds: Array) -> 
 
 
 def _changes_of_ack(group: SegmentGroup) -> tuple[Array, Array]:
-    """Return the positions whose ACK number differs from the previous one, and their bounds."""
+    """Return the positions whose ACK number differs from the sender's previous one, and their bounds.
+
+    The positions of direction d are those from bounds[d] to bounds[d + 1] - 1.
+    """
     changed = np.ones(len(group), dtype=bool)
     np.not_equal(group.ack[1:], group.ack[:-1], out=changed[1:])
     changed[group_starts(group.bounds)] = True
@@ -135,7 +141,7 @@ def _changes_of_ack(group: SegmentGroup) -> tuple[Array, Array]:
 
 
 def partners(items: Array, bounds: Array) -> tuple[Array, Array]:
-    """Return the items with the two directions of each connection swapped, and their bounds.
+    """Return the items with the two directions of each connection exchanged, and their new bounds.
 
     Parameters
     ----------
@@ -152,10 +158,11 @@ def partners(items: Array, bounds: Array) -> tuple[Array, Array]:
 
 
 def _anchor(value: Array, group: SegmentGroup, chunks: DataRanges, position: Array, bounds: Array) -> Array:
-    """Convert ACK numbers, in place, to the axis of the direction they acknowledge; return its reference.
+    """Convert 32-bit ACK numbers, in place, to positions on the axis of the direction they acknowledge.
 
-    The first ACK lies within 2 GiB of the piece before it, else of the first piece, else of the first
-    segment. A direction that was not captured at all has its first ACK as reference.
+    Return the reference number of each direction. We assume that the first ACK lies within 2 GiB of the data
+    segment before it; without one, of the first data segment, else of the first segment. For a direction
+    without captured segments, the first ACK is the reference.
     """
     reference = np.zeros(group.directions, dtype=np.uint32)
     sends = np.flatnonzero(np.diff(group.bounds))
@@ -178,7 +185,11 @@ def _anchor(value: Array, group: SegmentGroup, chunks: DataRanges, position: Arr
 
 
 def _spread(chunks: DataRanges, value: Array, ack_bounds: Array) -> tuple[Array, Array]:
-    """Move each direction, in place, to its own range; return where reference and lowest number are."""
+    """Shift the numbers of each direction, in place, so that directions do not overlap on the axis.
+
+    Return two arrays with an element for each direction: the axis positions of its reference number, and of
+    its lowest number.
+    """
     zero = np.zeros(len(ack_bounds) - 1, dtype=np.int64)
     big = np.iinfo(np.int64).max
     lows = [zero, reduce_groups(np.minimum, chunks.start, chunks.bounds, empty=big)]
@@ -195,7 +206,10 @@ def _spread(chunks: DataRanges, value: Array, ack_bounds: Array) -> tuple[Array,
 
 
 def _origin(lowest: Array, group: SegmentGroup, chunks: DataRanges) -> Array:
-    """Return the axis position of each direction's relative number 0: its first SYN, else `lowest`."""
+    """Return the axis position of each direction's relative sequence number 0.
+
+    It is the position of the first SYN; without one, the direction's element of `lowest`.
+    """
     syn = group.special[has(group.flags[group.special], Flag.SYN)][::-1]
     syn = syn[group.units[syn] > 0]  # not with RST too
     origin = lowest.copy()

@@ -75,9 +75,9 @@ def syn_options_of(capture: CaptureTables) -> Columns:
 
 
 class Rare(NamedTuple):
-    """Data of directions that are computed from their segments only when they are needed.
+    """Functions that compute data of one direction from its segments; few directions need these data.
 
-    Directions are numbered as the rows.
+    The argument of each function is the row of the direction in DIRECTIONS.
     """
 
     stamped: Callable[[int], Stamped]
@@ -87,7 +87,7 @@ class Rare(NamedTuple):
 
 
 def count(columns: Columns, acknowledged: Array, capture: CaptureTables, parts: Partition) -> Array | None:
-    """Write the kernel's counts of each direction into its row, in place.
+    """Count the segments with the native kernel, and write each direction's counts into its row, in place.
 
     Parameters
     ----------
@@ -124,7 +124,11 @@ def count(columns: Columns, acknowledged: Array, capture: CaptureTables, parts: 
 def _passes(
     native: Kernel, capture: CaptureTables, parts: Partition
 ) -> Iterator[tuple[int, Columns, Columns]]:
-    """Yield the first connection, the counts of the directions and their other data, block by block."""
+    """Yield the results of the kernel in blocks of connections.
+
+    Each item has the number of the first connection of the block, the counts of its directions, and other
+    data of its directions.
+    """
     from multitracer.analysis.parallel import in_parallel  # noqa: PLC0415  # a pass over a file needs none
 
     source, options = source_of(capture, parts.direction), syn_options_of(capture)
@@ -145,7 +149,10 @@ def _passes(
 
 
 def rare_of(capture: CaptureTables, parts: Partition, first: int) -> Rare:
-    """Return the rare data of connections from number `first` (from 0) on; their segments are all there."""
+    """Return the functions of `Rare` for connections whose segments are all in `parts`.
+
+    Connection 0 of `parts` has the number `first` in DIRECTIONS.
+    """
 
     def stamped(direction: int) -> Stamped:
         begin, end = parts.bounds[2 * first + direction :][:2].tolist()
@@ -160,7 +167,7 @@ def rare_of(capture: CaptureTables, parts: Partition, first: int) -> Rare:
 
 
 def own_counted(columns: Columns, counted: Columns, sides: Columns) -> None:
-    """Make the columns of DIRECTIONS writable for which the kernel has values."""
+    """Make those columns of DIRECTIONS writable that the kernel has values for, in place."""
     own(columns, "first_ns", "last_ns")
     if any((sides[name] != NA).any() for name in OF_SYN):
         own(columns, *OF_SYN)
@@ -203,7 +210,7 @@ def put_counted(rows: Columns, counted: Columns, sides: Columns, rare: Rare, res
 
 
 def _put_announced(rows: Columns, counted: Columns, sides: Columns) -> None:
-    """Write the values that the options of each direction announce, in place."""
+    """Write the values that each direction announces in its TCP options into `rows`, in place."""
     if rows[OF_SYN[0]].flags.writeable:
         for name in OF_SYN:
             rows[name][:] = sides[name]

@@ -48,7 +48,7 @@ class CoverageHoles:
 
 @dataclass(slots=True)
 class Coverage:
-    """The new part of each segment; a segment that is not late is completely new."""
+    """Which sequence numbers of each segment were new; a segment that is not late is completely new."""
 
     reach: Array
     """For each segment the highest end of its direction up to and including it, on the axis."""
@@ -63,7 +63,7 @@ class Coverage:
 
 
 def cover(chunks: DataRanges, group: SegmentGroup) -> Coverage:
-    """Return which sequence numbers of the segments were new when they were captured."""
+    """Return which sequence numbers of each segment were captured for the first time."""
     start, end = chunks.start, chunks.end
     reach = np.maximum.accumulate(end)
     moved = np.flatnonzero(start[1:] != reach[:-1]) + 1
@@ -85,7 +85,10 @@ def cover(chunks: DataRanges, group: SegmentGroup) -> Coverage:
 
 @dataclass(slots=True)
 class _Fills:
-    """Which segment filled which hole: cell i of the touched holes reaches from edges[i] to edges[i + 1]."""
+    """Which late segment filled which part of the holes.
+
+    The parts are cells: cell i has the sequence numbers from edges[i] to edges[i + 1] - 1.
+    """
 
     edges: Array
     owner: Array
@@ -104,7 +107,7 @@ class _Fills:
         return np.where(inside, self.owner[np.where(inside, cell, 0)], -1)
 
     def left_of(self, holes: CoverageHoles) -> CoverageHoles:
-        """Return the remaining parts of the holes."""
+        """Return the parts of `holes` that no segment filled."""
         if not len(self.owner):
             return holes
         cells = np.flatnonzero(self.inside & (self.owner < 0))
@@ -118,7 +121,10 @@ class _Fills:
 
 
 def _fill(bottom: Array, top: Array, holes: CoverageHoles, new: Array) -> _Fills:
-    """Add the length of the holes that each late segment filled to `new`, in place."""
+    """Return which late segment filled which part of the holes; add the filled lengths to `new`, in place.
+
+    Late segment i reaches from bottom[i] to top[i] - 1.
+    """
     first = np.searchsorted(holes.end, bottom, side="right")
     last = np.searchsorted(holes.start, top, side="left")
     fills = np.flatnonzero(first < last)
@@ -135,7 +141,7 @@ def _fill(bottom: Array, top: Array, holes: CoverageHoles, new: Array) -> _Fills
 
 
 def _touched(first: Array, last: Array, holes: int) -> Array:
-    """Return the holes that are in any of the spans first[i] to last[i] - 1."""
+    """Return the numbers of the holes that are in at least one of the ranges first[i] to last[i] - 1."""
     depth = np.zeros(holes + 1, dtype=np.int64)
     np.add.at(depth, first, 1)
     np.subtract.at(depth, last, 1)
@@ -143,7 +149,10 @@ def _touched(first: Array, last: Array, holes: int) -> Array:
 
 
 def _inside(edges: Array, start: Array, end: Array) -> Array:
-    """Return which cells between edges are in a hole; holes do not overlap but may touch."""
+    """Return which cells are in a hole; cell i reaches from edges[i] to edges[i + 1] - 1.
+
+    Holes do not overlap, but one may begin where another one ends.
+    """
     depth = np.zeros(len(edges), dtype=np.int64)
     np.add.at(depth, np.searchsorted(edges, start), 1)
     np.subtract.at(depth, np.searchsorted(edges, end), 1)
@@ -153,7 +162,7 @@ def _inside(edges: Array, start: Array, end: Array) -> Array:
 def _old_syn_and_fin(
     late: Array, before: Array, chunks: DataRanges, group: SegmentGroup, fills: _Fills
 ) -> Array:
-    """Return the number of repeated SYNs and FINs in each late segment."""
+    """Return how many SYN and FIN flags of each late segment were captured before (0 to 2)."""
     flags = group.flags[chunks.position[late]]
     old = np.zeros(len(late), dtype=np.int64)
     syn, fin = np.flatnonzero(has(flags, Flag.SYN)), np.flatnonzero(has(flags, Flag.FIN))

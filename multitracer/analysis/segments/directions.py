@@ -63,7 +63,10 @@ def blank(directions: int) -> dict[str, Array]:
 
 @cache
 def _missing() -> list[tuple[str, np.dtype[np.generic], bytes]]:
-    """Return each column with the bytes of its NA; empty bytes if the column cannot be NA."""
+    """Return name, dtype and NA (as bytes) of each column of DIRECTIONS.
+
+    The bytes are empty if the column cannot be NA.
+    """
     columns = []
     for column in DIRECTIONS:
         is_time = column.unit.startswith("ns") and column.dtype == "int64"
@@ -75,14 +78,17 @@ def _missing() -> list[tuple[str, np.dtype[np.generic], bytes]]:
 
 
 def own(columns: dict[str, Array], *names: str) -> None:
-    """Make the named columns writable if they are still one repeated number."""
+    """Make the named columns writable, in place.
+
+    Before, a column without values is one repeated number (see the module docstring).
+    """
     for name in names:
         if not columns[name].flags.writeable:
             columns[name] = columns[name].copy()
 
 
 def put(column: Array, values: Array) -> None:
-    """Write the values that are not 0 into a column of zeros."""
+    """Copy `values` into `column`, which contains only zeros; zeros are not written, to save memory."""
     (there,) = values.nonzero()
     column[there] = values[there]
 
@@ -116,7 +122,7 @@ def count_groups(
 
 
 def summarise(examination: Examination, columns: dict[str, Array], capture: CaptureTables) -> None:
-    """Write the directions of the examined group into their rows of `columns`, in place.
+    """Write the statistics of each direction of the examined group into its row of `columns`, in place.
 
     Parameters
     ----------
@@ -160,7 +166,10 @@ def _sent(examination: Examination, rows: dict[str, Array], capture: CaptureTabl
 def _first_and_last(
     rows: dict[str, Array], name: str, capture: CaptureTables, captured: Array, bounds: Array
 ) -> None:
-    """Write the minimum and the maximum time of the segments that have one; clocks may step backwards."""
+    """Write the earliest and the latest time of each direction's segments, in place.
+
+    These need not be the first and the last segment, since clocks may step backwards.
+    """
     time_ns = capture.segments["time_ns"]
     if any(file.without_time for file in capture.files):
         timed = np.flatnonzero(time_ns[captured] != NOT_A_TIME)
@@ -173,7 +182,7 @@ def _first_and_last(
 
 
 def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
-    """Write the counts of retransmissions, and the remaining unique bytes."""
+    """Write the counts of retransmissions, and the bytes that were sent at least once, in place."""
     group, coverage, chunks = examination.group, examination.coverage, examination.axis.chunks
     refused = np.setdiff1d(examination.probes, chunks.position, assume_unique=True)
     put(rows["unique_bytes"], rows["payload_bytes"] - group.count(refused))
@@ -196,7 +205,7 @@ def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
-    """Count probes without payload as window probes or keep-alives, depending on the window."""
+    """Count probes without payload, in place: window probes if the window is closed, else keep-alives."""
     closed = (
         window_is_closed(examination.group, examination.empty_alive) if len(examination.closed) else np.False_
     )
@@ -206,7 +215,7 @@ def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def _acknowledgments(examination: Examination, rows: dict[str, Array]) -> None:
-    """Write the counts of the direction's own ACKs and windows, and the outstanding data."""
+    """Write the counts of ACKs and windows that the direction sent, and its outstanding data, in place."""
     group, ack_progress, repeats = examination.group, examination.ack_progress, examination.repeats
     for name, position in (
         ("duplicate_acks", repeats.duplicate),
@@ -234,19 +243,25 @@ def _windows(examination: Examination, rows: dict[str, Array]) -> None:
 
 
 def put_windows(rows: dict[str, Array], largest: Array, of_syn: Array) -> None:
-    """Write the largest window; `largest` is scaled, the window of a SYN never is."""
+    """Write the largest window of each direction in bytes, in place.
+
+    `largest` is the maximum of the scaled windows; `of_syn` is the window of the SYN, which is never scaled.
+    """
     put(rows["max_window_bytes"], np.maximum(largest.astype(np.int64) << rows["window_shift"], of_syn))
 
 
 def _unfilled(examination: Examination, rows: dict[str, Array]) -> None:
-    """Write the sum of the holes that were never filled."""
+    """Write the total length of the holes that were never filled, in bytes, in place."""
     holes = examination.coverage.holes
     owner = examination.group.direction_of(examination.axis.chunks.position[holes.after])
     np.add.at(rows["missing_bytes"], owner, holes.end - holes.start)
 
 
 def _round_trips(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
-    """Write the statistics of the RTT samples; most are rounded to the resolution of the clock."""
+    """Write the statistics of the RTT samples, in place.
+
+    Values computed from several samples are rounded to the resolution of the clock.
+    """
     time_ns = capture.segments["time_ns"]
     group, axis, samples = examination.group, examination.axis, examination.samples
     sent = time_ns[group.rows[axis.chunks.position[samples.chunk]]]
@@ -272,19 +287,22 @@ def _round_trips(examination: Examination, rows: dict[str, Array], capture: Capt
 
 
 def round_to_clock(rows: dict[str, Array], there: Array, resolution_ns: float) -> None:
-    """Round values computed from several RTTs to the tick of the capture's coarsest clock, in place."""
+    """Round values computed from several RTTs to the resolution of the capture's coarsest clock, in place."""
     for name in ("rtt_mean_ns", "rtt_p50_ns", "rtt_p95_ns"):
         rows[name][there] = np.round(rows[name][there] / resolution_ns) * resolution_ns
 
 
 def resolution_ns_of(capture: CaptureTables) -> float:
-    """Return the tick of the coarsest clock among the capture's interfaces, ns."""
+    """Return the largest clock resolution among the interfaces of the capture, ns."""
     ticks = (interface.resolution_ns for file in capture.files for interface in file.interfaces)
     return max(ticks, default=1.0)
 
 
 def _quantile(values: Array, first: Array, last: Array, share: float) -> Array:
-    """Return a quantile of each sorted range first..last, with linear interpolation between ranks."""
+    """Return the quantile `share` (0 to 1) of each sorted range values[first[i]:last[i]].
+
+    Between two ranks it is interpolated linearly.
+    """
     place = (last - first) * share
     rank = np.floor(place).astype(np.int64)
     low, high = first + rank, np.minimum(first + rank + 1, last)
@@ -292,11 +310,11 @@ def _quantile(values: Array, first: Array, last: Array, share: float) -> Array:
 
 
 def put_vantage(rows: dict[str, Array]) -> None:
-    """Write the location of the capture point, from the two directions' shares of the round trip.
+    """Write where the capture point was (near the sender, near the receiver, between), in place.
 
-    First the two minimum round trips are compared. If these do not decide (for example on a short path that
-    was idle at the start), a minimum within 1 ms counts as that of a host, and is compared with the median of
-    the other direction.
+    First the minimum round-trip times of the two directions are compared. If these do not decide (for example
+    on a short path that was idle at the start), a minimum within 1 ms counts as that of a host, and is
+    compared with the median of the other direction.
 
     Parameters
     ----------
@@ -321,9 +339,10 @@ def put_vantage(rows: dict[str, Array]) -> None:
 
 
 def _vantage_by_stamps(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
-    """Write the location of the capture point of connections with round trips in at most one direction.
+    """Write where the capture point was, for connections with round-trip times in at most one direction.
 
-    This happens if a capture began after the handshake and data go in one direction only.
+    Timestamps decide (see `stamp_spread`). This case occurs if a capture began after the handshake and data
+    go in one direction only.
     """
     group = examination.group
     for connection in without_vantage(rows).tolist():
@@ -334,15 +353,15 @@ def _vantage_by_stamps(examination: Examination, rows: dict[str, Array], capture
 
 
 def without_vantage(rows: dict[str, Array]) -> Array:
-    """Return the connections (from 0) whose capture point only timestamps can locate."""
+    """Return the numbers, from 0, of connections whose capture point only timestamps can locate."""
     packets = rows["packets"].reshape(-1, 2).min(axis=1)
     return np.flatnonzero((rows["vantage"][0::2] == Vantage.UNKNOWN) & (packets >= FEWEST_STAMPS))
 
 
 def put_absent_round_trips(answered: Array, rows: dict[str, Array]) -> None:
-    """Write why a direction has no round-trip times.
+    """Write the reason why a direction has no round-trip times, in place.
 
-    Near its receiver, the samples measure only the delay of that host.
+    One reason is a capture near the receiver: there, the samples measure only the delay of that host.
     """
     reason = np.where(answered, RoundTrips.NO_EXACT_ACK, RoundTrips.NO_ACK)
     reason = np.where(answered & (rows["first_ns"] == NOT_A_TIME), RoundTrips.NO_TIME, reason)
@@ -352,7 +371,7 @@ def put_absent_round_trips(answered: Array, rows: dict[str, Array]) -> None:
 
 
 def beginning_acknowledged(examination: Examination) -> Array:
-    """Return the directions whose first sequence number was acknowledged.
+    """Return which directions had their first sequence number acknowledged.
 
     Returns
     -------
@@ -367,7 +386,7 @@ def beginning_acknowledged(examination: Examination) -> Array:
 
 
 def announce(columns: dict[str, Array], capture: CaptureTables, partition: Partition) -> None:
-    """Write the values that the options of each direction announce into `columns`, in place.
+    """Write the values that each direction announces in its TCP options into `columns`, in place.
 
     Parameters
     ----------
@@ -399,7 +418,10 @@ def _syn_options(columns: dict[str, Array], options: Table, direction: Array) ->
 
 
 def _timestamps(columns: dict[str, Array], capture: CaptureTables, partition: Partition) -> None:
-    """Write who uses timestamps: from the SYNs, or from the majority of segments if no SYN was captured."""
+    """Write which directions use the timestamps option, in place.
+
+    The SYNs decide; if no SYN was captured, the majority of the segments does.
+    """
     flags, marks = capture.segments["flags"], capture.segments["marks"]
     syn = np.flatnonzero(flags & np.uint16(Flag.SYN))
     stamped = has(marks[syn], CaptureMark.HAS_TIMESTAMPS)
@@ -415,7 +437,7 @@ def _timestamps(columns: dict[str, Array], capture: CaptureTables, partition: Pa
 
 
 def is_dsack(blocks: Table, ack: Array) -> Array:
-    """Return which blocks are D-SACKs if they are the first of their segment (RFC 2883, section 4).
+    """Return which SACK blocks are D-SACKs, if they are the first block of their segment (RFC 2883, 4).
 
     Such a block begins below the cumulative ACK, or lies within the block that follows.
 

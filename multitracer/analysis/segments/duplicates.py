@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
 
 def captured_twice(chunks: DataRanges, coverage: Coverage, group: SegmentGroup, ip_id: Array) -> Array:
-    """Return which late segments are the same packet as the last one with the same first sequence number.
+    """Return which late segments are the same IP packet as an earlier segment.
+
+    A late segment is the same packet if it has the IP identification of the last segment that began at the
+    same sequence number.
 
     Parameters
     ----------
-    chunks, coverage : Pieces, Coverage
-        Pieces and coverage of `group`.
+    chunks, coverage : DataRanges, Coverage
+        Data segments and coverage of `group`.
     group : SegmentGroup
     ip_id : ndarray of uint16, shape (n_segments,)
         IPv4 identification of the capture's segments, by row; 0 is ignored.
@@ -48,7 +51,9 @@ def captured_twice(chunks: DataRanges, coverage: Coverage, group: SegmentGroup, 
 
 
 def telling(group: SegmentGroup, ip_id: Array, position: Array) -> Array:
-    """Return whether the sender of each position gives different identifications to its packets.
+    """Return for each position whether its sender gives different IP identifications to its packets.
+
+    Otherwise the identification does not help to find packets captured twice.
 
     Parameters
     ----------
@@ -70,7 +75,10 @@ def telling(group: SegmentGroup, ip_id: Array, position: Array) -> Array:
 
 
 def _copy_before(chunks: DataRanges, coverage: Coverage) -> Array:
-    """Return for each late segment the previous segment with the same start, a late one if there is one."""
+    """Return for each late segment an earlier segment that contains its first sequence number.
+
+    It is the last earlier late segment with the same begin; without one, the segment that was on time.
+    """
     late, start = coverage.late, chunks.start[coverage.late]
     on_time = np.searchsorted(coverage.reach, start, side="right")
     earlier = np.minimum(on_time, len(coverage.reach) - 1)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ExactAcks:
-    """Pairs of a segment and the ACK (index in `axis.acks`) that ends at its end, sorted by ACK."""
+    """Pairs of a segment and the ACK (index in `axis.acks`) of exactly its last byte, sorted by ACK."""
 
     chunk: Array
     ack: Array
@@ -97,7 +97,11 @@ def _new_in_holes(
 def _undisturbed(
     chunk: Array, last: Array, axis: SequenceAxis, coverage: Coverage, unsuitable: Array
 ) -> Array:
-    """Return the samples without segments between segment and ACK that begin below the segment's end."""
+    """Return which RTT samples are valid by Karn's rule: bool.
+
+    A sample is valid if, between segment and ACK, no segment was sent that begins below the end of the
+    segment.
+    """
     late = coverage.late[~unsuitable]
     first, behind = (places(late, each, "right") for each in (chunk, last))
     kept = np.ones(len(chunk), dtype=bool)
@@ -139,7 +143,7 @@ class Examination:
     """Mask of out-of-order segments: they fill a hole, and all of their data are new."""
 
     def exact_pairs(self) -> tuple[Array, Array]:
-        """Return the positions of segments, and of the ACKs that end exactly at their ends.
+        """Return the positions of the segments with an RTT sample, and the positions of their ACKs.
 
         Returns
         -------
@@ -182,7 +186,7 @@ def examine(group: SegmentGroup, capture: CaptureTables) -> Examination:
 
 
 def _answered_once(samples: ExactAcks, axis: SequenceAxis, probes: Array) -> ExactAcks:
-    """Return the samples without those of window probes, which a receiver may answer much later."""
+    """Return the RTT samples, without those of window probes, which a receiver may answer much later."""
     if len(probes):
         keep = ~np.isin(axis.chunks.position[samples.chunk], probes)
         samples.chunk, samples.ack, samples.direction = (

@@ -45,7 +45,7 @@ class DeliveryBounds(NamedTuple):
 
 
 def put_goodput(examination: Examination, rows: dict[str, Array], capture: CaptureTables) -> None:
-    """Write goodput, its time span, and how it was measured, into the rows of a group, in place.
+    """Write the goodput, its time span and its method into the rows of a group, in place.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def put_goodput(examination: Examination, rows: dict[str, Array], capture: Captu
 
 
 def moments_by(examination: Examination, by: GoodputBy) -> Moments:
-    """Return the times and amounts of data of each direction that arrived, or were acknowledged."""
+    """Return the deliveries of each direction, found by the method `by`: arrivals, or ACKs of new data."""
     return _arrivals(examination) if by is GoodputBy.ARRIVED else _acknowledged(examination)
 
 
@@ -83,7 +83,7 @@ def _arrivals(examination: Examination) -> Moments:
 
 
 def new_bytes(examination: Examination) -> Array:
-    """Return the payload of each position that was seen for the first time.
+    """Return for each segment the number of payload bytes that no earlier segment carried.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def new_bytes(examination: Examination) -> Array:
 
 
 def _acknowledged(examination: Examination) -> Moments:
-    """Return the ACKs of payload that was seen for the first time; SYN and FIN do not count."""
+    """Return the ACKs that acknowledge new payload as deliveries; SYN and FIN do not count as payload."""
     acks = examination.axis.acks
     begin, end = _payload_range(examination)
     direction = acks.direction[acks.advancing]
@@ -123,7 +123,7 @@ def _payload_range(examination: Examination) -> tuple[Array, Array]:
 
 
 def _timed(moments: Moments, chosen: Array, examination: Examination, capture: CaptureTables) -> Moments:
-    """Return the deliveries of the chosen directions that have a time."""
+    """Return the deliveries of the directions in `chosen` whose segment has a capture time."""
     time_ns = capture.segments["time_ns"][examination.group.rows[moments.position]]
     kept = chosen[moments.direction] & (time_ns != NOT_A_TIME)
     return Moments(*(column[kept] for column in moments))

@@ -83,7 +83,10 @@ def _examined(connections: Connections, first: int, rows: int) -> Iterator[tuple
 def _alone(
     capture: CaptureTables, parts: Partition, connection: int, shift: Array, rows: int
 ) -> Iterator[tuple[Array, Table]]:
-    """Yield the segments of a long connection in blocks; if the kernel leaves it to Python, as for others."""
+    """Yield the segments of one long connection in blocks.
+
+    The native kernel computes them. If it leaves the connection to Python, the general method is used.
+    """
     native = kernel()
     assert native is not None
     own = rows_in_order(parts, connection)
@@ -108,7 +111,7 @@ def rows_in_order(parts: Partition, connection: int) -> Array:
 
 
 class WalkedConnection(NamedTuple):
-    """All segments of a connection, processed by the kernel alone."""
+    """All segments of a connection, as the native kernel alone computes them."""
 
     segments: Table
     """TCP_SEGMENTS; columns may be shared with SEGMENTS of the capture, and are then read-only."""

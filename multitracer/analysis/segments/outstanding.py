@@ -47,7 +47,7 @@ class SackBlocks:
 
 
 def outstanding(examination: Examination, order: Array, blocks: SackBlocks) -> tuple[Array, Array]:
-    """Return the outstanding sequence numbers after each segment, and the same minus those SACKed.
+    """Return the outstanding sequence numbers after each segment, with and without the SACKed ones.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def outstanding(examination: Examination, order: Array, blocks: SackBlocks) -> t
 def less_sacked(
     examination: Examination, order: Array, blocks: SackBlocks, flight: Array, acknowledged: Sides
 ) -> Array:
-    """Return the outstanding sequence numbers after each segment minus those SACKed.
+    """Return the outstanding sequence numbers after each segment, without the SACKed ones.
 
     Parameters
     ----------
@@ -106,23 +106,22 @@ def less_sacked(
 
 
 def _is_of_reverse(examination: Examination, order: Array) -> Array:
-    """Return whether the outstanding data at each segment are those of the reverse direction."""
+    """Return for each segment whether its outstanding data are those of the responder's direction."""
     group = examination.group
     is_reverse: Array = ((group.direction ^ (group.units == 0)) & 1).astype(bool).take(order)
     return is_reverse
 
 
 def _chosen(of_both: Sides, is_reverse: Array) -> Array:
-    """Return the value of the selected direction at each segment."""
+    """Return for each segment the value of one of two arrays: the second one where `is_reverse` is True."""
     chosen: Array = np.where(is_reverse, of_both[1], of_both[0])
     return chosen
 
 
 def _highest_sent(examination: Examination, moment_of: Array) -> Array:
-    """Return each direction's highest end sent so far, at every segment; before any, its lowest number.
+    """Return two arrays, one for each side: the highest end sent up to each segment, on the axis.
 
-    It is computed for all directions with one side at once: each has a range of the axis above those before
-    it.
+    Before a side has sent anything, it is the direction's lowest number.
     """
     chunks, firsts = examination.axis.chunks, first_units(examination.axis)
     side = np.repeat(np.arange(len(firsts)) & 1, np.diff(chunks.bounds))
@@ -130,14 +129,20 @@ def _highest_sent(examination: Examination, moment_of: Array) -> Array:
 
 
 def _highest_acknowledged(examination: Examination, moment_of: Array) -> Array:
-    """Return each direction's highest ACK so far, at every segment; less than `lowest` before any ACK."""
+    """Return two arrays, one for each side: the highest ACK up to each segment, on the axis.
+
+    Before the first ACK of a direction it is less than the direction's lowest number.
+    """
     acks = examination.axis.acks
     never = examination.axis.lowest - 1
     return _rising(examination, acks.direction & 1, moment_of[acks.position], acks.highest, never)
 
 
 def _rising(examination: Examination, side: Array, moment: Array, value: Array, minimum: Array) -> Array:
-    """Return the running maximum of both sides at every segment, each at least `minimum` of its direction."""
+    """Return two arrays, one for each side: the running maximum of `value` up to each segment.
+
+    It is at least the element of `minimum` for the direction.
+    """
     highest = np.full((2, len(examination.group)), _NEVER)
     highest[side, moment] = value
     begins = examination.group.bounds[:-1:2]
@@ -146,9 +151,9 @@ def _rising(examination: Examination, side: Array, moment: Array, value: Array, 
 
 
 def _sacked(blocks: SackBlocks, acknowledged: Array) -> Array:
-    """Return the number of SACKed sequence numbers above the highest ACK at each segment.
+    """Return for each segment the number of SACKed sequence numbers above the highest ACK so far.
 
-    A sequence number counts from the first block that reports it until the ACK passes it. Reneging (RFC 2018,
+    A sequence number counts from the first block that reports it until an ACK covers it. Reneging (RFC 2018,
     section 8) is not modelled.
     """
     change = np.zeros(len(acknowledged) + 1, dtype=np.int64)

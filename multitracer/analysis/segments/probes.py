@@ -82,11 +82,11 @@ def window_is_closed(group: SegmentGroup, position: Array) -> Array:
 
 
 def without_refused(chunks: DataRanges, probes: Array, group: SegmentGroup) -> DataRanges:
-    """Return the segments without repeated probes, and without probes whose byte was not accepted.
+    """Return the data segments without repeated probes, and without probes whose byte was not accepted.
 
     Parameters
     ----------
-    chunks : Pieces
+    chunks : DataRanges
     probes : ndarray of int64, shape (n_probes,)
         Positions in the group, ascending, as returned by `window_probes`.
     group : SegmentGroup
@@ -123,7 +123,10 @@ def keep_alives_with_byte(axis: SequenceAxis, coverage: Coverage, group: Segment
 
 
 def _all_acknowledged(acks: Acks, group: SegmentGroup, position: Array, reach: Array) -> Array:
-    """Return whether the ACKs before each position cover `reach`, or its direction has no ACK at all."""
+    """Return for each position whether all data up to `reach` were acknowledged before it.
+
+    It is also True if the direction has no ACK at all.
+    """
     direction = group.direction_of(position)
     last = acks.timeline.last_before(direction, group.rows[position])
     unanswered = np.diff(acks.bounds)[direction] == 0

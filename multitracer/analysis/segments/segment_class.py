@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SegmentClass(IntEnum):
-    """Class of a segment; if several apply, the one that is listed last here is used."""
+    """Class of a segment; if several definitions apply, the last one in this list is used."""
 
     ACK = 0
     DUPLICATE_ACK = 1

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def placed(
     examination: Examination, order: Array, shift: Array, *, with_acked: bool
 ) -> dict[str, Array] | None:
-    """Return columns of TCP_SEGMENTS in the order of its rows; None without the kernel.
+    """Return columns of TCP_SEGMENTS that the native kernel computes; None without the kernel.
 
     Parameters
     ----------
@@ -84,10 +84,10 @@ def _contiguous(*columns: Array) -> tuple[Array, ...]:
 
 
 def echoes(examination: Examination, capture: CaptureTables) -> tuple[Array, Array]:
-    """Return the positions of segments, and of the first ACK that echoes the timestamp of each.
+    """Return the positions of segments whose timestamp was echoed, and of the first ACK that echoes it.
 
-    A sample belongs to the first segment with its timestamp that occupies sequence units, and only if the
-    ACK covers that segment.
+    If several segments have the same timestamp, only the first one that occupies sequence numbers is used,
+    and only if the ACK covers it.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def echoes(examination: Examination, capture: CaptureTables) -> tuple[Array, Arr
 
 
 def _firsts(stamp: Array, direction: Array) -> tuple[Array, Array]:
-    """Return the distinct timestamps of each direction, ascending, and the first index of each."""
+    """Return the distinct timestamps of each direction, ascending, and the first index of each of them."""
     value, first = np.unique((direction << 32) + stamp, return_index=True)
     return value, first
 
@@ -144,12 +144,12 @@ class Connections:
 
     @cached_property
     def examination(self) -> Examination:
-        """The results for the segments, about 70 bytes for each; almost none of them are used twice."""
+        """The results for the segments, computed at each access: about 70 bytes for each segment."""
         return examine(self.group, self.capture)
 
     @cached_property
     def exact_pairs(self) -> tuple[Array, Array]:
-        """Positions of segments, and of the ACKs that end exactly at their ends."""
+        """Positions of segments with an exact ACK (it ends at the segment's end), and of these ACKs."""
         return self.examination.exact_pairs()
 
     @cached_property
@@ -184,7 +184,11 @@ class Connections:
             yield Table(TCP_SEGMENTS, columns)
 
     def _derived_columns(self) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return the derived columns of the segments, in the order of the group, and in that of `rows`."""
+        """Return the columns of TCP_SEGMENTS that are computed, as two dicts.
+
+        The columns of the first dict are in the order of the group, those of the second one in the order of
+        `rows`.
+        """
         in_order = {
             "new_bytes": new_bytes(self.examination),
             "kind": _kinds(
@@ -207,7 +211,7 @@ class Connections:
         return in_order, by_row | {"flight_sack_bytes": less}
 
     def _on_axis(self) -> dict[str, Array]:
-        """Return the axis positions of the segments, in the order of the group."""
+        """Return the columns of TCP_SEGMENTS that follow from axis positions, in the order of the group."""
         group, origin = self.group, self.examination.axis.origin
         direction = group.direction
         start = _starts_on_axis(self.examination) - origin[direction]
@@ -251,7 +255,7 @@ class Connections:
 
     @cached_property
     def _own_blocks(self) -> tuple[Table, Array]:
-        """The SACK blocks of these connections, and the index of their segment in `rows`, ascending."""
+        """Return the SACK blocks of these connections, and the index in `rows` of each block's segment."""
         place = np.argsort(self.rows, kind="stable") if len(self.bounds) > 2 else None
         rows = self.rows if place is None else self.rows[place]  # those of one connection ascend
         index, moment = sack_blocks_of(self.capture, rows)
@@ -262,7 +266,7 @@ class Connections:
 
     @cached_property
     def echoes(self) -> tuple[Array, Array]:
-        """Positions of segments, and of the first ACK that echoes the timestamp of each."""
+        """Positions of segments whose timestamp was echoed, and of the first ACK that echoes it."""
         return echoes(self.examination, self.capture)
 
     def _delays(self, sent: Array, answer: Array) -> Array:
@@ -289,7 +293,7 @@ def scaled_windows(window: Array, flags: Array, shift: Array) -> Array:
 
 
 def answered_after(capture: CaptureTables, count: int, place: Array, sent: Array, answer: Array) -> Array:
-    """Return the time from each segment to its answer.
+    """Return for each segment the time until its answer (an ACK).
 
     Parameters
     ----------
@@ -340,7 +344,10 @@ def outline(capture: CaptureTables, partition: Partition) -> dict[str, Array]:
 
 
 def _starts_on_axis(examination: Examination) -> Array:
-    """Return where each segment begins, relative to the segment at or before it, else to the reference."""
+    """Return for each segment where it begins, relative to the last segment that occupies sequence numbers.
+
+    Before the first such segment, it is relative to the direction's reference number.
+    """
     group, chunks, axis = examination.group, examination.axis.chunks, examination.axis
     near = carried_on(chunks.start, chunks.position, group.bounds, axis.reference)
     seq = carried_on(group.seq[chunks.position], chunks.position, group.bounds, axis.reference_seq)
@@ -349,12 +356,10 @@ def _starts_on_axis(examination: Examination) -> Array:
 
 
 def rows_of(rows: Array, among: int, *, is_one: bool) -> Callable[[Array], Array]:
-    """Return a function that copies the given rows of a column of `among` rows.
+    """Return a function that returns the elements `rows` of a column of length `among`.
 
-    Contiguous rows are copied ten times as fast as others.
-
-    With `is_one` the rows belong to one connection and ascend. If they are all rows, the function does not
-    copy but returns the column itself, read-only.
+    Contiguous rows are copied ten times as fast as others. With `is_one` the rows belong to one connection
+    and ascend. If they are all rows, the function returns the column itself, read-only.
     """
     first, count = int(rows[0]) if len(rows) else 0, len(rows)
     if count < _MANY or int(rows[-1]) - first != count - 1 or not (is_one or (np.diff(rows) == 1).all()):
@@ -370,7 +375,7 @@ def _unwritable(column: Array) -> Array:
 
 
 def _in_capture_order(group: SegmentGroup) -> Array:
-    """Return the positions, connection after connection, each in capture order."""
+    """Return the positions of a group in the order: connection after connection, each in capture order."""
     key = group.rows.copy()
     span = int(key.max(initial=0)) + 1
     add_to_groups(key, (np.arange(group.directions) >> 1) * span, group.bounds)
@@ -386,7 +391,10 @@ def _acks_on_axis(examination: Examination) -> Array:
 
 
 def _kinds(examination: Examination, sacks: Array, dsacks: Array) -> Array:
-    """Return the bits of SegmentKind; `sacks` and `dsacks` are the positions of segments with such blocks."""
+    """Return the bits of SegmentKind of each segment.
+
+    `sacks` and `dsacks` are the positions of segments with SACK blocks and with a D-SACK.
+    """
     group, coverage, repeats = examination.group, examination.coverage, examination.repeats
     late = examination.axis.chunks.position[coverage.late]
     closed = window_is_closed(group, examination.empty_alive)

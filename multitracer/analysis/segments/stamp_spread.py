@@ -60,7 +60,7 @@ def stamps_of(rows: Array, capture: CaptureTables) -> Stamped:
 
 
 def vantage_by_stamps(forward: Stamped, reverse: Stamped) -> Vantage:
-    """Return where a connection was captured, from the view of its initiator's direction.
+    """Return where a connection was captured, as seen from its initiator: near it, far from it, or unknown.
 
     Parameters
     ----------
@@ -76,7 +76,10 @@ def vantage_by_stamps(forward: Stamped, reverse: Stamped) -> Vantage:
 
 
 def _spread_ticks(time_ns: Array, stamp: Array) -> float:
-    """Return the spread of capture times relative to timestamps, in ticks; NaN with too few timestamps."""
+    """Return how much the capture times vary around the times in the timestamps, in timestamp ticks.
+
+    It is NaN if there are too few timestamps.
+    """
     if len(stamp) < FEWEST_STAMPS:
         return np.nan
     ticks = (stamp - stamp[0]).view(np.int32).astype(np.float64)

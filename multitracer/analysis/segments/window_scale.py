@@ -73,7 +73,9 @@ def put_window_shift(examination: Examination, rows: dict[str, Array], capture: 
 
 
 def put_announced_shift(rows: dict[str, Array], has_options: Array) -> Array:
-    """Write the announced shifts, in place; return the directions whose shift can be inferred from data.
+    """Write the announced window shifts, in place; return the directions without an announced shift.
+
+    For the returned directions, a shift can be inferred from the data.
 
     Parameters
     ----------
@@ -98,12 +100,12 @@ def put_announced_shift(rows: dict[str, Array], has_options: Array) -> Array:
 
 
 def min_shift(group: SegmentGroup, chunks: Array, capture: CaptureTables, direction: int) -> int:
-    """Return the minimum window shift of a direction at which the other side's data fit the windows.
+    """Return the minimum window shift of a direction at which no data of the other side exceed its windows.
 
     Parameters
     ----------
     group : SegmentGroup
-    chunks : ndarray of int64, shape (n_pieces,)
+    chunks : ndarray of int64, shape (n_chunks,)
         Positions of the segments that occupy sequence numbers, ascending.
     capture : CaptureTables
     direction : int
@@ -123,7 +125,7 @@ def min_shift(group: SegmentGroup, chunks: Array, capture: CaptureTables, direct
 
 
 def _most_times(sent: Array, offer: Array, group: SegmentGroup) -> float:
-    """Return the maximum ratio of sent data to the unscaled window, at least 1."""
+    """Return the maximum of: data sent divided by the unscaled window; at least 1."""
     known = np.flatnonzero(offer >= 0)
     sent, offer = sent[known], offer[known]
     window = group.window[offer].astype(np.int64)
@@ -133,7 +135,7 @@ def _most_times(sent: Array, offer: Array, group: SegmentGroup) -> float:
 
 
 class _Seen:
-    """The segments of a direction (`offers`) that the other side had seen when it sent a segment."""
+    """The last segment of a direction that the other side had received when it sent each of its segments."""
 
     def __init__(self, offers: Array, rows: Array, capture: CaptureTables) -> None:
         self._offers, self._rows, self._segments = offers, rows, capture.segments
@@ -144,7 +146,7 @@ class _Seen:
         self._received = np.maximum.accumulate((capture.segments["tsval"][own] - self._first).view(np.int32))
 
     def last_known(self, sent: Array) -> Array:
-        """Return for each segment the position of the last one that its sender had seen, -1 for none."""
+        """Return for each segment the position of the last one that its sender had received; -1 for none."""
         rows = self._rows[sent]
         last = np.searchsorted(self._captured, rows) - 1
         if self._is_stamped and has(self._segments["marks"][rows], CaptureMark.HAS_TIMESTAMPS).all():

@@ -50,7 +50,7 @@ _RECONSTRUCTED = {
 
 
 def packet_series(segments: Table, *, reverse: bool, at: Literal["Snd", "Rcv"]) -> dict[str, Table]:
-    """Return the series of one capture point: data and ack, and at the sender also flight and rwnd.
+    """Return the series of one capture point: data and ACKs; at the sender also outstanding data and window.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def series_table(
 
 
 def in_link_time(series: Table, *, speed: float, origin_ns: int) -> Table:
-    """Return SERIES in the time of the link, which ran `speed` times as fast as a real one.
+    """Return SERIES with times converted to link time; the link ran `speed` times as fast as real time.
 
     Parameters
     ----------
@@ -214,9 +214,10 @@ def in_link_time(series: Table, *, speed: float, origin_ns: int) -> Table:
 
 
 def stretched(time_ns: Array, *, speed: float, origin_ns: int) -> Array:
-    """Return times whose distance from `origin_ns` is multiplied by `speed`; exact to 1 ns over days.
+    """Return the times after their distance from `origin_ns` is multiplied by `speed`.
 
-    The result is limited to the range of times, also for malicious logs with times centuries away.
+    The result is exact to 1 ns over days. It is limited to the range of int64, also for invalid times of a
+    log that are centuries away.
 
     Parameters
     ----------
@@ -305,7 +306,7 @@ def receiver_link_series(frames: Table, events: Table) -> dict[str, Table]:
 
 
 class _Position:
-    """The position that a side had reached at any time."""
+    """The position in the byte stream that one side of the link had reached, as a function of time."""
 
     def __init__(self, time_ns: Array, position: Array) -> None:
         order = np.argsort(time_ns, kind="stable")
@@ -313,7 +314,7 @@ class _Position:
         self._position = np.concatenate([[0], np.maximum.accumulate(position[order])]).astype(np.int64)
 
     def at(self, time_ns: Array) -> Array:
-        """Return the highest position reached at or before each time."""
+        """Return the highest position in the byte stream that was reached at or before each time."""
         position: Array = self._position[np.searchsorted(self._time_ns, time_ns, side="right")]
         return position
 
@@ -322,9 +323,9 @@ _Series = dict[str, "tuple[Array, Array, str]"]
 
 
 def _requests(frames: Table, requests: Array, first: Array) -> tuple[Array, Array]:
-    """Return when frames were requested, and the first byte of each requested frame.
+    """Return the times at which frames were requested again, and the first byte of each requested frame.
 
-    The frame is the last one that was sent with the requested number.
+    The requested frame is the last one before that was sent with the requested frame number.
     """
     rows = np.flatnonzero(requests)
     value = np.full(len(rows), NA, dtype=np.int64)
@@ -355,7 +356,7 @@ def _events(
 
 
 def _episodes(names: Array) -> Array:
-    """Return the mask of the events that begin a reset, without those during a reset."""
+    """Return which events begin a reset of the link; further events of the same reset are not included."""
     rows = np.flatnonzero((names == "reset_started") | (names == "reset_done"))
     starts = names[rows] == "reset_started"
     begins = starts & ~np.concatenate([[False], starts[:-1]])
@@ -470,14 +471,17 @@ def known_values(values: Array) -> Array:
 
 
 def most_of_one_source(source: Array, known: Array) -> Array:
-    """Return the rows of the source with most values; in a tie the first source by name."""
+    """Return the rows that have a known value and come from the source with the most known values.
+
+    If two sources have equally many, the first one in the order of names is used.
+    """
     rows = np.flatnonzero(known)
     names, number, counts = np.unique(source[rows], return_inverse=True, return_counts=True)
     return rows[number == counts.argmax()] if len(names) else rows
 
 
 def longest_joined_ns(time_ns: Times) -> int:
-    """Return the maximum time between two readings that a line joins, ns.
+    """Return the maximum time between two readings for which a figure joins them by a line, ns.
 
     Parameters
     ----------

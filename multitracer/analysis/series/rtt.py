@@ -94,13 +94,13 @@ def rtts_ns_of(walked: WalkedConnection, *, reverse: bool) -> Array:
 
 
 def _answered(walked: WalkedConnection, answer: Array) -> tuple[Array, Array]:
-    """Return the rows of the segments that have an answer, and the rows of their answers."""
+    """Return the rows of the segments that have an answer, and the row of the answer to each."""
     row = np.flatnonzero(answer != NEVER)
     return row, places(walked.rows.astype(np.int64), answer[row].astype(np.int64))
 
 
 def _sacked_once(connection: Connections) -> tuple[Array, Array]:
-    """Return the positions of segments, and of the SACKs that name them."""
+    """Return the positions of segments with a SACK sample, and of the segments that carry the SACK block."""
     blocks = connection.blocks
     if not len(blocks.left) or not len(connection.examination.axis.chunks.position):
         none = np.empty(0, dtype=np.int64)  # a capture may begin behind all that is SACKed
@@ -112,7 +112,10 @@ def _sacked_once(connection: Connections) -> tuple[Array, Array]:
 
 
 def _named(connection: Connections, blocks: SackBlocks, first: Array, direction: int) -> tuple[Array, Array]:
-    """Return the pairs of segment and SACK of one direction."""
+    """Return the positions of segments of one direction with a SACK sample, and of their answers.
+
+    The answer is the segment that carries the SACK block.
+    """
     examination = connection.examination
     chunks, reach = examination.axis.chunks, examination.coverage.reach
     first = first[blocks.direction[first] == direction]
@@ -130,7 +133,7 @@ def _named(connection: Connections, blocks: SackBlocks, first: Array, direction:
 
 
 def _covers_first(blocks: SackBlocks, first: Array, direction: int) -> Array:
-    """Return which of the blocks `first` are the first to cover the byte before their right edge."""
+    """Return which of the blocks `first` are the first to report the byte before their right edge."""
     mine = np.flatnonzero((blocks.direction == direction) & (blocks.left < blocks.right))
     left, right = blocks.left[mine], blocks.right[mine]
     edges = np.unique(np.concatenate([left, right]))
@@ -143,7 +146,7 @@ def _covers_first(blocks: SackBlocks, first: Array, direction: int) -> Array:
 
 
 def _first_copy(connection: Connections) -> Array:
-    """Return for each segment the first later segment that repeats any of its sequence numbers."""
+    """Return for each segment the first later segment with at least one of its sequence numbers."""
     examination = connection.examination
     chunks, reach = examination.axis.chunks, examination.coverage.reach
     late = examination.coverage.late[~examination.twice_late]
@@ -155,7 +158,7 @@ def _first_copy(connection: Connections) -> Array:
 
 
 def _acknowledged_before(connection: Connections, direction: int, answer: Array, end: Array) -> Array:
-    """Return whether an ACK before each answer already covered `end`."""
+    """Return for each answer whether an earlier ACK already covered the sequence number `end`."""
     acks = connection.examination.axis.acks
     if not len(acks.highest):
         return np.zeros(len(answer), dtype=bool)
@@ -238,10 +241,11 @@ def timeouts_ns(rtt_ns: Array, bounds: Array, profile: RtoProfile) -> tuple[Arra
 
 
 def _averaged(values: Array, first: Array, bounds: Array, *, weight: float) -> Array:
-    """Return the exponentially weighted average after each value, from `first` of its group on.
+    """Return the exponentially weighted average after each value; the averages of a group start at `first`.
 
-    Each average needs the one before it. So all runs of equal length are first averaged in parallel, as if
-    nothing came before them; then the earlier values are added, run after run. A group begins a run.
+    Each average depends on the one before it. To compute them on arrays, the values are divided into runs of
+    equal length. All runs are first averaged in parallel, as if no value came before them; then the effect of
+    the earlier values is added, run after run. Each group begins a new run.
     """
     sizes = np.diff(bounds)[np.diff(bounds) > 0]
     length = int(np.sqrt(len(values) / max(len(sizes), 1))) + 1
@@ -261,7 +265,7 @@ def _averaged(values: Array, first: Array, bounds: Array, *, weight: float) -> A
 
 
 def _carried(own: list[float], first: dict[int, float], faded: float) -> list[float]:
-    """Return the average before each run: `first` where a group begins."""
+    """Return the average just before each run; at the begin of a group it is the element of `first`."""
     carried, last = [], 0.0
     for i, value in enumerate(own):
         last = first.get(i, last)

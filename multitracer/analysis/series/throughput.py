@@ -81,7 +81,10 @@ def reported(segments: Table, *, reverse: bool) -> Table:
 
 
 def _reported(segments: Table, *, reverse: bool) -> tuple[Array, Array]:
-    """Return the rows that report new bytes, and the number of bytes that each reports for the first time."""
+    """Return the rows of segments that report new bytes, and the number of new bytes of each.
+
+    Bytes are new if no earlier ACK or SACK block reported them.
+    """
     flags, no_ack = segments["flags"], segments["ack_bytes"] == NA
     rows = np.flatnonzero((segments["reverse"] != reverse) & ~no_ack & ((flags & Flag.RST) == 0))
     ack = np.maximum.accumulate(segments["ack_bytes"][rows]) if len(rows) else segments["ack_bytes"][rows]
@@ -110,7 +113,7 @@ def throughput(segments: Table, *, reverse: bool, window_ns: int | None = None) 
 def wire_rate(
     segments: Table, *, reverse: bool, window_ns: int | None = None, headers_bytes: int = MIN_HEADERS_BYTES
 ) -> Table:
-    """Return RATES of all bytes of the direction: all segments with their headers.
+    """Return RATES of all bytes that one direction sent: all segments with their headers.
 
     Parameters
     ----------
@@ -217,7 +220,7 @@ def trendline(
 
 
 def _least_squares(x: Array, y: Array) -> tuple[float, float, float]:
-    """Return slope, value at 0 and explained share of variance; sums are centred for precision."""
+    """Return three numbers of the least-squares line: slope, value at x = 0, explained share of variance."""
     dx, dy = x - x.mean(), y - y.mean()
     slope = float(dx @ dy / (dx @ dx))
     total = float(dy @ dy)

@@ -98,7 +98,7 @@ _MODE = 0o700  # of a folder that only the user can write to or read
 
 @once
 def distance_correlation() -> Correlation:
-    """Return dcor's function; at its first use on a machine it is compiled, which takes half a minute."""
+    """Return the function of the package dcor; its first use on a machine compiles it for half a minute."""
     if "dcor" not in sys.modules:
         kept = _folder()
         if kept is not None and _is_own(kept):
@@ -110,9 +110,9 @@ def distance_correlation() -> Correlation:
 
 
 def _compile_into(kept: Path | None) -> None:
-    """Compile in a new folder, and rename it to its final name.
+    """Compile dcor's functions in a new folder, then rename the folder to `kept`.
 
-    It is not renamed if another program has created that name before, or if the disk does not allow it.
+    It is not renamed if another program has created `kept` before, or if the file system does not allow it.
     """
     with _new_folder(kept) as made:
         _imported(NUMBA_CACHE_DIR=str(made))
@@ -125,10 +125,7 @@ def _compile_into(kept: Path | None) -> None:
 
 @contextmanager
 def _new_folder(kept: Path | None) -> Iterator[Path]:
-    """Create a folder beside the final one, else in the temporary directory.
-
-    At the end, what is left of the folder is removed.
-    """
+    """Create a temporary folder beside `kept` (or in the temporary directory), and remove it at the end."""
     place = None
     if kept is not None:
         with suppress(OSError):
@@ -141,7 +138,7 @@ def _new_folder(kept: Path | None) -> Iterator[Path]:
 
 
 def _is_own(folder: Path) -> bool:
-    """Return whether the folder exists and only the user can write to it, since it contains code."""
+    """Return whether the folder exists and only this user can write to it; code is loaded from it."""
     try:
         status = folder.lstat()
     except OSError:
@@ -169,7 +166,10 @@ def _imported(**variables: str) -> None:
 
 
 def _folder() -> Path | None:
-    """Return the folder of code for this dcor, numba, Python and processor; None without a home directory."""
+    """Return the folder of the compiled code; None without a home directory.
+
+    Its name depends on the versions of dcor, numba and Python, and on the processor.
+    """
     spec = find_spec("dcor")
     origin = Path(spec.origin if spec and spec.origin else "")
     llvm = import_module("llvmlite.binding")

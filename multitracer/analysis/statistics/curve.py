@@ -37,9 +37,9 @@ _TIE = 1e-12
 
 
 def by_bins(bins: int, bins_y: int, normaliser: Normaliser, *, corrected: bool) -> Measure:
-    """Return the measure on codes: normalised mutual information of the counts.
+    """Return a function that computes the normalised mutual information from codes of bins.
 
-    Missing points of x (code -1) are left out; y has no missing points.
+    Points where x is missing (code -1) are left out; y has no missing points.
     """
 
     def measure(partners: list[Numbers], orders: Numbers) -> Array:
@@ -54,7 +54,7 @@ def by_bins(bins: int, bins_y: int, normaliser: Normaliser, *, corrected: bool) 
 
 
 def joint_counts(partners: list[Numbers], orders: Numbers, bins: int, bins_y: int) -> Iterator[Numbers]:
-    """Yield, for each lag, the counts of each pair of bins in each row of codes of y.
+    """Yield, for each lag, the number of points in each pair of bins, for each row of codes of y.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def joint_counts(partners: list[Numbers], orders: Numbers, bins: int, bins_y: in
 
 
 def by_neighbours(partners: list[Array], orders: Array) -> Array:
-    """Return Linfoot's correlation of values, from the mutual information by nearest neighbours."""
+    """Return Linfoot's correlation for each lag and each row of `orders`, from nearest neighbours."""
     # scikit-learn takes a second to import, and bins do without it
     from multitracer.analysis.statistics.correlations import information_of_neighbours, linfoot  # noqa: PLC0415
 
@@ -93,7 +93,7 @@ def by_neighbours(partners: list[Array], orders: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The measure at each lag, with its significance.
+    """The dependence between two series at each lag, with its significance.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class Curve:
 
 
 def curve(measure: Measure, partners: list[Array], y: Array, orders: Iterator[Numbers]) -> Curve:
-    """Return the measure at each lag, with its significance from surrogates.
+    """Return the dependence at each lag, with its significance from surrogates.
 
     The p value is (b + 1) / (m + 1) if b of m surrogates reach the value: Phipson and Smyth (2010). The
     correction for the search over lags uses, for each surrogate, the lag with the largest excess over the
@@ -175,7 +175,7 @@ class Binned:
 
 
 def binned(grid: SampleGrid, lags: list[int], choices: Choices, *, points: int) -> Binned:
-    """Return the series in the bins of the chosen estimator; `points` determines their number."""
+    """Return the two series in the bins of the chosen estimator; more `points` give more bins."""
     at = np.flatnonzero(np.isfinite(grid.y))
     by_width = choices.estimator == "freedman-diaconis"
     x, y = (
@@ -215,7 +215,10 @@ class Stratified:
 def stratified(
     grid: SampleGrid, given: Array, lags: list[int], choices: Choices, *, minimum: int
 ) -> Stratified:
-    """Return the series in bins of equal counts; there are fewer bins than without a third series."""
+    """Return the two series in bins of equal counts, within each bin of a third series.
+
+    There are fewer bins than without a third series.
+    """
     three = grid.x, grid.y, given
     bins = bin_count(int(np.isfinite(np.sum(three, axis=0)).sum()), series=3)
     x, y, z = (equal_count_codes(values, bins) for values in three)
@@ -294,7 +297,7 @@ def equal_width_codes(values: Array) -> Numbers:
 
 
 def _spread(codes: Array, there: Array) -> Numbers:
-    """Return the codes of all points: `codes` where a value is there, MISSING elsewhere."""
+    """Return an array over all points: the codes where `there` is True, MISSING elsewhere."""
     spread = np.full(len(there), MISSING, dtype=np.int64)
     spread[there] = codes
     return spread
@@ -342,7 +345,10 @@ def lags_of_peak(
 
 
 def _resampled(session: Numbers, block: int, chance: np.random.Generator) -> Iterator[Numbers]:
-    """Yield resampled indices of points, shape (some rows, n_points)."""
+    """Yield blocks of bootstrap samples: indices of points, shape (some rows, n_points).
+
+    Each row is one sample of all sessions.
+    """
     edges = np.flatnonzero(np.diff(session, prepend=session[0] - 1, append=session[-1] + 1))
     for begin in range(0, _COUNT, _ROWS):
         rows = min(_ROWS, _COUNT - begin)
@@ -351,7 +357,10 @@ def _resampled(session: Numbers, block: int, chance: np.random.Generator) -> Ite
 
 
 def _drawn(rows: int, points: int, block: int, chance: np.random.Generator) -> Numbers:
-    """Return resampled indices of one session in blocks with random begins, shape (rows, points)."""
+    """Return bootstrap samples of one session: indices of points, shape (rows, points).
+
+    Each row consists of blocks of `block` consecutive points with random begins.
+    """
     length = min(block, points)
     begins = chance.integers(0, points, (rows, -(-points // length), 1))
     drawn: Numbers = (begins + np.arange(length)) % points

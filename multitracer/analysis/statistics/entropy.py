@@ -62,7 +62,7 @@ def entropies(counts: Numbers, *, corrected: bool = False) -> Entropies:
 
 @lru_cache(maxsize=4)
 def _terms(most: int) -> Array:
-    """Return c log c for each count c from 0 to `most`."""
+    """Return c log c for each count c from 0 to `most`; the natural logarithm is used, and 0 log 0 is 0."""
     count = np.arange(most + 1, dtype=np.float64)
     return np.asarray(xlogy(count, count))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def moved(values: Array, lag: int, session: Numbers, *, missing: float) -> Array:
-    """Return, for each point t, the value at t + lag; `missing` if that is not in the same session.
+    """Return, for each point t, the value at t + lag; `missing` if t + lag is not in the same session.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class SampleGrid:
 
     @classmethod
     def of(cls, x: Array, y: Array, given: Array | None, session: Numbers | None) -> SampleGrid:
-        """Return the series scaled to moderate numbers, with infinite values as missing.
+        """Return the series as a grid: scaled to the range -1 to 1, with infinite values replaced by NaN.
 
         Raises
         ------
@@ -114,7 +114,10 @@ class SampleGrid:
         return moved(values, -1, self.session, missing=np.nan)
 
     def paired(self, lags: Numbers) -> tuple[SampleGrid, Numbers]:
-        """Return the points of x and y with a partner at any lag, and the number of pairs at each lag."""
+        """Return the grid without points that have no partner at any lag, and the pairs at each lag.
+
+        The second element has the number of pairs at each lag: int64, shape (n_lags,).
+        """
         has_x, has_y, n = paired(self.x, self.y, lags, self.session)
         return replace(self, x=np.where(has_x, self.x, np.nan), y=np.where(has_y, self.y, np.nan)), n
 

@@ -75,7 +75,7 @@ def correlation_time(values: Array, session: Numbers) -> float:
 def surrogate_orders(
     session: Numbers, baseline: Baseline, *, count: int, block: int, seed: int
 ) -> Iterator[Numbers]:
-    """Yield orders of the points of a series, in blocks of rows.
+    """Yield random reorderings of the points of a series: rows of indices, in blocks of rows.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def surrogate_orders(
 
 
 def _orders(rows: int, points: int, baseline: Baseline, block: int, chance: np.random.Generator) -> Numbers:
-    """Return orders of one session's points, shape (rows, points)."""
+    """Return random reorderings of the points of one session: indices, shape (rows, points)."""
     if baseline == "plain":
         return chance.permuted(np.tile(np.arange(points), (rows, 1)), axis=1)
     round_twice = np.tile(np.arange(points), 2)
@@ -121,7 +121,7 @@ def _orders(rows: int, points: int, baseline: Baseline, block: int, chance: np.r
 
 
 def _in_two_parts(orders: Numbers, chance: np.random.Generator) -> Numbers:
-    """Return rotated orders after a cut into two parts, each of which is rotated once more.
+    """Return the reorderings after a cut into two parts, each rotated by a random number of points.
 
     The cut is in the middle half. A single rotation has only as many outcomes as points, and rotations by a
     small shift keep the dependence to be tested: 7 % of them with 600 points and 21 lags.
@@ -177,7 +177,10 @@ def is_random_walk(values: Array, session: Numbers) -> bool:
 
 
 def _statistic(values: Array) -> float:
-    """Return the Dickey-Fuller t of one session, NaN if it is too short; gaps are closed."""
+    """Return the t value of the Dickey-Fuller test of one session; NaN if the session is too short.
+
+    Missing values are left out before the test.
+    """
     held = values[np.isfinite(values)]
     if len(held) < _MIN_POINTS:
         return float("nan")
@@ -187,10 +190,11 @@ def _statistic(values: Array) -> float:
 
 
 def _slope_t(held: Array, order: int) -> float:
-    """Return the t of the level in a regression of the next difference on it and on `order` differences.
+    """Return the t value of the level in the regression of the Dickey-Fuller test.
 
-    It is NaN if the regressors are not independent. A series without noise has no t: the result is then minus
-    infinity if it returns to its level, else 0.
+    The regression explains the next difference by the level and by the last `order` differences. The result
+    is NaN if the regressors are linearly dependent. A series without noise has no t value: the result is then
+    minus infinity if it returns to its level, else 0.
     """
     step = np.diff(held)
     rows = np.arange(order, len(step))

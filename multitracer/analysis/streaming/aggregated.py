@@ -91,7 +91,7 @@ class RoundTripCounts:
 
 
 def _rounded(value: Array) -> Array:
-    """Return the values rounded to `_BITS` binary digits: int64, ns, shape of `value`."""
+    """Return the values rounded to `_BITS` significant binary digits: int64, ns, shape of `value`."""
     shift = np.maximum(np.frexp(value.astype(np.float64))[1] - _BITS, 0)
     half = (np.int64(1) << shift) >> 1
     rounded: Array = (value + half) >> shift << shift
@@ -115,7 +115,7 @@ _DELIVERED = (GoodputBy.ACKNOWLEDGED, GoodputBy.ARRIVED)
 
 @dataclass(slots=True)
 class Deliveries:
-    """The deliveries of data in a direction."""
+    """First and last time and number of bytes of the deliveries of data in one direction."""
 
     first_ns: int | None = None
     last_ns: int = 0
@@ -123,9 +123,10 @@ class Deliveries:
     """Payload bytes of all deliveries with a time except the first."""
 
     def add(self, time_ns: Array, new_bytes: Array, more_bytes: int) -> None:
-        """Add fresh deliveries in capture order: int64, ns (NOT_A_TIME if unknown) and bytes, shape (n,).
+        """Add deliveries that were not counted before, in capture order.
 
-        Together with corrections of earlier deliveries, they add up to `more_bytes`.
+        The arrays have shape (n,): times in ns (NOT_A_TIME if unknown) and bytes. `more_bytes` is the sum of
+        their bytes plus corrections of earlier deliveries.
         """
         timed = np.flatnonzero(time_ns != NOT_A_TIME)
         self.carried_bytes += more_bytes - int(new_bytes.sum()) + int(new_bytes[timed].sum())
@@ -139,7 +140,7 @@ class Deliveries:
 
 @dataclass(slots=True)
 class AggregatedDirection:
-    """Data of one direction that are stored in addition to its columns."""
+    """Data of one direction that DIRECTIONS has no column for, but that the final statistics need."""
 
     round_trips: RoundTripCounts = field(default_factory=RoundTripCounts)
     deliveries: dict[GoodputBy, Deliveries] = field(
@@ -160,7 +161,7 @@ class AggregatedDirection:
 
 @dataclass(slots=True)
 class Aggregated:
-    """A connection with discarded segments.
+    """The statistics of a connection of which some segments were discarded.
 
     Its two directions are those of its flow; the initiator is determined at the end.
     """
@@ -182,7 +183,10 @@ class Aggregated:
 
 @dataclass(slots=True)
 class Count:
-    """Counts of the stored segments of some connections; direction 2 c + s is that of `Partition`."""
+    """Statistics of the stored segments of some connections.
+
+    Row 2 c + s of each array is that direction of `Partition`: connection c, side s.
+    """
 
     columns: dict[str, Array]
     direction_of_rtt: Array
@@ -198,9 +202,9 @@ class Count:
 
 
 def count(capture: CaptureTables, parts: Partition, fresh: Array) -> Count:
-    """Return the counts of all segments of a partition, with the round trips and deliveries of fresh ones.
+    """Return the statistics of all segments of a partition, and the RTTs and deliveries of fresh segments.
 
-    `fresh` is bool, shape (n_segments,).
+    `fresh` is bool, shape (n_segments,): True for a segment that was not counted before.
     """
     columns = blank(2 * parts.connections)
     announce(columns, capture, parts)
@@ -226,7 +230,10 @@ def count(capture: CaptureTables, parts: Partition, fresh: Array) -> Count:
 
 
 def _without_history(columns: dict[str, Array], examination: Examination, capture: CaptureTables) -> None:
-    """Subtract, in place, verdicts on ACKs of the history, since one of these may represent many ACKs."""
+    """Subtract the counts of ACKs of the history (artificial segments) from `columns`, in place.
+
+    One artificial ACK may represent many real ones, so its class is not valid.
+    """
     group, acks, acked = examination.group, examination.axis.acks, examination.ack_progress
     rows = group.rows[acks.position[acks.advancing]]
     stands = capture.segments["frame"][rows] == 0
@@ -236,7 +243,7 @@ def _without_history(columns: dict[str, Array], examination: Examination, captur
 
 
 def _await(awaited: Array, examination: Examination) -> None:
-    """Write the first row of each direction of a group that no ACK covers, in place."""
+    """Write the row of the first segment of each direction that no ACK covers into `awaited`, in place."""
     chunks, acks = examination.axis.chunks, examination.axis.acks
     highest = np.full(len(awaited), np.iinfo(np.int64).min)
     answered = np.flatnonzero(np.diff(acks.bounds))
@@ -247,7 +254,7 @@ def _await(awaited: Array, examination: Examination) -> None:
 
 
 def _gather(there: Count, examination: Examination, capture: CaptureTables, fresh: Array) -> None:
-    """Add the round trips and deliveries of the fresh segments of a group."""
+    """Add the RTTs and deliveries of a group's fresh (not yet counted) segments to `there`, in place."""
     group, axis, samples = examination.group, examination.axis, examination.samples
     time_ns = capture.segments["time_ns"]
     answer = group.rows[axis.acks.position[samples.ack]]
@@ -274,11 +281,13 @@ def fold(
     parts: Partition,
     fresh: Array,
 ) -> None:
-    """Add the data of the fresh segments to each connection of a partition.
+    """Add the statistics of the fresh segments to each connection of a partition, in place.
+
+    Fresh segments are those that were not counted before.
 
     Parameters
     ----------
-    aggregated : list of Folded
+    aggregated : list of Aggregated
         One item for each connection of `parts`.
     now : Count
         Counts of all stored segments.
@@ -336,7 +345,7 @@ def _add_columns(
 
 
 def _scale(aggregated: Aggregated, side: int, direction: int, there: dict[str, Array]) -> None:
-    """Update the window shift: the announced one, else the maximum that any fold shows."""
+    """Update the window shift, in place: the announced one, else the maximum that was inferred so far."""
     total, shift = aggregated.columns, int(there["window_shift"][direction])
     announced = there["window_shift_by"][direction] == WindowScaleBy.SYN
     total["window_shift"][side] = shift if announced else max(shift, int(total["window_shift"][side]))
@@ -344,7 +353,7 @@ def _scale(aggregated: Aggregated, side: int, direction: int, there: dict[str, A
 
 
 def _add_rows(way: AggregatedDirection, rows: Array, capture: CaptureTables) -> None:
-    """Add the counts that depend only on the fresh segments of a direction."""
+    """Add the counts that depend only on the fresh (not yet counted) segments of a direction, in place."""
     flags, marks, window = (capture.segments[name][rows] for name in ("flags", "marks", "window"))
     stamped, syn = has(marks, CaptureMark.HAS_TIMESTAMPS), has(flags, Flag.SYN)
     way.stamped += int(np.count_nonzero(stamped))
@@ -358,7 +367,7 @@ def finish(aggregated: Aggregated, turn: int, capture: CaptureTables) -> tuple[d
 
     Parameters
     ----------
-    aggregated : Folded
+    aggregated : Aggregated
     turn : int
         1 if the initiator sends the odd directed flow, else 0.
     capture : CaptureTables
@@ -398,7 +407,10 @@ def _finish_round_trips(
 
 
 def _finish_windows(columns: dict[str, Array], ways: list[AggregatedDirection]) -> None:
-    """Scale the largest windows, in place; the scale may become known only after they were stored."""
+    """Multiply the largest windows by the window scale, in place.
+
+    This is done at the end, because the scale may become known only after the windows were stored.
+    """
     announced = columns["window_shift_by"] == WindowScaleBy.SYN
     shift = np.where(announced, announced_shift(columns), columns["window_shift"])
     columns["window_shift"] = shift.astype(np.int8)

@@ -72,7 +72,10 @@ class History:
         )
 
     def add(self, past: Examination, connection: int, capture: CaptureTables, number: int) -> None:
-        """Add the history of one connection; `connection` is its number in the examined group, from 0."""
+        """Add the artificial segments of one connection.
+
+        `connection` is its number in the examined group, from 0; `number` is its number in the result.
+        """
         group = past.group
         sides = [2 * connection, 2 * connection + 1]
         filled = [side for side in sides if group.bounds[side] < group.bounds[side + 1]]
@@ -94,7 +97,7 @@ class History:
 
 
 class _Side:
-    """One direction of a connection that has at least one discarded segment."""
+    """One direction of a connection, whose old segments are replaced by artificial ones."""
 
     def __init__(self, past: Examination, side: int, capture: CaptureTables) -> None:
         group, axis, coverage = past.group, past.axis, past.coverage
@@ -126,18 +129,24 @@ class _Side:
         return (unit - int(axis.reference[side]) + int(axis.reference_seq[side])) & 0xFFFFFFFF
 
     def _highest_ack(self) -> int | None:
-        """Return the highest ACK number that this side sent, as in the header; None without an ACK."""
+        """Return the highest ACK number that this side sent, as the 32-bit number in the header.
+
+        It is None if no segment has an ACK.
+        """
         acks, other = self._past.axis.acks, self._side ^ 1
         first, behind = acks.bounds[other : other + 2].tolist()
         return self._sequence(int(acks.highest[behind - 1]), other) if first < behind else None
 
     @property
     def first_sequence(self) -> int | None:
-        """Return the sequence number for its SYN, as in the header; None if it sent no data, SYN or FIN."""
+        """Return the 32-bit sequence number for the SYN of this side; None if it sent no data, SYN or FIN."""
         return self._sequence(self.low, self._side) if self._chunks[0] < self._chunks[1] else None
 
     def beginning(self, other: _Side | None) -> list[tuple[Row, int | None]]:
-        """Return the SYNs and the highest ACK, each with the row that it represents; `other` is the peer."""
+        """Return the artificial SYNs and the highest ACK of this side; `other` is the peer.
+
+        Each item is an artificial segment, and the row of the capture that it represents, or None.
+        """
         begins = self._ack or 0
         if other is not None and other.first_sequence is not None:
             begins = (other.first_sequence + 1) & 0xFFFFFFFF
@@ -159,7 +168,7 @@ class _Side:
         return rows
 
     def covered(self) -> list[Row]:
-        """Return a segment for each covered range of sequence numbers."""
+        """Return one artificial segment for each range of sequence numbers that this side sent."""
         begin = self.low + self._begins_with_syn
         holes, (first, behind) = self._past.coverage.holes, self._chunks
         own = np.flatnonzero((holes.after >= first) & (holes.after < behind) & (holes.start >= begin))
@@ -180,7 +189,7 @@ class _Side:
         ]
 
     def last(self) -> Row:
-        """Return the last segment, without payload."""
+        """Return an artificial copy of the last segment of this side, without payload."""
         group, segments = self._past.group, self._capture.segments
         row, place = int(self._rows[-1]), self._end - 1
         flags, window = int(segments["flags"][row]), int(segments["window"][row])
@@ -197,7 +206,7 @@ class _Side:
 
 
 def _first_syns(flags: Array) -> list[int]:
-    """Return the indexes of the first segment with SYN, of the first SYN and of the first SYN-ACK."""
+    """Return up to three indexes: the first segment with a SYN flag, the first SYN, the first SYN-ACK."""
     syn = np.flatnonzero(flags & np.uint16(Flag.SYN))
     begins = syn[opens(flags[syn])]
     answers = (flags[begins] & np.uint16(Flag.ACK)) != 0
@@ -206,7 +215,10 @@ def _first_syns(flags: Array) -> list[int]:
 
 @dataclass
 class Folding:
-    """The segments of the connections to fold, their partition, and which segments are fresh."""
+    """Connections whose segments are counted and then replaced by a few artificial segments.
+
+    `fresh` marks the segments that were not counted before.
+    """
 
     capture: CaptureTables
     parts: Partition
@@ -226,24 +238,26 @@ class Folding:
 
     @cached_property
     def now(self) -> Count:
-        """The counts of all of the segments."""
+        """Return the statistics of all stored segments of these connections."""
         return count(self.capture, self.parts, self.fresh)
 
     @cached_property
     def before(self) -> Count:
-        """The counts of the segments that were counted before."""
+        """Return the statistics of those stored segments that were counted before."""
         old, parts = self._rows_alone(~self.fresh)
         return count(old, parts, np.zeros(len(old.segments), dtype=bool))
 
     @property
     def context(self) -> Array:
-        """Which segments of the complete capture stay unchanged; bool, one for each of its rows."""
+        """Which segments of the complete capture stay stored, because later segments may need them: bool."""
         stay = np.zeros(len(self.rows), dtype=bool)
         stay[np.flatnonzero(self.rows)[self._context]] = True
         return stay
 
     def pasts(self, leaving: Array) -> tuple[CaptureTables, Array]:
-        """Return the histories and numbers of the connections that stay; mark the segments to keep.
+        """Return the artificial segments of the connections that stay, and the connection of each segment.
+
+        The real segments that must stay stored are marked in `context`.
 
         Parameters
         ----------
@@ -269,16 +283,16 @@ class Folding:
         return history.capture(old), np.array(history.number, dtype=np.int64)
 
     def _first_needed(self, connection: int, rows: Array) -> int:
-        """Return the first row of a connection that must be kept."""
+        """Return the row of a connection's first segment that later segments may need."""
         latest = self.limits.closed_rows // 2 if self.closed[connection] else self.limits.context_rows
         awaited = int(self.now.awaited[2 * connection : 2 * connection + 2].min())
         needed = min(awaited, int(rows[-min(latest, len(rows))]))
         return max(needed, int(rows[-min(self.limits.most_context_rows, len(rows))]))
 
     def steps(self, from_rows: int) -> list[list[int]]:
-        """Return the clock steps of each connection, found in its fresh segments.
+        """Return the clock steps of each connection, found in its segments that were not counted before.
 
-        Only connections with at least `from_rows` fresh segments are examined.
+        Only connections with at least `from_rows` such segments are examined.
         """
         alone = self.parts.order[self.fresh[self.parts.order]]
         bounds = np.searchsorted(np.flatnonzero(self.fresh[self.parts.order]), self.parts.bounds)
@@ -301,9 +315,9 @@ class Folding:
         ]
 
     def _rows_alone(self, chosen: Array) -> tuple[CaptureTables, Partition]:
-        """Return the chosen rows of all connections, with their partition.
+        """Return a capture with only the chosen rows, and its partition.
 
-        Connections may be empty. `first_row` of the partition is not adjusted.
+        The partition has all connections, also those without a chosen row; its `first_row` is not adjusted.
         """
         direction = self.parts.direction[chosen]
         bounds = bounds_of(direction, 2 * self.parts.connections)
@@ -315,6 +329,6 @@ _OF_CONNECTION = ("first_row", "forward_flow", "initiator_by")
 
 
 def _with_untimed(capture: CaptureTables) -> CaptureTables:
-    """Return the capture with one more file for segments without a time, which a history needs."""
+    """Return the capture with an additional file without time stamps, to which artificial segments belong."""
     files = [*capture.files, SourceFile("", "", without_time=1)]
     return CaptureTables(files, capture.segments, capture.flows, capture.sack_blocks, capture.syn_options)

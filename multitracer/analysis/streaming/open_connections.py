@@ -41,7 +41,7 @@ measured.
 
 
 class Ended(NamedTuple):
-    """Connections that left, by their numbers in the capture.
+    """The results of connections that ended, with their numbers in the capture.
 
     Connection i has row i of each table, and rows 2 i and 2 i + 1 of DIRECTIONS.
     """
@@ -76,11 +76,11 @@ class OpenConnections:
         return 0 if self._capture is None else len(self._capture.segments)
 
     def flows(self) -> Array:
-        """Return the flow pairs that still have segments: int64, ascending."""
+        """Return the flow pairs of which segments are still stored: int64, ascending."""
         return np.unique(self._capture.segments["flow"] >> 1) if self._capture is not None else self._number
 
     def renumber(self, flows: Table, kept: Array, number: Array) -> None:
-        """Renumber flows: pair kept[i] (ascending) becomes pair number[i] of `flows`."""
+        """Change the numbers of flow pairs: pair kept[i] (ascending) becomes pair number[i] of `flows`."""
         if self._capture is not None:
             flow = self._capture.segments["flow"]
             pair = number[np.searchsorted(kept, flow >> 1)]
@@ -88,7 +88,7 @@ class OpenConnections:
             self._capture.flows = flows
 
     def take_in(self, chunk: CaptureTables) -> Ended:
-        """Add the next block; return the connections that leave now."""
+        """Add the next block of the capture; return the results of the connections that ended."""
         self.facts.add(chunk.segments["marks"])
         known = chunk.segments["time_ns"][-_LATEST:]
         known = known[known != NOT_A_TIME]
@@ -103,7 +103,7 @@ class OpenConnections:
         return self._sweep(new, last=False)
 
     def end(self) -> Ended:
-        """Return all remaining connections."""
+        """Return the results of all connections that are still open, at the end of the capture."""
         return self._sweep(0, last=True)
 
     def _sweep(self, new: int, *, last: bool) -> Ended:
@@ -137,7 +137,7 @@ class OpenConnections:
     def _hold(
         self, capture: CaptureTables, kept: Array, histories: list[tuple[CaptureTables, Array]]
     ) -> None:
-        """Store these segments, after the histories of discarded ones."""
+        """Store the `kept` segments, after the artificial segments that represent discarded ones."""
         before = [len(history.segments) for history, _ in histories]
         self._capture = joined([*(history for history, _ in histories), capture.where(kept)])
         self._number = np.concatenate([*(number for _, number in histories), self._number[kept]])
@@ -159,7 +159,10 @@ class OpenConnections:
     def _leaving(
         self, capture: CaptureTables, parts: Partition, numbers: Array, new: int, *, last: bool
     ) -> tuple[Array, Array]:
-        """Return which connections leave, and which are closed or were never answered."""
+        """Return two masks over the connections: which of them are removed now, and which are closed.
+
+        "Closed" includes connections that were never answered.
+        """
         time_ns, flags = capture.segments["time_ns"], capture.segments["flags"]
         connection = parts.direction >> 1
         latest = np.full(parts.connections, NOT_A_TIME)
@@ -201,7 +204,10 @@ class OpenConnections:
     def _fold(
         self, capture: CaptureTables, parts: Partition, numbers: Array, chosen: Array, closed: Array
     ) -> Folding:
-        """Count the fresh segments of the chosen connections, so that they can be discarded."""
+        """Count the segments of the chosen connections that were not counted before.
+
+        After this, these segments can be discarded.
+        """
         part, own, mask = part_of(capture, parts, chosen)
         folding = Folding(
             part, own, mask, self._fresh[mask], chosen, numbers[chosen], closed[chosen], self.limits
@@ -217,7 +223,7 @@ class OpenConnections:
         return folding
 
     def _finish(self, folding: Folding, goes: Array) -> Ended:
-        """Return the results of the folded connections that leave."""
+        """Return the results of those connections of `folding` that are removed now (`goes`)."""
         chosen = np.flatnonzero(goes[folding.chosen])
         if not len(chosen):
             return _nothing()
@@ -236,9 +242,9 @@ class OpenConnections:
         return _of(connections, directions, part, folding.numbers[chosen])
 
     def _assume(self, capture: CaptureTables, own: Partition, aggregated: list[Aggregated]) -> None:
-        """Determine again who began connections without SYN.
+        """Determine the initiator of connections without SYN again, in place.
 
-        It uses the counts, since the histories do not show which data were sent.
+        The statistics are used, since the artificial segments do not show how much payload was sent.
         """
         late = np.flatnonzero(own.initiator_by != Initiator.HANDSHAKE)
         if len(late):
@@ -248,7 +254,7 @@ class OpenConnections:
 
 
 def _followed(parts: Partition) -> Array:
-    """Return which connections are followed by a later one between the same endpoints."""
+    """Return which connections are followed by a later connection between the same endpoints: bool."""
     pair = parts.forward_flow >> 1
     last = np.zeros(int(pair.max()) + 1, dtype=np.int64)
     last[pair] = np.arange(len(pair))  # of several the last one is written last
@@ -257,7 +263,7 @@ def _followed(parts: Partition) -> Array:
 
 
 def _attempts(flags: Array, parts: Partition) -> Array:
-    """Return which connections consist only of SYNs of one side."""
+    """Return which connections consist only of SYNs from one endpoint: they were never answered."""
     syn = np.bincount(
         parts.direction[np.flatnonzero(flags & np.uint16(Flag.SYN))], minlength=2 * parts.connections
     )
@@ -301,7 +307,7 @@ def _of(connections: Table, directions: Table, capture: CaptureTables, numbers: 
 
 
 def _together(ended: list[Ended]) -> Ended:
-    """Return all connections that ended as one, sorted by number."""
+    """Return the results of several `Ended` in one, sorted by the number of the connection."""
     tables = [
         Table.concatenate(schema, list(each))
         for schema, each in zip((CONNECTIONS, DIRECTIONS, FLOWS), zip(*ended, strict=True), strict=True)

@@ -108,7 +108,7 @@ _AT_SENDER = (0, 1)
 
 @dataclass(frozen=True, slots=True)
 class OtherLogs:
-    """Data of a direction in addition to the capture at its sender."""
+    """Data about one direction from other logs than the capture at its sender."""
 
     receiver: Table | None = None
     """TCP_SEGMENTS of the same connection as captured at the receiver."""
@@ -176,7 +176,10 @@ def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage
 
 
 def _judged(exchanges: Exchanges, logs: OtherLogs, *, at_sender: bool) -> Table:
-    """Return VERDICTS of the judged directions; for several of them, only one capture may be used."""
+    """Return VERDICTS of the judged directions.
+
+    Other logs may be used only if there is one judged direction.
+    """
     copies = Retransmissions.of(exchanges, at_sender=at_sender)
     cause, why = _cause(copies, logs) if at_sender else causes(copies, trigger_away(copies))
     necessity, proof = _necessity(copies, at_sender=at_sender)
@@ -205,7 +208,7 @@ def _cause(copies: Retransmissions, logs: OtherLogs) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class _Signs:
-    """Evidence on each retransmission from one trace."""
+    """For each retransmission, evidence from one trace, as masks of shape (n_copies,)."""
 
     proofs: dict[VerdictEvidence, Array]
     """An earlier transmission arrived: an ACK that this retransmission did not cause proves it."""
@@ -220,7 +223,10 @@ class _Signs:
 
 
 def _necessity(copies: Retransmissions, *, at_sender: bool) -> tuple[Array, Array]:
-    """Return Necessity and VerdictEvidence from one trace alone."""
+    """Return two arrays, from one trace alone: whether each retransmission was needed, and the evidence.
+
+    Their values are those of `Necessity` and `VerdictEvidence`.
+    """
     signs = _signs(copies, at_sender=at_sender)
     necessity = np.full(len(copies), Necessity.UNDECIDED, dtype=np.uint8)
     necessity[_any(signs.needed)] = Necessity.NECESSARY
@@ -280,7 +286,10 @@ def _any(signs: dict[VerdictEvidence, Array]) -> Array:
 
 
 def _settle_local_drops(cause: Array, necessity: Array) -> None:
-    """Correct both, in place: a transmission that the host dropped cannot have arrived."""
+    """Correct `cause` and `necessity`, in place, for retransmissions after a drop in the sending host.
+
+    A transmission that the host dropped cannot have arrived, so its retransmission was needed.
+    """
     refused = cause == RetransmissionCause.LOCAL_DROP
     arrived = (necessity == Necessity.SPURIOUS) | (necessity == Necessity.ACK_LOST)
     cause[refused & arrived] = RetransmissionCause.TAIL_LOSS_PROBE
@@ -288,7 +297,7 @@ def _settle_local_drops(cause: Array, necessity: Array) -> None:
 
 
 def _by_arrivals(copies: Retransmissions, arrived: Array, necessity: Array, evidence: Array) -> None:
-    """Correct `necessity` and `evidence`, in place, by the recorded arrivals."""
+    """Correct `necessity` and `evidence`, in place, where it was recorded which segments arrived."""
     had, known = had_before(copies, arrived)
     duplicate = (evidence & np.uint32(VerdictEvidence.D_SACK)) != 0
     proved = necessity == Necessity.SPURIOUS
@@ -304,7 +313,7 @@ def _by_arrivals(copies: Retransmissions, arrived: Array, necessity: Array, evid
 def _by_receiver(
     copies: Retransmissions, logs: OtherLogs, receiver: Table, necessity: Array, evidence: Array
 ) -> None:
-    """Correct `necessity` and `evidence`, in place, by the receiver's trace."""
+    """Correct `necessity` and `evidence`, in place, by what the receiver's capture shows."""
     segments = copies.segments
     reverse = bool(segments["reverse"][copies.exchanges.own].any())
     row = logs.came()

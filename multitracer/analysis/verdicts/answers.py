@@ -39,7 +39,7 @@ ACK, but the ACK of a duplicate is immediate.
 
 
 def early(copies: Retransmissions) -> Array:
-    """Return the retransmissions that were acknowledged sooner than the minimum RTT.
+    """Return which retransmissions were acknowledged sooner after they were sent than the minimum RTT.
 
     Retransmissions that were acknowledged before they were sent are included.
 
@@ -55,9 +55,9 @@ def early(copies: Retransmissions) -> Array:
 def ignored(copies: Retransmissions) -> Array:
     """Return which retransmissions had an early ACK that the sender must have discarded.
 
-    Such an ACK was captured long before the retransmission. An ACK that crosses a retransmission within the
-    host is more recent. With header compression, a damaged ACK appears in the capture, but TCP discards it
-    with its SACK blocks because of its checksum.
+    Such an ACK was captured long before the retransmission. (An ACK that crosses a retransmission within the
+    host is captured only shortly before.) With header compression, a damaged ACK appears in the capture, but
+    TCP discards it with its SACK blocks because of its checksum.
 
     Returns
     -------
@@ -69,9 +69,10 @@ def ignored(copies: Retransmissions) -> Array:
 
 
 def sacked_before(copies: Retransmissions) -> Array:
-    """Return which retransmissions a SACK had reported before, if the receiver kept the data.
+    """Return which retransmissions a SACK block had reported before they were sent.
 
-    After a timeout a sender may have discarded its scoreboard (RFC 2018, section 8); many senders have none.
+    Reports that the receiver later discarded do not count. After a timeout a sender may have discarded its
+    scoreboard (RFC 2018, section 8); many senders have none.
 
     Returns
     -------
@@ -82,15 +83,15 @@ def sacked_before(copies: Retransmissions) -> Array:
 
 
 def eifel(copies: Retransmissions) -> tuple[Array, Array]:
-    """Return which ACKs echo an earlier transmission, and which echo the retransmission itself (RFC 3522).
+    """Return two masks: ACKs that echo an earlier transmission, and ACKs that echo the retransmission.
 
-    The first ACK that covers a retransmission echoes the segment that last moved the receiver's left edge
-    (RFC 7323, section 4.3). If that segment was sent before the retransmission, the retransmission did not
-    move the edge. This proves nothing if the retransmission is behind the left edge, because the ACK of the
-    other segment may have been delayed until both had arrived. But the ACK was not delayed if data above had
-    arrived before, since out-of-order data are acknowledged immediately. An echo belongs to the
-    retransmission only if its timestamp differs from that of the earlier transmission, because clocks are
-    coarse.
+    The masks have an element for each retransmission (RFC 3522). The first ACK that covers a retransmission
+    echoes the segment that last moved the receiver's left edge (RFC 7323, section 4.3). If that segment was
+    sent before the retransmission, the retransmission did not move the edge. This proves nothing if the
+    retransmission is behind the left edge, because the ACK of the other segment may have been delayed until
+    both had arrived. But the ACK was not delayed if data above had arrived before, since out-of-order data
+    are acknowledged immediately. An echo belongs to the retransmission only if its timestamp differs from
+    that of the earlier transmission, because clocks are coarse.
 
     Returns
     -------
@@ -111,9 +112,10 @@ def eifel(copies: Retransmissions) -> tuple[Array, Array]:
 
 
 def _in_order_before(copies: Retransmissions, edge: Array, echo: Array) -> Array:
-    """Return above which retransmissions data sent once and earlier had arrived, so no ACK was delayed.
+    """Return for which retransmissions the receiver cannot have delayed its ACK.
 
-    The echoed segment must not be a retransmission: that could have filled a hole whose ACK was lost.
+    It cannot if data above the retransmission, sent once and earlier, had arrived before. The echoed segment
+    must not be a retransmission: that could have filled a hole whose ACK was lost.
     """
     answer, row = copies.answer, copies.row
     covered = copies.reached[np.minimum(answer, copies.nowhere - 1)]
@@ -130,13 +132,13 @@ def _in_order_before(copies: Retransmissions, edge: Array, echo: Array) -> Array
 def f_rto(
     copies: Retransmissions, proved: Array, in_vain: tuple[Array, Array], *, within_ns: Array | int = 0
 ) -> Array:
-    """Return which retransmissions an ACK covers that lacks earlier data, which arrived later.
+    """Return which retransmissions were acknowledged before some data below them arrived.
 
-    The arrival must be that of the first transmission of these data. Such an ACK left the receiver before
-    these data arrived, and so before the retransmission that was sent after them. The arrival is known to be
-    that of the first transmission in three cases: the data were sent once; they were acknowledged before a
-    second transmission could be; or the second transmission is proved to be unneeded (not if the receiver
-    discards reported data). The rule generalises the second ACK of RFC 5682.
+    Such an ACK left the receiver before those data arrived, and so before the retransmission, which was sent
+    after them; an earlier transmission caused the ACK. The rule is used only if the arrival of those data is
+    known to be that of their first transmission: they were sent once; they were acknowledged before a second
+    transmission could be; or the second transmission is proved to be unneeded (not if the receiver discards
+    reported data). The rule generalises the second ACK of RFC 5682.
 
     Parameters
     ----------
@@ -168,10 +170,11 @@ def f_rto(
 
 
 def _spread(known: Array, depends: Array, proved: Array, copies: Retransmissions, again: Array) -> Array:
-    """Return what is known, or depends on a retransmission at row `again` that is known or proved.
+    """Return which retransmissions are known to be unneeded, directly or by another retransmission: bool.
 
-    The other retransmission ends at a higher sequence number, so one pass from the highest end downward is
-    enough.
+    A retransmission is in the result if `known` is True for it. It is also in it if `depends` is True and the
+    retransmission at row `again` is in the result or in `proved`. The retransmission at row `again` always
+    ends at a higher sequence number, so one pass from the highest end downward finds all.
     """
     which = np.minimum(np.searchsorted(copies.row, again), max(len(copies) - 1, 0)).tolist()
     order = np.argsort(-copies.end, kind="stable")
@@ -194,7 +197,7 @@ def sooner_than_answers_ns(copies: Retransmissions) -> Array:
 
 
 def held(copies: Retransmissions) -> Array:
-    """Return the retransmissions whose data the receiver had before, above a hole that was then filled.
+    """Return which retransmissions carried data that the receiver already had, above a hole that was filled.
 
     The ACK that moves the left edge also covers data that were sent only once. So the receiver had these
     data, acknowledged the filled hole immediately (RFC 5681, section 4.2), and everything sent after the
@@ -218,11 +221,11 @@ def held(copies: Retransmissions) -> Array:
 
 
 def before_any_answer(copies: Retransmissions) -> Array:
-    """Return the retransmissions sent after an earlier transmission arrived, but before its ACK came.
+    """Return which retransmissions were sent after an earlier transmission arrived, but before its ACK.
 
-    Each unneeded transmission that arrives is acknowledged immediately. Assume that all data were
-    acknowledged, and that fewer ACKs repeat that number than there were transmissions to cause them. Then one
-    of the transmissions caused the first ACK, later ones caused the repetitions, and those before had no ACK.
+    We assume that each unneeded transmission that arrives is acknowledged immediately. If all data were
+    acknowledged, and fewer ACKs repeat that number than there were transmissions to cause them, then one of
+    the transmissions caused the first ACK, later ones caused the repetitions, and those before had no ACK.
 
     Returns
     -------
@@ -242,7 +245,10 @@ def before_any_answer(copies: Retransmissions) -> Array:
 
 
 def _repetitions(copies: Retransmissions, answer: Array) -> Array:
-    """Return how many ACKs without payload repeat the number of each answer until the number grows."""
+    """Return for each answer (row of an ACK) how many later ACKs without payload have the same ACK number.
+
+    ACKs are counted until the number grows.
+    """
     segments = copies.segments
     grows = np.searchsorted(copies.reached, copies.reached[answer], side="right")
     many = grows - answer - 1
@@ -254,7 +260,9 @@ def _repetitions(copies: Retransmissions, answer: Array) -> Array:
 
 
 def hole(copies: Retransmissions) -> Array:
-    """Return the retransmissions whose earlier transmission was overtaken by later data.
+    """Return which retransmissions had an earlier transmission that later data overtook (a hole).
+
+    An ACK or SACK of the later data shows this while the data of the earlier transmission are missing.
 
     Returns
     -------
@@ -268,7 +276,7 @@ def hole(copies: Retransmissions) -> Array:
 
 
 def lost_behind(copies: Retransmissions) -> Array:
-    """Return the retransmissions at the left edge behind which all data were lost and resent.
+    """Return which retransmissions are at the left edge, while all data behind them were lost and resent.
 
     The next data must have been acknowledged a round trip after their retransmission. If only ACKs were late,
     the ACKs of the next data would follow immediately.
@@ -294,7 +302,7 @@ def lost_behind(copies: Retransmissions) -> Array:
 
 
 def behind_proved(copies: Retransmissions, proved: Array) -> Array:
-    """Return which retransmissions continue a run of adjacent ones of which one was not needed.
+    """Return which retransmissions belong to a run of adjacent ones after an unneeded one.
 
     In such a run the ACKs of the first transmissions are arriving at the rate of the link. On a narrow link,
     their spacing equals that of ACKs of the retransmissions.
@@ -317,9 +325,9 @@ def behind_proved(copies: Retransmissions, proved: Array) -> Array:
 
 
 def _overtaken_by_echo(copies: Retransmissions, last: Array) -> Array:
-    """Return whether the last ACK up to `last` lacks it but echoes later data.
+    """Return for which retransmissions an ACK echoes later data but does not cover the earlier transmission.
 
-    Later data are those that were sent after the earlier transmission.
+    The last ACK up to row `last` is examined. Later data are those sent after the earlier transmission.
     """
     segments = copies.segments
     is_stamped = has(copies.of_rows("marks", copies.earlier), CaptureMark.HAS_TIMESTAMPS)
@@ -352,7 +360,9 @@ _TICKS_APART = 1 << 33
 
 
 def since(stamps: Array, origin: Array) -> Array:
-    """Return how many ticks timestamps follow others; the distance is less than 2^31 (RFC 7323, 5.2).
+    """Return the distance in ticks from `origin` to `stamps`, for timestamps that wrap around at 2^32.
+
+    The distance is less than 2^31 (RFC 7323, 5.2); it is negative if a timestamp lies before its origin.
 
     Parameters
     ----------
@@ -383,7 +393,7 @@ class Stamped:
 
         Parameters
         ----------
-        exchanges : Talks
+        exchanges : Exchanges
         side : ndarray of bool, shape (n_segments,)
             Segments that one side of each judged direction sent.
         """
@@ -397,18 +407,24 @@ class Stamped:
 
     @property
     def first(self) -> Array:
-        """The first of `rows` of each judged direction: int64, shape (n_talks,); undefined if it has none."""
+        """Index in `rows` of each judged direction's first segment: int64, shape (n_exchanges,).
+
+        It is undefined for a direction without segments.
+        """
         first: Array = np.append(self.rows, 0)[self.bounds[:-1]]
         return first
 
     @property
     def last(self) -> Array:
-        """The last of `rows` of each judged direction: int64, shape (n_talks,); undefined if it has none."""
+        """Index in `rows` of each judged direction's last segment: int64, shape (n_exchanges,).
+
+        It is undefined for a direction without segments.
+        """
         last: Array = np.append(self.rows, 0)[self.bounds[1:] - 1]
         return last
 
     def since_first(self, stamps: Array, exchange: Array) -> Array:
-        """Return how many ticks timestamps follow the first one of their judged direction.
+        """Return the distance of timestamps, in ticks, from the first one of their judged direction.
 
         Parameters
         ----------
@@ -432,7 +448,7 @@ def tick_ns(stamped: Stamped) -> Array:
 
     Returns
     -------
-    ndarray of int64, ns, shape (n_talks,)
+    ndarray of int64, ns, shape (n_exchanges,)
     """
     segments, first, last = stamped.exchanges.segments, stamped.first, stamped.last
     ticks = since(segments["tsval"][last], segments["tsval"][first])
@@ -445,10 +461,10 @@ def tick_ns(stamped: Stamped) -> Array:
 
 
 def left_before(copies: Retransmissions, min_ns: Array | int) -> Array:
-    """Return the retransmissions whose ACK left the receiver before they could have arrived.
+    """Return which retransmissions cannot have caused their ACK, because it was sent too early.
 
-    The ACK's own timestamp shows this. The fastest ACK gives the relation between the receiver's clock and
-    the capture's.
+    The ACK's own timestamp shows when it left the receiver. The fastest ACK gives the relation between the
+    receiver's clock and the capture's.
 
     Parameters
     ----------
@@ -518,10 +534,11 @@ def dsacked(copies: Retransmissions) -> Array:
 
 
 def reported_ranges(copies: Retransmissions, reported: Array) -> tuple[Array, Array]:
-    """Return the first sequence number that each retransmission's D-SACK reports, and the first behind.
+    """Return begin and end of the range of sequence numbers that each retransmission's D-SACK reports.
 
-    If segments are joined before the capture (offload), the D-SACK reports only one of them, and the others
-    may have been needed. Without a D-SACK, the range is that of the retransmission.
+    The end is the number after the last one. If segments are joined before the capture (offload), the D-SACK
+    reports only one of them, and the others may have been needed. Without a D-SACK, the range is that of the
+    retransmission.
 
     Parameters
     ----------
@@ -547,14 +564,14 @@ def peers_send_sack(copies: Retransmissions) -> Array:
 
     Returns
     -------
-    ndarray of bool, shape (n_talks,)
+    ndarray of bool, shape (n_exchanges,)
     """
     rows = copies.exchanges.sacks["row"]
     return copies.exchanges.have(rows[copies.back[rows]])
 
 
 def undisputed(copies: Retransmissions, reported: Array) -> Array:
-    """Return the retransmissions acknowledged without a D-SACK by a receiver that sends D-SACKs.
+    """Return which retransmissions a receiver that sends D-SACKs acknowledged without a D-SACK.
 
     The ACK must be late enough to be an answer. A SYN or a FIN alone is never reported, because a D-SACK
     block reports data.
@@ -578,7 +595,7 @@ def undisputed(copies: Retransmissions, reported: Array) -> Array:
 
 
 def answered_in_vain(copies: Retransmissions, reported: Array) -> Array:
-    """Return the retransmissions whose first ACK answers an unneeded transmission of the same data.
+    """Return which retransmissions have a first ACK that an unneeded transmission of their data caused.
 
     Parameters
     ----------
@@ -599,7 +616,9 @@ def answered_in_vain(copies: Retransmissions, reported: Array) -> Array:
 
 
 def had_before(copies: Retransmissions, arrived: Array) -> tuple[Array, Array]:
-    """Return which retransmissions the receiver did not need, and for which this is known.
+    """Return two masks: which retransmissions the receiver did not need, and for which ones this is known.
+
+    A retransmission was not needed if an earlier transmission of its data had arrived.
 
     Parameters
     ----------
@@ -662,10 +681,10 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
 
 
 def acknowledged_in_time(copies: Retransmissions, came: Array, back: Array, there: int) -> Array:
-    """Return the retransmissions that arrived after an ACK of their data left and reached the sender.
+    """Return which retransmissions arrived only after an ACK of their data had been sent.
 
-    A retransmission that never arrived counts as arriving with the next transmission of its first byte that
-    did.
+    Only ACKs that reached the sender count. If a retransmission never arrived, the next transmission of its
+    first byte that arrived is used instead.
 
     Parameters
     ----------
@@ -691,9 +710,10 @@ def acknowledged_in_time(copies: Retransmissions, came: Array, back: Array, ther
 
 
 def _with_later_copies(copies: Retransmissions, came: Array) -> Array:
-    """Return each retransmission's arrival row, or that of the next transmission of its first byte.
+    """Return for each retransmission the row at which it arrived in the receiver's trace.
 
-    The path preserves the order: of the later transmissions, the one that arrived first is the next.
+    If it did not arrive, it is the row of the next transmission of its first byte that did. The path
+    preserves the order: of the later transmissions, the one that arrived first is the next.
     """
     order = np.lexsort((copies.row, copies.begin))[::-1]
     group = np.zeros(len(order), dtype=np.int64)

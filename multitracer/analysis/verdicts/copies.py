@@ -43,7 +43,10 @@ Cells = tuple["Array", "Array"]
 
 @dataclass(frozen=True, slots=True)
 class SequenceGrid:
-    """Sequence numbers divided at each begin and end of a segment; a cell is the range between two edges."""
+    """Sequence numbers divided into cells at the begin and the end of each segment.
+
+    Cell i is the range from edges[i] to edges[i + 1] - 1.
+    """
 
     edges: Array
 
@@ -79,11 +82,11 @@ class SequenceGrid:
         return self.first_over(rows, self.cells(begin, end), nobody=nobody)
 
     def cells(self, begin: Array, end: Array) -> Cells:
-        """Return the first cell of each range, and the cell behind its last one; ranges end at edges."""
+        """Return the first cell of each range, and the cell after its last one; ranges end at edges."""
         return places(self.edges, begin), places(self.edges, end)
 
     def first_over(self, rows: Array, cells: Cells, *, nobody: int) -> Array:
-        """Return the result of `first` for rows whose cells are known."""
+        """Return the result of `first`, for rows whose cells are already known."""
         painter = first_painters(*cells, max(len(self.edges) - 1, 0))
         first = np.full(len(painter) + 1, nobody, dtype=np.int64)
         np.take(np.append(rows, nobody), painter, out=first[:-1], mode="clip")
@@ -106,7 +109,7 @@ _UNITS = ("seq_bytes", "end_bytes", "ack_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Exchanges:
-    """Judged directions: connections, each with one direction whose data are judged."""
+    """Judged directions: for each connection, the direction whose retransmissions are examined."""
 
     segments: Table
     """TCP_SEGMENTS, one judged direction after the other."""
@@ -121,7 +124,7 @@ class Exchanges:
 
     @classmethod
     def one(cls, segments: Table, sacks: Table, *, reverse: bool) -> Exchanges:
-        """Return one direction of one connection; sequence numbers and times are not changed."""
+        """Return one judged direction of one connection, with unchanged sequence numbers and times."""
         bounds = np.array([0, len(segments)])
         return cls(segments, sacks, segments["reverse"] == reverse, bounds, np.zeros(1, dtype=np.int64))
 
@@ -129,7 +132,7 @@ class Exchanges:
     def side_by_side(
         cls, segments: Table, sacks: Table, bounds: Array, side: Array
     ) -> Iterator[tuple[Array, Exchanges]]:
-        """Yield directions of connections, as many together as the axes and the memory allow.
+        """Yield groups of judged directions, with as many directions as fit into the axes and the memory.
 
         Parameters
         ----------
@@ -144,7 +147,7 @@ class Exchanges:
         ------
         rows : ndarray of int64, shape (n_rows,)
             The rows of `segments` in these judged directions.
-        exchanges : Talks
+        exchanges : Exchanges
         """
         blocks = np.searchsorted(sacks["row"], bounds)
         stretches = [_units_of(segments, sacks, bounds, blocks), _times_of(segments, bounds)]
@@ -190,7 +193,7 @@ class Exchanges:
 
         Parameters
         ----------
-        values : ndarray of any dtype, shape (n_talks,)
+        values : ndarray of any dtype, shape (n_exchanges,)
 
         Returns
         -------
@@ -201,7 +204,7 @@ class Exchanges:
         return np.repeat(values, np.diff(self.bounds))
 
     def have(self, rows: Array) -> Array:
-        """Return which judged directions have one of `rows`.
+        """Return which judged directions have at least one of the given rows.
 
         Parameters
         ----------
@@ -209,7 +212,7 @@ class Exchanges:
 
         Returns
         -------
-        ndarray of bool, shape (n_talks,)
+        ndarray of bool, shape (n_exchanges,)
         """
         return np.bincount(self.of(rows), minlength=len(self)) > 0
 
@@ -225,7 +228,7 @@ class Exchanges:
 
         Returns
         -------
-        ndarray of int64, ns, shape (n_talks,)
+        ndarray of int64, ns, shape (n_exchanges,)
         """
         never = np.iinfo(np.int64).max
         shortest = np.full(len(self), never)
@@ -238,20 +241,23 @@ class Exchanges:
 
 @dataclass(frozen=True, slots=True)
 class _Stretches:
-    """The range of an axis that each connection needs, with the free space around it."""
+    """For each connection, the range of an axis (sequence numbers or time) that it needs, with a margin."""
 
     first: Array
     length: Array
 
     def shifts(self, chosen: Array) -> Array:
-        """Return the shift of each chosen connection: to the end of the previous one; the first one to 0."""
+        """Return the number to add to each chosen connection, so that it begins where the one before ends.
+
+        The first one begins at 0.
+        """
         length = self.length[chosen]
         shifts: Array = np.cumsum(length) - length - self.first[chosen]
         return shifts
 
 
 def _units_of(segments: Table, sacks: Table, bounds: Array, of_blocks: Array) -> _Stretches:
-    """Return the range of sequence numbers that each connection needs."""
+    """Return for each connection the range of sequence numbers that it needs on the common axis."""
     lowest, highest = np.zeros((2, len(bounds) - 1), dtype=np.int64)
     for name in _UNITS:
         lowest = np.minimum(lowest, reduce_groups(np.minimum, segments[name], bounds, empty=0))
@@ -263,7 +269,7 @@ def _units_of(segments: Table, sacks: Table, bounds: Array, of_blocks: Array) ->
 
 
 def _times_of(segments: Table, bounds: Array) -> _Stretches:
-    """Return the time range that each connection needs.
+    """Return for each connection the time range that it needs on the common axis.
 
     A connection with unknown times gets a range that is too long to share the axis.
     """
@@ -277,7 +283,10 @@ def _times_of(segments: Table, bounds: Array) -> _Stretches:
 
 
 def _cuts(sizes: Array) -> Iterator[slice]:
-    """Yield slices of columns whose sum is at most 1 in each row; a slice has at least one column."""
+    """Yield slices of the columns of `sizes`: the sum over the columns of a slice is at most 1 in each row.
+
+    A slice has at least one column, even if that is larger than 1.
+    """
     total = np.cumsum(np.column_stack([np.zeros(len(sizes)), sizes]), axis=1)
     begin, n = 0, sizes.shape[1]
     while begin < n:
@@ -288,7 +297,7 @@ def _cuts(sizes: Array) -> Iterator[slice]:
 
 
 def _moved(table: Table, units: Array, times_ns: Array, sizes: Array) -> Table:
-    """Return the same segments, shifted by a constant in each judged direction."""
+    """Return the segments with sequence numbers and times shifted by a constant for each judged direction."""
     shift = np.repeat(units, sizes)
     columns = table.columns | {name: table[name] + shift for name in _UNITS}
     columns["ack_bytes"][table["ack_bytes"] == NA] = NA
@@ -335,7 +344,7 @@ class SackReports:
         return SackReports(self.row[mask], self.left[mask], self.right[mask])
 
     def covering(self, begin: Array, end: Array, *, nowhere: int) -> Array:
-        """Return the row up to which reports covered both the first and the last byte of each range.
+        """Return for each range the row at which SACK blocks had reported both its first and its last byte.
 
         Parameters
         ----------
@@ -383,7 +392,7 @@ class Reported:
 def reported(
     reports: SackReports, row: Array, begin: Array, end: Array, reached: Array, *, nowhere: Array
 ) -> Reported:
-    """Return the SACK reports of retransmissions that remained valid.
+    """Return the SACK reports of retransmissions, and whether the receiver discarded reported data.
 
     Parameters
     ----------
@@ -411,9 +420,10 @@ def reported(
 def _within_epochs(
     reports: SackReports, stops: Array, row: Array, begin: Array, end: Array, *, nowhere: int
 ) -> Array:
-    """Return the row up to which reports since the last stop before `row` covered each range.
+    """Return the row at which SACK blocks had reported both the first and the last byte of each range.
 
-    An epoch is the time from one stop to the next. Each epoch gets a separate range of sequence numbers.
+    Only blocks since the last stop before `row` count. A stop is an ACK that shows that the receiver
+    discarded reported data (`_stops`).
     """
     lowest = min(reports.left.min(initial=0), begin.min(initial=0))
     span = max(reports.right.max(initial=0), end.max(initial=0)) - lowest + 1
@@ -424,7 +434,10 @@ def _within_epochs(
 
 
 def _stops(reports: SackReports, reached: Array) -> Array:
-    """Return the rows of the ACKs whose number stopped within the range reported before."""
+    """Return the rows of ACKs that show that the receiver discarded reported data.
+
+    The number of such an ACK ends within a range that a SACK block had reported before.
+    """
     moved = 1 + np.flatnonzero(np.diff(reached) > 0)
     if not len(reports.row) or not len(moved):
         return moved[:0]
@@ -489,7 +502,7 @@ class Retransmissions:
 
         Parameters
         ----------
-        exchanges : Talks
+        exchanges : Exchanges
         at_sender : bool
             Whether they were captured at the data's sender; elsewhere it is unknown which ACKs arrived
             damaged.
@@ -600,7 +613,7 @@ class Retransmissions:
         return since
 
     def before(self, row: Array) -> Array:
-        """Return the row before each row, at least the first row of its judged direction.
+        """Return the row number minus 1, but at least the first row of the judged direction.
 
         Parameters
         ----------
@@ -628,7 +641,7 @@ class Retransmissions:
         return np.where(row > self.first, self.reached[self.before(row)], self.zero)
 
     def in_exchange(self, mask: Array) -> Array:
-        """Return which retransmissions have one of the same judged direction in `mask`.
+        """Return which retransmissions have at least one True element of `mask` in their judged direction.
 
         Parameters
         ----------
@@ -642,7 +655,7 @@ class Retransmissions:
         return marked
 
     def covered_before(self, chosen: Array) -> Array:
-        """Return which retransmissions carry only data that chosen segments before them carried.
+        """Return which retransmissions carry only data that chosen earlier segments carried.
 
         Parameters
         ----------
@@ -665,9 +678,10 @@ class Retransmissions:
 
 
 def _earlier(sent: Array, row: Array, begin: Array, first: Array, *, nowhere: int) -> Array:
-    """Return the row of the transmission before each retransmission; `first` is the very first one's row.
+    """Return for each retransmission the row of the last earlier transmission of the same data.
 
-    `begin` has a value for each item of `sent`.
+    It is the last one that begins at the same sequence number; without one, it is `first`, the first segment
+    that contains the data. `begin` has a value for each item of `sent`.
     """
     order, own = np.argsort(begin, kind="stable"), np.searchsorted(sent, row)
     place = np.empty(len(sent), dtype=np.int64)
@@ -679,7 +693,7 @@ def _earlier(sent: Array, row: Array, begin: Array, first: Array, *, nowhere: in
 
 
 def _near(sent: Cells, row: Cells, edges: int) -> tuple[Array, Cells]:
-    """Return which of the sent segments share a cell with a retransmission, and their cells."""
+    """Return the indexes of sent segments that share a grid cell with a retransmission, and their cells."""
     change = np.zeros(edges + 1, dtype=np.int64)
     np.add.at(change, row[0], 1)
     np.add.at(change, row[1], -1)
@@ -689,7 +703,10 @@ def _near(sent: Cells, row: Cells, edges: int) -> tuple[Array, Cells]:
 
 
 def _damaged(segments: Table, back: Array, row: Array) -> Array:
-    """Return which ACKs the sender must have discarded: long after them, it resent the data they cover."""
+    """Return which ACKs the sender must have discarded (they were probably damaged): bool.
+
+    Long after such an ACK, the sender resent data that the ACK covers.
+    """
     damaged = np.zeros(len(segments), dtype=bool)
     if not len(row):
         return damaged

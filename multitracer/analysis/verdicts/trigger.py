@@ -107,7 +107,7 @@ class Trigger:
 
 
 def trigger_of(copies: Retransmissions) -> Trigger:
-    """Return what the sender knew before each retransmission, from its packets."""
+    """Return what the sender knew when it sent each retransmission, from the packets captured near it."""
     segments, row = copies.segments, copies.row
     time_ns = segments["time_ns"]
     before, una = copies.before(row), copies.reached_before(row)
@@ -135,16 +135,16 @@ def trigger_of(copies: Retransmissions) -> Trigger:
 
 
 def _is_once_more(copies: Retransmissions, una: Array) -> Array:
-    """Return which retransmissions repeat the oldest segment after it was already resent."""
+    """Return which retransmissions repeat the oldest unacknowledged segment for at least the second time."""
     resent = np.isin(copies.earlier, copies.row) & (copies.earlier < copies.nowhere)
     once_more: Array = resent & (copies.begin == una)
     return once_more
 
 
 def _idle(copies: Retransmissions, waited_ns: Array, due: Array, once_more: Array) -> Array:
-    """Return which retransmissions no arrival can have caused.
+    """Return which retransmissions no arriving segment can have caused.
 
-    If the oldest segment is resent again, only an ACK of the same moment can be the cause. Otherwise the
+    If the oldest segment is resent once more, only an ACK immediately before can be the cause. Otherwise the
     timer expired during duplicate ACKs.
     """
     time_ns, row = copies.segments["time_ns"], copies.row
@@ -190,7 +190,7 @@ def timeout_ns(copies: Retransmissions, *, beyond_ns: Array | int = 0) -> Array:
 
     Parameters
     ----------
-    beyond_ns : int or ndarray of int64, shape (n_talks,)
+    beyond_ns : int or ndarray of int64, shape (n_exchanges,)
         Difference between the sender's RTT and the RTT measured at the capture point.
 
     Returns
@@ -252,7 +252,7 @@ def _probes(copies: Retransmissions, trigger: Trigger) -> list[bool | None]:
 
 
 class _Sender:
-    """The state of one sender, updated from one retransmission to the next."""
+    """The state of a sender's congestion control, updated with each of its retransmissions."""
 
     def __init__(self, copies: Retransmissions, trigger: Trigger) -> None:
         self._begin, self._una = copies.begin.tolist(), trigger.una.tolist()
@@ -291,7 +291,7 @@ class _Sender:
         return self._state
 
     def _is_refused(self, i: int) -> bool:
-        """Return whether the host itself must have dropped the earlier transmission."""
+        """Return whether the sending host itself must have dropped the earlier transmission (local drop)."""
         has_reason = self._seen[i] or self._state is not RetransmissionCause.UNKNOWN
         if has_reason or not (self._newest[i] and self._directly[i]):
             return False
@@ -327,7 +327,7 @@ _LONGER = 1.5
 
 
 def trigger_away(copies: Retransmissions) -> Trigger:
-    """Return what the sender can have known before each retransmission, and where it must have waited."""
+    """Return what the sender can have known before each retransmission, from a capture far from it."""
     segments, row = copies.segments, copies.row
     time_ns, far_ns = segments["time_ns"], _far_round_trip_ns(copies.exchanges)
     beyond_ns = far_ns[copies.exchange]
@@ -357,10 +357,11 @@ def trigger_away(copies: Retransmissions) -> Trigger:
 
 
 def _known_at_far_end(copies: Retransmissions, row: Array, far_ns: Array) -> Array:
-    """Return the first row that cannot have reached the sender before it sent the segment at `row`.
+    """Return the first row that the sender cannot have received before it sent the segment at `row`.
 
-    This excludes segments that passed less than a round trip to the sender before, and those newer than the
-    timestamp that the segment echoes. The sender of a SYN without ACK has received nothing.
+    Not received are segments that were captured less than a round trip (from capture point to sender and
+    back) before, and those newer than the timestamp that the segment echoes. The sender of a SYN without ACK
+    has received nothing.
     """
     segments = copies.segments
     forward_ns = np.maximum.accumulate(segments["time_ns"])
@@ -381,7 +382,7 @@ def _far_round_trip_ns(exchanges: Exchanges) -> Array:
 
 
 def _away_idle(copies: Retransmissions, una: Array, far_ns: Array) -> Array:
-    """Return the retransmissions after an idle gap in both directions longer than the path's RTT.
+    """Return which retransmissions follow an idle gap, in both directions, longer than the path's RTT.
 
     The sender's timestamps can show the same: it sent nothing for this time, and echoes nothing newer. If it
     echoes a newer segment that acknowledges more data, that ACK was late, and no timer expired.
@@ -398,9 +399,10 @@ def _away_idle(copies: Retransmissions, una: Array, far_ns: Array) -> Array:
 
 
 def _idle_gap(copies: Retransmissions) -> tuple[Array, Array, Array]:
-    """Return the sender's previous row, the time since then by its timestamps in ns, and a mask.
+    """Return three arrays for the retransmissions: previous row, idle time and a mask.
 
-    The time is 0 if the timestamps do not show it. The mask is True where the retransmission echoes a newer
+    The first has the previous row of the same sender. The second has the time since then by the sender's
+    timestamps, in ns; 0 if these do not show it. The mask is True where the retransmission echoes a newer
     segment than the previous row did.
     """
     segments, row, own = copies.segments, copies.row, Stamped.of(copies.exchanges, copies.exchanges.own)
@@ -413,7 +415,7 @@ def _idle_gap(copies: Retransmissions) -> tuple[Array, Array, Array]:
 
 
 def passed_before(copies: Retransmissions) -> Array:
-    """Return the retransmissions whose data were acknowledged or SACKed when they passed the capture.
+    """Return which retransmissions were acknowledged or SACKed before they passed the capture point.
 
     Returns
     -------
@@ -424,7 +426,7 @@ def passed_before(copies: Retransmissions) -> Array:
 
 
 def unacknowledged_at_sender(copies: Retransmissions) -> tuple[Array, Array]:
-    """Return the retransmissions whose earlier ACKs did not reach the sender, and the unclear ones.
+    """Return two masks: retransmissions whose earlier ACKs did not reach the sender, and unclear cases.
 
     Only retransmissions that were acknowledged when they passed are judged. The next timestamp that the
     sender echoes decides. Without timestamps, the time of its next new data decides: if it is too soon for an
@@ -448,7 +450,7 @@ def unacknowledged_at_sender(copies: Retransmissions) -> tuple[Array, Array]:
 
 
 def _goes_on(copies: Retransmissions) -> Array:
-    """Return the first row after each retransmission in which its sender sends data above it."""
+    """Return for each retransmission the first later row in which its sender sends data above it."""
     end, sent = copies.segments["end_bytes"][copies.sent], copies.sent
     onward = copies.nowhere.copy()
     place, stop = (np.searchsorted(sent, at).tolist() for at in (copies.row + 1, copies.nowhere))
@@ -460,9 +462,11 @@ def _goes_on(copies: Retransmissions) -> Array:
 
 
 def _echoes(copies: Retransmissions) -> tuple[Array, Array]:
-    """Return where the sender echoed an ACK that had passed before, and where it echoed only later ones.
+    """Return two masks: the sender later echoed an earlier ACK, or it echoed only later ACKs.
 
-    The first ACK that covers the retransmission must have a new timestamp: a coarse clock shows nothing.
+    An earlier ACK is one that passed the capture point before the retransmission. The first ACK that covers
+    the retransmission must have a new timestamp, because a coarse clock cannot distinguish ACKs of the same
+    tick.
     """
     segments, row, exchanges, exchange = copies.segments, copies.row, copies.exchanges, copies.exchange
     acks = has(segments["flags"], Flag.ACK)
@@ -536,7 +540,7 @@ def _by_state_changes(copies: Retransmissions, changes: Table, cause: Array, evi
 
 
 def _by_reports(copies: Retransmissions, resent: Table, cause: Array, evidence: Array) -> None:
-    """Mark, in place, a retransmission as a local drop if it has no report or its report shows a drop."""
+    """Set the cause to "local drop", in place, if the kernel reports no retransmission or reports a drop."""
     time_ns, report_ns = copies.segments["time_ns"][copies.row], resent["time_ns"]
     spoken_of = _spoken_of(time_ns, report_ns)
     known = spoken_of >= 0
@@ -554,7 +558,7 @@ def _by_reports(copies: Retransmissions, resent: Table, cause: Array, evidence: 
 
 
 def _with_parts(copies: Retransmissions, report_ns: Array, spoken_of: Array) -> Array:
-    """Return the packets that reports refer to.
+    """Return which packets the kernel's reports refer to, including the parts of a split retransmission.
 
     One reported retransmission may be split into several segments. The report comes after the last of them,
     so no report lies between them.
@@ -570,10 +574,10 @@ def _with_parts(copies: Retransmissions, report_ns: Array, spoken_of: Array) -> 
 
 
 def _spoken_of(time_ns: Array, report_ns: Array) -> Array:
-    """Return the packet of each report, -1 for none: the last packet before it that has no report yet.
+    """Return for each report the packet that it refers to; -1 for none.
 
-    A report without such a packet is matched with a packet after it, within the offset of the clocks, or far
-    before it.
+    It is the last packet before the report that has no report yet. Without such a packet, it is a packet
+    after the report, within the offset of the clocks, or far before it.
     """
     spoken_of = np.full(len(report_ns), -1)
     for ahead_ns, reach_ns in (
@@ -589,7 +593,7 @@ def _spoken_of(time_ns: Array, report_ns: Array) -> Array:
 
 
 def _last_free(time_ns: Array, report_ns: Array, reach_ns: int) -> Array:
-    """Return for each report the last packet before it that no earlier report has taken; else -1."""
+    """Return for each report the last packet before it that no earlier report has used; -1 for none."""
     behind = np.searchsorted(time_ns, report_ns, side="right").tolist()
     sent, taken = time_ns.tolist(), np.full(len(report_ns), -1)
     free: list[int] = []
@@ -638,7 +642,7 @@ def by_readings(
 
 
 def _fell(polled: Table, at: Array) -> Array:
-    """Return the readings before which the congestion window was larger."""
+    """Return which readings have a smaller congestion window than the reading before them."""
     before, now = polled["cwnd_segments"][np.maximum(at - 1, 0)], polled["cwnd_segments"][at]
     fell: Array = (at > 0) & (before != NA) & (now != NA) & (now < before)
     return fell

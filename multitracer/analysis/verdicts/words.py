@@ -6,7 +6,7 @@ from enum import IntEnum, IntFlag
 
 
 class RetransmissionCause(IntEnum):
-    """Cause of a retransmission; in parentheses the corresponding counter of the kernel, if there is one."""
+    """Cause of a retransmission; the comment of each names the kernel's counter in parentheses."""
 
     UNKNOWN = 0
     TIMEOUT = 1

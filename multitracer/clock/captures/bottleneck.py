@@ -54,7 +54,7 @@ _MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a 
 
 @dataclass(frozen=True, slots=True)
 class Spacing:
-    """Rate of a link, measured from arrivals while it was busy."""
+    """Time per byte of a link, measured from packets that arrived while the link was busy."""
 
     ns_per_byte: float
     error: float
@@ -63,7 +63,7 @@ class Spacing:
 
 
 def spacing(way: MatchedDirection) -> Spacing | None:
-    """Return the time per byte of the slowest link, in ns; None if the link was rarely busy."""
+    """Return the time per byte of the slowest link in one direction; None if the link was rarely busy."""
     order = np.argsort(way.row, kind="stable") if way.sign > 0 else np.argsort(way.sent_ns, kind="stable")
     sent, arrived = way.sent_ns[order], way.sent_ns[order] + way.delay_ns[order]
     carried = _carried_bytes(way, order)
@@ -79,7 +79,7 @@ def spacing(way: MatchedDirection) -> Spacing | None:
 
 
 def _bears(spacing: Spacing, arrived: Array, size_bytes: Array) -> bool:
-    """Return whether all packets can have arrived over a link of that rate.
+    """Return whether a link with this rate can have delivered all packets at their arrival times.
 
     In any interval the link needs at least the time of its bytes, except for jitter of some tenths of a
     second.
@@ -92,7 +92,11 @@ def _bears(spacing: Spacing, arrived: Array, size_bytes: Array) -> bool:
 
 
 def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:
-    """Return the median of the rates of groups of pairs, and the difference between groups."""
+    """Return the median time per byte of groups of packet pairs, with the spread of the groups as error.
+
+    It is None if there are too few pairs. `apart` is the time between the two packets of a pair in ns,
+    `carried` the bytes between them, `busy` selects the pairs during which the link was busy.
+    """
     chosen = np.flatnonzero(busy)
     groups = np.array_split(chosen, min(_GROUPS, len(chosen) // _PAIRS_A_GROUP))
     rates = np.array([apart[g].sum() / carried[g].sum() for g in groups])
@@ -104,9 +108,10 @@ def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:
 
 
 def _carried_bytes(way: MatchedDirection, order: Array) -> Array:
-    """Return the bytes on the link between the ends of consecutive packets, with headers; 0 if unknown.
+    """Return the bytes on the link from the end of one packet to the end of the next, with headers.
 
-    The bytes between two segments of one connection are known, even if they were not captured.
+    It is 0 if unknown. The bytes between two segments of one connection are known, even if they were not
+    captured.
     """
     flow, payload, size = way.flow[order], way.payload_bytes[order], way.size_bytes[order]
     known = (np.diff(flow) == 0) & (payload[1:] > 0) & (payload[:-1] > 0)
@@ -115,7 +120,7 @@ def _carried_bytes(way: MatchedDirection, order: Array) -> Array:
 
 
 def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
-    """Return the maximum time per byte, in ns, at which all packets can have arrived at their times.
+    """Return the maximum time per byte, in ns, for which all packets can have arrived when they did.
 
     Parameters
     ----------
@@ -178,7 +183,7 @@ def own_queue_ns(
     jumps: Zones = (),
     reach: int = _REACH,
 ) -> Array:
-    """Return the minimum time that each matched packet waits behind packets of its own host.
+    """Return the minimum time that each matched packet waits behind earlier packets of its own host, ns.
 
     Parameters
     ----------
@@ -217,7 +222,10 @@ def own_queue_ns(
 
 
 def _longest_wait(time_ns: Array, total: Array, own: Array, rate: float, reach: int, side: Array) -> Array:
-    """Return the maximum wait of each packet behind the packets before it, ns."""
+    """Return for each packet its minimum time in the queue behind earlier packets, ns.
+
+    Each earlier packet gives a lower bound of this time; the largest bound is used.
+    """
     wait = np.zeros(len(time_ns))
     for back in range(1, min(reach, len(time_ns) - 1) + 1):
         since = (time_ns[back:] - time_ns[:-back]).astype(np.float64)
@@ -229,9 +237,9 @@ def _longest_wait(time_ns: Array, total: Array, own: Array, rate: float, reach: 
 
 
 def _carried_once(sender: CaptureTables, receiver: CaptureTables, rows: Array) -> Array:
-    """Return which segments were sent only once and arrived, though the receiver's capture lacks them.
+    """Return which segments were sent only once and arrived, although the receiver's capture lacks them.
 
-    TCP would have retransmitted them if they had been lost.
+    We assume that they arrived, because TCP would have retransmitted them otherwise.
     """
     segments = sender.segments
     key = identities(segments, rows, _RANGE)
@@ -246,7 +254,7 @@ def _carried_once(sender: CaptureTables, receiver: CaptureTables, rows: Array) -
 
 
 def _requested_by_duplicates(capture: CaptureTables, seq: Array) -> Array:
-    """Return which sequence numbers duplicate ACKs requested; these indicate a loss."""
+    """Return which sequence numbers `seq` duplicate ACKs requested; such ACKs indicate a loss."""
     segments = capture.segments
     pure = (segments["payload_bytes"] == 0) & (segments["flags"] & Flag.ACK > 0)
     number, count = np.unique(segments["ack"][pure], return_counts=True)
@@ -277,11 +285,11 @@ def is_consistent(flat_ns: Array, waited_ns: Array) -> bool:
 
 
 def uncertainty_ns(flat_ns: Array, waited_ns: Array, typical_ns: float) -> float:
-    """Return by how much the true minimum delay may be higher if the packets that give it are wrong.
+    """Return by how much the true minimum delay may exceed the measured one, ns.
 
-    If a packet was lost but is counted, the packets behind it seem faster by its transmission time. Such
-    errors are isolated. The true minimum appears in several parts of the transfer, or in packets that found
-    the link empty.
+    The packets with the lowest delays may be wrong: if a packet was lost but is counted, the packets behind
+    it seem faster by its transmission time. We assume that such errors are isolated, and that the true
+    minimum appears in several parts of the transfer, or in packets that found the link empty.
 
     Parameters
     ----------
@@ -299,7 +307,9 @@ def uncertainty_ns(flat_ns: Array, waited_ns: Array, typical_ns: float) -> float
 
 
 def without_mistakes(flat_ns: Array, waited_ns: Array) -> Array:
-    """Return the waits, with 0 for the few that are impossible because a lost segment was counted.
+    """Return the waits in the host's own queue, with impossible ones replaced by 0.
+
+    A few waits are impossible, because a lost segment was counted.
 
     Parameters
     ----------
@@ -346,7 +356,9 @@ are within ±0.06 of a multiple, but nearly all in a link with slots.
 
 
 def raster_ns(arrived_ns: Array, *, spaced_ns: Array) -> float:
-    """Return the slot of the link from arrivals, in ns; 0 if the link has none.
+    """Return the slot length of the link in ns, from the arrival times; 0 if the link has no slots.
+
+    A link with slots delivers packets only at multiples of the slot length.
 
     Parameters
     ----------
@@ -371,7 +383,7 @@ def raster_ns(arrived_ns: Array, *, spaced_ns: Array) -> float:
 
 
 def _refined(slot: float, apart: Array) -> float:
-    """Return the best-fitting slot near a rough one, first from short distances, then from longer ones."""
+    """Return the slot length that fits best near `slot`, ns: for short distances, then for long ones."""
     for reach in (4, 16, 64):
         near = apart[apart < reach * slot]
         complete = np.rint(near / slot)
@@ -381,7 +393,10 @@ def _refined(slot: float, apart: Array) -> float:
 
 
 def _candidates(apart: Array) -> list[float]:
-    """Return the differences of typical distances, in descending order."""
+    """Return candidates for the slot length, ns, in descending order.
+
+    They are the differences between frequent distances of arrivals.
+    """
     rounded, count = np.unique(np.rint(apart / _ALIKE_NS), return_counts=True)
     typical = rounded[np.argsort(-count)[:24]] * _ALIKE_NS
     differences = np.abs(typical[:, None] - typical[None, :]).ravel()
@@ -390,7 +405,10 @@ def _candidates(apart: Array) -> list[float]:
 
 
 def _serialization(slot: float, spaced_ns: Array) -> bool:
-    """Return whether a slot equals a typical packet's transmission time, or a half or a third of it."""
+    """Return whether `slot` equals a typical packet's transmission time, or a half or a third of it.
+
+    Then it is not the length of a slot.
+    """
     parts = spaced_ns / slot
     complete = np.rint(parts)
     return bool(
@@ -427,7 +445,7 @@ class Side:
 
 
 def sides_of(near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[Step]) -> list[Side]:
-    """Return both directions of two captures with their links, as far as packets show them."""
+    """Return both directions between two captures, with the properties of their links that packets show."""
     both = (ways.out, ways.back)
     measured = [spacing(way) for way in both]
     guesses = [_guess(measured[0], measured[1]), _guess(measured[1], measured[0])]
@@ -455,7 +473,7 @@ def sides_of(near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[St
 
 
 def _zones(way: MatchedDirection, steps: list[Step]) -> list[tuple[int, int]]:
-    """Return the ranges of rows in which the clock of the sending side may have stepped."""
+    """Return the ranges (first row, last row) in which the sending side's clock may have stepped."""
     clock: ClockLabel = "a" if way.sign > 0 else "b"
     return [step.zone for step in steps if step.clock == clock]
 
@@ -463,7 +481,11 @@ def _zones(way: MatchedDirection, steps: list[Step]) -> list[tuple[int, int]]:
 def unqueued(
     near: CaptureTables, far: CaptureTables, ways: Ways, sides: list[Side], steps: list[Step]
 ) -> tuple[Ways, Ways]:
-    """Return the packets without transmission times, and also without waits in their host's own queue."""
+    """Return the packets with reduced delays, twice: minus transmission time, and also minus queue time.
+
+    The first element has delays without the transmission time of each packet. In the second one, the time in
+    the queue of the sending host is subtracted as well.
+    """
     flat, free = [], []
     for way, side in zip((ways.out, ways.back), sides, strict=True):
         delay = way.delay_ns - side.guess_ns_per_byte * way.size_bytes
@@ -483,7 +505,9 @@ def _guess(own: Spacing | None, other: Spacing | None) -> float:
 
 
 def arrivals_without_jump(side: Side, steps: list[Step]) -> Array:
-    """Return one direction's arrivals in its longest interval without a step of the receiving clock.
+    """Return the arrival times of one direction in the longest interval without a clock step.
+
+    Only steps of the receiving clock count.
 
     Returns
     -------

@@ -86,7 +86,7 @@ class MatchedDirection:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Both directions, and the constants that were subtracted so that float64 is exact to a nanosecond."""
+    """Both directions, with the constants that were subtracted to keep float64 exact to 1 ns."""
 
     out: MatchedDirection
     back: MatchedDirection
@@ -97,7 +97,9 @@ class Ways:
 
 
 def both_ways(a: CaptureTables, b: CaptureTables, *, complete: bool = False) -> Ways:
-    """Return the packets in both captures, by direction: runs of packets, or with `whole` all of them.
+    """Return the packets that both captures contain, by direction.
+
+    In long captures only runs of packets are used; with `complete` all of them.
 
     Raises
     ------
@@ -191,7 +193,7 @@ depends on this.
 
 
 def with_packets(estimates: Sequence[Estimate], near: CaptureTables, far: CaptureTables) -> list[Estimate]:
-    """Return estimates of two captures with their packets, for those that have none yet."""
+    """Return the estimates with the packets that they were computed from, for a figure."""
     if all(estimate.points is not None for estimate in estimates):
         return list(estimates)
     ways = both_ways(near, far)
@@ -212,9 +214,10 @@ def with_packets(estimates: Sequence[Estimate], near: CaptureTables, far: Captur
 
 
 def _intervals(estimates: Sequence[Estimate], start: Array, end: Array, direction: Array) -> Array:
-    """Return the interval of each packet, from its time; near a step, from its delay.
+    """Return for each packet the index of the estimate (interval between clock steps) that it belongs to.
 
-    Of two lines, the line with the smaller non-negative delay is used.
+    The time of the packet decides. Near a step, its delay decides: of two estimates, the one with the smaller
+    non-negative delay is used.
     """
     relation = Relation(Clock("near"), Clock("far"), tuple(estimates))
     index = relation.intervals(start)

@@ -55,7 +55,10 @@ _MIN_ERROR_NS = NS_PER_MS
 
 
 def missing_ns(ways: Ways) -> float:
-    """Return the maximum time by which packets arrive before they are sent, on the best line, ns."""
+    """Return the maximum time by which a packet seems to arrive before it was sent, ns.
+
+    Offset and skew of the clocks are chosen so that this time is as small as possible.
+    """
     skews = np.linspace(-LARGEST_SKEW, LARGEST_SKEW, _SKEWS)
     missing = np.inf
     for skew in sorted(skews.tolist(), key=abs):
@@ -67,7 +70,9 @@ def missing_ns(ways: Ways) -> float:
 
 
 def hidden_step(flat: Ways, free: Ways, skew: float, *, slot_ns: float) -> Step | None:
-    """Return the step that explains why packets seem to arrive before they are sent; None without one.
+    """Return the clock step that explains why packets seem to arrive before they are sent.
+
+    It is None if no step explains it.
 
     Parameters
     ----------
@@ -117,7 +122,7 @@ def _step(place: tuple[float, ClockLabel, int, float, float], slot_ns: float) ->
 def _places(
     flat: Ways, free: Ways, clock: ClockLabel, skew: float
 ) -> Iterator[tuple[float, ClockLabel, int, float, float]]:
-    """Yield for each place of a step the residual, the clock, the row, the step and its error.
+    """Yield for each possible row of a step: residual, clock, row, size of the step, and its error.
 
     A queue that is computed from times of the clock that stepped contains the step.
     """
@@ -138,7 +143,7 @@ def _places(
 
 
 class _Course:
-    """The delays of one direction in the order of one clock's capture, and the step at each place."""
+    """The delays of one direction, in packet order of one clock's capture, to measure a step at any row."""
 
     def __init__(self, way: MatchedDirection, clock: ClockLabel, skew: float) -> None:
         order = np.argsort(rows_of(way, clock), kind="stable")
@@ -147,9 +152,10 @@ class _Course:
         self.delay = (way.delay_ns - way.sign * skew * way.time_ns)[order]
 
     def min_moves(self, at: Array) -> Array:
-        """Return the step of B - A at places, from the minimum delays of all packets before and after.
+        """Return the step of B - A at each row in `at`, from the minimum delays before and after it.
 
-        `at` is int64, shape (n,), in the order of the capture; the result is float64, ns, shape (n,).
+        `at` is int64, shape (n,), in the order of the capture; the result is float64, ns, shape (n,). All
+        packets before and after the row are used.
         """
         before = np.minimum.accumulate(self.delay)
         behind = np.minimum.accumulate(self.delay[::-1])[::-1]
@@ -157,9 +163,9 @@ class _Course:
         return moved
 
     def jumps(self, at: Array) -> Array:
-        """Return the step of the clock at places, from the medians of the packets next to each.
+        """Return the step of B - A at each row in `at`, from the median delays of the packets next to it.
 
-        Types are those of `min_moves`; places must be at least `_BESIDE` packets away from both ends.
+        Types are those of `min_moves`; rows must be at least `_BESIDE` packets away from both ends.
         """
         window = np.lib.stride_tricks.sliding_window_view(self.delay, _BESIDE)
         middle = np.median(window, axis=1)

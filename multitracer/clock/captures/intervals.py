@@ -33,7 +33,9 @@ _JITTER_NS = 1e5
 
 
 def refined(ways: Ways, steps: list[Step], *, slot_ns: float) -> list[Step]:
-    """Return the steps measured with the minimum delays of the complete intervals, where that is better.
+    """Return the steps with improved sizes: measured again with the minimum delays of complete intervals.
+
+    A size is changed only if the new one is more certain.
 
     Parameters
     ----------
@@ -100,12 +102,15 @@ class JumpInterval:
     clouds: tuple[Cloud, Cloud]
 
     def bounds_ns(self, at: float) -> tuple[float, float]:
-        """Return the minimum and maximum offset, without the steps, for which all delays are positive."""
+        """Return the minimum and the maximum offset, without steps, for which all delays are positive, ns.
+
+        `at` is the time by A's clock without steps.
+        """
         return certain(*self.clouds, at)
 
 
 def _cloud(way: MatchedDirection, steps: list[Step]) -> Cloud:
-    """Return times and delays of the packets of a direction that bound the offset at any time.
+    """Return times and delays of those packets of a direction that bound the offset at any time.
 
     If steps were subtracted, times are not whole ns, and their differences are rounded.
     """
@@ -145,7 +150,7 @@ def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -
 
 
 def _extent(ways: Ways, moments: list[tuple[float, float]], clock: ClockLabel) -> list[tuple[float, float]]:
-    """Return begin and end of each interval by one clock; `moments` are the times of the steps."""
+    """Return begin and end of each interval by one clock, ns; `moments` are the times of the steps."""
     times = np.concatenate([_stamps(way, clock) for way in (ways.out, ways.back)])
     lasts = [last for last, _ in moments] + [float(times.max())]
     firsts = [float(times.min())] + [first for _, first in moments]
@@ -153,13 +158,16 @@ def _extent(ways: Ways, moments: list[tuple[float, float]], clock: ClockLabel) -
 
 
 def _stamps(way: MatchedDirection, clock: ClockLabel) -> Array:
-    """Return the times of packets by one clock."""
+    """Return the capture time of each packet by one clock, ns."""
     stamps: Array = way.time_ns if clock == "a" else way.time_ns + way.sign * way.delay_ns
     return stamps
 
 
 def _part(ways: Ways, steps: list[Step], number: int) -> Ways:
-    """Return the packets between two steps; only certain ones, if both directions have some."""
+    """Return the packets in interval `number` between steps.
+
+    Packets that may be on either side of a step are left out, if others remain in both directions.
+    """
     both = (ways.out, ways.back)
     sure = [way.take(stretches(way, steps)[number]) for way in both]
     out, back = sure if all(map(len, sure)) else (_between(way, steps, number) for way in both)
@@ -175,7 +183,10 @@ def _part(ways: Ways, steps: list[Step], number: int) -> Ways:
 def _margins(
     parts: list[Ways], clouds: list[tuple[Cloud, Cloud]], offset_ns: float, skew: float
 ) -> tuple[float, float]:
-    """Return how far below and above a line the true one may be, from positive delays alone."""
+    """Return how far below and above the line offset + skew * time the true offset may be, ns.
+
+    The only condition is that all delays are positive.
+    """
     below, above = 0.0, 0.0
     for part, both in zip(parts, clouds, strict=True):
         times = np.concatenate([part.out.time_ns, part.back.time_ns])
@@ -187,7 +198,7 @@ def _margins(
 
 
 def _between(way: MatchedDirection, ordered: list[Step], number: int) -> MatchedDirection:
-    """Return the packets that were captured after `number` of the steps."""
+    """Return the packets that were captured after exactly `number` of the steps."""
     jumps = np.zeros(len(way), dtype=np.int64)
     for step in ordered:
         jumps += after(way, step)
@@ -197,11 +208,11 @@ def _between(way: MatchedDirection, ordered: list[Step], number: int) -> Matched
 def _moments(
     ways: Ways, step: Step, offset_ns: float, skew: float, below: float, above: float
 ) -> list[tuple[float, float]]:
-    """Return the time range that certainly contains the step, by A's and by B's clock without steps.
+    """Return the time range that certainly contains the step: one range by A's clock, one by B's clock.
 
-    Independent of which clock stepped, a packet captured before the step was sent before it, and a packet
-    captured after the step arrived after it. So the result does not depend on the clock if no packet shows
-    which one stepped. Times of the other clock have the uncertainty `below` and `above`.
+    Both clocks are without steps. A packet captured before the step was sent before it, and a packet captured
+    after the step arrived after it. So the result does not depend on which clock stepped. Times of the other
+    clock have the uncertainty `below` and `above`.
     """
     moments = []
     for clock in CLOCKS:
@@ -235,7 +246,7 @@ _EDGE = 1.05  # of what a quartz can have: up to there the estimators are right.
 
 
 def looseness_ns(ways: Ways, skew: float) -> float:
-    """Return the mean distance of packets from the minimum delay, summed over both directions, ns.
+    """Return how far packets are above the minimum delay on average, both directions added, ns.
 
     Parameters
     ----------
@@ -247,10 +258,11 @@ def looseness_ns(ways: Ways, skew: float) -> float:
 
 
 def gross_rates(ways: Ways) -> list[float]:
-    """Return approximate rates of clock B relative to A, if they exceed the skew of a quartz.
+    """Return up to two approximate rates of clock B relative to A that exceed the skew of a quartz.
 
-    One candidate is the rate with the lowest delays of all packets, the other the rate with the most space
-    between the minimum delays. A growing queue misleads the first, a queue that never empties the second.
+    One is the rate with the lowest delays of all packets, the other the rate with the most space between the
+    minimum delays of both directions. A growing queue misleads the first, a queue that never empties the
+    second.
     """
     sides = [_Direction(way) for way in (ways.out, ways.back)]
     guesses = (
@@ -273,7 +285,7 @@ def _lowest(function: Callable[[float], float]) -> float:
 
 
 class _Direction:
-    """The packets of a direction, with delays for any skew."""
+    """The packets of one direction, to compute their delays for any skew of the clocks."""
 
     def __init__(self, way: MatchedDirection) -> None:
         hull = lower_hull(way.time_ns, way.delay_ns)
@@ -290,7 +302,7 @@ class _Direction:
 
 
 def slowed(capture: CaptureTables, begin_ns: int, rate: float) -> CaptureTables:
-    """Return a capture with the times of a clock that runs slower, from a given time on.
+    """Return a capture with its times converted to a slower clock, from `begin_ns` on.
 
     Parameters
     ----------
@@ -309,7 +321,7 @@ def slowed(capture: CaptureTables, begin_ns: int, rate: float) -> CaptureTables:
 
 
 def quickened(estimate: Estimate, begin_ns: int, rate: float) -> Estimate:
-    """Return the relation to the original clock, from a relation to the clock that `slowed` produced."""
+    """Return an estimate for the original clock of a capture, from an estimate for its `slowed` times."""
 
     def there(slow_ns: int) -> int:
         return slow_ns + round((slow_ns - begin_ns) * rate)

@@ -83,7 +83,7 @@ def identities(segments: Table, rows: Array | None, fields: tuple[str, ...] = EX
 
 
 def copies(key: Array) -> tuple[Array, Array]:
-    """Return the number of earlier packets with the same identity, and the total number with it.
+    """Return for each packet how many earlier packets have the same identity, and how many there are in all.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def copies(key: Array) -> tuple[Array, Array]:
 
 
 def among(key: Array, wanted: Array) -> Array:
-    """Return the indexes of the packets whose identity is among the wanted ones.
+    """Return the indexes of the packets whose identity is one of the identities in `wanted`.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def among(key: Array, wanted: Array) -> Array:
 
 
 def shared(key: Array, others: Sequence[Array]) -> list[int]:
-    """Return for each of the others the number of different packets that it shares with `key`.
+    """Return for each array in `others` how many different packets it has in common with `key`.
 
     Parameters
     ----------
@@ -156,7 +156,9 @@ def _distinct(key: Array) -> Array:
 
 
 def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> tuple[Array, Array]:
-    """Return the indexes of equal (identity, number) at both points, in order of the near one.
+    """Return the indexes of packets with equal identity and equal number at both points.
+
+    Pairs are in the order of the near point.
 
     Parameters
     ----------
@@ -186,7 +188,7 @@ def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> 
 
 
 def is_long(near: CaptureTables) -> bool:
-    """Return whether `match` uses only runs of the packets by default."""
+    """Return whether the capture is so long that `match` compares only runs of packets by default."""
     return len(near.segments) > _MOST_ROWS
 
 
@@ -231,7 +233,7 @@ def match(near: CaptureTables, far: CaptureTables, *, complete: bool = False) ->
 
 
 def _runs(rows: int) -> Array | None:
-    """Return rows in contiguous runs from the first row to the last; None means all rows."""
+    """Return rows in evenly spaced contiguous runs, from the first row to the last; None for all rows."""
     if rows <= _MOST_ROWS:
         return None
     begins = np.arange(0, rows, -(-rows // _MOST_ROWS) * _RUN_ROWS)
@@ -241,7 +243,7 @@ def _runs(rows: int) -> Array | None:
 
 
 def _in_order(near_rows: Array, far_rows: Array, near_more: Array, far_more: Array) -> Array:
-    """Return which additional pairs are near their neighbours at the far point."""
+    """Return which additional pairs keep the order: near their neighbours' matches at the far point."""
     if len(near_rows) < _MIN_PAIRS:
         return np.ones(len(near_more), dtype=bool)
     expected = np.interp(near_more, near_rows, far_rows)
@@ -258,9 +260,10 @@ def _match_by(
     *,
     only: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Return the rows of the packets with the same identity; None as rows means all rows.
+    """Return the near rows and the far rows of packets with the same identity.
 
-    Matches are searched for all near packets, or for those in `only`.
+    The arguments `near_rows` and `far_rows` may be None for all rows. Matches are searched for all near
+    packets, or only for those in `only`.
     """
     if (native := kernel()) is not None:
         sides = [
@@ -284,7 +287,11 @@ def _same_packets(
     fields: tuple[str, ...],
     only: Array | None,
 ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
-    """Return the indexes of matched packets, and masks: first ones, in equal numbers, the only ones."""
+    """Return the index pairs of packets with the same identity, and three masks over these pairs.
+
+    The masks are True for the first packet with its identity, for identities that are equally frequent at
+    both points, and for identities that occur once at each point.
+    """
     near_key, far_key = identities(*near, fields), identities(*far, fields)
     (near_copy, near_total), (far_copy, far_total) = copies(near_key), copies(far_key)
     if only is None:
@@ -334,7 +341,7 @@ def ip_lengths(capture: CaptureTables, rows: Array) -> Array:
 
 
 def _syn_bytes(capture: CaptureTables) -> Array:
-    """Return the bytes of options that only SYN segments carry, a multiple of four."""
+    """Return for each segment the bytes of TCP options that only SYN segments carry, a multiple of four."""
     extra = np.zeros(len(capture.segments), dtype=np.int64)
     options = capture.syn_options
     length = (
@@ -345,7 +352,9 @@ def _syn_bytes(capture: CaptureTables) -> Array:
 
 
 def unseen_bytes(flow: Array, seq: Array, payload_bytes: Array, size_bytes: Array) -> Array:
-    """Return the number of uncaptured bytes of the connection before each segment, with headers.
+    """Return for each segment the bytes of its connection that were sent before it but not captured.
+
+    Headers are included.
 
     Parameters
     ----------
@@ -366,7 +375,10 @@ def unseen_bytes(flow: Array, seq: Array, payload_bytes: Array, size_bytes: Arra
 
 
 def _ahead(flow: Array, seq: Array, payload: Array) -> Array:
-    """Return how far each segment begins after the end of all earlier ones of its flow; 0 for the first."""
+    """Return for each segment the bytes between the end of all earlier ones of its flow and its begin.
+
+    It is 0 for the first segment of a flow.
+    """
     order = np.argsort(flow, kind="stable")
     first = np.diff(flow[order], prepend=-1) != 0
     step = np.diff(seq[order], prepend=seq[order][:1]).astype(np.uint32).view(np.int32).astype(np.int64)

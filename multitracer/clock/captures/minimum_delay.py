@@ -51,7 +51,7 @@ _SHARPEST_NS = 10_000.0
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """The minimum delay of one class of sizes, and how far the true level may be below it."""
+    """The minimum delay of the packets of similar size, and how far the true minimum may be below it."""
 
     min_ns: float
     size_bytes: float
@@ -67,7 +67,9 @@ class SizeClass:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Posterior of the level of one direction on a grid.
+    """The posterior of the level of one direction, on a grid of rates and levels.
+
+    The level is the minimum delay of a packet of zero length.
 
     Parameters
     ----------
@@ -82,14 +84,16 @@ class Level:
     log_density: Array
 
     def likely_rates(self) -> tuple[float, float]:
-        """Return the minimum and maximum rate with a non-negligible probability, ns per byte."""
+        """Return the minimum and the maximum time per byte with a non-negligible probability, ns."""
         most = self.log_density.max(axis=1)
         likely = np.flatnonzero(most > most.max() - _OUT_OF_QUESTION)
         low, high = max(int(likely[0]) - 1, 0), min(int(likely[-1]) + 1, len(most) - 1)
         return float(self.ns_per_byte[low]), float(self.ns_per_byte[high])
 
     def draw(self, uniform: Array, within: Array) -> tuple[Array, Array]:
-        """Return level and rate for uniform random numbers; `within` spreads them over a cell's width.
+        """Return random levels and times per byte that follow the posterior, from uniform random numbers.
+
+        `uniform` selects cells of the grid; `within` selects positions within the cells.
 
         Parameters
         ----------
@@ -110,7 +114,7 @@ class Level:
 
 
 def alike_in_size(size_bytes: Array) -> list[Array]:
-    """Return the indexes of the packets in each class of sizes.
+    """Return the indexes of the packets of similar size: one array for each class of sizes.
 
     Parameters
     ----------
@@ -131,7 +135,7 @@ def alike_in_size(size_bytes: Array) -> list[Array]:
 def classes(
     delay_ns: Array, size_bytes: Array, alike: list[Array], *, ns_per_byte: float, slot_ns: float
 ) -> list[SizeClass]:
-    """Return the classes of sizes of one direction.
+    """Return the minimum delay of each class of packet sizes, with its uncertainty.
 
     Parameters
     ----------
@@ -198,7 +202,7 @@ def level_at_known_rate(
     slot_ns: float,
     broad_ns: float,
 ) -> Level:
-    """Return the posterior for a measured rate: packets of all sizes then form one class.
+    """Return the posterior of the level for a measured rate, from packets of all sizes together.
 
     Parameters
     ----------
@@ -225,7 +229,7 @@ def level_at_known_rate(
 
 
 def _lowest_of_each_size(flat_ns: Array, size_bytes: Array) -> Array:
-    """Return the indexes of packets that may be among the lowest at a rate near the approximate one."""
+    """Return the indexes of packets that may have the lowest delay, for any rate near the approximate one."""
     order = np.lexsort((flat_ns, size_bytes))
     starts = np.flatnonzero(np.diff(size_bytes[order], prepend=-1.0))
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
@@ -237,7 +241,7 @@ def _lowest_of_each_size(flat_ns: Array, size_bytes: Array) -> Array:
 def level_posterior(
     sizes: list[SizeClass], ns_per_byte: Array, log_prior: Array, *, slot_ns: float, broad_ns: float
 ) -> Level:
-    """Return the posterior of level and rate.
+    """Return the joint posterior of the level and of the time per byte, from several classes of sizes.
 
     Parameters
     ----------
@@ -264,7 +268,11 @@ def level_posterior(
 
 
 def _gap_density(gap: Array, c: SizeClass, slot_ns: float, broad_ns: float) -> Array:
-    """Return the density of the gap: constant within a slot, then Lomax, plus a broad floor."""
+    """Return the probability density of the gap between the true and the measured minimum delay.
+
+    It is constant within a slot, then that of a Lomax distribution, plus a low and broad density for classes
+    without information.
+    """
     astray = _ASTRAY / c.order
     floor = astray / broad_ns / (1 + gap / broad_ns) ** 2
     if not np.isfinite(c.scale_ns):

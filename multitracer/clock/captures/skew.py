@@ -56,7 +56,9 @@ _REFINEMENTS = 4  # slot numbers change hardly after the first line. Not measure
 
 
 def raster_skew(a_ns: Array, b_ns: Array, *, slot_a: float, slot_b: float) -> tuple[float, float] | None:
-    """Return the skew of clock B and its standard error; None without the same slots at both endpoints.
+    """Return the skew of clock B and its standard error, from the slots of a link.
+
+    It is None if the two endpoints do not receive with the same slots.
 
     Parameters
     ----------
@@ -76,7 +78,10 @@ def raster_skew(a_ns: Array, b_ns: Array, *, slot_a: float, slot_b: float) -> tu
 
 
 def _slot(times: Array, nominal: float) -> tuple[float, float] | None:
-    """Return the length of a slot and its standard error: periodogram, then a line through slot numbers."""
+    """Return the exact length of a slot and its standard error, in ns; None if no slot is found.
+
+    A periodogram gives an approximate length; then a line is fitted to times and slot numbers.
+    """
     times = times - times[0]
     rates = (1 + np.linspace(-_LARGEST, _LARGEST, _GRID)) / nominal
     strength = _periodogram(times[:: -(-len(times) // _MOST_IN_PERIODOGRAM)], rates)
@@ -96,7 +101,10 @@ def _slot(times: Array, nominal: float) -> tuple[float, float] | None:
 
 
 def _periodogram(times: Array, rates: Array) -> Array:
-    """Return how well the times fit slots of each rate, from 0 to 1; the rates are evenly spaced."""
+    """Return for each rate how well the times fit slots of that rate, from 0 to 1.
+
+    The rates are evenly spaced.
+    """
     phasor = np.exp(2j * np.pi * ((times * rates[0]) % 1.0))
     step = np.exp(2j * np.pi * times * (rates[-1] - rates[0]) / (len(rates) - 1))
     strength = np.empty(len(rates))
@@ -154,7 +162,10 @@ def skew_of(sides: list[Side], steps: list[Step]) -> tuple[float, float]:
 
 
 def _courses(sides: list[Side], steps: list[Step]) -> list[Course]:
-    """Return each direction's packets in each interval that has enough of them, else all packets together."""
+    """Return the packets of each direction in each interval between steps.
+
+    Intervals with few packets are left out. If no interval has enough, all packets form one interval.
+    """
     courses: list[Course] = []
     for side in sides:
         way, flat = side.way, side.flat_ns
@@ -165,7 +176,10 @@ def _courses(sides: list[Side], steps: list[Step]) -> list[Course]:
 
 
 def _by_delays(courses: list[Course]) -> tuple[float, float]:
-    """Return the skew of the densest level and its standard error, checked with lines below all delays."""
+    """Return the skew at which minimum delays agree best (the densest level), and its standard error.
+
+    The result is checked with the lines below all delays.
+    """
     lines = [_line(courses, sign) for sign in (1, -1)]
     skew = float(np.mean(lines))
     for _ in range(2):
@@ -178,17 +192,20 @@ def _by_delays(courses: list[Course]) -> tuple[float, float]:
 
 
 def disagreement(skew: float, error: float, lines: list[float]) -> float:
-    """Return the distance of the densest level's skew from that of the nearest line below all delays.
+    """Return how far the skew from the densest level is from the nearest skew in `lines`.
 
-    Queues often mislead one line, but rarely both. If one line supports the level within its error, the
-    distance is 0.
+    `lines` are the skews of the lines below all delays. Queues often mislead one line, but rarely both. If
+    one line agrees within `error`, the result is 0.
     """
     apart = min(abs(line - skew) for line in lines)
     return 0.0 if apart <= error else apart
 
 
 def _line(courses: list[Course], sign: int) -> float:
-    """Return the skew from the lines below all delays of one direction; long intervals have priority."""
+    """Return the weighted mean skew of the lines below all delays of one direction.
+
+    Long intervals between steps have more weight.
+    """
     own = [(time, delay) for its, time, delay in courses if its == sign]
     weight = [float(np.ptp(time)) ** 2 + 1.0 for time, _ in own]
     slopes = [sign * envelope(time, delay)[0] for time, delay in own]

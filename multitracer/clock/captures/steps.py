@@ -93,13 +93,16 @@ class Step:
 
     @property
     def zone(self) -> tuple[int, int]:
-        """The range of rows that contains the step, including the first row after it."""
+        """The range (first row, last row) that certainly contains the first row after the step."""
         first, last = (self.row if row is None else row for row in (self.first_row, self.last_row))
         return first, last
 
 
 def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
-    """Return the steps of both clocks in the order in which they were found, and the packets without them."""
+    """Return the steps of both clocks, in the order in which they were found.
+
+    The second element has the packets with their delays corrected for all steps.
+    """
     steps: list[Step] = []
     while len(steps) < MOST_STEPS:
         step = _largest(ways, steps)
@@ -111,7 +114,10 @@ def find_steps(ways: Ways) -> tuple[list[Step], Ways]:
 
 
 def _largest(ways: Ways, known: list[Step]) -> Step | None:
-    """Return the most certain step, by place and clock that explain the packets best; None without one."""
+    """Return the most certain step that is not yet in `known`; None if no step is certain enough.
+
+    Row and clock of the step are those that explain the delays of the packets best.
+    """
     places = [place for clock in CLOCKS for place in _places(ways, clock) if not _is_known(place, known)]
     if not places:
         return None
@@ -123,7 +129,7 @@ def _largest(ways: Ways, known: list[Step]) -> Step | None:
 
 
 def _near(ways: Ways, step: Step) -> Ways:
-    """Return the packets of both directions near a step."""
+    """Return the packets of both directions that were captured near a step."""
     parts = []
     for way in (ways.out, ways.back):
         i = int(np.argmax(after(way, step)))
@@ -132,9 +138,9 @@ def _near(ways: Ways, step: Step) -> Ways:
 
 
 def placed(ways: Ways, step: Step) -> Step:
-    """Return a step at the place and of the clock that make the delays near it smoothest.
+    """Return the step, moved to the row and clock for which the delays near it are smoothest.
 
-    If another place is almost as good, the zone of the step includes it.
+    If other rows are almost as good, the zone of the step includes them.
     """
     near = _near(ways, step)
     tried = [(_roughness(near, step), step)]
@@ -152,7 +158,7 @@ def placed(ways: Ways, step: Step) -> Step:
 
 
 def rows_of(way: MatchedDirection, clock: ClockLabel) -> Array:
-    """Return the rows of packets in the capture of one clock.
+    """Return for each packet its row in the capture that was made with `clock` ("a" or "b").
 
     Returns
     -------
@@ -166,14 +172,14 @@ def _is_known(place: tuple[float, ClockLabel, int], known: list[Step]) -> bool:
 
 
 def _places(ways: Ways, clock: ClockLabel) -> list[tuple[float, ClockLabel, int]]:
-    """Return the places where a clock may have stepped, with a score for each; only the best ones."""
+    """Return (score, clock, row) for the rows at which a clock most probably stepped."""
     courses = _courses(ways, clock)
     scored = [(_score(courses, row), clock, row) for row in _candidates(courses)]
     return sorted((place for place in scored if place[0] > 0), reverse=True)[:_MOST_PLACES]
 
 
 def _roughness(near: Ways, step: Step) -> float:
-    """Return how much neighbouring delays near a step differ after the step is corrected.
+    """Return how much neighbouring delays differ near a step, after the step is corrected.
 
     A packet that is assigned to the wrong side of the step has an error of the full step.
     """
@@ -181,13 +187,13 @@ def _roughness(near: Ways, step: Step) -> float:
 
 
 def without(ways: Ways, step: Step) -> Ways:
-    """Return the packets without the step."""
+    """Return the packets with their delays corrected for the step."""
     out, back = (_without(way, step) for way in (ways.out, ways.back))
     return Ways(out, back, ways.first_ns, ways.base_ns)
 
 
 def after(way: MatchedDirection, step: Step) -> Array:
-    """Return which packets the stepping clock captured after its step.
+    """Return which packets were captured after the step, by the order of the stepping clock's capture.
 
     Returns
     -------
@@ -198,7 +204,9 @@ def after(way: MatchedDirection, step: Step) -> Array:
 
 
 def certainly(way: MatchedDirection, step: Step) -> tuple[Array, Array]:
-    """Return which packets the stepping clock certainly captured before its step, and which after it.
+    """Return two masks: packets certainly captured before the step, and packets certainly captured after it.
+
+    The row of a step may be uncertain; packets in its zone are in neither mask.
 
     Returns
     -------
@@ -210,7 +218,7 @@ def certainly(way: MatchedDirection, step: Step) -> tuple[Array, Array]:
 
 
 def stretches(way: MatchedDirection, steps: list[Step]) -> list[Array]:
-    """Return which packets were certainly captured after none of the steps, after one, and so on.
+    """Return a mask for each interval between steps: packets that were certainly captured in it.
 
     Returns
     -------
@@ -241,27 +249,36 @@ class _Course:
     noise_ns: float
 
     def both_sides(self, row: int, count: int) -> tuple[Array, Array]:
-        """Return the delays of up to `count` packets before a row and from it on."""
+        """Return two arrays: the delays of up to `count` packets before the row, and from the row on."""
         i = int(np.searchsorted(self.row, row))
         return self.delay_ns[max(0, i - count) : i], self.delay_ns[i : i + count]
 
     def jump(self, row: int, count: int) -> float:
-        """Return the step of B - A at a row, from medians of `count` packets."""
+        """Return the step of B - A at a row, ns: the difference of the median delays on its two sides.
+
+        `count` is the number of packets on each side.
+        """
         before, later = self.both_sides(row, count)
         return self.sign * float(np.median(later) - np.median(before))
 
     def local_noise(self, row: int) -> float:
-        """Return the standard deviation of a packet's delay from its neighbours, near a row."""
+        """Return how much the delay of a packet differs from those of its neighbours, near a row.
+
+        It is a standard deviation in ns.
+        """
         return _noise(np.concatenate(self.both_sides(row, _AROUND)))
 
     def restlessness(self, row: int) -> float:
-        """Return the difference between the delays of a packet and the fifth packet after it, near a row."""
+        """Return the typical difference between the delays of packets n and n + 5 near a row, ns.
+
+        It is large where a queue grows or drains.
+        """
         parts = [part for part in self.both_sides(row, _AROUND) if len(part) > _BESIDE]
         apart = [np.abs(part[_BESIDE:] - part[:-_BESIDE]).mean() for part in parts]
         return float(max(apart, default=np.inf)) + SMALLEST_STEP_NS / _REST_PART
 
     def min_moves(self, row: int) -> float:
-        """Return the step of B - A at a row, from the minimum delays of a minute before and after."""
+        """Return the step of B - A at a row, ns: the minimum delay of a minute after it minus that before."""
         i = int(np.searchsorted(self.row, row))
         at = self.time_ns[min(i, len(self.row) - 1)]
         first, last = np.searchsorted(self.time_ns, [at - _MINUTE_NS, at + _MINUTE_NS])
@@ -288,7 +305,7 @@ def _course(way: MatchedDirection, clock: ClockLabel) -> _Course:
 
 
 def _candidates(courses: list[_Course]) -> list[int]:
-    """Return the rows where a direction's delay changes most."""
+    """Return the rows at which the delay of a direction changes most: possible clock steps."""
     rows: list[int] = []
     for course in courses:
         apart = np.abs(np.diff(course.delay_ns))
@@ -300,11 +317,11 @@ def _candidates(courses: list[_Course]) -> list[int]:
 
 
 def _score(courses: list[_Course], row: int) -> float:
-    """Return how far a step at a row exceeds the noise of the clearer direction; 0 if it is not a step.
+    """Return by which factor a step at a row exceeds the noise of the delays; 0 if it is not a step.
 
-    In the clearer direction the delay must change at that row and permanently, and so must the minimum delays
-    of the minutes before and after. Those of a queue that grows or drains do not. The other direction must
-    confirm the step, see `_agrees`.
+    The direction with less noise decides. In it, the delay must change at that row and permanently, and so
+    must the minimum delays of the minutes before and after. Those of a queue that grows or drains do not. The
+    other direction must confirm the step, see `_agrees`.
     """
     if min(len(part) for course in courses for part in course.both_sides(row, _BESIDE)) < _FEWEST:
         return 0.0
@@ -327,10 +344,10 @@ def _score(courses: list[_Course], row: int) -> float:
 
 
 def _agrees(clear: _Course, other: _Course, row: int, jump: float) -> bool:
-    """Return whether a direction with a changing queue may have stepped as the clear one certainly did.
+    """Return whether the delays of the noisier direction are compatible with the step `jump`.
 
-    If delays fall below all earlier ones, no queue can be the cause, and the other direction need only not
-    contradict. If they rise, the other direction must rise too.
+    If the step lowers the delays below all earlier ones, no queue can be the cause, and the noisier direction
+    must only not contradict. If it raises the delays, those of the noisier direction must rise too.
     """
     moved = other.jump(row, 1)
     possible = abs(moved - jump) < _CLEAR * other.restlessness(row) + _PART / 2 * abs(jump)
@@ -338,7 +355,7 @@ def _agrees(clear: _Course, other: _Course, row: int, jump: float) -> bool:
 
 
 def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
-    """Return a step and the half-width of its 95 % interval.
+    """Return the size of a clock step at a row, and the half-width of its 95 % interval, ns.
 
     Each direction measures it by medians and by minimum delays of several widths. Queues falsify some of
     these, but rarely in the same way in both directions. So the two measures that agree best, relative to
@@ -357,7 +374,7 @@ def _measured(courses: list[_Course], row: int) -> tuple[float, float]:
 
 
 def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
-    """Return the step as one direction shows it with several methods, each with its half-width."""
+    """Return several measurements of a step from one direction: (size, half-width of the interval), ns."""
     measures = []
     noise = course.local_noise(row) + _STAMP_NS
     for count in _WINDOWS:
@@ -371,7 +388,7 @@ def _measures(course: _Course, row: int) -> list[tuple[float, float]]:
 
 
 def minimum(delays: Array) -> tuple[float, float]:
-    """Return the minimum of some delays and the mean distance of the lowest ones, ns.
+    """Return the minimum of the delays, and the mean distance between the lowest delays, ns.
 
     Parameters
     ----------

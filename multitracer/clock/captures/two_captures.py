@@ -81,20 +81,20 @@ class Attempt:
 
     @property
     def absurd_ns(self) -> float:
-        """Return how far an offset is outside of its causality bounds, in the worst interval, ns."""
+        """Return how far the worst offset is outside of its causality bounds, ns; 0 if all are inside."""
         return max(self._outside_ns(e) + _LARGE_NS * bool(e.notes) for e in self.estimates)
 
     @property
     def is_sharp(self) -> bool:
-        """Return whether it explains all packets with a precise rate."""
+        """Return whether one precise rate of the clock explains all packets."""
         vague = max(e.skew_uncertainty_ppm for e in self.estimates)
         skew = max(abs(e.skew_ppm) for e in self.estimates)
         return self.absurd_ns <= 0 and vague < _SHARP_PPM and skew < MOST_SKEW_PPM
 
     def explains_more(self, other: Attempt) -> bool:
-        """Return whether packets are about as close to the minimum delays as in `other`.
+        """Return whether this attempt is at least about as good as `other` with no more steps.
 
-        It is also required that this attempt has no more steps than `other`.
+        It is as good if packets are about as close to the minimum delays.
         """
         no_more = len(self.estimates) <= len(other.estimates)
         return no_more and self.loose_ns < _NO_LOOSER * other.loose_ns
@@ -105,10 +105,9 @@ class Attempt:
         return float(max(lower + back - e.offset_ns, e.offset_ns - (upper - out), 0))
 
     def believable(self) -> list[Estimate]:
-        """Return the estimates, or their causality bounds.
+        """Return the estimates; if causality excludes one of them, replace all by their causality bounds.
 
-        If causality excludes one estimate, all minimum delays are wrong, and all estimates are replaced by
-        their bounds.
+        If one estimate is excluded, we assume that all minimum delays are wrong.
         """
         excluded = any(self._outside_ns(e) > 0 for e in self.estimates)
         return [_by_causality(e) for e in self.estimates] if excluded else self.estimates
@@ -121,7 +120,10 @@ def _causality(e: Estimate) -> tuple[int, int]:
 
 
 def _by_causality(e: Estimate) -> Estimate:
-    """Return the middle of an estimate's causality bounds, with half their distance as uncertainty."""
+    """Return the estimate with the middle of its causality bounds as its offset.
+
+    Half the distance of the bounds becomes its uncertainty.
+    """
     lower, upper = _causality(e)
     wide = (upper - lower) / 2 + e.uncertainty_ns
     return replace(e, offset_ns=(lower + upper) // 2, uncertainty_ns=wide, notes=(*e.notes, _EXCLUDED))
@@ -144,7 +146,7 @@ _NOTE = "stamps come in steps of {:,.0f} ms, which the error holds"
 
 
 def tick_ns(capture: CaptureTables) -> int:
-    """Return the resolution of a capture's times if they are truncated or coarse, ns; otherwise 0."""
+    """Return the resolution of a capture's times in ns, if they are truncated or coarse; otherwise 0."""
     time_ns = capture.segments["time_ns"][:_LOOK]
     time_ns = time_ns[time_ns != NOT_A_TIME]
     if len(time_ns) < _FEW:
@@ -154,7 +156,7 @@ def tick_ns(capture: CaptureTables) -> int:
 
 
 def widened(estimate: Estimate, coarse_ns: int) -> Estimate:
-    """Return an estimate whose uncertainty includes that of coarse times."""
+    """Return an estimate with its uncertainty raised by the resolution of coarse times."""
     if not coarse_ns:
         return estimate
     lower, upper = estimate.lower_ns, estimate.upper_ns
@@ -236,7 +238,10 @@ def relate(near: CaptureTables, far: CaptureTables) -> list[Estimate]:
 
 
 def _is_second(near: CaptureTables, far: CaptureTables) -> bool:
-    """Return whether `near` is the second capture in the canonical order of the two."""
+    """Return whether `near` is the second of the two captures in an order that ignores their arguments.
+
+    So an exchange of the captures gives the exact inverse.
+    """
     return _rank(near) > _rank(far)
 
 
@@ -273,7 +278,9 @@ def _typical(near: CaptureTables, far: CaptureTables) -> Attempt:
 
 
 def _by_gross_rate(near: CaptureTables, far: CaptureTables, typical: Attempt | None) -> list[Estimate]:
-    """Return the solution with a rate error larger than a quartz's; empty if it explains no more.
+    """Return estimates with a clock rate outside of the range of a quartz.
+
+    The list is empty if such a rate does not explain the packets better than `typical`.
 
     Parameters
     ----------
@@ -305,14 +312,14 @@ def _attempt(near: CaptureTables, far: CaptureTables, base: Ways) -> Attempt:
 
 
 def _assuming(e: Estimate) -> Estimate:
-    """Return the estimate with a note on the assumption that its interval depends on."""
+    """Return the estimate with a note: its uncertainty assumes equal minimum delays in both directions."""
     return replace(e, notes=(*e.notes, SYMMETRY))
 
 
 def _with_jumps(
     near: CaptureTables, far: CaptureTables, base: Ways, steps: list[Step], ways: Ways
 ) -> Attempt:
-    """Return the solution for the given steps, from the packets with and without the steps."""
+    """Return the solution for given clock steps; `base` are the packets with the steps, `ways` without."""
     sides = sides_of(near, far, ways, steps)
     skew, error = skew_of(sides, steps)
     if steps:
@@ -332,14 +339,17 @@ def _with_jumps(
 
 
 def _quickest_ns(side: Side) -> float:
-    """Return the minimum transmission time of a direction's shortest packet, ns; 0 if unknown."""
+    """Return the transmission time of the shortest packet of a direction at the highest likely rate, ns.
+
+    It is 0 if the rate is unknown.
+    """
     return side.guess_ns_per_byte / (1.0 if side.spaced else _RATES_APART) * float(side.way.size_bytes.min())
 
 
 def _jumps(near: CaptureTables, far: CaptureTables, base: Ways) -> tuple[list[Step], Ways]:
-    """Return the steps, including those hidden by queues, and the packets without them.
+    """Return all clock steps, including those hidden by queues, and the packets without the steps.
 
-    Steps that are uncertain from nearby packets are replaced by steps that explain all packets.
+    If a step is uncertain from nearby packets, steps that explain all packets are used instead.
     """
     steps, _ = find_steps(base)
     sure = [step for step in steps if step.error_ns <= _VAGUE * abs(step.shift_ns)]
@@ -353,7 +363,10 @@ def _jumps(near: CaptureTables, far: CaptureTables, base: Ways) -> tuple[list[St
 def _with_hidden(
     near: CaptureTables, far: CaptureTables, ways: Ways, steps: list[Step]
 ) -> tuple[list[Step], Ways]:
-    """Return the steps plus hidden ones that explain negative delays, and the packets without the steps."""
+    """Return all steps, and the packets without them.
+
+    To the given steps, further ones are added as long as packets seem to arrive before they are sent.
+    """
     jumps = list(steps)
     for step in steps:
         ways = without(ways, step)
@@ -370,7 +383,7 @@ def _with_hidden(
 
 
 def _refined(ways: Ways, sides: list[Side], skew: float, steps: list[Step]) -> tuple[list[Step], Ways]:
-    """Return the steps, measured again with the current results, and the packets without them."""
+    """Return the steps, with sizes measured again with the known skew, and the packets without them."""
     out, back = (side.way.shifted(side.flat_ns - side.way.sign * skew * side.way.time_ns) for side in sides)
     slot = max(side.slot_ns for side in sides)
     better = refined(Ways(out, back, ways.first_ns, ways.base_ns), steps, slot_ns=slot)
@@ -391,7 +404,7 @@ class _Line:
 
 
 def _estimate(ways: Ways, line: _Line, interval: JumpInterval, missing: float) -> Estimate:
-    """Return the estimate for the interval between two steps, for the original clocks."""
+    """Return the estimate for one interval between steps; the clocks are the original ones, with steps."""
     first, last = interval.first_ns, interval.last_ns
     shift = interval.b_shift_ns - interval.a_shift_ns
     minimum, most = interval.bounds_ns(first)
@@ -421,7 +434,10 @@ def _estimate(ways: Ways, line: _Line, interval: JumpInterval, missing: float) -
 
 
 def _offset(sides: list[Side], by_size: list[list[Array]], skew: float) -> _Offset:
-    """Return the offset at time 0 for a skew; `by_size` has the size classes of sides without a rate."""
+    """Return the offset of the clocks at time 0 for a given skew, with its uncertainty.
+
+    `by_size` has, for each direction without a measured rate, the packets of each class of sizes.
+    """
     luck = np.random.default_rng(20_261_120)
     (out, out_rate), (back, back_rate) = (
         _level(*each, skew).draw(luck.permutation((np.arange(_DRAWS) + 0.5) / _DRAWS), luck.random(_DRAWS))
@@ -445,10 +461,10 @@ def _offset(sides: list[Side], by_size: list[list[Array]], skew: float) -> _Offs
 
 
 def _like_with_like(sides: list[Side], skew: float) -> float | None:
-    """Return the offset at time 0 from packets of sizes that both directions of a link with slots carried.
+    """Return the offset at time 0 from packets of equal sizes in both directions; None without such packets.
 
-    Packets of one size wait for slots equally in both directions if the directions are symmetric. The result
-    is the best value within an interval that does not depend on this assumption; None without such packets.
+    It is used for a link with slots. We assume that packets of one size wait equally long for slots in both
+    directions. The result is only the best value within an interval that does not depend on this assumption.
     """
     if min(side.slot_ns for side in sides) <= 0:
         return None

@@ -66,7 +66,7 @@ _UNLIKE = 3
 
 
 def examine(stamps: Stamps, rules: Sequence[Alone] = RULES_ALONE) -> list[Complaint]:
-    """Return the faults that the times of one log show alone."""
+    """Return the faults of a log's times that can be found without another clock."""
     complaints: list[Complaint] = []
     for rule in rules:
         if any(each.code not in _BESIDES for each in complaints):
@@ -79,7 +79,7 @@ def examine(stamps: Stamps, rules: Sequence[Alone] = RULES_ALONE) -> list[Compla
 def compare(
     relation: Relation, *, source: str, reference: str, set_back: frozenset[str] = frozenset()
 ) -> list[Complaint]:
-    """Return the faults of time scale, time zone and calendar that the relation of two clocks shows.
+    """Return faults of time scale, time zone and calendar, found by comparing a log with a reference clock.
 
     Parameters
     ----------
@@ -103,7 +103,9 @@ def compare(
 
 
 def compare_own(relation: Relation, *, source: str) -> list[Complaint]:
-    """Return the faults in a host's wall clock that its monotonic clock, which is never set, shows.
+    """Return the faults in a host's wall clock, found by comparing it with the host's monotonic clock.
+
+    The monotonic clock is never set.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ def compare_own(relation: Relation, *, source: str) -> list[Complaint]:
 
 
 def _of_intervals(relation: Relation, source: str, reference: str) -> list[Complaint]:
-    """Return the faults that explain the difference of two clocks, each with its intervals."""
+    """Return the faults that explain the difference of two clocks, each limited to the intervals it is in."""
     by_fault: dict[tuple[str, float], tuple[ClockDifference, Fault, list[int]]] = {}
     for number, estimate in enumerate(relation.estimates):
         difference = _difference(estimate)
@@ -137,7 +139,10 @@ def _difference(estimate: Estimate) -> ClockDifference:
 
 
 def _limited(complaint: Complaint, relation: Relation, numbers: list[int], *, is_source: bool) -> Complaint:
-    """Return a complaint restricted to the given intervals between steps, if there are others."""
+    """Return the complaint, limited to the times in the given intervals between steps.
+
+    If these are all intervals, the complaint is unchanged.
+    """
     if len(numbers) == len(relation.estimates):
         return complaint
     own = relation.inverse() if is_source else relation
@@ -166,7 +171,7 @@ def _of_steps(
     never_set: bool = False,
     set_back: frozenset[str] = frozenset(),
 ) -> Iterator[Complaint]:
-    """Yield the steps that a fault explains: a clock that begins, or ends, to show another time.
+    """Yield the clock steps at which a known fault (for example a wrong time zone) begins or ends.
 
     A backward step of one clock looks like a forward step of the other. Both are possible unless the
     reference is never set, or one of the two is known to have stepped backwards.
@@ -196,9 +201,9 @@ def _of_steps(
 
 
 def compare_spans(stamps: Stamps, reference: Stamps) -> list[Complaint]:
-    """Compare when two logs of one recording began and ended, if there is no better evidence.
+    """Return the faults that follow from the begin and end times of two logs of one recording.
 
-    The logs are assumed to cover the same time, so this is only for logs of one session.
+    It is used if there is no better evidence. We assume that both logs cover the same time.
     """
     own, other = stamps.known_ns, reference.known_ns
     if not len(own) or not len(other):
@@ -213,7 +218,7 @@ def compare_spans(stamps: Stamps, reference: Stamps) -> list[Complaint]:
 
 
 def apart(stamps: Stamps, others: Sequence[Stamps]) -> Complaint | None:
-    """Return the complaint about a log that overlaps none of the others of its session; None otherwise.
+    """Return a complaint if the log overlaps none of the other logs of its session; None if it does.
 
     Parameters
     ----------
@@ -245,13 +250,13 @@ def _span(time_ns: Array) -> str:
 
 
 def _gap_ns(own: Array, other: Array) -> int:
-    """Return the gap between two sets of times, ns: negative if `own` is earlier, 0 if they overlap."""
+    """Return the gap between two sets of times, ns: below 0 if `own` is earlier, 0 if they overlap."""
     before, after = int(own.max()) - int(other.min()), int(own.min()) - int(other.max())
     return before if before < 0 else max(after, 0)
 
 
 def _explained(difference: ClockDifference, rules: Sequence[Rule] = RULES_BETWEEN) -> Fault | None:
-    """Return the first fault that explains a difference; None without one."""
+    """Return the fault that explains a difference of two clocks: the first rule that fits; else None."""
     return next(filter(None, (rule(difference) for rule in rules)), None)
 
 
@@ -274,7 +279,7 @@ def _complaint(fault: Fault, difference: ClockDifference, source: str, reference
 
 
 def _resets(relation: Relation, source: str) -> Complaint | None:
-    """Return the complaint about a clock that drifts and is corrected again and again; None otherwise."""
+    """Return a complaint if a clock drifts and is corrected again and again; None otherwise."""
     steps = relation.steps_ns()
     if len(steps) < _FEWEST_RESETS or abs(sum(1 if step > 0 else -1 for step in steps)) < len(steps):
         return None
@@ -291,7 +296,7 @@ def _resets(relation: Relation, source: str) -> Complaint | None:
 
 
 def examine_all(logs: Sequence[Stamps]) -> list[Complaint]:
-    """Return the faults that each log shows alone."""
+    """Return, for several logs, the faults that can be found in each log without another clock."""
     return [complaint for log in logs for complaint in examine(log)]
 
 
@@ -322,7 +327,7 @@ readings.
 
 
 class Contradiction(NamedTuple):
-    """A time without service in which packets were acknowledged, by the log's clock."""
+    """A time without service, by the log, in which packets were nevertheless acknowledged."""
 
     begin_ns: int
     end_ns: int
@@ -330,7 +335,9 @@ class Contradiction(NamedTuple):
 
 
 def contradiction(radio: Table, capture: CaptureTables) -> Contradiction | None:
-    """Return the first time without service in a radio log in which packets were acknowledged, or None.
+    """Return the first time without service, by a radio log, in which packets were acknowledged.
+
+    It is None if there is no such time.
 
     Parameters
     ----------
@@ -351,7 +358,7 @@ def contradiction(radio: Table, capture: CaptureTables) -> Contradiction | None:
 
 
 def no_service(name: str, point: str, radio: Table, capture: CaptureTables) -> Complaint | None:
-    """Return the complaint about a radio log whose times without service contradict the packets, or None.
+    """Return a complaint if packets were acknowledged while the radio log reports no service; else None.
 
     Parameters
     ----------
@@ -378,7 +385,7 @@ def no_service(name: str, point: str, radio: Table, capture: CaptureTables) -> C
 
 
 def _where_it_fits(radio: Table, capture: CaptureTables) -> str:
-    """Return a description of the shifts at which no time without service contradicts the packets.
+    """Return a text with the time shifts of the radio log at which no packet contradicts it.
 
     The text is empty if there is no such shift, or if these shifts are not contiguous.
     """
@@ -403,7 +410,7 @@ def _where_it_fits(radio: Table, capture: CaptureTables) -> str:
 
 
 def _searching(radio: Table) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each run of readings that all report no service."""
+    """Yield begin and end, ns, of each run of consecutive readings that all report no service."""
     if len(np.unique(radio["modem"])) > 1:  # one of two cards may serve
         return
     rows = np.flatnonzero(
@@ -431,11 +438,11 @@ class _Answered:
 
     @property
     def span_ns(self) -> tuple[int, int]:
-        """The first and the last time of a segment; some segments may have no time."""
+        """The times of the first and of the last segment that has a time, ns."""
         return int(self._time[0]), int(self._time[-1])
 
     def within(self, begin_ns: int, end_ns: int) -> int:
-        """Return the number of acknowledgments between two times of data that were sent between them."""
+        """Return how many acknowledgments between two times cover data that were sent between these times."""
         if end_ns <= begin_ns:
             return 0
         rows = self._rows[slice(*np.searchsorted(self._time, [begin_ns, end_ns]).tolist())]
@@ -447,7 +454,7 @@ class _Answered:
         return count
 
     def _acknowledged(self, data: Array, answers: Array) -> int:
-        """Return how many different ACK numbers cover the first data or more."""
+        """Return the number of different ACK numbers that cover at least the first data."""
         segments = self._segments
         answers = answers[(segments["flags"][answers] & Flag.ACK.value) != 0]
         first = int(segments["seq"][data[0]]) + int(segments["payload_bytes"][data[0]])
@@ -508,7 +515,7 @@ def examine_recording(
 
 
 def _of_idle_gaps(source: LogSource, captured: dict[str, list[Stamps]]) -> Iterator[Complaint]:
-    """Yield complaints about radio logs of hosts whose captures contradict them."""
+    """Yield a complaint for each radio log that reports no service while packets were acknowledged."""
     for log, tables in source.logs("radio"):
         radio = tables.get(RADIO.name)
         pairs = [(at.name, at.capture) for at in captured.get(log.host, ()) if radio is not None]
@@ -555,7 +562,7 @@ def _of_others(
 
 
 def _of_clocks(graph: ClockGraph, reference: Clock, set_back: frozenset[str]) -> Iterator[Complaint]:
-    """Yield the faults between two clocks; those from a host's own readings come first."""
+    """Yield the faults of each clock against the reference; those from a host's own clock readings first."""
     for relation in graph.relations:
         if (relation.source.domain, relation.target.domain) == ("monotonic", "realtime"):
             yield from compare_own(relation, source=relation.target.host)
@@ -576,7 +583,7 @@ def _against(
 
 
 def _others(source: LogSource) -> Iterator[tuple[str, str, Stamps]]:
-    """Yield host, layer and times of the logs that are not captures; they cover the same time."""
+    """Yield host, layer and times of each log that is not a capture."""
     for layer, name in _STAMPED.items():
         for log, tables in source.logs(layer):
             if name in tables and len(tables[name]):
@@ -584,7 +591,7 @@ def _others(source: LogSource) -> Iterator[tuple[str, str, Stamps]]:
 
 
 def _as_written(table: Table) -> Times:
-    """Return one time for each line of a log that has several rows per line, in the order of the lines."""
+    """Return the time of each line of a log, in the order of lines; a line may have several table rows."""
     if "line" not in table.columns:
         return table["time_ns"]
     _, first = np.unique(table["line"], return_index=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stamps:
-    """The times of one log, in the order of its records."""
+    """The times in one log, in the order of its records, with the name of the log."""
 
     name: str
     """Name of the file or host, for users."""
@@ -124,7 +124,7 @@ _AFTER = 5  # records after a fall: a straggler or two are overtaken, a clock th
 
 
 def complete_seconds(stamps: Stamps) -> Complaint | None:
-    """Find times with whole seconds only, if several records share each second."""
+    """Return a complaint if a log has only whole seconds and several records share a second; else None."""
     known = stamps.known_ns
     if len(known) < _FEW or np.any(known % NS_PER_S):
         return None
@@ -141,7 +141,10 @@ def complete_seconds(stamps: Stamps) -> Complaint | None:
 
 
 def coarse_stamps(stamps: Stamps) -> Complaint | None:
-    """Find times with another coarse resolution (a minute, 0.1 s) that several records share."""
+    """Return a complaint if a log has another coarse resolution (a minute, 0.1 s); else None.
+
+    Several records must share a time.
+    """
     known = stamps.known_ns
     if len(known) < _FEW:
         return None
@@ -160,7 +163,7 @@ def coarse_stamps(stamps: Stamps) -> Complaint | None:
 
 
 def _spread(time_ns: Array, step_ns: int = NS_PER_S) -> Array:
-    """Return coarse times distributed evenly over their step, in the order of the records."""
+    """Return coarse times with the records of one step (`step_ns`) distributed evenly over it."""
     order = np.argsort(time_ns, kind="stable")
     _, begin, count = np.unique(time_ns[order], return_index=True, return_counts=True)
     rank = np.arange(len(order)) - np.repeat(begin, count)
@@ -170,7 +173,10 @@ def _spread(time_ns: Array, step_ns: int = NS_PER_S) -> Array:
 
 
 def direction_clocks(stamps: Stamps) -> Complaint | None:
-    """Find two clocks in one capture: each direction of a tap was captured by its own card."""
+    """Return a complaint if the two directions of a capture were stamped by two different clocks; else None.
+
+    This occurs if each direction of a tap was captured by its own network card.
+    """
     if stamps.capture is None:
         return None
     rows = _largest_flow(stamps.capture.segments["flow"], stamps.time_ns)
@@ -199,7 +205,7 @@ def _without_headline(time_ns: Array, reverse: Array, ahead_ns: int) -> Array:
 
 
 def _largest_flow(flow: Array, time_ns: Array) -> Array | None:
-    """Return the rows of the pair of endpoints with most packets; None unless both endpoints sent some."""
+    """Return the rows of the pair of endpoints with most packets; None if one endpoint sent nothing."""
     if len(flow) < _FEW:
         return None
     rows = np.flatnonzero((flow >> 1 == np.argmax(np.bincount(flow >> 1))) & (time_ns != NOT_A_TIME))
@@ -213,7 +219,7 @@ def _address(capture: CaptureTables, pair: int, *, b: bool) -> str:
 
 
 def _other_side(capture: CaptureTables, pair: int) -> Array:
-    """Return which segments come from the side of endpoint b of a pair; other pairs by the same addresses."""
+    """Return which segments come from the host of endpoint b of a pair, in all of its connections."""
     flows, flow = capture.flows, capture.segments["flow"]
     a, b = (flows[name] == flows[name][pair] for name in ("address_a", "address_b"))
     turned = (flows["address_a"] == flows["address_b"][pair]) | (
@@ -224,11 +230,11 @@ def _other_side(capture: CaptureTables, pair: int) -> Array:
 
 
 def _by_order(time_ns: Array, back: Array) -> tuple[int, str] | None:
-    """Return how far the reverse direction's clock is ahead, ns, and the evidence; None if it is not.
+    """Return by how many ns the clock of the reverse direction is ahead, and a sentence with the evidence.
 
-    When the captured direction changes to the one with the later clock, time jumps forward by at least the
-    lag. At the opposite change, it falls by the lag minus the gap between the packets. Both together bound
-    the lag.
+    It is None if neither clock is ahead. When the captured direction changes to the one with the later clock,
+    time jumps forward by at least the difference. At the opposite change, it goes backwards by the difference
+    minus the gap between the packets. Both together bound the difference.
     """
     gap = np.diff(time_ns)
     turns = {True: gap[~back[:-1] & back[1:]], False: gap[back[:-1] & ~back[1:]]}
@@ -245,9 +251,9 @@ def _by_order(time_ns: Array, back: Array) -> tuple[int, str] | None:
 
 
 def _by_acknowledgments(stamps: Stamps, rows: Array, back: Array) -> tuple[int, str] | None:
-    """Return the result of `_by_order` from ACKs that are captured before the data they acknowledge.
+    """Return the difference of the clocks and the evidence as `_by_order` does, but from ACKs.
 
-    The times of ACKs are compared in both directions.
+    ACKs that are captured before the data they acknowledge show the difference. Both directions are compared.
     """
     answered = [_answer_times(stamps, rows[back == way], rows[back != way]) for way in (False, True)]
     if min(map(len, answered)) < 1:
@@ -263,7 +269,7 @@ def _by_acknowledgments(stamps: Stamps, rows: Array, back: Array) -> tuple[int, 
 
 
 def _answer_times(stamps: Stamps, data: Array, acks: Array) -> Array:
-    """Return the time from each segment that was sent once to the first ACK exactly at its end."""
+    """Return the time in ns from each segment that was sent once to the first ACK of its last byte."""
     assert stamps.capture is not None
     table = stamps.capture.segments
     units = table["payload_bytes"][data].astype(np.int64)
@@ -280,7 +286,10 @@ def _answer_times(stamps: Stamps, data: Array, acks: Array) -> Array:
 
 
 def saw_tooth(stamps: Stamps) -> Complaint | None:
-    """Find times that repeatedly run too fast and fall back: a fraction in the wrong unit, or resets."""
+    """Return a complaint if times repeatedly run too fast and then go backwards; else None.
+
+    The cause is a fraction of a second in the wrong unit, or a clock that is corrected again and again.
+    """
     known = stamps.known_ns
     falls = np.flatnonzero(np.diff(known) < -_SMALLEST_STEP_NS)
     if len(known) < _FEW or len(falls) < _TEETH or not _all_along(falls, len(known)):
@@ -302,25 +311,32 @@ def saw_tooth(stamps: Stamps) -> Complaint | None:
 
 
 def _all_along(falls: Array, length: int) -> bool:
-    """Return whether the falls are in most fifths of the log, not at one place."""
+    """Return whether times go backwards all along the log, not only in one part of it.
+
+    The log is divided into five equal parts; most of the parts must have a row in `falls`.
+    """
     return len(np.unique(_FIFTHS * falls // length)) >= _MOST_FIFTHS
 
 
 def _regular(at_ns: Array, height: Array) -> bool:
-    """Return whether the teeth have equal distances and equal heights."""
+    """Return whether backward steps of a clock are regular: equally far apart, and of equal size.
+
+    `at_ns` has the times of the steps, `height` their sizes. "Equal" allows a relative standard deviation up
+    to `_EVEN`.
+    """
     between = np.diff(np.sort(at_ns)).astype(np.float64)
     return bool(np.std(between) < _EVEN * np.mean(between) and np.std(height) < _EVEN * np.mean(height))
 
 
 def _lower_envelope(time_ns: Array) -> Array:
-    """Return for each record the minimum time from it on: never later than its own time, never decreasing."""
+    """Return for each record the minimum of its own time and all later times; it never decreases."""
     far = np.where(time_ns == NOT_A_TIME, np.iinfo(np.int64).max, time_ns)
     minimum = np.minimum.accumulate(far[::-1])[::-1]
     return np.where(time_ns == NOT_A_TIME, time_ns, minimum)
 
 
 def steps_back(stamps: Stamps) -> Complaint | None:
-    """Find clocks that stepped backwards: after the step, times are used a second time."""
+    """Return a complaint if the clock of a log stepped backwards, so that times occur twice; else None."""
     known_rows = np.flatnonzero(stamps.time_ns != NOT_A_TIME)
     known = stamps.time_ns[known_rows]
     if len(known) < _FEW:
@@ -342,7 +358,10 @@ def steps_back(stamps: Stamps) -> Complaint | None:
 
 
 def _lasts(known: Array, at: int) -> bool:
-    """Return whether more than one or two late records stay behind the highest time before the fall."""
+    """Return whether a backward step at row `at` is permanent.
+
+    It is not if only one or two late records have a time below the highest time before the step.
+    """
     behind = np.count_nonzero(known[at + 1 : at + 1 + _AFTER] < known[at])
     return bool(behind >= min(_AFTER, len(known) - at - 1) > 2)
 
@@ -406,18 +425,18 @@ class ClockDifference:
 
     @property
     def at(self) -> datetime | None:
-        """The time by the reference; None if it is outside of the calendar."""
+        """The time that the reference clock shows; None if it is not a date of the years 1 to 9999."""
         return calendar(self.reference_ns / NS_PER_S)
 
     @property
     def says(self) -> datetime | None:
-        """The time by the log's clock; None if it is outside of the calendar."""
+        """The time that the log's clock shows; None if it is not a date of the years 1 to 9999."""
         return calendar(self.reference_ns / NS_PER_S + self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault, and the part of a difference that it explains."""
+    """A known fault of a clock, and how much of the difference of two clocks it explains."""
 
     code: str
     seconds: float
@@ -442,14 +461,17 @@ def _leap_seconds(at: datetime | None) -> Iterator[int]:
 
 
 def _scale(difference: ClockDifference, seconds: float, within_s: float) -> float | None:
-    """Return the constant with the difference's sign, if the difference equals it; else None."""
+    """Return the constant `seconds` with the sign of the difference, if the difference equals it; else None.
+
+    Values are equal if they differ by at most `within_s`.
+    """
     if difference.error_s > within_s or abs(abs(difference.seconds) - seconds) > within_s:
         return None
     return seconds if difference.seconds > 0 else -seconds
 
 
 def tai(difference: ClockDifference) -> Fault | None:
-    """Find a clock in atomic time: 37 s ahead of UTC since 2017."""
+    """Return the fault if a clock is in atomic time (TAI), 37 s ahead of UTC since 2017; else None."""
     for leap in _leap_seconds(difference.at):
         if (part := _scale(difference, leap, _FINE_S)) is not None:
             return Fault("tai", part, f"counts atomic time (TAI), {leap} s ahead of UTC")
@@ -457,7 +479,7 @@ def tai(difference: ClockDifference) -> Fault | None:
 
 
 def gps(difference: ClockDifference) -> Fault | None:
-    """Find a clock in GPS time: 18 s ahead of UTC since 2017."""
+    """Return the fault if a clock is in GPS time, 18 s ahead of UTC since 2017; else None."""
     for leap in _leap_seconds(difference.at):
         seconds = leap - _TAI_LESS_GPS_S
         if (part := _scale(difference, seconds, _FINE_S)) is not None:
@@ -466,7 +488,7 @@ def gps(difference: ClockDifference) -> Fault | None:
 
 
 def gps_epoch(difference: ClockDifference) -> Fault | None:
-    """Find a clock that counts from the GPS epoch, 1980-01-06, and was read as if it counted from 1970."""
+    """Return the fault if a clock counts from the GPS epoch (1980-01-06) instead of 1970; else None."""
     for leap in (0, *(leap - _TAI_LESS_GPS_S for leap in _leap_seconds(difference.at))):
         part = _scale(difference, GPS_EPOCH_S - leap, max(_COARSE_S, difference.error_s))
         if part is not None and difference.error_s <= _MOST_COARSE_S:
@@ -476,7 +498,10 @@ def gps_epoch(difference: ClockDifference) -> Fault | None:
 
 
 def time_zone(difference: ClockDifference) -> Fault | None:
-    """Find a clock in local time: the difference is a multiple of 15 minutes, up to 14 hours."""
+    """Return the fault if a clock shows local time; else None.
+
+    The difference must be a multiple of 15 minutes, up to 14 hours.
+    """
     part = round(difference.seconds / _QUARTER_S) * _QUARTER_S
     within = max(_COARSE_S, difference.error_s)
     if not 0 < abs(part) <= _WIDEST_ZONE_S or abs(difference.seconds - part) > within:
@@ -488,7 +513,7 @@ def time_zone(difference: ClockDifference) -> Fault | None:
 
 
 def day_month(difference: ClockDifference) -> Fault | None:
-    """Find a log whose dates have day and month exchanged: 11 December instead of 12 November."""
+    """Return the fault if day and month are exchanged, 11 December for 12 November; else None."""
     at, says = difference.at, difference.says
     if at is None or says is None or at.day > 12 or (at.day, at.month) == (at.month, at.day):
         return None
@@ -497,7 +522,7 @@ def day_month(difference: ClockDifference) -> Fault | None:
 
 
 def year(difference: ClockDifference) -> Fault | None:
-    """Find a log whose dates have another year, as in a format that omits the year."""
+    """Return the fault if the dates have another year, as in a format without the year; else None."""
     at, says = difference.at, difference.says
     if at is None or says is None:
         return None
@@ -517,7 +542,7 @@ def _years(more: int) -> str:
 
 
 def _if_reached(code: str, difference: ClockDifference, moved: datetime, says: str) -> Fault | None:
-    """Return the fault if it converts the reference's time to the log's time; else None."""
+    """Return a fault if the reference's time, changed by it (`moved`), equals the log's time; else None."""
     at = difference.at
     assert at is not None
     part = (moved - at).total_seconds()
@@ -546,7 +571,7 @@ _PPM_OF_PERCENT = 10_000.0  # by definition: a hundredth in millionths
 
 
 def rate(relation: Relation, source: str, reference: str) -> Complaint | None:
-    """Find a clock that runs faster or slower than any quartz."""
+    """Return a complaint if a clock runs faster or slower than any quartz; else None."""
     estimate = max(relation.estimates, key=lambda e: abs(e.skew_ppm) - e.skew_uncertainty_ppm)
     skew, error = estimate.skew_ppm, estimate.skew_uncertainty_ppm
     if abs(skew) - error < _NO_QUARTZ_PPM:
@@ -566,7 +591,7 @@ def rate(relation: Relation, source: str, reference: str) -> Complaint | None:
 
 
 def effect_first(relation: Relation, source: str, reference: str) -> Complaint | None:
-    """Find packets that arrive before they are sent, for any line between the clocks."""
+    """Return a complaint if packets arrive before they are sent, for any offset and skew; else None."""
     worst = max(relation.estimates, key=lambda e: e.crossed_ns)
     if not worst.crossed_ns:
         return None

@@ -125,7 +125,7 @@ def _mapped(graph: ClockGraph, clock: Clock, reference: Clock) -> Iterator[Row]:
 
 
 def put_together(path: ClockPath) -> list[Estimate]:
-    """Return the estimates from a path's first clock to its last, one for each interval between steps."""
+    """Return estimates from the first clock of a path to its last, one for each interval between steps."""
     joined = list(path[0].estimates)
     for relation in path[1:]:
         joined = [
@@ -138,7 +138,10 @@ def put_together(path: ClockPath) -> list[Estimate]:
 
 
 def _reach(estimates: Iterable[Estimate], at: int) -> tuple[int, int]:
-    """Return the range in which an estimate is valid, if the gap between two belongs to the earlier one."""
+    """Return the first and the last time at which the estimate at index `at` is used, ns.
+
+    A gap between two estimates belongs to the earlier one.
+    """
     parts = list(estimates)
     first = -(1 << 60) if at == 0 else parts[at].first_ns
     last = (1 << 61) if at == len(parts) - 1 else parts[at + 1].first_ns - 1
@@ -146,7 +149,10 @@ def _reach(estimates: Iterable[Estimate], at: int) -> tuple[int, int]:
 
 
 def _common(ones: list[Estimate], i: int, others: tuple[Estimate, ...], k: int) -> tuple[int, int] | None:
-    """Return the range of times of the first clock in which both estimates are valid; None if it is empty."""
+    """Return the time range in which estimate i of `ones` and estimate k of `others` are both valid.
+
+    Times are those of the first clock. It is None if the range is empty.
+    """
     one, other = ones[i], others[k]
     back = one.inverse()
     evident = max(one.first_ns, int(back.at(other.first_ns))), min(one.last_ns, int(back.at(other.last_ns)))
@@ -161,7 +167,10 @@ def _common(ones: list[Estimate], i: int, others: tuple[Estimate, ...], k: int) 
 
 
 def _chained(one: Estimate, other: Estimate, first: int, last: int) -> Estimate:
-    """Return one estimate for two consecutive ones; their uncertainties are added as squares."""
+    """Return the estimate from the first to the third clock, from estimates first-second and second-third.
+
+    The uncertainties are added as squares.
+    """
     rates = np.array([one.skew_uncertainty_ppm, other.skew_uncertainty_ppm]) * PPM
     pivots = np.array([one.pivot - first, int(one.inverse().at(other.pivot)) - first], dtype=np.float64)
     total = float(np.sum(rates**2))

@@ -69,7 +69,7 @@ class ClockEvidence:
 
     @property
     def difference_ns(self) -> Stamps:
-        """``to - from`` in ns, corrected if a correction is known."""
+        """``to - from`` of each event in ns, without the known part of the delay."""
         return self.to_ns - self.from_ns if self.corrected_ns is None else self.corrected_ns
 
     def __len__(self) -> int:
@@ -145,7 +145,7 @@ class Estimate:
 
     @classmethod
     def around(cls, pivot_ns: int, at_pivot_ns: float, **fields: Any) -> Estimate:
-        """Return an estimate from the uncertainty at a pivot instead of that at `first_ns`.
+        """Return an estimate whose uncertainty is given at the pivot, not at `first_ns`.
 
         Parameters
         ----------
@@ -210,7 +210,10 @@ class Estimate:
         return (stamps >= self.first_ns) & (stamps <= self.last_ns)
 
     def from_stamp(self, first_ns: int) -> Estimate:
-        """Return the same line with another time by `from` as `first_ns`, with its offset and uncertainty."""
+        """Return the same line, described from another first time `first_ns` on.
+
+        Offset and uncertainty are those at this time.
+        """
         moved = int(self.offset_at(first_ns)) - self.offset_ns
         wider = self._drift_ns(abs(first_ns - self.first_ns))
         return replace(
@@ -225,7 +228,7 @@ class Estimate:
         )
 
     def _drift_ns(self, elapsed_ns: int) -> int:
-        """Return the maximum drift of the clocks from the line after a time, ns, for the causality bounds."""
+        """Return how far clocks may drift from the line within a time, ns; it widens the causality bounds."""
         exact = self.uncertainty_ns == 0 and self.skew_uncertainty_ppm == 0
         return 0 if exact else round((MOST_SKEW_PPM + abs(self.skew_ppm)) * PPM * elapsed_ns)
 

@@ -79,7 +79,7 @@ class Placement:
     bound_ns : ndarray of float64
         Half-width of the 95 % interval of each; NaN where it cannot be converted.
     status : ndarray of uint8
-        status : ndarray of uint8
+        Values of `PlacementStatus`.
     reason : str
         Why some are not converted; "" if all are.
     """
@@ -125,11 +125,11 @@ class Relation:
         return sum(estimate.evidence for estimate in self.estimates)
 
     def inverse(self) -> Relation:
-        """Return the relation from the other clock's view."""
+        """Return the relation with source and target exchanged."""
         return Relation(self.target, self.source, tuple(e.inverse() for e in self.estimates))
 
     def steps_ns(self) -> list[int]:
-        """Return the steps of `target` against `source` between the estimates, ns."""
+        """Return by how much `target` stepped relative to `source` between each two estimates, ns."""
         steps = []
         for earlier, later in zip(self.estimates, self.estimates[1:], strict=False):
             middle = (earlier.last_ns + later.first_ns) // 2
@@ -186,7 +186,9 @@ class Relation:
         return time_ns, bound_ns, status
 
     def intervals(self, stamps: Array) -> Array:
-        """Return the valid estimate for each time of `source`; times are in the order of their records.
+        """Return the index of the estimate that is valid for each time of `source`.
+
+        Times must be in the order of their records, since a clock that stepped backwards shows a time twice.
 
         Parameters
         ----------
@@ -200,7 +202,10 @@ class Relation:
         return self._intervals(np.asarray(stamps, dtype=np.int64))[0]
 
     def _intervals(self, stamps: Array) -> tuple[Array, list[Array]]:
-        """Return the index of the valid estimate for each time, and the uncertain times at each step."""
+        """Return the index of the valid estimate for each time, and for each step the uncertain times.
+
+        A time is uncertain if it may lie before or after the step.
+        """
         index = np.zeros(len(stamps), dtype=np.int64)
         doubtful = []
         for earlier, later in zip(self.estimates, self.estimates[1:], strict=False):
@@ -211,7 +216,7 @@ class Relation:
 
 
 def _after_step(stamps: Array, last_ns: int, first_ns: int) -> tuple[Array, Array]:
-    """Return which times are after a step, and which may be on either side of it.
+    """Return two masks: times after a step, and times that may be on either side of it.
 
     The evidence before the step ends at `last_ns`; that after it begins at `first_ns`.
     """
@@ -228,7 +233,10 @@ def _after_step(stamps: Array, last_ns: int, first_ns: int) -> tuple[Array, Arra
 
 
 def _wander(estimate: Estimate) -> float:
-    """Return the growth of the uncertainty outside of the evidence, ns per ns; 0 for an exact relation."""
+    """Return by how many ns the uncertainty grows for each ns outside of the evidence.
+
+    It is 0 for an exact relation.
+    """
     return 0.0 if estimate.uncertainty_ns == 0 and estimate.skew_uncertainty_ppm == 0 else WANDER_PPM * PPM
 
 
@@ -271,12 +279,12 @@ class ClockGraph:
 
     @property
     def clocks(self) -> list[Clock]:
-        """Every clock in a relation, in order of its first relation."""
+        """All clocks that have a relation, in the order of their first relation."""
         both = (clock for relation in self.relations for clock in (relation.source, relation.target))
         return list(dict.fromkeys(both))
 
     def from_clock(self, clock: Clock) -> Iterator[Relation]:
-        """Yield the relations of a clock, each from its view."""
+        """Yield the relations of a clock, each with this clock as its source."""
         for relation in self.relations:
             if relation.source == clock:
                 yield relation
@@ -321,13 +329,16 @@ class ClockGraph:
         raise ClockError(self.why_apart(source, target))
 
     def _when(self, clock: Clock) -> list[int]:
-        """Return the times of the evidence for a clock, ns; a relation that always holds has none."""
+        """Return the first and last times of the evidence for a clock, ns.
+
+        A relation that always holds has no such times.
+        """
         every = [estimate for relation in self.from_clock(clock) for estimate in relation.estimates]
         brief = [estimate for estimate in every if estimate.last_ns - estimate.first_ns < _FOR_EVER_NS]
         return [ns for e in (brief or every)[:_MOST_ENDS] for ns in (e.first_ns, e.last_ns)]
 
     def why_apart(self, source: Clock, target: Clock) -> str:
-        """Return why times of one clock cannot be converted to another, and what would help."""
+        """Return a text: why times of one clock cannot be converted to the other, and what would help."""
         own = [sentence for sentence in self.refused if source.host in sentence or target.host in sentence]
         because = "; ".join(own or self.refused) or "nothing in this recording was stamped by both"
         if "cannot determine" in because:
@@ -339,7 +350,7 @@ class ClockGraph:
         )
 
     def place(self, stamps: Array, source: Clock, target: Clock, *, with_bounds: bool = True) -> Placement:
-        """Return times of a clock converted to another; impossible ones are marked, with the reason.
+        """Return times converted from one clock to another; a time that cannot be converted has a reason.
 
         Parameters
         ----------
@@ -361,14 +372,16 @@ class ClockGraph:
 
 
 def _middle(stamps: Array) -> Array:
-    """Return the one or two times in the middle of all; all of them if they are not sorted."""
+    """Return the one or two times in the middle of sorted times; all times if they are not sorted."""
     if not (stamps[1:] >= stamps[:-1]).all():
         return stamps
     return stamps[(len(stamps) - 1) // 2 : len(stamps) // 2 + 1]
 
 
 def along(path: ClockPath, stamps: Array, *, with_bounds: bool = True) -> Placement:
-    """Return times of a path's first clock converted to its last; uncertainties are added as squares.
+    """Return times of the first clock of a path, converted to its last clock.
+
+    The uncertainties of the relations are added as squares.
 
     Parameters
     ----------

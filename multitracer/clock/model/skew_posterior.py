@@ -72,7 +72,9 @@ class Lows:
 
 
 def window_lows(sign: int, time_ns: Array, delay_ns: Array, *, slope: float) -> Lows:
-    """Return the minimum delays of windows with equal numbers of packets, for an approximate skew.
+    """Return the minimum delay in each of many time windows with equal numbers of packets.
+
+    `slope` is removed from the delays before the minimum is searched.
 
     Parameters
     ----------
@@ -137,9 +139,9 @@ def _spread(grid: Array, likely: Array) -> float:
 
 
 def _likelihood(lows: list[Lows], slopes: Array, *, blur_ns: float, negligible: float = np.inf) -> Array:
-    """Return the likelihood of each skew, integrated over the levels; the maximum is about 1.
+    """Return the likelihood of each skew in `slopes`, integrated over all levels; the maximum is about 1.
 
-    It is 0 if a bound shows that its logarithm is more than `negligible` below the maximum.
+    It is 0 where a bound shows that its logarithm is more than `negligible` below the maximum.
     """
     sides = [_Side.of(low, slopes, blur_ns) for low in lows]
     chosen = np.arange(len(slopes))
@@ -157,7 +159,7 @@ def _likelihood(lows: list[Lows], slopes: Array, *, blur_ns: float, negligible: 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One direction at each skew.
+    """The minimum delays of one direction, after each candidate skew is removed.
 
     Parameters
     ----------
@@ -180,10 +182,10 @@ class _Side:
         return cls(flat, width, _OUTLIER / broad)
 
     def bound(self) -> Array:
-        """Return an upper bound of the log-likelihood of each skew.
+        """Return an upper bound of the log-likelihood of each skew, which is fast to compute.
 
-        As many windows as can be near one level count as exactly on it, all others as just outside of that
-        distance.
+        The maximum number of windows that can be near one level counts as exactly on it; all other windows
+        count as just outside.
         """
         width, area = self.width_ns, _AREA * self.width_ns
         near, off = (np.log((1 - _OUTLIER) * np.exp(-far) / area + self.floor) for far in (0, _NEAR))
@@ -267,7 +269,7 @@ def lower_hull(time_ns: Array, delay_ns: Array) -> Array:
 
 
 def _candidates(time_ns: Array, delay_ns: Array) -> Array:
-    """Return indexes sorted by time; for many points only those that can be vertices."""
+    """Return indexes of the points sorted by time; of many points only those that can be hull vertices."""
     order = np.argsort(time_ns, kind="stable")
     if len(order) > _MANY_BLOCKS * _BLOCK:
         order = order[_below_chords(time_ns[order], delay_ns[order])]
@@ -282,9 +284,10 @@ def _candidates(time_ns: Array, delay_ns: Array) -> Array:
 
 
 def _below_chords(x: Array, y: Array) -> Array:
-    """Return which points are below the chord between the lowest points of the two neighbouring blocks.
+    """Return which points can be vertices of the lower hull: bool.
 
-    A point on the chord is not a vertex either: without queueing all delays are equal.
+    They lie below the line between the lowest points of the two neighbouring blocks. A point on this line is
+    not a vertex either: without queueing all delays are equal.
     """
     starts = np.arange(0, len(x), _BLOCK)
     block = np.arange(len(x)) // _BLOCK
@@ -300,12 +303,14 @@ def _below_chords(x: Array, y: Array) -> Array:
 
 
 def _turns_right(x: list[float], y: list[float], a: int, b: int, c: int) -> bool:
-    """Return whether b is on or above the line from a to c."""
+    """Return whether point b is on or above the line from point a to point c."""
     return (x[b] - x[a]) * (y[c] - y[a]) <= (y[b] - y[a]) * (x[c] - x[a])
 
 
 def envelope(time_ns: Array, delay_ns: Array) -> tuple[float, float]:
-    """Return slope and value at time 0 of the line below all points with the smallest mean distance.
+    """Return slope and value at time 0 of the highest line below all points.
+
+    Of all lines below the points, it has the smallest mean distance to them.
 
     Parameters
     ----------
@@ -338,7 +343,9 @@ _STAMPING_NS = 20_000.0  # hosts stamp packets some ten microseconds late; the s
 
 
 def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, slack_ns: float) -> Estimate:
-    """Return the middle of all lines that no event contradicts.
+    """Return the line in the middle of all lines that no event contradicts.
+
+    An event contradicts a line if, by the line, it arrives before it was sent.
 
     Parameters
     ----------
@@ -401,7 +408,7 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
 
 
 def certain(above: Cloud, below: Cloud, at: float) -> tuple[float, float]:
-    """Return the range that contains, at a given time, every line without an event on its wrong side.
+    """Return the minimum and maximum value at time `at` of all lines that no event contradicts.
 
     Unlike a confidence interval, this assumes only that delays are positive, and that no skew exceeds
     `LARGEST_SKEW`.
@@ -427,7 +434,7 @@ def certain(above: Cloud, below: Cloud, at: float) -> tuple[float, float]:
 
 
 def _without_outlier(above: Cloud, below: Cloud, slope: float) -> tuple[Cloud, Cloud]:
-    """Return the events without the single one that is the worst outlier."""
+    """Return the events above and below without the one event that contradicts the others most."""
     flat = [cloud[1] - sign * slope * cloud[0] for cloud, sign in ((above, 1), (below, -1))]
     low = [np.partition(values, 1)[:2] for values in flat]
     if low[0][1] - low[0][0] > low[1][1] - low[1][0]:
@@ -449,17 +456,20 @@ def _min(cloud: Cloud, slope: float) -> float:
 
 
 def _width(upper: Cloud, lower: Cloud, slope: float) -> float:
-    """Return the width of the corridor for lines of a slope: a concave function of the slope."""
+    """Return the distance between the highest and the lowest line with a slope that no event contradicts.
+
+    It is a concave function of the slope.
+    """
     return _min(upper, slope) + _min(lower, -slope)
 
 
 def _widest(upper: Cloud, lower: Cloud) -> float:
-    """Return the slope at which the corridor is widest."""
+    """Return the slope for which `_width` is largest."""
     return _highest(lambda slope: _width(upper, lower, slope), -LARGEST_SKEW, LARGEST_SKEW)
 
 
 def _highest(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return the position of the maximum of a concave function, by ternary search."""
+    """Return the argument at which a concave function is maximal, by ternary search."""
     for _ in range(_HALVINGS):
         one, other = low + (high - low) / 3, high - (high - low) / 3
         if function(one) < function(other):
@@ -475,7 +485,7 @@ def _largest(function: Callable[[float], float], low: float, high: float) -> flo
 
 
 def _edge(upper: Cloud, lower: Cloud, slope: float, sign: int) -> float:
-    """Return the maximum (or minimum) slope of a line that contradicts no event; `sign` selects it."""
+    """Return the maximum (`sign` 1) or minimum (`sign` -1) slope of a line that no event contradicts."""
     inside, outside = slope, sign * LARGEST_SKEW
     allowed = min(0.0, _width(upper, lower, slope))
     if _width(upper, lower, outside) >= allowed:

@@ -74,7 +74,10 @@ def relate_link(capture: CaptureTables, events: Table) -> list[Estimate]:
 
 
 def _shared(capture: CaptureTables, events: Table, kind: str, direction: int) -> tuple[Array, Array, Array]:
-    """Return (time in the capture, time in the log, direction) of the packets that events of a kind name."""
+    """Return time in the capture, time in the log, and direction of each packet that both contain.
+
+    In the log, only events of `kind` are used.
+    """
     rows = np.flatnonzero((events["event"] == kind) & (events["ip_id"] != NA) & (events["seq"] != NA))
     named = _names(events["ip_id"][rows], events["seq"][rows])
     seen = _names(capture.segments["ip_id"], capture.segments["seq"])
@@ -92,7 +95,7 @@ def _names(ip_id: Array, seq: Array) -> Array:
 
 
 def _once(names: Array) -> Array:
-    """Return the indexes of names that occur once; repeated ones are ambiguous."""
+    """Return the indexes of the names that occur exactly once; repeated names are ambiguous."""
     _, first, count = np.unique(names, return_index=True, return_counts=True)
     indexes: Array = first[count == 1]
     return indexes
@@ -149,7 +152,7 @@ def relate_state(capture: CaptureTables, state: Table) -> list[Estimate]:
 
 
 def _together(single: list[tuple[Estimate, Columns]]) -> Estimate:
-    """Return the common estimate of all connections that agree with the most certain one.
+    """Return one estimate from all connections that agree with the most certain one.
 
     A log of all connections of a machine may include both endpoints of a connection; the ACKs of one of these
     are not at this capture point.
@@ -176,7 +179,7 @@ def _connections(state: Table) -> list[Ends]:
 
 
 def _of_connection(capture: CaptureTables, state: Table, ends: Ends) -> Columns:
-    """Return (time in the capture, time in the log, direction) of the events in one connection's readings."""
+    """Return time in the capture, time in the log, and direction of the events in a connection's readings."""
     time, number = _acks(capture, ends)
     rows, una = _readings(state, ends, number)
     place = np.searchsorted(number, una, side="left").clip(max=max(len(number) - 1, 0))
@@ -196,10 +199,10 @@ def _of_connection(capture: CaptureTables, state: Table, ends: Ends) -> Columns:
 
 
 def _at_next_ack(state: Table, rows: Array, place: Array, acks: int) -> tuple[Array, Array]:
-    """Return the readings, with tcp_probe's readings matched with the ACK that triggered them.
+    """Return the rows of readings and the index of the ACK that caused each of them.
 
-    Without this step they are matched with the previous ACK. Of readings with the same number, only the last
-    was triggered by the ACK that acknowledged more.
+    Readings of tcp_probe are moved from the previous ACK to the one that triggered them. Of readings with the
+    same number, only the last was triggered by the ACK that acknowledged more.
     """
     probed = state["method"][rows] == _TCP_PROBE
     if not probed.any():
@@ -210,7 +213,7 @@ def _at_next_ack(state: Table, rows: Array, place: Array, acks: int) -> tuple[Ar
 
 
 def _readings(state: Table, ends: Ends, number: Array) -> tuple[Array, Array]:
-    """Return the rows of a connection's readings, and the acknowledged number of each, as in `number`."""
+    """Return the rows of a connection's readings, and the ACK number of each, on the axis of `number`."""
     names = ("address_local", "address_remote", "port_local", "port_remote")
     wanted = (np.void(ends[0]), np.void(ends[1]), *ends[2:])
     chosen = np.logical_and.reduce([state[name] == value for name, value in zip(names, wanted, strict=True)])
@@ -225,7 +228,7 @@ def _readings(state: Table, ends: Ends, number: Array) -> tuple[Array, Array]:
 
 
 def _origin(acked: Array, number: Array) -> int:
-    """Return the ACK number at which a count of acknowledged bytes began, by most readings."""
+    """Return the ACK number at which a counter of acknowledged bytes was 0, as most readings show it."""
     some = np.unique(acked)[:_MOST_READINGS]
     away = (number[: 8 * _MOST_READINGS, None] - some[None, :]).ravel()
     if not len(away):
@@ -235,7 +238,7 @@ def _origin(acked: Array, number: Array) -> int:
 
 
 def _acks(capture: CaptureTables, ends: Ends) -> tuple[Array, Array]:
-    """Return the capture time of each ACK of new data, and its number as int64, ascending."""
+    """Return the capture time of each ACK of new data, and its unwrapped ACK number (int64), ascending."""
     local, remote, port, far_port = ends
     flows, segments = capture.flows, capture.segments
     a, b, p, q = (flows[name] for name in ("address_a", "address_b", "port_a", "port_b"))
@@ -285,7 +288,10 @@ def _best(
     estimator: Callable[[CaptureTables, dict[str, Table]], Found],
     refused: list[str],
 ) -> Iterator[Relation]:
-    """Yield the relation of a log to the capture with the smallest uncertainty."""
+    """Yield the relation of a log to one capture: the capture that gives the smallest uncertainty.
+
+    If no capture gives a relation, nothing is yielded and a sentence is added to `refused`.
+    """
     relations, reasons = [], []
     for host, capture in captures.items():
         try:

@@ -41,7 +41,7 @@ _STAMPING_NS = 20_000.0
 def one_way_estimate(
     from_ns: Array, to_ns: Array, *, method: str, delay_ns: float, tick_ns: float
 ) -> Estimate:
-    """Return the relation of a clock to the clock that receives its times.
+    """Return the relation of a remote clock to the clock that receives its times.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def relate_timestamps(capture: CaptureTables, flow: int, *, delay_ns: float = 0.
 
 
 def _rate(time_ns: Array, ticks: Array) -> int:
-    """Return the typical rate nearest to the measured tick rate of the complete connection, Hz."""
+    """Return the typical timestamp rate nearest to the measured one of the connection, Hz."""
     span = int(time_ns[-1] - time_ns[0])
     measured = int(ticks[-1] - ticks[0]) * NS_PER_S / span if span > 0 else 0.0
     nearest = min(TYPICAL_RATES_HZ, key=lambda typical: abs(measured / typical - 1))
@@ -244,7 +244,10 @@ def _one(
 
 
 def _own_flow(capture: CaptureTables, *, is_sender: bool) -> int | None:
-    """Return the flow that the host itself sent in its largest connection; None if it has no timestamps."""
+    """Return the flow of the segments that the host itself sent in its largest connection.
+
+    It is None if these segments have no timestamps.
+    """
     segments = capture.segments
     if not len(segments):
         return None

@@ -84,7 +84,10 @@ def rigid(from_ns: Array, to_ns: Array, error_ns: Array, *, method: str) -> list
 
 
 def _agreement(low: list[int], high: list[int]) -> list[int]:
-    """Return the indexes at which the intervals [low, high] stop overlapping with all earlier ones."""
+    """Return the indexes of intervals [low, high] that have no point in common with all earlier ones.
+
+    Such an interval begins a new group, and is then compared only with later ones of this group.
+    """
     ends = []
     minimum, most = low[0], high[0]
     for i, (a, b) in enumerate(zip(low, high, strict=True)):
@@ -140,7 +143,7 @@ def _check_steps(steps: int, method: str) -> None:
 
 
 def _steps(from_ns: Array, to_ns: Array, error_ns: Array) -> Array:
-    """Return the rows before which the offset changes faster than by drift."""
+    """Return the rows before which the offset of the clocks changed faster than by drift (a step)."""
     moved = np.abs(np.diff(to_ns - from_ns))
     drift = MOST_SKEW_PPM * PPM * np.abs(np.diff(from_ns))
     return np.flatnonzero(moved > drift + 2 * (error_ns[1:] + error_ns[:-1]) + NS_PER_MS) + 1
@@ -173,7 +176,7 @@ def _line(from_ns: Array, to_ns: Array, error_ns: Array, method: str) -> Estimat
 
 
 def _excess(squares: Array) -> float:
-    """Return the ratio of the residuals to the stated errors, at least 1."""
+    """Return by which factor the residuals exceed the stated errors, at least 1."""
     freedom = len(squares) - 2
     return max(1.0, float(np.sqrt(squares.sum() / freedom))) if freedom > 0 else 1.0
 
@@ -201,7 +204,10 @@ _LONGEST_BRACKET_NS = 1_000_000_000
 
 
 def relations_of_readings(readings: Table) -> Iterator[Relation]:
-    """Yield the relations from the clock readings of all hosts, CLOCK_READINGS in the order of their log."""
+    """Yield the relations of the clocks of all hosts that follow from their clock readings.
+
+    `readings` is CLOCK_READINGS, in the order of their log.
+    """
     hosts = list(dict.fromkeys(readings["host"].tolist()))[:_MOST_HOSTS]
     tables = {host: _usable(readings.take(readings["host"] == host)) for host in hosts}
     for host, table in tables.items():
@@ -212,7 +218,7 @@ def relations_of_readings(readings: Table) -> Iterator[Relation]:
 
 
 def _usable(table: Table) -> Table:
-    """Return the readings with a complete and short bracket."""
+    """Return the clock readings whose bracket (times before and after) is complete and short."""
     before, after = table["monotonic_before_ns"], table["monotonic_after_ns"]
     known = (before != NOT_A_TIME) & (after != NOT_A_TIME) & (table["time_ns"] != NOT_A_TIME)
     brief = np.zeros(len(table), dtype=bool)
@@ -233,7 +239,10 @@ def _of_host(host: str, table: Table) -> Iterator[Relation]:
 
 
 def _disciplined(host: str, table: Table) -> Iterator[Relation]:
-    """Yield the relation to UTC from the reported error of a synchronized kernel."""
+    """Yield the relation of a host's clock to UTC, if its kernel reports that it is synchronized.
+
+    The uncertainty is the error that the kernel reports.
+    """
     bound = table["max_error_ns"]
     rows = np.flatnonzero((table["synchronized"] == 1) & (bound != NOT_A_TIME) & (bound >= 0))
     if not len(rows):
@@ -247,7 +256,7 @@ def _disciplined(host: str, table: Table) -> Iterator[Relation]:
 
 
 def _no_better_than(estimate: Estimate, stamps: Array, bound_ns: Array) -> Estimate:
-    """Return the estimate with at least the uncertainty of the best single reading.
+    """Return the estimate with its uncertainty raised to that of the best single reading.
 
     The errors of readings from one server do not average out.
     """
@@ -269,7 +278,7 @@ def _no_better_than(estimate: Estimate, stamps: Array, bound_ns: Array) -> Estim
 
 
 def _same_kernels(tables: dict[str, Table]) -> Iterator[Relation]:
-    """Yield that two hosts are the same machine, if their readings are identical."""
+    """Yield a relation for each two hosts with identical clock readings: they are the same machine."""
     for one, other in pairwise(tables):
         mine, theirs = (_names(tables[host]) for host in (one, other))
         shared = len(np.intersect1d(mine, theirs))
@@ -278,13 +287,16 @@ def _same_kernels(tables: dict[str, Table]) -> Iterator[Relation]:
 
 
 def _names(table: Table) -> Array:
-    """Return an identity of each reading: two readings never have the same nanosecond in three clocks."""
+    """Return a value that identifies each reading, from three of its clocks.
+
+    We assume that two readings never have the same nanosecond in three clocks.
+    """
     columns = ("monotonic_before_ns", "time_ns", "monotonic_after_ns")
     return np.unique(np.stack([table[name] for name in columns], axis=1).view("V24").ravel().view(np.void))
 
 
 def same_kernel(one: str, other: str, evidence: int) -> Iterator[Relation]:
-    """Yield that the clocks of two hosts are identical."""
+    """Yield the relations that state that the clocks of two hosts are identical."""
     always = Estimate(
         first_ns=-(1 << 60),
         last_ns=(1 << 62) - 1,
@@ -319,7 +331,9 @@ _OF_A_MEDIAN = 1.2533
 
 
 def relate_slots(near: Table, far: Table) -> list[Estimate]:
-    """Return the relation of the far side's clock to the near side's, for each interval between steps.
+    """Return the relation of the clocks at the two sides of a link, from its numbered slots.
+
+    The result has an estimate for each interval between clock steps.
 
     Parameters
     ----------
@@ -356,7 +370,10 @@ def _stamped(frames: Table) -> tuple[Array, Array]:
 
 
 def _levels(near_ns: Array, far_ns: Array) -> tuple[Array, Array, Array]:
-    """Return the medians of groups of slots by both clocks, and the errors of their differences, ns."""
+    """Return three arrays for groups of slots: median by the near clock, by the far clock, and the error.
+
+    The error is that of the difference of the medians, in ns.
+    """
     parts = np.array_split(np.arange(len(near_ns)), min(_WINDOWS, len(near_ns) // 10))
     start = np.array([int(np.median(near_ns[part])) for part in parts], dtype=np.int64)
     difference = far_ns - near_ns
@@ -373,7 +390,7 @@ def _slot_ns(tick: Array, time_ns: Array) -> float:
 
 
 def _with_phase(estimate: Estimate, phase_ns: float, stamps: Array) -> Estimate:
-    """Return the estimate with the uncertainty of the phase in a slot; its evidence is a count of slots."""
+    """Return the estimate with its uncertainty raised, because the position within a slot is unknown."""
     return replace(
         estimate,
         uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, phase_ns)),
@@ -419,16 +436,17 @@ def relations_of_transactions(source: LogSource, refused: list[str]) -> Iterator
 
 
 def _compared(table: Table) -> Array:
-    """Return which transactions compared the clocks."""
+    """Return which transactions compared the clocks of client and server: bool."""
     offset, bound = table["clock_offset_s"], table["clock_uncertainty_s"]
     known: Array = (table["start_ns"] != NOT_A_TIME) & (bound >= 0) & (bound < _FARTHEST_S)
     return known & (np.abs(offset) < _FARTHEST_S)
 
 
 def _clocks_of_peers(source: LogSource, log: HostLog) -> tuple[Clock, Clock]:
-    """Return the clocks of client and server: of hosts in the manifest, the server by its address.
+    """Return the clock of the client and the clock of the server of a log of transactions.
 
-    With a modelled link there is no address; the manifest then gives the two hosts.
+    The hosts are those in the manifest; the server is found by its address. With a modelled link there is no
+    address; the manifest then gives the two hosts.
     """
     manifest = source.manifest
     plan = manifest.variables.measurement if manifest else None
@@ -472,7 +490,10 @@ def relate_transactions(compared: Table) -> list[Estimate]:
 
 
 def _certain(estimate: Estimate, start: Array, offset: Array, bound: Array) -> Estimate:
-    """Return the estimate with the range that all comparisons together allow, as bounds and uncertainty."""
+    """Return the estimate with the range of offsets that all comparisons together allow.
+
+    This range becomes its bounds and its uncertainty.
+    """
     here = np.asarray(estimate.covers(start))
     time = (start[here] - estimate.first_ns).astype(np.float64)
     away = (offset[here] - estimate.offset_ns).astype(np.float64)

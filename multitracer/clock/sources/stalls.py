@@ -55,7 +55,7 @@ _MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a 
 
 
 def stalls_of_arrivals(arrival_ns: Array, *, min_ns: float | None = None) -> Array:
-    """Return the gaps between arrivals that are stalls.
+    """Return the gaps between arrivals that are long enough to be stalls.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def stalls_of_arrivals(arrival_ns: Array, *, min_ns: float | None = None) -> Arr
 
 
 def _shortest(gap: Array) -> float:
-    """Return the shortest gap that is a stall, ns."""
+    """Return the minimum length of a gap that counts as a stall, ns."""
     return max(_LONG * float(np.quantile(gap, _TYPICAL_GAP)), _SHORTEST_STALL_NS)
 
 
@@ -116,7 +116,9 @@ def stalls_of_readings(time_ns: Array, bad: Array) -> Array:
 def relate_stalls(
     capture: Array, log: Array, *, round_trip_ns: float = 0.0, largest_shift_ns: int = LARGEST_SHIFT_NS
 ) -> list[Estimate]:
-    """Return the relation of a radio log's clock to a capture's, from stalls alone.
+    """Return the relation of a radio log's clock to a capture's clock, computed only from stalls.
+
+    A stall is a time in which no data arrived (capture), or the radio was bad (log).
 
     Parameters
     ----------
@@ -160,7 +162,7 @@ def relate_stalls(
 
 
 def _raster(stalls: Array, step: float, cells: int) -> Array:
-    """Return which cells of equal length are in stalls, as 0 and 1."""
+    """Return which cells of `step` ns are in a stall: 1 or 0."""
     edges = np.zeros(cells + 1)
     begin, end = (np.rint(stalls[:, k] / step).astype(np.int64).clip(0, cells) for k in (0, 1))
     np.add.at(edges, begin, 1)
@@ -170,7 +172,7 @@ def _raster(stalls: Array, step: float, cells: int) -> Array:
 
 
 def _correlation(ours: Array, theirs: Array, largest: float) -> tuple[Array, Array]:
-    """Return the shifts and the correlation of the stalls at each; it is about 1 if all coincide.
+    """Return the possible shifts, and the correlation of the stalls at each shift: about 1 if all coincide.
 
     Parts of the capture that the log does not cover have no influence.
     """
@@ -193,9 +195,9 @@ def _height(ours: Array, theirs: Array, largest: float) -> float:
 
 
 def _peak(ours: Array, theirs: Array, largest: float) -> tuple[float, float]:
-    """Return the best shift, and the ratio of its correlation to that of the next best one.
+    """Return the shift with the highest correlation, and its correlation divided by the next highest one.
 
-    Shifts next to the best one are not considered as next best.
+    Shifts next to the best one are not considered as next highest.
     """
     shifts, height = _correlation(ours, theirs, largest)
     best = int(np.argmax(height))
@@ -206,7 +208,7 @@ def _peak(ours: Array, theirs: Array, largest: float) -> tuple[float, float]:
 
 
 def _by_chance(ours: Array, theirs: Array, largest: float) -> float:
-    """Return the highest peak of logs with the same stalls and gaps in random order."""
+    """Return the highest correlation that logs with the same stalls and gaps in random order have."""
     luck = np.random.default_rng(len(ours) * 1_000_003 + len(theirs))
     long, between = theirs[:, 1] - theirs[:, 0], np.diff(theirs[:, 0])
     best = 0.0
@@ -218,7 +220,11 @@ def _by_chance(ours: Array, theirs: Array, largest: float) -> float:
 
 
 def _meeting(ours: Array, theirs: Array, shift: float) -> tuple[Array, Array]:
-    """Return which stalls of both logs coincide at a shift, and the differences of their begins and ends."""
+    """Return which stalls of `ours` coincide with one of `theirs` at a shift, and the time differences.
+
+    Each coinciding stall has two differences, of begin and of end, in ns. A ClockError is raised if too few
+    stalls coincide.
+    """
     moved = ours + shift
     nearest = np.abs(moved.mean(axis=1)[:, None] - theirs.mean(axis=1)[None, :]).argmin(axis=1)
     apart = theirs[nearest] - moved
@@ -272,7 +278,9 @@ _QUICK = 0.1
 
 
 def relate_radio(capture: CaptureTables, radio: Table) -> list[Estimate]:
-    """Return the relation of a radio log's clock to a capture's at the data sender, from stalls alone.
+    """Return the relation of a radio log's clock to the clock of a capture at the data sender.
+
+    It is computed only from stalls.
 
     Parameters
     ----------
@@ -307,7 +315,7 @@ def is_bad(radio: Table) -> Array:
 
 
 def acks_of_largest_flow(capture: CaptureTables) -> tuple[Array, float]:
-    """Return the capture times of the ACKs for the flow with most payload, and its minimum RTT in ns.
+    """Return the capture times of the ACKs for the flow with most payload, and the flow's minimum RTT.
 
     Returns
     -------

@@ -46,7 +46,7 @@ _LARGEST_PAUSE_NS = 120_000_000_000
 
 
 def relations_of_sync_probes(sync_probes: Table) -> Iterator[Relation]:
-    """Yield the relations between the clocks of CLAPS tables.
+    """Yield the relations between the clocks in table CLAPS (sync probes).
 
     Clocks of one host are left out, since the host's own readings relate them.
     """
@@ -69,7 +69,7 @@ def _of(sync_probes: Table, clock: Clock) -> Table:
 
 
 def relate_sync_probes(near: Table, far: Table) -> list[Estimate]:
-    """Return the relation of two clocks from the tags that both recorded.
+    """Return the relation of two clocks from the sync probes that both recorded.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def relate_sync_probes(near: Table, far: Table) -> list[Estimate]:
 
 
 def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Estimate]:
-    """Return the estimate from probes in both directions."""
+    """Return the estimate from sync probes in both directions, which bound the offset from both sides."""
     if there.all() or not there.any():
         raise ClockError(
             f"{SYNC_PROBER}: cannot determine the clock offset, because {len(there)} sync probes were "
@@ -119,7 +119,10 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
 
 
 def _bounded(estimate: Estimate, stamps: Array, half: Array, points: ClockEvidence) -> Estimate:
-    """Return the estimate with the uncertainty from unequal delays, which averaging does not reduce."""
+    """Return the estimate with its uncertainty raised, because the delays of both directions may differ.
+
+    Averaging over probes does not reduce this part.
+    """
     minimum = float(half[estimate.covers(stamps)].min())
     return replace(
         estimate,
@@ -142,7 +145,10 @@ _STAMPING_NS = 100_000
 
 
 def written(readings: Table) -> list[Table]:
-    """Return CLAPS from CLOCK_READINGS, whose provenance has the tags ("" for none)."""
+    """Return table CLAPS (sync probes) for the tags that CLOCK_READINGS has in its provenance.
+
+    A reading without a tag ("") gives no row.
+    """
     tags = np.array(readings.provenance.get("tags", []), dtype="U32")
     if not np.any(tags != ""):
         return []
@@ -153,7 +159,10 @@ def written(readings: Table) -> list[Table]:
 
 
 def probes_in(points: Iterable[Point], hosts: dict[str, str], known: Sequence[Table]) -> list[Table]:
-    """Return CLAPS of other hosts' probes in captures; unreadable files give none."""
+    """Return a table CLAPS for each capture, with the sync probes of other hosts in it.
+
+    A file that cannot be read gives none.
+    """
     own: dict[str, str] = {t: h for table in known for t, h in zip(table["tag"], table["host"], strict=True)}
     tables = []
     for point in points:

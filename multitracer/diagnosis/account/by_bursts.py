@@ -58,12 +58,15 @@ class _Spans(NamedTuple):
     row: Array
 
     def at(self, places: Array) -> Array:
-        """Return the row of the interval that holds each time (int64, ns): int64, NA if there is none."""
+        """Return the row of the interval that contains each time (int64, ns); NA if there is none."""
         return np.append(self.row, NA)[within(places, self.begin, self.end)]
 
 
 def by_bursts(transfer: Transfer) -> Table:
-    """Return LINK_USE of a transfer whose link logged its bursts at the data's sender."""
+    """Return LINK_USE of a transfer whose link log has bursts.
+
+    The log is that of the host that sends the data.
+    """
     near, begin_ns = transfer.near, transfer.begin_ns
     assert near is not None
     burst_log = _BurstLog(transfer, near)
@@ -112,9 +115,10 @@ class _BurstLog:
         self.spans = outages, bursts, self._backlog(), waits
 
     def _backlog(self) -> _Spans:
-        """Return when a packet waited for the link: from its entry to the end of its last chunk.
+        """Return the intervals in which a packet waited for the link or was being sent.
 
-        Chunks that are sent again count: the data link was still busy with the packet.
+        Each lasts from the entry of the packet to the end of its last chunk. Chunks that are sent again
+        count: the data link was still busy with the packet.
         """
         events, queued = self._near.events, self._near.rows("packet_queued")
         keys, chunks = _key(events, queued), _key(events, self._chunk)
@@ -126,10 +130,10 @@ class _BurstLog:
         return _disjoint(begin, np.maximum(end, begin), queued)
 
     def carried(self, begin: Array, end: Array, burst: Array, per_ns: float) -> Uses:
-        """Return the uses of parts of bursts; `burst` is the row in near.events of each part.
+        """Return the uses of the link while it sent bursts.
 
-        Begin and end (ns since the transfer began) and `burst` are int64, shape (n,); `per_ns` is link time
-        in seconds per recorded ns.
+        Begin and end (ns since the transfer began) and `burst` (row of the burst in near.events) are int64,
+        shape (n,), for each part of a burst; `per_ns` is link time in seconds per recorded ns.
         """
         events, chunk = self._near.events, self._chunk
         from_ns, until_ns = self._began[chunk], self._time[chunk]
@@ -152,7 +156,7 @@ class _BurstLog:
         return Uses.together([own, *self._of_chunks(spans, which, seconds, again)])
 
     def gaps(self, begin: Array, end: Array, per_ns: float) -> Uses:
-        """Return the uses of intervals in which nothing was sent and nothing waited.
+        """Return the uses of the link while nothing was sent and no packet waited.
 
         Begin and end are int64, shape (n,), ascending; `per_ns` is as in `carried`.
         """
@@ -176,7 +180,7 @@ class _BurstLog:
         )  # fmt: skip
 
     def _repeated_share(self, burst: Array) -> Array:
-        """Return the share of each burst that repeats a block of the failed burst before it: 0 to 1."""
+        """Return the share of each burst, 0 to 1, that repeats a block of the failed burst before it."""
         cause, blocks = self._near.events["cause"][self._sent], self._near.events["blocks"][self._sent]
         failed = np.concatenate([[False], np.isin(cause[:-1], _FAILED)])
         part = np.where(failed, 1 / np.maximum(blocks, 1), 0.0)
@@ -185,7 +189,7 @@ class _BurstLog:
     def _of_chunks(
         self, spans: tuple[Array, Array], which: Array, seconds: Array, again: Array
     ) -> list[Uses]:
-        """Return the uses of intervals with chunks, from the packets of the chunks."""
+        """Return the uses of intervals in which chunks were sent, by the packet of each chunk."""
         transfer = self._transfer
         row = self._segments(self._chunk)[which]
         mine = row != NA
@@ -209,7 +213,7 @@ class _BurstLog:
         return [kept, *(each.where(each.seconds > 0) for each in (repeated, other))]
 
     def _why_lost(self, rows: Array, rest: Array) -> Array:
-        """Return the `UseCause` of each packet that the link carried uselessly.
+        """Return the cause (`UseCause`) for each packet that the link carried and the receiver did not get.
 
         The far log shows losses after the link; other packets were lost when the data link was set up again.
         """
@@ -224,7 +228,10 @@ class _BurstLog:
         return np.where(rest == Use.WASTED, why, UseCause.NONE)
 
     def _segments(self, events: Array) -> Array:
-        """Return the row of `sender` for the packet of each event; NA for other flows."""
+        """Return the row of `sender` (the sender's TCP_SEGMENTS) for the packet of each event.
+
+        It is NA for packets of other flows.
+        """
         table, sent = self._transfer.sender, self._transfer.sent
         keys = _of_segments(table, sent)
         order = np.argsort(keys, kind="stable")
@@ -235,25 +242,31 @@ class _BurstLog:
 
 
 def _key(events: Table, rows: Array) -> Array:
-    """Return an int64 key that identifies the packet of each event; below -1 if the log has no key."""
+    """Return an int64 number that identifies the packet of each event; below -1 without identification."""
     ip_id, seq = events["ip_id"][rows], events["seq"][rows]
     return np.where((ip_id == NA) | (seq == NA), -2 - rows, (ip_id << _KEY_BITS) | np.maximum(seq, 0))
 
 
 def _of_segments(table: Table, rows: Array) -> Array:
-    """Return the same key for rows of TCP_SEGMENTS."""
+    """Return the number that identifies each segment, as `_key` does for events: int64."""
     return np.asarray(table["ip_id"][rows].astype(np.int64) << _KEY_BITS | table["seq"][rows])
 
 
 def _paired(near: LinkSide, time: Array, opens: str, closes: str) -> _Spans:
-    """Return the intervals between two kinds of events; without end event, to the end of the log."""
+    """Return the intervals from each event of kind `opens` to the next one of kind `closes`.
+
+    Without an end event, the interval lasts to the end of the log.
+    """
     started, over = near.rows(opens), near.rows(closes)
     until = np.append(time[over], time.max(initial=0))[np.searchsorted(over, started)]
     return _disjoint(time[started], np.maximum(until, time[started]), started)
 
 
 def _disjoint(begin: Array, end: Array, row: Array) -> _Spans:
-    """Return the union of intervals; each part has the row of the first interval that covers its start."""
+    """Return the union of intervals as disjoint intervals, each with a row.
+
+    The row is that of the first interval that covers its begin.
+    """
     order = np.argsort(begin, kind="stable")
     left, right = merged(begin, end)
     first = np.searchsorted(begin[order], left)
@@ -261,9 +274,9 @@ def _disjoint(begin: Array, end: Array, row: Array) -> _Spans:
 
 
 def _fresh(transfer: Transfer, rows: Array) -> tuple[Array, Array]:
-    """Return the payload that each segment delivered first, and the class of its remaining payload.
+    """Return the bytes that each segment delivered for the first time, and the use of its other bytes.
 
-    The receiver's capture decides; without it, the last copy of each byte counts as the one that arrived.
+    The receiver's capture decides; without it, we assume that the last copy of each byte arrived.
 
     Parameters
     ----------
@@ -293,7 +306,10 @@ def _fresh(transfer: Transfer, rows: Array) -> tuple[Array, Array]:
 
 
 def _seen(transfer: Transfer, rows: Array) -> Array:
-    """Return when each segment, or else its ACK, arrived, by the sender's clock in ns, or NOT_A_TIME."""
+    """Return when each segment arrived, by the sender's clock, in ns.
+
+    If its arrival was not captured, it is the arrival time of its ACK; NOT_A_TIME without both.
+    """
     pairs = transfer.data_pairs
     if pairs is not None and (pairs.table["outcome"] == PacketOutcome.MATCHED).any():
         arrived = np.full(len(transfer.sender), NOT_A_TIME, dtype=np.int64)
@@ -322,7 +338,7 @@ def _acknowledged(transfer: Transfer, rows: Array) -> Array:
 
 
 def _next_occupying(transfer: Transfer, rows: Array) -> Array:
-    """Return for each row the first row from it on that occupies sequence space; NA for NA, or if none does.
+    """Return for each row the first row at or after it that occupies sequence numbers; NA without one.
 
     Parameters
     ----------

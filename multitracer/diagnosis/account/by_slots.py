@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
 
 def measured(transfer: Transfer, joined: Join) -> Table:
-    """Return LINK_USE of a transfer whose link log has slots, at the data's sender."""
+    """Return LINK_USE of a transfer whose link log has slots.
+
+    The log is that of the host that sends the data.
+    """
     time = LinkTime(transfer)
     begin, end = time.ticks(np.array([transfer.begin_ns, transfer.end_ns])).tolist()
     out = outages(transfer, joined.delivery)
@@ -115,7 +118,7 @@ _AROUND_SLOTS = 2
 
 
 class SlotOutages(NamedTuple):
-    """Disjoint intervals of slots [begin, end) of the near end in which nothing was delivered."""
+    """Disjoint intervals of slots [begin, end) in which the link delivered nothing; slots of the near end."""
 
     begin: Array
     end: Array
@@ -128,9 +131,10 @@ class SlotOutages(NamedTuple):
 
 
 def outages(transfer: Transfer, delivery: StreamDelivery | None) -> SlotOutages:
-    """Return the outages of the link; a fade that leads to a reset ends where the reset begins.
+    """Return the outages of the link: resets, and fades in which all frames were lost.
 
-    Frames that reach the far end during its reset were sent one link delay earlier.
+    A fade that leads to a reset ends where the reset begins. Frames that reach the far end during its reset
+    were sent one link delay earlier.
     """
     assert transfer.near is not None
     near = resets(transfer.near, "near.events")
@@ -145,9 +149,9 @@ def outages(transfer: Transfer, delivery: StreamDelivery | None) -> SlotOutages:
 
 
 def resets(side: LinkSide, source: str) -> SlotOutages:
-    """Return the resets that one end saw, from the first message to the last, in slots of that end.
+    """Return the resets that one side of the link logged, from first to last message, in its slots.
 
-    Several starts before one end are one episode; a reset without end lasts to the end of the log.
+    Several starts before one end are one reset; a reset without end lasts to the end of the log.
     """
     started, done = side.rows("reset_started"), side.rows("reset_done", "call_dropped", "disconnected")
     tick = side.events["tick"]
@@ -188,7 +192,10 @@ def reset_episodes(side: LinkSide, *, slot_ns: int) -> list[Array]:
 
 
 def _fades(delivery: StreamDelivery, reset: SlotOutages) -> SlotOutages:
-    """Return when all frames to the far end were lost for at least a link round trip, without resets."""
+    """Return the intervals in which all frames to the far end were lost, without the resets.
+
+    An interval must be at least a link round trip long.
+    """
     frames = delivery.far.frames
     got = np.flatnonzero(~frames["sent"] & (frames["tick"] != NA))
     lost = got[~frames["fcs_ok"][got]]
@@ -231,7 +238,10 @@ _REST = {
 
 
 def carried(joined: Join, time: LinkTime, begin: float, end: float, out: SlotOutages) -> Uses:
-    """Return the uses of the slots between `begin` and `end` that carry data frames."""
+    """Return the uses of those slots between `begin` and `end` that carry data frames.
+
+    `out` are the outages of the link.
+    """
     assert joined.transfer.near is not None
     frames, chunks, carriages = joined.transfer.near.frames, joined.chunks, joined.carriages
     tick = frames["tick"][chunks["frame_row"]]
@@ -410,7 +420,7 @@ def backlog(joined: Join) -> tuple[Array, Array]:
 
 
 def stops(side: LinkSide) -> tuple[Array, Array, Array]:
-    """Return the intervals of slots in which the far end had stopped this end, and the event of each.
+    """Return the intervals in which the far end had stopped this end (XOFF), and the event of each.
 
     Returns
     -------
@@ -433,11 +443,12 @@ def stops(side: LinkSide) -> tuple[Array, Array, Array]:
 
 
 def reading(joined: Join) -> tuple[Array, Array]:
-    """Return until which slot of this end the far end was still reading data that the link had delivered.
+    """Return two arrays of slots that show until when the far end was still reading delivered data.
 
-    A far end that is slower than the link keeps reading from its buffer while the sender is idle. It is then
-    the bottleneck, as it is when it sends XOFF. After slot `sent` (all of a packet was sent before it), the
-    far end reads until slot `read`. Both arrays are empty without the log of the far end.
+    For each packet, `sent` is the slot by which all of it was sent, and `read` the slot until which the far
+    end read it, in slots of this end. A far end that is slower than the link keeps reading from its buffer
+    while the sender is idle. It is then the bottleneck, as it is when it sends XOFF. Both arrays are empty
+    without the log of the far end.
 
     Returns
     -------
@@ -453,7 +464,7 @@ def reading(joined: Join) -> tuple[Array, Array]:
 
 
 def gaps(transfer: Transfer, idle_gap: IdleGap) -> Uses:
-    """Return the uses of the idle intervals of a transfer.
+    """Return the uses of the intervals in which no data frame was sent.
 
     A wait for a retransmission begins with the event that lost the earlier copy, if the link log shows it;
     other waits begin with the last frame that was sent. If TCP could have sent, but the far end had stopped
@@ -494,11 +505,11 @@ def gaps(transfer: Transfer, idle_gap: IdleGap) -> Uses:
 
 
 def lost_by(joined: Join, verdicts: Table, again: Array) -> Array:
-    """Return the row in near.events of the drop or reset that lost the earlier copy of each segment.
+    """Return for each retransmission the drop or reset on the link that lost the earlier copy.
 
-    A reset lost the copy or its ACK if it is the first to begin between the carriage of the copy and the
-    carriage of the retransmission. If there is none, a wrong header is attributed to the last reset before
-    the carriage.
+    The result is the row in near.events. A reset lost the copy or its ACK if it is the first to begin between
+    the carriage of the copy and the carriage of the retransmission. If there is none, a wrong header is
+    attributed to the last reset before the carriage.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class LinkAccount:
 
     @property
     def total_s(self) -> float:
-        """T in seconds: link time from the sender's first SYN to the ACK of its last byte (or FIN)."""
+        """T in seconds: link time from the sender's first SYN to the ACK of its last byte (or of its FIN)."""
         return float(self.uses["seconds"].sum()) if self.is_logged else math.nan
 
     @property
@@ -72,19 +72,22 @@ class LinkAccount:
 
     @property
     def lost_s(self) -> float:
-        """T_idle + T_redundant, in seconds."""
+        """Link time in seconds that was idle or redundant (T_idle + T_redundant in the paper)."""
         return sum(self.seconds[use] for use in LOST)
 
     @property
     def utilization(self) -> float:
-        """Share of T - T_app in which the link was not idle or used uselessly: 0 to 1; NaN without a log."""
+        """Utilization of the link, 0 to 1; NaN without a link log.
+
+        It is (T - T_app - T_idle - T_redundant) / (T - T_app), where T_app is the time without data to send.
+        """
         available_s = self.total_s - self.seconds[Use.IDLE_APP]
         if not self.is_logged or available_s <= 0 or self.seconds[Use.UNKNOWN] >= available_s:
             return math.nan
         return max(0.0, 1 - self.lost_s / available_s)
 
     def says(self, use: Use) -> str:
-        """Return a description of a class of time; for `wasted`, with the fate of most of the data."""
+        """Return a text that describes a class of use; for `wasted`, also the fate of most of the data."""
         mine = self.uses["use"] == use
         if use is not Use.WASTED or not mine.any():
             return SAYS[use]
@@ -94,7 +97,10 @@ class LinkAccount:
 
     @property
     def far_buffer_s(self) -> float:
-        """Seconds of idle gaps in which the far end still read its buffer; they are part of `xoff`."""
+        """Seconds in which the far end still read data from its buffer while nothing was sent.
+
+        They are part of the class `xoff`.
+        """
         chosen = self.uses["cause"] == UseCause.FAR_BUFFER
         return float(self.uses["seconds"][chosen].sum())
 
@@ -106,7 +112,7 @@ class LinkAccount:
 
     @property
     def payload_bytes(self) -> int:
-        """Payload bytes that the receiving TCP got first, and intact; 0 if the link was not logged."""
+        """Payload bytes of first, intact deliveries to the receiving TCP; 0 if the link was not logged."""
         return round(float(self.uses["payload_bytes"].sum()))
 
     def document(self) -> Document:

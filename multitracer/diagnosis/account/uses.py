@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Use(IntEnum):
-    """The classes of use of a moment of the link; `label` is the name in documents."""
+    """The classes of use of the link; each moment has one class."""
 
     USEFUL = 0
     """New payload in transit: the receiving TCP got it first from this carriage."""
@@ -155,7 +155,7 @@ _KINDS: dict[str, tuple[DTypeLike, object]] = {
 
 
 class Uses(NamedTuple):
-    """The uses that one rule found; columns as in LINK_USE.
+    """Intervals of one transfer's link with the class of use of each; columns as in LINK_USE.
 
     Times are float64, in slots or in ns, as `by_slots` and `by_bursts` count them.
     """
@@ -173,7 +173,7 @@ class Uses(NamedTuple):
 
     @classmethod
     def of(cls, begin: Array, end: Array, use: Array | Use, seconds: Array, **more: ArrayLike) -> Uses:
-        """Return uses; an omitted column has its default value, a scalar applies to all rows."""
+        """Return uses; a column that is not given has its default value, a scalar applies to all rows."""
         shape = np.shape(begin)
         rest = {
             name: np.broadcast_to(np.asarray(more.get(name, typical), dtype=dtype), shape)
@@ -196,7 +196,7 @@ class Uses(NamedTuple):
 
     @classmethod
     def together(cls, parts: list[Uses]) -> Uses:
-        """Return the rows of all parts in order of time."""
+        """Return the rows of several `Uses` as one, in order of time."""
         joined = []
         for columns in zip(*parts, strict=True):
             filled = [column for column in columns if len(column)]
@@ -207,7 +207,7 @@ class Uses(NamedTuple):
         return rows.where(np.lexsort((rows.end, rows.begin)))
 
     def runs(self) -> Uses:
-        """Return the rows, which are in order of time, with neighbours of the same event and use merged."""
+        """Return the rows (in order of time) with neighbours merged that have the same event and use."""
         if not len(self.begin):
             return self
         differs = np.ones(len(self.begin), dtype=bool)
@@ -230,12 +230,15 @@ class Uses(NamedTuple):
 
 
 def _is_constant(column: Array) -> bool:
-    """Return whether a column is a broadcast scalar, as `Uses.of` creates it, and not empty."""
+    """Return whether all elements of a column share one memory cell, as `Uses.of` makes a scalar.
+
+    An empty column does not count.
+    """
     return len(column) > 0 and column.strides == (0,)
 
 
 class Idle(NamedTuple):
-    """The classes and causes of idle gaps."""
+    """For each idle gap, the class of use, its cause, and the number of the timeout that ended it."""
 
     use: Array
     cause: Array
@@ -244,7 +247,7 @@ class Idle(NamedTuple):
 
 
 def idle(view: SenderView, begin_ns: Array, ender: Array) -> Idle:
-    """Return the classes of idle gaps.
+    """Return the class of use of each idle gap: what the sender waited for.
 
     Parameters
     ----------
@@ -299,7 +302,7 @@ def idle(view: SenderView, begin_ns: Array, ender: Array) -> Idle:
 
 
 def _limits(view: SenderView, begin_ns: Array, ender: Array, payload: Array) -> tuple[Array, Array]:
-    """Return the use and cause of each gap under the assumption that new data ended it."""
+    """Return the class of use and the cause of each gap, if new data ended it."""
     row = np.maximum(ender, 0)
     trigger = np.where(ender == NA, NA, view.trigger(row))
     before = np.where(trigger != NA, trigger, row) - 1

@@ -44,7 +44,10 @@ ACKs."""
 
 
 def at_receiver(transfer: Transfer) -> Observed:
-    """Return a transfer in the time of its sender, from the receiver's capture."""
+    """Return a transfer from the receiver's capture, with all times converted to the sender's clock.
+
+    Arrival times become send times, and the send times of answers become their arrival times.
+    """
     time = transfer.time_ns
     arrived, answers = sends_of(transfer, time), answers_of(transfer, time)
     begin, opened, floor = _opening(transfer, time)
@@ -82,7 +85,10 @@ def at_receiver(transfer: Transfer) -> Observed:
 
 
 def _opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
-    """Return the connection's start, the time data were allowed, and the handshake's RTT, in ns, or None."""
+    """Return three times in ns: begin of the connection, when data were allowed, RTT of the handshake.
+
+    The last one is None if the handshake was not captured.
+    """
     table = transfer.sender
     syn = has(table["flags"], Flag.SYN)
     mine, peers = transfer.acks, transfer.sent  # the receiver's own segments, and the sender's
@@ -104,7 +110,7 @@ def _opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
 
 
 def _echoed(transfer: Transfer) -> tuple[Array, Array]:
-    """Return the rows that echo one of the receiver's timestamps, and when it was first sent, in ns."""
+    """Return the rows of data that echo a timestamp of the receiver, and when that was first sent, in ns."""
     table = transfer.sender
     sent, got = (
         rows[has(table["marks"][rows], CaptureMark.HAS_TIMESTAMPS)] for rows in (transfer.acks, transfer.sent)
@@ -138,7 +144,7 @@ def _known_delays(sends: Sends, way: Array) -> DelaySamples:
 
 
 def _late_by(transfer: Transfer, sends: Sends, half_ns: int, floor_ns: int) -> int:
-    """Return the shortest time between an answer and the segment that it allowed, in ns.
+    """Return the minimum time between an answer and the data that it allowed, in ns.
 
     The shortest round trip is that of small packets; a full segment takes longer at the bottleneck, so all
     sends seem late by that time.
@@ -154,9 +160,10 @@ def _late_by(transfer: Transfer, sends: Sends, half_ns: int, floor_ns: int) -> i
 
 
 def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns: int) -> tuple[Array, Array]:
-    """Return which sends echo an answer, and which of them echo an older answer than the last one due: bool.
+    """Return two masks over the sends: those that echo a captured answer, and those that echo an old answer.
 
-    If ACKs are delayed on the return path, a sender seems idle although it only has not received them yet.
+    An answer is old if a later one should have reached the sender before the send. If ACKs are delayed on the
+    return path, a sender seems idle although it has only not received them yet.
     """
     late = np.zeros(len(sends), dtype=bool)
     rows, since = _echoed(transfer)
@@ -177,7 +184,8 @@ def _placed(
 ) -> tuple[Sends, Array, int | None]:
     """Return the segments in order of sending, the queueing delay of each in ns, and the timestamp tick.
 
-    Without timestamps, a segment is placed as if nothing had waited; its queueing delay is 0, the tick None.
+    Without timestamps, we assume that no segment waited in a queue: all queueing delays are 0, and the tick
+    is None.
     """
     arrived = replace(arrived, missing=missing_before(transfer.sender, transfer.sent)[arrived.row])
     by_stamps = sent_by_stamps(transfer.sender, arrived.row)
@@ -215,7 +223,10 @@ def _placed(
 
 
 def _unanswered(transfer: Transfer, rows: Array) -> Array:
-    """Return which segments arrived before the receiver had acknowledged their data: bool."""
+    """Return which segments arrived before the receiver had acknowledged their data: bool.
+
+    The others were unneeded copies.
+    """
     table, acks = transfer.sender, transfer.acks
     acks = acks[table["ack_bytes"][acks] != NA]
     acked = np.append(np.maximum.accumulate(table["ack_bytes"][acks]), 0)[np.searchsorted(acks, rows) - 1]
@@ -223,10 +234,10 @@ def _unanswered(transfer: Transfer, rows: Array) -> Array:
 
 
 def _heard_ns(transfer: Transfer, rows: Array) -> Array:
-    """Return when the receiver sent the last payload that each of `rows` acknowledges, in ns.
+    """Return when the receiver sent the newest payload that each row acknowledges, in ns.
 
-    The row was sent after it. If a timestamp tick is longer than the round trip, timestamps alone do not show
-    this order.
+    The row was sent later than this. If a timestamp tick is longer than the round trip, timestamps alone do
+    not show this order.
     """
     table, asks = transfer.sender, transfer.acks
     asks = asks[table["payload_bytes"][asks] > 0]
@@ -239,12 +250,12 @@ def _heard_ns(transfer: Transfer, rows: Array) -> Array:
 
 
 def _fills(begin: Array, end: Array) -> Array:
-    """Return which segments begin below the end of an earlier one: repeated data, or a filled hole."""
+    """Return which segments begin below the end of an earlier one: copies, or data that fill a hole."""
     return np.asarray(begin < np.concatenate([[0], np.maximum.accumulate(end)[:-1]])[: len(begin)])
 
 
 def _after_idle_gap(sends: Sends, trip_ns: int) -> Array:
-    """Return which segments a retransmission timer sent, as an idle gap before them shows: bool.
+    """Return which segments the retransmission timer sent: they follow an idle gap (bool).
 
     Such a segment lies below the highest byte that had arrived, or packets just before it are missing.
     """

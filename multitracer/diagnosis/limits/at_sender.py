@@ -55,7 +55,7 @@ Not measured."""
 
 
 def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
-    """Return a transfer as its sender's capture shows it; `view` says which other logs are used."""
+    """Return a transfer from the sender's capture; `view` states which other logs are used."""
     table = transfer.sender
     time = transfer.time_ns
     sends, answers = sends_of(transfer, time), answers_of(transfer, time)
@@ -174,11 +174,11 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
 
 
 def opening(transfer: Transfer) -> tuple[int, int, int | None]:
-    """Return the connection's start, when data were allowed, and the handshake's round trip, all in ns.
+    """Return three times in ns: begin of the connection, when data were allowed, RTT of the handshake.
 
-    The start is the first SYN of either endpoint. If the initiator sends the data, they are allowed from its
-    peer's SYN on, else from the peer's ACK of its own SYN on. Without a handshake in the capture, both are
-    the first packet, and the round trip is None.
+    The begin is the first SYN of either endpoint. If the initiator sends the data, they are allowed from its
+    peer's SYN on, else from the peer's ACK of its own SYN on. Without a handshake in the capture, the first
+    two are the time of the first packet, and the RTT is None.
     """
     table, time = transfer.sender, transfer.time_ns
     syn = has(table["flags"], Flag.SYN)
@@ -218,9 +218,9 @@ for small writers, and up to 0.3 for full buffers, which also set PSH (36 record
 
 
 def full_segment(transfer: Transfer, sends: Sends) -> int:
-    """Return the payload of a full segment in bytes: the largest common size, at most the MSS.
+    """Return the payload of a full segment in bytes: the largest frequent size, but at most the MSS.
 
-    The MSS itself is returned if all segments are small, or nearly each is a write of its own.
+    The MSS is returned if all segments are small, or if nearly each segment is a write of its own.
     """
     if not len(sends):
         return 1
@@ -236,7 +236,10 @@ def full_segment(transfer: Transfer, sends: Sends) -> int:
 
 
 def offered_bytes(transfer: Transfer) -> int | None:
-    """Return the MSS that the receiver announced, less timestamps, in bytes; None if not captured."""
+    """Return the MSS that the receiver announced, minus the timestamp option, in bytes.
+
+    It is None if the SYN of the receiver was not captured.
+    """
     directions = transfer.at_sender.capture.analysis.directions
     offered = int(directions["mss_bytes"][2 * (transfer.at_sender.connection - 1) + (not transfer.reverse)])
     if offered == NA:
@@ -248,9 +251,9 @@ def offered_bytes(transfer: Transfer) -> int | None:
 def _delays(
     transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None, full: int
 ) -> tuple[DelaySamples, int | None]:
-    """Return the delay samples, and the shortest round trip among them in ns; None without samples.
+    """Return the delay samples, and the shortest round trip among them in ns (None without samples).
 
-    With both captures the delay is the one-way delay of each segment; without related clocks, the round trip.
+    With both captures and related clocks the delay is the one-way delay of each segment, else its round trip.
     """
     analysis, connection = transfer.at_sender.capture.analysis, transfer.at_sender.connection
     pairs, receiver, time = transfer.data_pairs, transfer.receiver, transfer.time_ns
@@ -288,7 +291,7 @@ def _delays(
 
 
 def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> Array:
-    """Return the maximum time for which the receiver may have delayed each ACK: int64, ns.
+    """Return for each ACK how long the receiver may have delayed it (delayed ACK): int64, ns.
 
     It is above 0 only for an ACK that covers at most one segment of `full` bytes, since more data are
     acknowledged at once (RFC 9293, section 3.8.6.3). So the ACK of a full segment waits at most until the

@@ -43,7 +43,7 @@ class SenderIdleGaps(NamedTuple):
 
     @property
     def spans(self) -> Spans:
-        """The union of all intervals."""
+        """The union of all intervals, as disjoint intervals."""
         return Spans.of(self.begin, self.end)
 
 
@@ -66,7 +66,7 @@ class IdleGaps(NamedTuple):
 
 
 def gaps(seen: Observed) -> IdleGaps:
-    """Return the gaps between new segments."""
+    """Return the gaps between new segments (not retransmissions), one before each new segment."""
     fresh = seen.fresh
     end = seen.sends.time_ns[fresh]
     begin = np.concatenate([[min(seen.opened_ns, int(end[0]))], end[:-1]]) if len(end) else end
@@ -80,7 +80,11 @@ def gaps(seen: Observed) -> IdleGaps:
 
 
 def idle_gaps(seen: Observed, still: IdleSpans) -> SenderIdleGaps:
-    """Return the intervals in which the sending TCP had nothing to send."""
+    """Return the intervals in which the sending TCP had nothing to send.
+
+    A gap in which the peer sent a request is divided between the two programs. `still` are idle gaps that a
+    receiver's capture shows.
+    """
     each = gaps(seen)
     if not len(each.end):
         empty = np.empty(0, dtype=np.int64)
@@ -123,17 +127,18 @@ _ALONE = 0.8
 
 
 def writes_alone(seen: Observed) -> bool:
-    """Return whether nearly each segment is a small write that was sent at once, without waiting data."""
+    """Return whether nearly each segment is a small write of the application that TCP sent at once."""
     sends, fresh = seen.sends, seen.fresh
     small = (sends.end - sends.begin)[fresh] < seen.mss_bytes
     return bool(len(fresh)) and float((small & sends.pushed[fresh]).mean()) >= _ALONE
 
 
 def _is_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
-    """Return which gaps the packets attribute to the application, if their end was not queued: bool.
+    """Return which gaps are times without data to send: the application was idle (bool).
 
     Such a gap is long, or no data were outstanding at its end, or a segment that was not full was sent
-    shortly before. In addition, a write ended before it, and no packet was lost or late in it.
+    shortly before. In addition, a write ended before it, and no packet was lost or late in it. Gaps whose end
+    waited in a queue are not examined.
     """
     sends = seen.sends
 
@@ -163,11 +168,11 @@ ROUND = 1.3
 
 
 def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Array) -> SenderIdleGaps:
-    """Return the chosen gaps; with a request of the peer, each is divided among the two programs.
+    """Return the chosen gaps; a gap in which the peer sent a request is divided into up to four parts.
 
-    The wait for a request consists of the peer's own time, the repair of losses, and at least the shortest
-    round trip. With only the sender's capture, all time above the round trip is the peer's. A gap without a
-    request is not divided.
+    They are the transit of data and request (at least the shortest round trip), the peer's own time, the
+    repair of losses, and the time of the sender's program. With only the sender's capture, all time above the
+    round trip is the peer's.
     """
     begin, end, what, request = each.begin[chosen], each.end[chosen], part[chosen], request[chosen]
     cut = np.flatnonzero(request != NA)
@@ -224,7 +229,10 @@ class IdleSpans(NamedTuple):
 
 
 def idle_spans(seen: Observed) -> IdleSpans:
-    """Return the idle gaps of a receiver's capture after all data were acknowledged; else empty."""
+    """Return the idle gaps of a receiver's capture in which no data were outstanding.
+
+    They are empty for other captures.
+    """
     sends = seen.sends
     if seen.view is not Viewpoint.RECEIVER or len(sends) < 2 or not len(seen.answers):
         return IdleSpans(np.empty(0, dtype=np.int64), Spans.none(), Spans.none(), Spans.none())
@@ -250,7 +258,7 @@ def idle_spans(seen: Observed) -> IdleSpans:
 
 
 def _nothing_lost(seen: Observed) -> Array:
-    """Return before which sends no packet of the sender, and not the last ACK, was lost: bool.
+    """Return for which sends nothing was lost before them: no packet of the sender, and not the last ACK.
 
     Missing packets do not count if they are exactly the segments before this one: they were not sent again,
     so they left together with it, after the gap.
@@ -265,7 +273,10 @@ def _nothing_lost(seen: Observed) -> Array:
 
 
 def _follow_at_once(seen: Observed, came_ns: Array) -> Array:
-    """Return after which sends new data came within `_TIMER_NS` of their answers: bool."""
+    """Return after which sends new data followed within `_TIMER_NS` of the answer: bool.
+
+    `came_ns` is the time at which the answer to each send reached the sender.
+    """
     fresh_ns = np.append(seen.sends.time_ns[seen.fresh], np.iinfo(np.int64).max)
     following_ns = fresh_ns[np.searchsorted(seen.fresh, np.arange(len(seen.sends)), side="right")]
     return np.asarray(following_ns - came_ns <= _TIMER_NS)
@@ -295,7 +306,7 @@ class FailedRetransmissionGaps(NamedTuple):
 
 
 def outages(seen: Observed) -> FailedRetransmissionGaps:
-    """Return the outages of a transfer, in order of time."""
+    """Return the intervals without arrivals in which a retransmission was lost too, in order of time."""
     holes = _at_receiver(seen) if seen.view is Viewpoint.RECEIVER else _at_sender(seen)
     rows = [each for each in holes if each[1] > each[0] and each[0] >= seen.opened_ns]
     columns = [np.array([row[i] for row in rows], dtype=np.int64) for i in range(4)]
@@ -303,7 +314,10 @@ def outages(seen: Observed) -> FailedRetransmissionGaps:
 
 
 def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
-    """Return start, end, certain end and subtype of each gap with a lost retransmission; times in ns."""
+    """Return (begin, end, certain end, subtype) of each gap with a lost retransmission; times in ns.
+
+    The outage is certain until the last lost retransmission.
+    """
     tries = np.flatnonzero(seen.sends.by_timer)
     if not len(tries):
         return []
@@ -339,9 +353,10 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
 
 
 def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
-    """Return the gaps, longer than one timeout, that the oldest missing data ended, as `_at_sender` does.
+    """Return the gaps, longer than one timeout, that ended with the oldest missing data.
 
-    Each begins when the answer to the data before it had reached the sender.
+    Items are those of `_at_sender`. Each gap begins when the answer to the data before it had reached the
+    sender.
     """
     sends = seen.sends
     ends = np.flatnonzero(sends.by_timer)
@@ -361,9 +376,10 @@ def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
 
 
 def _without_acks(seen: Observed) -> list[tuple[int, int, int, int]]:
-    """Return the times in which only delivered data were sent again, so that no ACK reached the sender.
+    """Return the intervals in which all arriving data had arrived before, so ACKs were lost.
 
-    Retransmissions that left before the first copy arrived are not counted: they only show that it was late.
+    Items are those of `_at_sender`. Retransmissions that were sent before the first copy arrived do not
+    count: they only show that it was late.
     """
     sends = seen.sends
     known = sends.again & ~sends.needed & (sends.end <= seen.acknowledged(sends.time_ns))

@@ -69,12 +69,12 @@ class GroupConnection(NamedTuple):
 
     @property
     def begin(self) -> Array:
-        """Start of each of its cells on that clock: int64, ns, shape (n_cells,)."""
+        """Begin of each interval of the connection, on the clock of the group's capture: int64, ns."""
         return np.asarray(self.limited.cells.begin + (self.begin_ns - self.limited.begin_ns))
 
     @property
     def end(self) -> Array:
-        """End of each of its cells on that clock: int64, ns, shape (n_cells,)."""
+        """End of each interval of the connection, on the clock of the group's capture: int64, ns."""
         return np.asarray(self.limited.cells.end + (self.begin_ns - self.limited.begin_ns))
 
     @property
@@ -113,7 +113,10 @@ class ConnectionGroup:
 
     @cached_property
     def _share(self) -> tuple[Array, Array]:
-        """Points in time, ns, and the time counted up to each for one of the simultaneous transfers."""
+        """Two arrays: times in ns, and the time counted for one transfer up to each of them.
+
+        While n transfers are active at once, each is given 1 / n of the time.
+        """
         begins = np.array([each.begin[0] for each in self.members if len(each.begin)], dtype=np.int64)
         ends = np.array([each.end[-1] for each in self.members if len(each.end)], dtype=np.int64)
         places = distinct(np.concatenate([begins, ends, [self.members[0].begin_ns]]))
@@ -123,7 +126,10 @@ class ConnectionGroup:
         return places, np.concatenate([[0.0], np.cumsum(parts)])
 
     def counted(self, times_ns: Array) -> Array:
-        """Return the time counted for one transfer up to each moment: float64, ns, shape (n,)."""
+        """Return the time counted for one transfer up to each of `times_ns`: float64, ns, shape (n,).
+
+        While n transfers are active at once, each is given 1 / n of the time.
+        """
         return np.asarray(np.interp(times_ns, *self._share))
 
     @cached_property
@@ -148,7 +154,7 @@ class ConnectionGroup:
 
     @cached_property
     def seconds(self) -> dict[tuple[Limit, LimitSubtype], tuple[float, Confidence]]:
-        """Wall time of each limit and subtype, in s, with its most frequent confidence; largest first.
+        """Time in s of each limit and subtype in the group, with its most frequent confidence; largest first.
 
         While the connections filled the link together, the link is the limit of those that a window or
         recovery limited.
@@ -187,7 +193,7 @@ class ConnectionGroup:
 
     @cached_property
     def chain(self) -> list[Stage]:
-        """The stages of the critical chain: each connection in it may have waited for the one before."""
+        """The stages of the critical chain: connections that may each have waited for the one before."""
         order = sorted((each for each in self.members if len(each.end)), key=lambda each: -int(each.end[-1]))
         chain = order[:1]
         for each in order:  # only ever back in it: two that took no time would else wait for each other
@@ -227,10 +233,10 @@ def alone(limited: Limited) -> ConnectionGroup:
 
 
 def group_of(recording: Recording) -> ConnectionGroup | None:
-    """Return the group that took longest, with limits; None if no connection has time stamps.
+    """Return the group of connections with the longest duration, and the limits of each connection.
 
-    All connections are from the capture that holds the one with the most data. Connections whose packets have
-    no time stamps are left out.
+    The capture with the largest connection is used; connections without time stamps are left out. The result
+    is None if no connection has time stamps.
     """
     capture, _ = recording.chosen(None)
     connections, directions = capture.analysis.connections, capture.analysis.directions
@@ -285,14 +291,17 @@ alone."""
 
 
 class _Arrivals(NamedTuple):
-    """Packets with data as they arrived at their receiver; arrays of shape (n,)."""
+    """Packets with data: the time at which each arrived at its receiver, and its bytes; shape (n,)."""
 
     time_ns: Array
     wire_bytes: Array
 
 
 def _arrivals(limited: Limited, later_ns: int) -> _Arrivals | None:
-    """Return the packets of a transfer that arrived; None if their arrival times are unknown."""
+    """Return the packets of a transfer that arrived at the receiver; None if arrival times are unknown.
+
+    `later_ns` is added to all times, to convert them to the clock of the group.
+    """
     transfer = limited.transfer
     if limited.view is Viewpoint.RECEIVER:
         rows = transfer.data
@@ -311,7 +320,7 @@ def _arrivals(limited: Limited, later_ns: int) -> _Arrivals | None:
 
 
 def _by_answers(seen: Observed | None, later_ns: int) -> _Arrivals | None:
-    """Return the arrivals as the ACKs report them; None if the ACKs may have been delayed themselves."""
+    """Return the packets that arrived, by the ACKs; None if the ACKs themselves may have been delayed."""
     if seen is None or Limit.LINK in seen.weak or np.median(seen.answers.lag_ns) > _HELD_NS:
         return None
     delivered = seen.answers.delivered
@@ -322,7 +331,10 @@ def _by_answers(seen: Observed | None, later_ns: int) -> _Arrivals | None:
 
 
 def _stretches(time: Array, size: Array, owner: Array, floor_ns: int) -> Spans:
-    """Return the intervals of at least a round trip in which packets of several owners follow each other."""
+    """Return the intervals in which packets of several connections follow each other without a gap.
+
+    An interval must be at least a round trip long. `owner` is the connection of each packet.
+    """
     gap, size = np.diff(time), size[1:]
     if len(gap) < _MIN:
         return Spans.none()

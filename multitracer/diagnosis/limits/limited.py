@@ -76,11 +76,12 @@ class Limited:
     view : Viewpoint
         The logs that were used.
     cells : Cells
-        The intervals of T.
+        The intervals of the transfer, with the limit of each.
     account : LinkAccount
         The account of its link: the evidence, if the link was logged.
     seen : Observed or None
-        The transfer in the time of its sender; None if packets show nothing, or the link log is used.
+        The transfer with all times converted to the sender's clock; None if packets show nothing, or the
+        link log is used.
     shown : RuleEvidence or None
         The evidence of each rule.
     reason : str
@@ -120,12 +121,12 @@ class Limited:
 
     @cached_property
     def total_s(self) -> float:
-        """T in seconds of link time."""
+        """The duration of the transfer in seconds of link time."""
         return float(self.seconds.sum())
 
     @cached_property
     def shares(self) -> list[LimitShare]:
-        """One row for each limit and subtype, the largest first; their seconds sum to T."""
+        """One row for each limit and subtype, the largest first; their seconds sum to `total_s`."""
         cells, sure, seconds, names = self.cells, self.confidence, self.seconds, len(LimitSubtype)
         key = cells.limit * names + cells.part
         total = max(float(seconds.sum()), 1e-12)
@@ -183,7 +184,7 @@ class Limited:
         ]
 
     def _evidence(self) -> Array:
-        """Return the first and last row of `sender` in each interval, as evidence."""
+        """Return the first and the last row of `sender` in each interval."""
         time = self.transfer.time_ns
         if not len(time):
             return np.full(len(self.cells.begin), "", dtype="U48")
@@ -221,13 +222,13 @@ def limited(transfer: Transfer) -> Limited:
 
 
 def shown_s(limited: Limited, limit: Limit, spans: Spans) -> float:
-    """Return the seconds of link time in which a limit was in force and `spans` hold."""
+    """Return the link time in seconds in which a limit was in effect, within the intervals `spans`."""
     overlap_ns = spans.overlap_ns(*stretches(limited, limit))
     return float(overlap_ns.sum()) * limited.transfer.speed / NS_PER_S
 
 
 def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) -> tuple[Array, Array]:
-    """Return start and end of each time in which a limit, or a subtype of it, was in force.
+    """Return begin and end of each interval in which a limit (or one subtype of it) was in effect.
 
     For the limit APPLICATION, each new segment ends an interval.
 
@@ -254,7 +255,8 @@ def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) 
 def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int) -> Limited | None:
     """Return the limits of a connection without data in this direction; None if it has data.
 
-    Only the handshake counts: after it the connection was idle, and nobody waited for data.
+    The only limit is the handshake, since nobody waited for data after it. If the packets do not show even
+    this, the limit is unknown, and the reason is stated.
     """
     flags, many = transfer.sender["flags"], len(transfer.sender)
     is_syn = has(flags, Flag.SYN)
@@ -278,7 +280,7 @@ def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int
 
 
 def _view(transfer: Transfer) -> Viewpoint:
-    """Return which logs of the transfer are used."""
+    """Return which logs of the transfer are used to find its limits."""
     if transfer.vantage is Vantage.NEAR_RECEIVER:
         return Viewpoint.RECEIVER
     pairs = transfer.data_pairs
@@ -321,7 +323,10 @@ transit at the end, were not lost: the link has them queued or in service."""
 
 
 def by_link_log(account: LinkAccount, begin_ns: int) -> Cells:
-    """Return a link's account as intervals of T: from the first SYN to the last payload's ACK."""
+    """Return the limits that follow from the log of the link, as intervals.
+
+    They cover the time from the first SYN to the ACK of the last payload byte.
+    """
     uses, transfer, table = account.uses, account.transfer, account.transfer.sender
     end_ns = transfer.end_ns
     if len(transfer.data):

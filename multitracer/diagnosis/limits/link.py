@@ -74,7 +74,7 @@ _WITHHELD_SEGMENTS = 2.5
 
 
 class Busy(NamedTuple):
-    """When the bottleneck had data of this transfer, and its rate then."""
+    """The intervals in which the bottleneck had data of this transfer, and its rate in them."""
 
     spans: Spans
     by_queue: Spans
@@ -109,7 +109,10 @@ class Rates(NamedTuple):
 
 
 def busy(seen: Observed) -> Busy:
-    """Return when the link had data of the transfer queued or in service, or its policer had no tokens."""
+    """Return the intervals in which the link had data of the transfer, or its policer had no tokens.
+
+    The data are queued before the link or are being sent.
+    """
     link = _busy(seen)
     if seen.policer is None:
         return link
@@ -165,7 +168,7 @@ def _busy(seen: Observed) -> Busy:
 
 
 def _kept_up(seen: Observed, paths: Paths, delivery: AnswerDelivery, typical: Array) -> Spans:
-    """Return the intervals in which data were delivered at about the typical rate of the link."""
+    """Return the intervals in which data were delivered at about the link's own rate (`typical`)."""
     fast = delivery.time_ns[delivery.rate >= _NEAR_RATE * typical]
     floor = seen.floor_ns + paths.above_first(fast)
     end = fast - floor // 2
@@ -173,9 +176,9 @@ def _kept_up(seen: Observed, paths: Paths, delivery: AnswerDelivery, typical: Ar
 
 
 def _beside_answers(seen: Observed, service_ns: float) -> Busy | None:
-    """Return when data arrived at their best rate while answers queued; None if no answers queued.
+    """Return the intervals in which data arrived at the link's best rate while answers were queued.
 
-    A queue of answers hides whether data queued.
+    It is None if no answers were queued. A queue of answers on the return path hides whether data waited.
     """
     paths = Paths.of(seen.delays, service_ns)
     queued = _queued(seen, paths, service_ns)
@@ -189,11 +192,11 @@ def _beside_answers(seen: Observed, service_ns: float) -> Busy | None:
 
 
 def _typical(times: Array, rate: Array, proven: Array) -> Array | None:
-    """Return the link's rate at each time, from times with a proved queue; None if there is no valid rate.
+    """Return the link's rate at each time, in bytes per ns; None if no valid rate is found.
 
-    No link delivers more than its rate. If deliveries exceed the rate that follows changes, constant rates
-    are tried: the median, a high quantile, and the maximum, which is the link's own rate if others share it
-    for a while.
+    It follows from times at which a queue is proved (`proven`). No link delivers more than its rate. If
+    deliveries exceed the rate that follows changes, constant rates are tried: the median, a high quantile,
+    and the maximum, which is the link's own rate if others share it for a while.
     """
     known = rate[proven]
     width = min(max(len(known) // _STRETCHES, _RATE_SEGMENTS), len(known))
@@ -216,7 +219,7 @@ def _clipped(spans: Spans, seen: Observed) -> Spans:
 
 
 def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array | int) -> Rates | None:
-    """Return quantiles of the delivery rates within intervals, weighted by time; None without a rate.
+    """Return low, median and high delivery rate in the given intervals, weighted by time; None without one.
 
     A rate whose measurement began before its interval may include an idle gap of the sender. Such rates are
     used only if no interval is long enough for eight segments. Answers come `behind_ns` after the link has
@@ -242,11 +245,11 @@ def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array
 def _delivery(
     seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array | int] | None = None
 ) -> AnswerDelivery:
-    """Return the bytes per ns delivered in the round trip before each answer that acknowledges new data.
+    """Return for each answer that acknowledges new data the delivery rate in the round trip before it.
 
     `floor_ns` is the shortest round trip, one value or one per answer. A queue of answers changes their
-    spacing; timestamps of the receiver correct this. `within` keeps measurements that begin and end in one
-    interval; each answer is first moved back by the given time.
+    spacing; timestamps of the receiver correct this. `within` keeps only measurements that begin and end in
+    one of its intervals; each answer is first moved back by the given time.
     """
     time = np.maximum.accumulate(seen.answers.time_ns - seen.answers.lag_ns)
     done = seen.answers.delivered
@@ -272,7 +275,7 @@ def _delivery(
 
 
 def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
-    """Return the intervals in which samples of delay show a queue."""
+    """Return the intervals in which the delay samples are so long that the segments waited in a queue."""
     if not seen.one_way and samples_in_full_window(seen) > _WITHHELD:
         steps = np.diff(seen.answers.ack)
         steps = steps[steps > 0]
@@ -315,9 +318,10 @@ of known cause it is below 0.04 if answers queue, and 0.4 or more if data do."""
 
 
 def answers_queue(seen: Observed, queued: Spans) -> bool:
-    """Return whether the answers in the `queued` intervals waited on the return path, from their spacing.
+    """Return whether, in the intervals `queued`, answers waited on the return path instead of the data.
 
-    False if all answers cover the same number of bytes: then the spacing shows nothing.
+    The spacing of the answers decides. It is False if all answers cover the same number of bytes: then the
+    spacing shows nothing.
     """
     wait_ns, covered = _steps(seen, queued)
     if len(wait_ns) < 2 * _FEWEST:
@@ -329,18 +333,24 @@ def answers_queue(seen: Observed, queued: Spans) -> bool:
 
 
 def _is_even(wait: Array, covered: Array) -> bool:
-    """Return whether answers come after the typical time (1), however many bytes they cover."""
+    """Return whether the answers are equally spaced in time, however many bytes each of them covers.
+
+    `wait` and `covered` are the time before each answer and its bytes, divided by their typical values.
+    """
     unexpected = [each for each in (covered >= _LARGER, covered <= _SMALLER) if each.sum() >= _FEWEST]
     return bool(unexpected) and all(abs(float(np.median(wait[each])) - 1) <= _SAME for each in unexpected)
 
 
 def _of_typical(values: Array, chunks: int) -> Array:
-    """Return values divided by the median of their chunk, because a link may become slower meanwhile."""
+    """Return the values divided by the median of their chunk, because the link's rate may change."""
     return np.concatenate([chunk / max(np.median(chunk), 1) for chunk in np.array_split(values, chunks)])
 
 
 def _steps(seen: Observed, queued: Spans) -> tuple[Array, Array]:
-    """Return the times in ns between answers with new data in one interval, and the bytes of each answer."""
+    """Return the times in ns between neighbouring answers with new data, and the bytes of each answer.
+
+    Both answers must be in the same interval of `queued`.
+    """
     done = seen.answers.delivered
     new = np.flatnonzero(np.diff(done, prepend=done[:1]) > 0)
     time_ns = seen.answers.time_ns[new]
@@ -365,14 +375,17 @@ have had a short queue."""
 
 
 class Steady(NamedTuple):
-    """When the delay stayed constant although the flight grew, and when this proves room on the link."""
+    """Intervals in which the delay did not grow with the outstanding data, so that no queue existed.
+
+    In the intervals `room`, this also proves that the link was not full.
+    """
 
     spans: Spans
     room: Spans
 
 
 def steady_delays(seen: Observed, service_ns: float) -> Steady:
-    """Return when this transfer had no queue, because a larger flight did not wait longer.
+    """Return the intervals without a queue: more outstanding data did not lead to longer delays.
 
     Parameters
     ----------
@@ -417,7 +430,7 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
 
 
 class _Rounds(NamedTuple):
-    """For each round trip, the segment with the fastest answer."""
+    """The round trips of a transfer; each is represented by the segment with the fastest answer."""
 
     time_ns: Array
     """When it was sent."""
@@ -428,7 +441,10 @@ class _Rounds(NamedTuple):
 
 
 def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear_ns: Array) -> Steady:
-    """Return the steady intervals of `many` rounds each."""
+    """Return the intervals of `many` consecutive round trips without growth of the delay.
+
+    The outstanding data must vary much in them.
+    """
     time, took, flight = rounds
     first = np.arange(len(time) - many + 1)
     last = first + many
@@ -500,11 +516,11 @@ def steady_arrivals(seen: Observed) -> Spans:
 
 
 def _best(time: Array, size: Array, short: Array, floor_ns: int) -> Array:
-    """Return the link's rate in the chunk around each arrival, bytes per ns; infinite if unknown.
+    """Return the link's rate near each arrival, bytes per ns; infinite if unknown.
 
-    It is the rate of neighbours: two segments that were sent together arrive as far apart as the link needs
-    for one. If a radio or a host delivers bursts, or a host holds every second segment, it is the rate over
-    short intervals.
+    We assume that two segments that were sent together arrive as far apart as the link needs for one. If a
+    radio or a host delivers bursts, or a host holds every second segment, the rate over short intervals is
+    used instead.
     """
     single = size / np.maximum(np.diff(time, prepend=time[:1]), 1)
     single[:1] = 0.0
@@ -518,13 +534,16 @@ def _best(time: Array, size: Array, short: Array, floor_ns: int) -> Array:
 
 
 def _grows(time: Array, complete: Array, width: int) -> Array:
-    """Return at which arrivals the rate is well above that one round trip earlier: the window still grows."""
+    """Return at which arrivals the rate is well above that of one round trip earlier: bool.
+
+    The congestion window still grows then.
+    """
     before = np.searchsorted(time, time - width, side="right") - 1
     return np.asarray((before < 0) | (complete > GROWS * complete[np.maximum(before, 0)]))
 
 
 def _waits(time: Array, width: int, floor_ns: int) -> Array:
-    """Return at which arrivals long gaps took much of the round trip before: bool."""
+    """Return at which arrivals long gaps make up much of the previous round trip: bool."""
     gap = np.diff(time, prepend=time[:1])
     typical = _of_chunks(time, gap, floor_ns, 0.5)
     long = np.where(gap > np.maximum(_WAIT_NS, _WAIT_SPACINGS * typical), gap, 0)
@@ -535,7 +554,10 @@ def _waits(time: Array, width: int, floor_ns: int) -> Array:
 
 
 def _rates_before(time: Array, size: Array, width: int) -> Array:
-    """Return bytes per ns before each arrival, over `width` and at least eight segments; 0 at the start."""
+    """Return the rate before each arrival in bytes per ns, over `width` ns and at least eight segments.
+
+    It is 0 at the start.
+    """
     done = np.concatenate([[0], np.cumsum(size)])
     at = np.arange(len(time))
     since = np.minimum(np.searchsorted(time, time - width, side="right") - 1, at - _FEWEST_SEGMENTS)
@@ -548,7 +570,10 @@ def _rates_before(time: Array, size: Array, width: int) -> Array:
 
 
 def _of_chunks(time: Array, values: Array, floor_ns: int, quantile: float) -> Array:
-    """Return a quantile of the values above 0 in the chunk of time around each; infinite if there is none."""
+    """Return for each value a quantile of the values above 0 in the same chunk of time.
+
+    It is infinite if a chunk has no value above 0.
+    """
     chunk = (time - time[0]) // max(_CHUNK_NS, _CHUNK_ROUNDS * floor_ns)
     bounds = [0, *(np.flatnonzero(np.diff(chunk)) + 1).tolist(), len(time)]
     quantiles = np.full(len(time), np.inf)
@@ -582,7 +607,7 @@ queue of 0.34 s, 0 to 0.55 remained."""
 
 
 class Paths(NamedTuple):
-    """The successive paths of a transfer.
+    """The successive paths of a transfer: a path begins when the route, and so the minimum delay, changes.
 
     Attributes
     ----------
@@ -597,7 +622,7 @@ class Paths(NamedTuple):
 
     @classmethod
     def of(cls, delays: DelaySamples, service_ns: float, steady: Spans | None = None) -> Paths:
-        """Return the paths that samples of delay show.
+        """Return the successive paths, found from permanent changes of the minimum delay.
 
         Parameters
         ----------
@@ -632,13 +657,13 @@ class Paths(NamedTuple):
         return len(self.begin_ns) == 1
 
     def above_first(self, times_ns: Array) -> Array:
-        """Return how much the path's minimum delay exceeds that of the fastest path: int64, ns."""
+        """Return how much the minimum delay of the path at each time exceeds that of the fastest path, ns."""
         at = np.maximum(np.searchsorted(self.begin_ns, times_ns, side="right") - 1, 0)
         return np.asarray((self.floor_ns - self.floor_ns.min())[at])
 
 
 def _path_steps(delays: DelaySamples, service_ns: float) -> list[int]:
-    """Return the indexes at which another path begins: the delay jumps up or down, and stays there.
+    """Return the indexes of samples at which the delay jumps up or down and stays there: a new path.
 
     Segments sent between two samples may have waited in the queue before the second one.
     """

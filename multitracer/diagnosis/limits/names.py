@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class _Named(IntEnum):
-    """An enumeration member with a word for documents and pages."""
+    """An enumeration whose members have a word for documents and pages."""
 
     @property
     def label(self) -> str:
@@ -73,7 +73,7 @@ class LimitSubtype(_Named):
 
 
 class Confidence(_Named):
-    """The confidence of an interval's limit: how often its rule was right from that viewpoint."""
+    """The confidence of a limit: how often its rule was right with this kind of capture."""
 
     MEASURED = 0
     INFERRED = 1
@@ -81,7 +81,7 @@ class Confidence(_Named):
 
 
 class Viewpoint(_Named):
-    """The logs from which a transfer is observed."""
+    """Which logs show the transfer: of the link, the sender, the receiver, or none."""
 
     LINK_LOG = 0
     """The log of the link at the data's sender."""

@@ -142,7 +142,7 @@ class DelaySamples(NamedTuple):
 
 @dataclass(frozen=True)
 class Observed:
-    """A transfer in the time of its sender.
+    """A transfer from any capture, with all times converted to the sender's clock.
 
     Methods that take `times_ns` (int64, ns, shape (n,)) return int64 of the same shape. `side` says whether
     an event at exactly that time is included (`right`) or not (`left`).
@@ -207,7 +207,7 @@ class Observed:
 
     @cached_property
     def policing(self) -> Policing | None:
-        """The test for a policer; None if the losses were not computed."""
+        """The result of the test for a policer (rate limiter without a queue); None if losses are unknown."""
         return None if self.carried is None else Policing(self.carried)
 
     @property
@@ -299,7 +299,7 @@ NOT_CAPTURED = "the capture lost packets that the receiver got"
 
 
 def weak_limits(transfer: Transfer, view: Viewpoint, *, coarse: bool = False) -> frozenset[Limit]:
-    """Return the limits that this capture cannot show with confidence.
+    """Return the limits that this capture shows only with low confidence.
 
     These are all limits except the handshake if the sender's times are coarse, or options (SACK, timestamps)
     were cut off; the link if round trips cannot be divided into the delays of data and ACKs; and the
@@ -318,17 +318,16 @@ def weak_limits(transfer: Transfer, view: Viewpoint, *, coarse: bool = False) ->
 
 
 def window_scale_by(transfer: Transfer) -> WindowScaleBy:
-    """Return how the scale of the receiver's window is known."""
+    """Return how the scale of the receiver's window is known (announced, inferred, unknown)."""
     directions = transfer.at_sender.capture.analysis.directions
     receiver = 2 * (transfer.at_sender.connection - 1) + (not transfer.reverse)
     return WindowScaleBy(int(directions["window_shift_by"][receiver]))
 
 
 def not_captured(seen: Observed) -> Spans:
-    """Return the intervals in which the capture missed data that the receiver acknowledged.
+    """Return the intervals in which data were sent that the capture lacks but the receiver acknowledged.
 
-    Such data are in no captured segment. An interval lasts from the segment before them to the segment after
-    them.
+    An interval lasts from the segment before the missing data to the segment after them.
     """
     sends = seen.sends
     begin, end = merged(sends.begin, sends.end)
@@ -353,10 +352,10 @@ _FASTEST_DRIFT = 2e-4
 
 
 def sent_by_stamps(table: Table, rows: Array) -> tuple[Array, int] | None:
-    """Return the send times of segments by their own timestamps, and the timestamp tick in ns.
+    """Return the send time of each row by its own TCP timestamp, and the timestamp tick in ns.
 
-    The rows of `table` and the times (ns, plus an unknown constant) are int64, shape (n,). None without
-    timestamps, or if their tick is unknown.
+    The times are int64, ns, shape (n,), plus an unknown constant. The result is None without timestamps, or
+    if their tick is unknown.
     """
     stamped = has(table["marks"][rows], CaptureMark.HAS_TIMESTAMPS)
     if not len(rows) or not stamped.all():
@@ -386,9 +385,10 @@ def sent_by_stamps(table: Table, rows: Array) -> tuple[Array, int] | None:
 
 
 def stamp_lag_ns(table: Table, rows: Array, chosen: Array) -> Array:
-    """Return the delay of the chosen rows above the minimum of `rows`, from timestamps: int64, ns.
+    """Return how much longer each row of `chosen` was delayed than the fastest row of `rows`: int64, ns.
 
-    It is 0 for rows of others, and without usable timestamps. It is a lower bound: one tick is subtracted.
+    The delay is capture time minus TCP timestamp, less one tick: a lower bound. It is 0 for a chosen row that
+    is not in `rows`, and for all rows without usable timestamps.
     """
     by_stamps = sent_by_stamps(table, rows)
     if by_stamps is None:

@@ -46,7 +46,7 @@ _LASTING = (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
 
 
 class Cells(NamedTuple):
-    """The intervals of T, in order, without gaps."""
+    """The intervals of a transfer, in order and without gaps, with the limit of each."""
 
     begin: Array
     end: Array
@@ -67,7 +67,7 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleEvidence:
-    """The evidence of each rule for a transfer."""
+    """For each rule, the intervals in which its limit may have been in effect."""
 
     out: FailedRetransmissionGaps
     link: Busy
@@ -83,7 +83,7 @@ class RuleEvidence:
 
     @classmethod
     def of(cls, seen: Observed) -> RuleEvidence:
-        """Return the evidence of all rules."""
+        """Return the intervals that each rule finds."""
         with meanwhile(len(seen.sends), lambda: busy(seen)) as link_of:
             still, missing = idle_spans(seen), not_captured(seen)
             idle_gap = idle_gaps(seen, still)
@@ -97,7 +97,7 @@ class RuleEvidence:
 
 
 def partition(seen: Observed, shown: RuleEvidence) -> Cells:
-    """Return the limit at each instant of T."""
+    """Return the limit at each moment from the begin to the end of the transfer."""
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
         shown.buffer, shown.steady, shown.slow, Spans(shown.idle_gap.begin, shown.idle_gap.end),

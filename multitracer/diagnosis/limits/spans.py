@@ -79,7 +79,7 @@ class Spans(NamedTuple):
         return Spans.of(begin[kept], end[kept])
 
     def overlap_ns(self, begin: Array, end: Array) -> Array:
-        """Return the length of each given interval [begin, end) that these cover: int64, ns, shape (n,)."""
+        """Return how much of each given interval [begin, end) is covered by these intervals: int64, ns."""
         if not len(self.begin):
             return np.zeros(len(begin), dtype=np.int64)
         points = np.stack([begin, end])

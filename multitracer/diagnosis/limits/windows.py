@@ -35,7 +35,7 @@ _IMPROBABLE = 0.05  # that a program that writes in its own time meets so many A
 
 
 def full_buffer(seen: Observed) -> Spans:
-    """Return when the kernel's variables show that a full send buffer blocked the application.
+    """Return the intervals in which a full send buffer blocked the application, by the kernel's variables.
 
     Either the kernel counted this time. Or less than a segment was unsent at each reading, and yet ACKs
     released new data at once: only a writer that waits for room in the buffer follows the ACKs. It need not
@@ -62,7 +62,10 @@ def full_buffer(seen: Observed) -> Spans:
 
 
 def full_congestion_window(seen: Observed) -> Spans:
-    """Return when the kernel's variables show more unsent data than the congestion window had room for."""
+    """Return the intervals in which the congestion window was full, by the kernel's variables.
+
+    More data were unsent than the window had room for.
+    """
     if seen.state is None:
         return Spans.none()
     readings = _readings(seen.state, seen.mss_bytes)
@@ -93,7 +96,10 @@ def _readings(state: Table, mss_bytes: int) -> _Readings:
 
 
 def _refilled(seen: Observed, time: Array, little: Array) -> Spans:
-    """Return the gaps without unsent data that an ACK ended, if nearly all such gaps end with an ACK."""
+    """Return the gaps without unsent data that an ACK ended.
+
+    They are empty unless nearly all such gaps end with an ACK.
+    """
     each = gaps(seen)
     first, last = np.searchsorted(time, each.begin, side="right"), np.searchsorted(time, each.end)
     much = np.maximum.accumulate(np.where(little, -1, np.arange(len(time))))
@@ -116,7 +122,7 @@ def _refilled(seen: Observed, time: Array, little: Array) -> Spans:
 
 
 def steady_flight(seen: Observed, missing: Spans) -> Spans:
-    """Return when a send buffer may have limited, from packets alone: the flight size is constant.
+    """Return the intervals in which the amount of outstanding data is constant: a send buffer may be full.
 
     Only the time before the first loss, congestion mark or capture loss (`missing`) counts. A constant
     congestion window looks the same.
@@ -140,9 +146,9 @@ def steady_flight(seen: Observed, missing: Spans) -> Spans:
 
 
 def _places(number: Array) -> tuple[Array, Array]:
-    """Return a position for each send's round, and the number of the round at each position and after it.
+    """Return an index for the round trip of each send, and the number of the round trip at each index.
 
-    Rounds without sends have at most `_SMOOTHED` positions, because an idle gap may last years.
+    Rounds without sends have at most `_SMOOTHED` indexes, because an idle gap may last years.
     """
     steps = np.minimum(np.diff(number, prepend=number[:1]), _SMOOTHED)
     place = np.cumsum(steps)
@@ -152,9 +158,9 @@ def _places(number: Array) -> tuple[Array, Array]:
 
 
 def _constant(top: Array, begins_ns: Array, seen: Observed) -> Spans:
-    """Return the runs of rounds whose maximum flights differ little.
+    """Return the intervals of consecutive round trips whose maximum outstanding data (`top`) differ little.
 
-    `begins_ns` holds the start of each round, and the end of the last one.
+    `begins_ns` has the begin of each round trip, and the end of the last one.
     """
     runs: list[tuple[int, int]] = []
     begin, low, high = 0, 0, 0
@@ -179,7 +185,7 @@ _STALE_ROUNDS = 3  # one or two rounds may be cut short by the application (limi
 
 
 def slow_start(seen: Observed, filled: Spans, idle: Spans) -> Spans:
-    """Return when the sender was in slow start.
+    """Return the intervals in which slow start limited the sender.
 
     Parameters
     ----------
@@ -221,7 +227,7 @@ class FullWindow(NamedTuple):
 
 
 def full_window(seen: Observed) -> FullWindow:
-    """Return when the advertised window limited the sender.
+    """Return the intervals in which the advertised window limited the sender.
 
     The time after the last new segment is left out, because nothing shows that more data waited. The window
     did not limit if the next segment fitted into it with room left, and either no data were outstanding or

@@ -45,7 +45,10 @@ _DELAYED_ACK_NS = NS_PER_S // 2
 
 
 class DeadTime(NamedTuple):
-    """An interval without an answer; times in ns on the sender's clock."""
+    """An interval in which nothing arrived although data were outstanding and a timer retransmitted.
+
+    Times are in ns on the sender's clock. A "try" is a retransmission by the timer, or a tail loss probe.
+    """
 
     begin_ns: int
     certain_ns: int
@@ -74,7 +77,7 @@ class DeadTime(NamedTuple):
 
     @property
     def way(self) -> str:
-        """The dead direction: `both`, `data` or `acks`; empty if unknown."""
+        """The direction that failed: `both`, `data` or `acks`; empty if unknown."""
         if self.lost_data == NA or (self.tries_came and self.lost_acks):
             return "acks" if self.acks_proved or self.tries_came else ""
         return {(1, 1): "both", (1, 0): "data", (0, 1): "acks"}.get(
@@ -83,14 +86,18 @@ class DeadTime(NamedTuple):
 
     @property
     def is_ack_loss(self) -> bool:
-        """Whether ACKs were lost: more ACKs than data, or the ACKs of tries that arrived."""
+        """Whether ACKs were lost, not data: more ACKs than data were lost, or the retransmissions arrived."""
         if self.lost_data == NA:
             return self.acks_proved
         return self.lost_acks > (0 if self.tries_came else self.lost_data)
 
 
 def dead_times(transfer: Transfer) -> list[DeadTime]:
-    """Return the dead times of a transfer in order, including those whose first try was answered."""
+    """Return the dead times of a transfer in order: nothing arrived although a timer retransmitted data.
+
+    Those whose first retransmission was answered are included. The list is empty for a capture near the
+    receiver.
+    """
     if transfer.vantage is Vantage.NEAR_RECEIVER or not len(transfer.acks):
         return []
     verdicts, table = transfer.verdicts, transfer.sender
@@ -113,7 +120,7 @@ def dead_times(transfer: Transfer) -> list[DeadTime]:
 
 
 class _Tries(NamedTuple):
-    """Runs of tries between the same two arrivals, concatenated."""
+    """Runs of retransmissions by the timer ("tries"); a run lies between two arrivals from the peer."""
 
     row: Array
     """Rows of `sender`, int64, ascending; at least one per run."""
@@ -128,7 +135,7 @@ class _Tries(NamedTuple):
 
 
 class _Watch:
-    """Evidence about runs of tries from the sender's packets and, if captured, the receiver's.
+    """Evidence about runs of retransmissions, from the sender's capture and, if there is one, the receiver's.
 
     Arrays without a comment have shape (n_runs,). `answer` are rows of `sender`; NA for none.
     """
@@ -149,7 +156,7 @@ class _Watch:
         SACK."""
 
     def dead_times(self) -> list[DeadTime]:
-        """Return the dead times of the runs, without runs of which all tries were answered."""
+        """Return a dead time for each run of retransmissions; runs with only answered ones are left out."""
         tries, time, data = self._tries, self._time, self._transfer.data
         following = self._heard_of()
         answer = np.append(self._acks, NA)[following]
@@ -198,11 +205,11 @@ class _Watch:
         ]
 
     def _heard_of(self) -> Array:
-        """Return the first arrival after each run that its last try may have caused.
+        """Return for each run the first arrival that its last retransmission may have caused.
 
-        An arrival that only carries the peer's own data, and comes sooner than any answer can, is left out:
-        the peer's timer sent it. The result is an index in `transfer.acks` for each run, or the length of
-        `transfer.acks` if there is none.
+        The result is an index in `transfer.acks`, or the length of `transfer.acks` if there is none. An
+        arrival that only carries the peer's own data, and comes sooner than any answer can, is left out: the
+        peer's timer sent it.
         """
         acks, following = self._acks, np.asarray(self._tries.following)
         soonest_ns = self._time[self._tries.row[self._tries.end - 1]] + self._soonest_ns
@@ -216,14 +223,17 @@ class _Watch:
         return np.asarray(np.minimum(answered, due))
 
     def _answers(self, number: Array) -> Array:
-        """Return whether arrivals are ACKs that do not only carry the peer's own data: bool."""
+        """Return which arrivals are answers: ACKs that do more than carry the peer's own data (bool)."""
         table, row = self._table, self._acks[number]
         own = (table["payload_bytes"][row] > 0) | ((table["flags"][row] & BEGIN_OR_END) != 0)
         acked = np.where(number > 0, self._view.highest_acked[np.maximum(number - 1, 0)], 0)
         return np.asarray((table["ack_bytes"][row] > acked) | ~own)
 
     def _failed(self, answer: Array) -> Array:
-        """Return the number of tries without answer; -1 if the answered packet is older than the first."""
+        """Return for each run how many of its retransmissions had no answer.
+
+        It is -1 if the answered packet is older than the first retransmission.
+        """
         table, tries = self._table, self._tries
         of_answer = answer[tries.of]
         is_unstamped = ~has(table["marks"][tries.row], CaptureMark.HAS_TIMESTAMPS)
@@ -235,10 +245,11 @@ class _Watch:
         return np.asarray(np.where(stamped & (echoed > 0), echoed, older) - 1)
 
     def _proves_acks(self, answer: Array) -> Array:
-        """Return whether each answer covers all outstanding data, and more than was sent again: bool.
+        """Return for each answer whether it proves that data had arrived whose ACKs were lost: bool.
 
-        Data that duplicate ACKs may have reported prove nothing. Neither does an ACK that may have been
-        delayed: one for very few data, or of a receiver whose program does not read.
+        It must cover all outstanding data, and more than was sent again. Data that duplicate ACKs may have
+        reported prove nothing. Neither does an ACK that may have been delayed: one for very few data, or of a
+        receiver whose program does not read.
         """
         table, data, tries = self._table, self._transfer.data, self._tries
         first = tries.row[tries.begin]
@@ -291,10 +302,10 @@ class _Watch:
 
 
 def timeouts(transfer: Transfer) -> tuple[Array, Array]:
-    """Return the rows of `sender` that the timer sent, and the number of each among consecutive timeouts.
+    """Return the rows of `sender` that the retransmission timer sent, and a number for each.
 
-    The first timeout of a segment is 1; the next one without new acknowledged data is 2: its timer was
-    doubled.
+    The number is 1 for the first timeout of a segment, 2 for the next one without new acknowledged data (its
+    timer was doubled), and so on.
     """
     verdicts, begin = transfer.verdicts, transfer.sender["seq_bytes"]
     rows = verdicts["row"][verdicts["cause"] == RetransmissionCause.TIMEOUT]

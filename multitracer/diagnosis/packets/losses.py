@@ -56,7 +56,7 @@ _FRESH = 1.5
 
 @dataclass(frozen=True)
 class Carried:
-    """The data segments of a transfer as the path carried them."""
+    """The data segments of a transfer as they were on the wire, with losses and delays."""
 
     transfer: Transfer
     segments: WireSegments
@@ -77,7 +77,7 @@ class Carried:
 
     @cached_property
     def losses(self) -> Losses | None:
-        """The lost packets with the delays before them; None without losses or delays."""
+        """The lost packets, with the queueing delays of the packets before them; None without either."""
         lost, delays = self.lost, self.delays
         if delays is None or not len(lost):
             return None
@@ -107,12 +107,15 @@ class Carried:
 
     @cached_property
     def train_rate(self) -> float:
-        """The highest rate of the link, from trains of packets, in octets per second."""
+        """The highest rate of the link in bytes per second, from packets that arrived back to back."""
         return train_rate(self.transfer)
 
 
 def carried(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime]) -> Carried:
-    """Return the data segments of a transfer as the path carried them."""
+    """Return the data segments as they were on the wire, with losses and delays.
+
+    Losses in `dead_times` are left out.
+    """
     lost = np.flatnonzero(segments.lost)
     stamps = transfer.sender["time_ns"][segments.row[lost]]
     round_trip_ns = int(transfer.rtt_ns.max(initial=0))
@@ -169,14 +172,17 @@ class Losses(NamedTuple):
 
 
 def _in_order(delays: PacketDelays) -> Array:
-    """Return which packets were not overtaken, because overtaken packets waited outside the queue: bool."""
+    """Return which packets no later packet overtook: bool.
+
+    We assume that overtaken packets waited outside of the queue.
+    """
     came_ns = delays.time_ns + delays.queue_ns
     later_ns = np.minimum.accumulate(came_ns[::-1])[::-1]
     return np.asarray((came_ns <= np.append(later_ns[1:], came_ns[-1])) | (not delays.is_one_way))
 
 
 def rounds(of: Carried, lost: Array) -> float:
-    """Return the time from the first loss to the last, in units of the shortest round trip.
+    """Return the time from the first to the last loss, divided by the shortest round trip.
 
     `lost` are indexes in `of.segments`, int64, at least one.
     """

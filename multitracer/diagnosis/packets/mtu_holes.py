@@ -40,12 +40,13 @@ _AT_ONCE_S = 1.0
 def mtu_holes(
     transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime], full: int
 ) -> list[DeadTime]:
-    """Return the dead times in which only full-size segments were lost, and others of the same black hole.
+    """Return the dead times (nothing arrived) that a path MTU black hole caused.
 
-    One of these conditions must hold. The dead time ended with a smaller copy, and no delivered segment after
-    it had full size (black-hole detection of RFC 4821). Or no full-size segment ever arrived, from the first
-    one on, shortly after smaller packets did. Or both captures show that smaller segments arrived meanwhile,
-    or that larger ones were also lost later, when smaller ones arrived.
+    Only full-size segments were lost in them, and one of these conditions holds. The dead time ended with a
+    smaller copy, and no delivered segment after it had full size (black-hole detection of RFC 4821). Or no
+    full-size segment ever arrived, from the first one on, shortly after smaller packets did. Or both captures
+    show that smaller segments arrived meanwhile, or that larger ones were also lost later, when smaller ones
+    arrived. Other dead times of the same black hole are included.
     """
     is_hole = (dead.failed and _is_hole(transfer, segments, dead, full) for dead in dead_times)
     holes = (at for at, is_one in enumerate(is_hole) if is_one)
@@ -84,7 +85,10 @@ def _smaller_after(transfer: Transfer, segments: WireSegments, dead: DeadTime, f
 
 
 def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
-    """Return whether both captures show all full-size segments after its start lost, and no smaller."""
+    """Return whether both captures show that only full-size segments were lost after the begin of `dead`.
+
+    All full-size segments must have been lost, and no smaller one.
+    """
     pairs, table = transfer.data_pairs, transfer.sender
     if pairs is None:
         return False
@@ -98,10 +102,11 @@ def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
 
 
 def _larger_lost_after(transfer: Transfer, dead: DeadTime, full: int) -> bool:
-    """Return whether both captures show that segments larger than all arrived ones were lost, also later.
+    """Return whether all segments larger than the largest that arrived were lost, also after `dead`.
 
-    Other segments may be lost meanwhile, in a full queue or by chance. A sender that probes for the path MTU
-    sends larger segments now and then (RFC 4821).
+    Here `dead` is an interval without arrivals. Both captures must show it. Other segments may be lost
+    meanwhile, in a full queue or by chance. A sender that probes for the path MTU sends larger segments now
+    and then (RFC 4821).
     """
     pairs, table = transfer.data_pairs, transfer.sender
     if pairs is None:

@@ -57,12 +57,12 @@ class HandshakeAndResets:
 
     @property
     def responder(self) -> Array:
-        """Rows that the responder sent."""
+        """Rows of the segments that the responder sent."""
         return np.flatnonzero(self._table["reverse"])
 
     @property
     def is_heard_only(self) -> bool:
-        """Whether the initiator sent only SYNs, and at most a reset: no handshake was completed."""
+        """Whether the initiator sent only SYNs, and at most a reset, so no handshake was completed."""
         mine = self._flags[~self._table["reverse"]]
         return bool(has(mine, Flag.SYN | Flag.RST).all())
 
@@ -82,7 +82,7 @@ class HandshakeAndResets:
         return int(before[-1]) if len(before) else NA
 
     def idle_ns(self, row: int) -> int:
-        """Return how long before a row only keep-alives were sent and nothing was outstanding, in ns."""
+        """Return for how long before a row nothing was outstanding, in ns; keep-alives do not count."""
         kind = np.uint32(SegmentKind.KEEP_ALIVE)
         real = np.flatnonzero((self._table["kind"][:row] & kind) == 0)
         real = real[(self._table["payload_bytes"][real] > 0) | has(self._flags[real], Flag.SYN | Flag.FIN)]
@@ -92,7 +92,7 @@ class HandshakeAndResets:
         return 0 if covered is None else int(self._table["time_ns"][row]) - covered
 
     def _covered_ns(self, last: int, before: int) -> int | None:
-        """Return when the last data sent before a row were acknowledged, in ns; None if later than it."""
+        """Return when the last data before a row were acknowledged, in ns; None if not before the row."""
         other = self._table["reverse"] != self._table["reverse"][last]
         covers = other & (self._table["ack_bytes"] >= self._table["end_bytes"][last])
         rows = np.flatnonzero(covers[last:before]) + last
@@ -100,14 +100,17 @@ class HandshakeAndResets:
 
 
 def is_forgotten(opening: HandshakeAndResets, dead: DeadTime) -> bool:
-    """Return whether the first data after a long idle time, and all tries after them, had no answer."""
+    """Return whether the peer no longer knew the connection: after a long idle time nothing was answered.
+
+    The first data after the idle time, and all their retransmissions, must have no answer.
+    """
     if dead.answer != NA or dead.failed < _TRIES:
         return False
     return paused_s(opening, first_unanswered(opening.transfer, dead)) >= IDLE_S
 
 
 def first_unanswered(transfer: Transfer, dead: DeadTime) -> int:
-    """Return the row of the first data without an answer in a dead time."""
+    """Return the row of the first data in a dead time (nothing arrived) that had no answer."""
     table = transfer.sender
     before = transfer.acks[transfer.acks < dead.tries[0]]
     ends = np.maximum.accumulate(table["end_bytes"][transfer.data])

@@ -69,7 +69,9 @@ class _Chunks(NamedTuple):
 
 
 def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None) -> WireSegments:
-    """Return the segments of a transfer; as the sender's capture shows them if no capture shows arrivals.
+    """Return the data segments as they were on the wire; packets that offload joined are split again.
+
+    If no capture shows arrivals, the segments are those of the sender's capture.
 
     Parameters
     ----------
@@ -111,7 +113,7 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
 
 
 def _cut(table: Table, rows: Array, full_bytes: Array) -> _Chunks:
-    """Return the rows, each divided into segments of `full_bytes` and a remainder."""
+    """Return the rows as chunks: each is split into segments of `full_bytes` and a rest."""
     payload = table["payload_bytes"][rows].astype(np.int64)
     many = np.maximum(-(-payload // full_bytes), 1)
     of = np.repeat(np.arange(len(rows)), many)
@@ -153,7 +155,7 @@ MIN_HELD = 4
 
 
 def packets_ahead(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
-    """Return how many earlier segments had not passed the bottleneck when each segment was sent.
+    """Return for each segment how many earlier segments were still before the bottleneck when it was sent.
 
     Parameters
     ----------
@@ -174,13 +176,19 @@ def packets_ahead(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
 
 
 def may_be_full(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
-    """Return whether about the maximum number of segments was ahead of each segment: bool, shape (n,)."""
+    """Return for each segment whether the queue may have been full when it was sent: bool, shape (n,).
+
+    It may if about as many segments were ahead of it as the maximum of all delivered segments.
+    """
     ahead = packets_ahead(delays, place, sent_ns)
     return np.asarray((ahead >= _AS_MANY * most_ahead(delays)) & (ahead >= MIN_HELD))
 
 
 def most_ahead(delays: PacketDelays) -> float:
-    """Return the maximum number of segments ahead of a delivered one (99.5 % quantile): at least 0."""
+    """Return how many segments were ahead of a delivered segment in the queue: the 99.5 % quantile.
+
+    Extreme values above the quantile are ignored.
+    """
     return float(np.quantile(delays.ahead, _MOST))
 
 
@@ -236,10 +244,10 @@ class PacketDelays:
 def data_delays(
     transfer: Transfer, segments: WireSegments, *, of_any_size: bool = False
 ) -> PacketDelays | None:
-    """Return the delays of full segments; None if no capture shows them.
+    """Return the delays of full-size segments; None if no capture shows them.
 
-    For segments of any size, captures at both endpoints are needed. A small segment before a large one makes
-    the large one look delayed by up to the time of one segment.
+    With `of_any_size`, the delays of all segments are returned, which needs captures at both endpoints. A
+    small segment before a large one makes the large one look delayed by up to the time of one segment.
     """
     if transfer.data_pairs is not None and transfer.receiver is not None:
         minimum = 1 if of_any_size else _FULL * segments.payload_bytes.max(initial=0)
@@ -323,7 +331,9 @@ _ENDLESS = np.iinfo(np.int64).max
 
 
 def train_rate(transfer: Transfer, *, until_ns: int = _ENDLESS) -> float:
-    """Return the rate of trains of packets (98 % quantile), by arrivals or else ACKs, in octets per second.
+    """Return the 98 % quantile of the rates of packets that arrived directly after each other, in bytes/s.
+
+    If arrivals were not captured, ACKs are used.
 
     Parameters
     ----------

@@ -99,7 +99,10 @@ class Policing:
 
     @cached_property
     def _mine(self) -> Carried | None:
-        """The segments with only the losses outside a full queue; None if these are few or had a delay."""
+        """The segments with those losses that a policer may have caused: not at a full queue of the link.
+
+        It is None if these losses are few, or if the packets before them had a queueing delay.
+        """
         causes = self._carried.losses if len(self._carried.lost) >= _MIN_SUSPECTED else None
         if causes is None or causes.is_congestion or not _is_without_delay(self._carried, causes):
             return None
@@ -154,7 +157,10 @@ class Policing:
 
 
 def is_even(stream: ArrivedStream) -> bool:
-    """Return whether many losses found so equal numbers of tokens that chance cannot explain it."""
+    """Return whether the numbers of tokens at the losses are more equal than chance explains.
+
+    A policer drops a packet when its token bucket is nearly empty, so the numbers are about equal.
+    """
     rows = 1 + np.count_nonzero(np.diff(np.flatnonzero(stream.is_lost)) > 1)
     if rows < _CERTAIN_ROWS:
         return False
@@ -163,9 +169,10 @@ def is_even(stream: ArrivedStream) -> bool:
 
 
 def _at_full_queue(carried: Carried) -> Array:
-    """Return which lost packets found the link's own queue full, so that no policer dropped them: bool.
+    """Return which lost packets met a full queue of the link, so that no policer dropped them: bool.
 
-    A full queue has a constant delay: the packet before had (nearly) the longest delay of all.
+    We assume that the delay of a full queue is constant: the packet before had (nearly) the longest delay of
+    all.
     """
     delays, lost = carried.delays, carried.lost
     if delays is None or not delays.is_one_way:
@@ -178,7 +185,10 @@ def _at_full_queue(carried: Carried) -> Array:
 
 
 def _stream(carried: Carried) -> ArrivedStream | None:
-    """Return the packets from the first loss to the last; None if all were lost, or no time passed."""
+    """Return the packets from the first loss to the last.
+
+    It is None if all of them were lost, or if no time passed between them.
+    """
     segments, lost = carried.segments, carried.lost
     within = slice(lost[0], lost[-1] + 1)
     time_ns = carried.sent_ns[within]
@@ -201,18 +211,20 @@ def _is_without_delay(carried: Carried, causes: Losses) -> bool:
 
 
 def _link_rate(carried: Carried) -> float:
-    """Return the rate of the fastest trains, of all or before the first loss, in octets per second.
+    """Return the rate of the link in bytes per second: the fastest packets that arrived back to back.
 
-    A pacing sender that has found the policer's rate sends no faster trains.
+    It is the larger of two values: from all packets, and from those before the first loss. A pacing sender
+    that has found the policer's rate sends no faster trains afterwards.
     """
     first_ns = int(carried.sent_ns[carried.lost[0]])
     return max(carried.train_rate, train_rate(carried.transfer, until_ns=first_ns))
 
 
 def _slope(time_s: Array, octets: Array) -> float:
-    """Return the median rate between losses that are half of all losses apart, in octets per second.
+    """Return the median arrival rate between losses, in bytes per second.
 
-    Idle gaps do not lower the median.
+    Each rate is measured between two losses that are half of all losses apart. Idle gaps do not lower the
+    median.
     """
     half = len(time_s) // 2
     gone_s, passed = time_s[half:] - time_s[:-half], octets[half:] - octets[:-half]
@@ -221,9 +233,10 @@ def _slope(time_s: Array, octets: Array) -> float:
 
 
 def _spread_and_below(stream: ArrivedStream, rate: float) -> tuple[float, float]:
-    """Return the interquartile range of the tokens at losses, in segments, and a share of other packets.
+    """Return two measures of how well a token bucket with this rate explains the losses.
 
-    The share is that of the packets that passed with fewer tokens than at the median loss.
+    The first is the interquartile range of the tokens at losses, in segments. The second is the share of the
+    delivered packets that had fewer tokens than the median loss.
     """
     tokens, is_lost = rate * stream.time_s - stream.passed, stream.is_lost
     low, middle, high = np.quantile(tokens[is_lost], (0.25, 0.5, 0.75))
@@ -264,12 +277,12 @@ class ArrivedStream:
 
     @cached_property
     def passed(self) -> Array:
-        """Octets that had passed up to and including each packet: float64, shape (n,)."""
+        """Bytes of all packets delivered up to and including each packet: float64, shape (n,)."""
         return np.cumsum(self.passing)
 
     @cached_property
     def passing(self) -> Array:
-        """Octets of each packet that passed, 0 for lost packets: float64, shape (n,)."""
+        """Bytes of each delivered packet, 0 for lost ones: float64, shape (n,)."""
         return np.where(self.is_lost, 0.0, self.size)
 
     @cached_property
@@ -318,7 +331,10 @@ def bucket(stream: ArrivedStream) -> TokenBucket | None:
 
 
 def _at_rate(stream: ArrivedStream, rate: float, some: Array) -> TokenBucket:
-    """Return the bucket of a rate, with the size that explains most of the `some` intervals."""
+    """Return the token bucket with a given rate, and with the size that explains most intervals.
+
+    Only the intervals between losses in `some` are used.
+    """
     (most, short), lost = _levels(stream, rate), stream.lost
     most = most[:-1][some]
     left = (rate * np.diff(stream.time_s[lost]) - np.diff(stream.passed[lost]))[some]
@@ -336,7 +352,7 @@ def _at_rate(stream: ArrivedStream, rate: float, some: Array) -> TokenBucket:
 
 
 def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
-    """Return the maximum tokens after each loss, and the number of packets that passed without tokens."""
+    """Return the maximum number of tokens after each loss, and how many packets passed without tokens."""
     minimum = -stream.full / 2
     tokens = _since_loss(stream, rate)
     short = (tokens < minimum) & ~stream.is_lost
@@ -344,9 +360,9 @@ def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
 
 
 def empty(stream: ArrivedStream, of: TokenBucket) -> tuple[Array, Array]:
-    """Return start and end times, in s, of when the bucket held less than two packets: float64.
+    """Return begin and end, in s, of the intervals in which the bucket had less than two packets' tokens.
 
-    The intervals may overlap.
+    Both are float64; the intervals may overlap.
     """
     tokens = np.maximum(_since_loss(stream, of.rate), 0.0) + stream.full / 2  # 0 to 1 packets at the loss
     missing = _EMPTY_PACKETS * stream.full - tokens
@@ -355,6 +371,6 @@ def empty(stream: ArrivedStream, of: TokenBucket) -> tuple[Array, Array]:
 
 
 def _since_loss(stream: ArrivedStream, rate: float) -> Array:
-    """Return the change of the tokens between the last loss and each packet: float64, octets."""
+    """Return for each packet how the number of tokens changed since the last loss: float64, bytes."""
     tokens = rate * stream.time_s - stream.passed
     return np.asarray(tokens - tokens[stream.last_loss])

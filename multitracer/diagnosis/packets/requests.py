@@ -55,10 +55,10 @@ class _Peer(NamedTuple):
 
 
 def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns: int) -> Requests:
-    """Return the peer's requests from a capture at the sender, and one at the peer if there is one.
+    """Return the peer's requests from the sender's capture, and from the peer's capture if there is one.
 
-    Of several copies the first that arrived counts. `rows` are the peer's segments with payload, `time_ns`
-    their arrival times, `floor_ns` the shortest round trip.
+    Of several copies, the first one that arrived is used. `rows` are the peer's segments with payload,
+    `time_ns` their arrival times, `floor_ns` the shortest round trip.
     """
     table = transfer.sender
     new = table["new_bytes"][rows] > 0
@@ -91,9 +91,10 @@ def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns
 
 
 def requests_at_receiver(transfer: Transfer, rows: Array, time_ns: Array) -> Requests:
-    """Return the peer's requests from a capture at the peer, with all copies, since the last one arrived.
+    """Return the peer's requests from a capture at the peer, including all copies of each.
 
-    `rows` and `time_ns` as in `requests_at_sender`.
+    All copies are needed, because the last one may be the one that arrived. `rows` and `time_ns` are as in
+    `requests_at_sender`.
     """
     real = ~has(transfer.sender["kind"][rows], SegmentKind.KEEP_ALIVE)
     peer = _Peer(transfer.sender, transfer.time_ns, transfer.acks, transfer.data)
@@ -101,7 +102,11 @@ def requests_at_receiver(transfer: Transfer, rows: Array, time_ns: Array) -> Req
 
 
 def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
-    """Return the peer's wait before it sent `rows`, and the part of it that was a repair, in ns."""
+    """Return for each of `rows` the peer's wait before it sent the row, and its repair time, in ns.
+
+    The wait begins with the last data that had reached the peer. The repair time is the part of the wait
+    after the first transmission, if the row is a retransmission; otherwise 0.
+    """
     table, time = peer.table, peer.time_ns
     own = peer.sent[table["payload_bytes"][peer.sent] > 0]
     fresh = own[~has(table["kind"][own], SegmentKind.RETRANSMISSION)]
@@ -126,9 +131,10 @@ _COUNTED = 0.8
 
 
 def missing_before(table: Table, sent: Array) -> Array:
-    """Return how many packets of one endpoint just before each were not captured; NA if unknown.
+    """Return how many packets of an endpoint, just before each of its packets, were not captured.
 
-    Linux and others number the packets of a connection in the IPv4 identification (RFC 6864 allows it).
+    It is NA if unknown. Linux and others number the packets of a connection in the IPv4 identification (RFC
+    6864 allows it).
 
     Parameters
     ----------

@@ -44,9 +44,9 @@ class SenderView:
         self._time = transfer.time_ns
 
     def trigger(self, rows: Array) -> Array:
-        """Return the row of the peer's segment that made the sender send each row; NA if there is none.
+        """Return for each row the row of the peer's segment that made the sender send it.
 
-        There is none if a timer or the application caused the row.
+        It is NA if a timer or the application caused the row.
         """
         if not len(self.transfer.acks):
             return np.full(len(rows), NA, dtype=np.int64)
@@ -63,11 +63,11 @@ class SenderView:
         return np.asarray(np.maximum(sent - np.maximum(self.acknowledged_by(rows), 0), 0))
 
     def acknowledged_by(self, rows: Array) -> Array:
-        """Return the highest ACK as of each row; 0 before any."""
+        """Return the highest ACK number up to each row; 0 before the first ACK."""
         return _so_far(self.transfer.acks, self.highest_acked, rows)
 
     def in_recovery(self, rows: Array) -> Array:
-        """Return whether a retransmission was unacknowledged as of each row."""
+        """Return whether a retransmission was not yet acknowledged at each row."""
         again, highest = self._retransmissions
         return np.asarray(_so_far(again, highest, rows) > self.acknowledged_by(rows))
 
@@ -84,14 +84,14 @@ class SenderView:
 
     @cached_property
     def _retransmissions(self) -> tuple[Array, Array]:
-        """Return the rows of retransmissions, and the highest end of them so far."""
+        """Return the rows of retransmissions, and the highest end of all retransmissions up to each."""
         again = self.transfer.occupying[
             (self._table["kind"][self.transfer.occupying] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
         ]
         return again, np.asarray(np.maximum.accumulate(self._table["end_bytes"][again]))
 
     def window_bytes(self, rows: Array) -> Array:
-        """Return the advertised window as of each row, in bytes; NA before the first."""
+        """Return the last advertised window at each row, in bytes; NA before the first one."""
         at = np.searchsorted(self.transfer.acks, rows, side="right") - 1
         if not len(self.transfer.acks):
             return np.full(len(rows), NA, dtype=np.int64)
@@ -102,7 +102,11 @@ class SenderView:
 
     @cached_property
     def _readings(self) -> tuple[Table, Array, Table, Array]:
-        """Return all readings, the row numbers of the polled ones, the traced ones, and the times of both."""
+        """Return the sender's readings in four parts.
+
+        They are: the table of all readings; the rows of the polled ones; the table of those from the kernel's
+        trace points; and the times of the polled ones, followed by the times of the traced ones.
+        """
         state = self.transfer.state
         polled = np.flatnonzero(state["method"] != ReadBy.TCP_PROBE)
         probed = applied(state, events=self.transfer.events)
@@ -123,7 +127,7 @@ class SenderView:
         return self._known[column]
 
     def variable_before(self, column: str, rows: Array) -> Array:
-        """Return the value of a column as last read before each row; NA before the first reading."""
+        """Return the last value of a variable read before each row; NA before the first reading."""
         time, value = self._series(column)
         return np.append(value, NA)[np.searchsorted(time, self._time[rows]) - 1]
 
@@ -153,7 +157,10 @@ class SenderView:
 
 
 def _so_far(among: Array, highest: Array, rows: Array) -> Array:
-    """Return the highest value of `among` as of each row; 0 before the first."""
+    """Return the highest value up to each of `rows`; 0 before the first value.
+
+    `highest` is the running maximum at the rows `among`.
+    """
     if not len(among):
         return np.zeros(len(rows), dtype=np.int64)
     if len(rows) == 1:  # thousands of dead times ask for one row each

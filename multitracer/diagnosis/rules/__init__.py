@@ -47,7 +47,7 @@ RULES = _rules()
 
 
 def findings(diagnosis: Diagnosis) -> list[Finding]:
-    """Return the findings of all rules, largest cost first, each with a remedy."""
+    """Return the findings of all rules, those with the most lost time first; each has a remedy."""
     transfer = diagnosis.transfer
     rows = 0 if transfer.recording.inputs.listed else len(transfer.sender)  # one thread parses logs
     if rows >= FEWEST_ROWS:

@@ -70,7 +70,7 @@ def _silent(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
 
 
 def _request(diagnosis: Diagnosis, row: int) -> int | None:
-    """Return the row of the first data segment that the reset answers; None if it answers none."""
+    """Return the row of the first data segment to which the reset is the answer; None without one."""
     table = diagnosis.transfer.sender
     other = table["reverse"][:row] != table["reverse"][row]
     mine, theirs = np.flatnonzero(other & (table["payload_bytes"][:row] > 0)), np.flatnonzero(~other)

@@ -18,10 +18,10 @@ HELP = "A connection that is kept open and used again; look at the path and at t
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for the SYN, and one for the SYN-ACK, that had to be sent again.
+    """Yield one finding if the SYN was sent again, and one if the SYN-ACK was.
 
-    The capture with more of them is used, because packets lost before a capture are not in it. A SYN that was
-    sent again while its answer was in transit is a `spurious-timeout`.
+    Of several captures, the one with more copies is used, because packets lost before a capture are not in
+    it. A SYN that was sent again while its answer was in transit is a `spurious-timeout`.
     """
     transfer = diagnosis.transfer
     openings = {"sender": diagnosis.opening}

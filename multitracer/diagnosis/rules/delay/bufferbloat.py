@@ -142,7 +142,7 @@ def _at_receiver(diagnosis: Diagnosis) -> Iterator[_Queue]:
 
 
 def _is_held(diagnosis: Diagnosis, delays: PacketDelays, full: int) -> bool:
-    """Return whether a slow reader may have delayed the ACKs, so that round trips prove no queue."""
+    """Return whether a slow reader may have delayed the ACKs, so that long round trips prove no queue."""
     table, acks = diagnosis.transfer.sender, diagnosis.transfer.acks
     at = np.searchsorted(acks, delays.row) - 1
     window = np.where(at >= 0, table["window_bytes"][acks[np.maximum(at, 0)]], np.iinfo(np.int64).max)

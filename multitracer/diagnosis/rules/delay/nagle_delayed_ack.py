@@ -35,7 +35,7 @@ _FULL = 0.9  # part of a full segment below which one is small: options take som
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding for the complete transfer."""
+    """Yield at most one finding, for small segments that waited for delayed ACKs (Nagle's algorithm)."""
     transfer, table = diagnosis.transfer, diagnosis.transfer.sender
     again = (table["kind"][transfer.data] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
     data = transfer.data[~again]

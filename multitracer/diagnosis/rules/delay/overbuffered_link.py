@@ -34,7 +34,7 @@ transfer."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding for the complete transfer."""
+    """Yield at most one finding, if far more data waited before the link than it needs to be busy."""
     transfer = diagnosis.transfer
     sampled = np.flatnonzero(transfer.sender["rtt_ns"] > 0)
     mine = (transfer.sender["reverse"] == transfer.reverse) & (transfer.sender["payload_bytes"] > 0)

@@ -16,7 +16,7 @@ HELP = "The routing, or the handover, of that moment; nothing at the two ends."
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each lasting step of the minimum delay."""
+    """Yield one finding for each permanent change of the path's minimum delay."""
     delays = None if diagnosis.is_link_logged else diagnosis.typical_delays
     if delays is None:
         return

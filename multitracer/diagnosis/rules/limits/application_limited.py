@@ -22,7 +22,7 @@ which a full send buffer had taken."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, if the limit took at least `_MIN` of the time."""
+    """Yield one finding if the application limited the sender for at least the share `_MIN` of the time."""
     limit = held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.WRITES, minimum=_MIN)
     if limit is None:
         return

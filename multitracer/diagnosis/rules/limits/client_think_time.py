@@ -29,7 +29,10 @@ divides a wait into short ones. Not measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, for a responder's data."""
+    """Yield at most one finding, if the client had all data and sent no new request.
+
+    There is none unless the responder (server) sends the data.
+    """
     wait = (
         held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.PEER) if diagnosis.transfer.reverse else None
     )
@@ -57,7 +60,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _may_be_lost(diagnosis: Diagnosis) -> bool:
-    """Return whether requests were lost, from both captures; with one capture, whether data were lost."""
+    """Return whether requests were lost, from both captures.
+
+    With one capture, return whether any data were lost.
+    """
     pairs, client = diagnosis.transfer.ack_pairs, diagnosis.transfer.receiver
     if pairs is None or client is None:
         return any(held(diagnosis.limited, limit, minimum=_LOSSY) for limit in (Limit.RECOVERY, Limit.OUTAGE))

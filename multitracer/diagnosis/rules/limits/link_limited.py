@@ -20,7 +20,7 @@ _RADIO_HELP = "A faster link, a better cell or fewer users."
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding; none with a link log, which has findings of its own."""
+    """Yield at most one finding, if the link was the limit; none with a link log, which has its own rules."""
     shown = diagnosis.limited.shown
     limit = None if diagnosis.is_link_logged else held(diagnosis.limited, Limit.LINK)
     if limit is None or shown is None:

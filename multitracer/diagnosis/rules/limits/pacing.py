@@ -37,7 +37,10 @@ for BBR; 0.44 or more for other senders whose segments no ACK released."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, from the sender's view: on a fast path ACKs are too close to decide."""
+    """Yield at most one finding, if the sender spaces its segments by a timer (as BBR does).
+
+    Only a sender's capture is used: elsewhere on a fast path, ACKs are too close to each other to decide.
+    """
     seen = diagnosis.limited.seen
     if diagnosis.is_link_logged or seen is None or diagnosis.limited.view is Viewpoint.RECEIVER:
         return

@@ -24,7 +24,7 @@ HELP = "A program that reads sooner, or a larger receive buffer (SO_RCVBUF, tcp_
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, if the limit took a considerable share of the time."""
+    """Yield at most one finding, if the advertised window was full for a considerable share of the time."""
     limit = held(diagnosis.limited, Limit.RECEIVER_WINDOW)
     if limit is None:
         return
@@ -39,9 +39,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _offered(diagnosis: Diagnosis) -> Array:
-    """Return the advertised windows while they were full: bytes, ascending; at least one.
+    """Return the advertised windows at the times when they were full, in bytes, ascending; at least one.
 
-    Windows at other times were not full, and the median of a large and a closed window was never advertised.
+    Other windows are left out: the median of a large and a closed window was never advertised.
     """
     seen, acks = diagnosis.limited.seen, diagnosis.transfer.acks
     begin, end = stretches(diagnosis.limited, Limit.RECEIVER_WINDOW)

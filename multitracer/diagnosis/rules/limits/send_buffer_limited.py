@@ -24,7 +24,10 @@ congestion window looks the same, and up to half of the time was wrong."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding; from packets alone, the sentence names the alternative."""
+    """Yield at most one finding, if a full send buffer was the limit.
+
+    Packets alone cannot distinguish this from a constant congestion window; the sentence then says so.
+    """
     minimum = _MIN_AT_RECEIVER if diagnosis.limited.view is Viewpoint.RECEIVER else _MIN
     limit = held(diagnosis.limited, Limit.SENDER_BUFFER, minimum=minimum)
     if limit is None:

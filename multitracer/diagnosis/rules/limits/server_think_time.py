@@ -20,7 +20,10 @@ HELP = "A program that begins its answers sooner, or requests that do not wait f
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, for a responder's data."""
+    """Yield at most one finding, if the server's program needed time before it began to answer.
+
+    There is none unless the responder (server) sends the data.
+    """
     limit = (
         held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.THINK) if diagnosis.transfer.reverse else None
     )

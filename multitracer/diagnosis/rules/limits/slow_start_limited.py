@@ -29,7 +29,10 @@ _LARGER = 4
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding; none if all data fitted into initial windows."""
+    """Yield at most one finding, if the congestion window was still growing (slow start).
+
+    There is none if all data fitted into the initial windows.
+    """
     limit = held(diagnosis.limited, Limit.SLOW_START)
     seen = diagnosis.limited.seen
     if limit is None or seen is None or not seen.floor_ns:
@@ -49,7 +52,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _trips_saved(limited: Limited, seen: Observed) -> int:
-    """Return the maximum number of round trips that the larger window saves: not the last doubling."""
+    """Return how many round trips a large initial window saves at most.
+
+    The last doubling of the window does not count.
+    """
     begin, end = stretches(limited, Limit.SLOW_START)
     sent_bytes = seen.sent_by(end) - seen.sent_by(begin, side="left")
     trips = np.ceil(np.log2(1 + sent_bytes / _initial_bytes(seen)))

@@ -25,7 +25,7 @@ _MIN_S = 0.05
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, however small its share: a zero window is always a fault.
+    """Yield at most one finding, if the receiver advertised a zero window for any time.
 
     A window of less than a segment also limits, but it is not zero: that is `receiver-limited`.
     """

@@ -77,7 +77,7 @@ class _Watched(NamedTuple):
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding, from both captures; one alone does not show cross traffic.
+    """Yield at most one finding, if cross traffic used the link; captures at both endpoints are needed.
 
     With one capture, cross traffic looks like a slow link. With a radio log there is no finding: the rate of
     a radio follows its signal within tenths of a second, and a slower rate separates two packets as cross
@@ -105,7 +105,7 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _in_cell(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding: the channel carried other mobiles of the cell during the transfer."""
+    """Yield one finding if the channel carried other mobiles of the cell during the transfer."""
     uses, near = diagnosis.account.uses, diagnosis.transfer.near
     at = np.flatnonzero((uses["use"] == Use.OTHER) & (uses["source"] == "near.events") & (uses["row"] != NA))
     if near is None or not len(at):
@@ -144,7 +144,10 @@ def _own_stream(diagnosis: Diagnosis, near: LinkSide) -> int:
 
 
 def _shared(watched: _Watched) -> tuple[Array, Array] | None:
-    """Return which chunks had cross traffic, and the link's own time at each; None if they are too few."""
+    """Return which chunks contain cross traffic, and the link's own time for a segment at each chunk.
+
+    It is None if there are too few chunks.
+    """
     even = watched.mean_ns <= _ALONE * watched.service_ns
     even &= watched.spread_ns <= _ALIKE * watched.service_ns
     if not even.any():
@@ -171,7 +174,7 @@ def _shared(watched: _Watched) -> tuple[Array, Array] | None:
 
 
 def _watched(gaps: ArrivalGaps) -> _Watched | None:
-    """Return the chunks of gaps with waiting segments; None if there are too few."""
+    """Return chunks of the arrival gaps in which the later segment waited; None if there are too few."""
     width = int(np.clip(len(gaps.gap_ns) // _CHUNKS, _MIN_CHUNK, _CHUNK))
     if len(gaps.gap_ns) < width:
         return None

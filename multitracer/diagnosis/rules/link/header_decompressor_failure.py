@@ -73,7 +73,7 @@ def _finding(diagnosis: Diagnosis, joined: Join, run: Array, reset: int) -> Find
 def _waits(uses: Table, reset: int, begin_ns: int, end_ns: int) -> Array:
     """Return the rows of LINK_USE in which TCP waited for the retransmission.
 
-    These are the waits within the run, and the timer's wait that began with the reset.
+    They lie within the run of wrong headers, or are the wait for the timer that began with the reset.
     """
     timer = uses["use"] == Use.IDLE_RTO
     repair = (uses["use"] == Use.IDLE_CWND) & (uses["cause"] == UseCause.RECOVERY)

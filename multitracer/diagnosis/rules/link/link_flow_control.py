@@ -25,7 +25,7 @@ _GO_AHEAD = ("xon_received", "peer_ready", "reset_started", "call_dropped", "dis
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding for the complete transfer."""
+    """Yield at most one finding, if the far end stopped the link's sender again and again."""
     near = diagnosis.transfer.near
     if near is None:
         return

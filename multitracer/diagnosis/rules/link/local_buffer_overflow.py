@@ -25,7 +25,10 @@ _MIN_S = 0.05
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each run of drops that one recovery repaired."""
+    """Yield one finding for each run of packets that the interface queue dropped.
+
+    One run contains all drops that one recovery of TCP repaired.
+    """
     transfer, table = diagnosis.transfer, diagnosis.transfer.sender
     joined, verdicts = transfer.joined, transfer.verdicts
 

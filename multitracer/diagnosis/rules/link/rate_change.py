@@ -26,7 +26,7 @@ measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding: the step that explains most, if the arrivals were captured.
+    """Yield at most one finding, for the permanent change of the link's rate that explains most.
 
     The rate follows from the link's time for a segment, not from the throughput: cross traffic reduces the
     throughput, but not this time. A receiver's capture alone does not show which packets waited, so cross

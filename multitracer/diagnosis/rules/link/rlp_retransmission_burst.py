@@ -28,7 +28,10 @@ _MIN_HOLE_S = 1.4
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each burst without a reset that made a hole at the receiving TCP."""
+    """Yield one finding for each burst of repeated frames that delayed data at the receiving TCP.
+
+    Bursts that ended in a link reset are left out.
+    """
     joined, near = diagnosis.transfer.joined, diagnosis.transfer.near
     if joined is None or joined.delivery is None or near is None:
         return

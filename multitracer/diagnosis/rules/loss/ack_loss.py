@@ -30,7 +30,7 @@ HELP = "Look at the path of the ACKs: queue, radio, header compression; more ACK
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each run of timeouts whose segments the receiver already had."""
+    """Yield one finding for each run of timeouts that resent only data which the receiver already had."""
     if not diagnosis.is_link_logged:
         yield from (_by_packets(diagnosis, dead) for dead in diagnosis.dead_times if dead.is_ack_loss)
         for idle_gap in idle_gaps(diagnosis):
@@ -67,7 +67,7 @@ def _by_packets(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
 
 
 def _at_receiver(diagnosis: Diagnosis, idle_gap: ReceiverIdleGap) -> Finding:
-    """Return a finding of an idle gap in which delivered data arrived twice or more, a timeout apart."""
+    """Return a finding for an idle gap of a receiver's capture: the same data arrived again and again."""
     cost_s = diagnosis.link_s(idle_gap.begin_ns, idle_gap.end_ns)
     again = repeated_in(diagnosis, idle_gap)
     payload = int(diagnosis.transfer.sender["payload_bytes"][again].sum())
@@ -85,7 +85,7 @@ def _sentence(fate: str, cost_s: float, timeouts: int) -> str:
 
 
 def _fate(evidence: Array) -> str:
-    """Return the fate of the ACKs in words: TCP ignores an ACK whose header is wrong."""
+    """Return a text about what happened to the ACKs: lost, or ignored because of a wrong header."""
     ignored = (evidence & np.uint32(VerdictEvidence.ACK_IGNORED)) != 0
     if ignored.all():
         return "arrived with wrong headers and were discarded"

@@ -25,7 +25,10 @@ measured."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each outage of ten seconds or more; a fade and its reset are one."""
+    """Yield one finding for each outage of ten seconds or more.
+
+    A fade (all frames lost) and the reset that follows are one outage.
+    """
     yield from (each for each in dead_link(diagnosis, KIND) if each.cost_s >= BLACKOUT_S)
     uses = diagnosis.account.uses
     out = np.flatnonzero(uses["use"] == Use.OUTAGE)

@@ -17,7 +17,7 @@ HELP = "Nothing is broken: an AQM that marks (ECN) or another congestion control
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding for the complete transfer."""
+    """Yield at most one finding, if a full queue on the path dropped packets."""
     lost = None if diagnosis.is_link_logged else diagnosis.carried.losses
     if lost is None or not lost.is_congestion:
         return

@@ -18,7 +18,7 @@ HELP = "A faster link, or a router that marks later where its queue was short: m
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding for the complete transfer, from the receiver's ECN echoes."""
+    """Yield at most one finding, if the receiver's ECN echoes show that a router marked packets."""
     transfer, table = diagnosis.transfer, diagnosis.transfer.sender
     flags = table["flags"]
     is_syn = has(flags, Flag.SYN)

@@ -21,7 +21,7 @@ HELP = "Let ICMP pass, clamp the MSS at the tunnel, lower the MTU, or probe (RFC
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each dead time in which only full-size segments were lost.
+    """Yield one finding for each interval without arrivals in which only full-size segments were lost.
 
     A receiver's capture alone does not show them. It shows that full-size segments arrived before an idle
     gap, and only smaller ones after it.

@@ -22,7 +22,7 @@ _OF_HOSTS = 1000.0
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding for the complete transfer."""
+    """Yield at most one finding, if a policer (a rate limiter without a queue) dropped packets."""
     seen = diagnosis.limited.seen
     policing = None if diagnosis.is_link_logged or seen is None else seen.policer
     if policing is None:

@@ -39,7 +39,10 @@ quantile `_HIGH`), and more than the noise of clocks in ns."""
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding: all losses if chance explains them, else those that no queue explains."""
+    """Yield at most one finding, for losses without a full queue.
+
+    These are all losses if chance explains them, else those that no queue explains.
+    """
     lost = None if diagnosis.is_link_logged else diagnosis.carried.losses
     if lost is None or not lost.is_chance:  # not all: those with next to nothing ahead
         lost = lost_at_empty_queue(diagnosis)
@@ -61,10 +64,9 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _unless_probes(diagnosis: Diagnosis, lost: Losses | None) -> Losses | None:
-    """Return the losses; None if they are probes for the packet size after a path MTU black hole.
+    """Return the losses; None if they are lost probes for the packet size after a path MTU black hole.
 
-    Segments of such a size are lost at least as often as they arrive, because of their size (RFC 4821,
-    section 7).
+    Probes of a size are lost at least as often as they arrive, because of their size (RFC 4821, section 7).
     """
     if lost is None or not diagnosis.mtu_holes:
         return lost

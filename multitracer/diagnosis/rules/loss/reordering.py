@@ -37,7 +37,7 @@ class _Late(NamedTuple):
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield at most one finding for the complete transfer."""
+    """Yield at most one finding, if packets arrived in another order than they were sent."""
     if diagnosis.transfer.vantage is Vantage.NEAR_RECEIVER:
         return
     verdicts = diagnosis.transfer.verdicts
@@ -88,10 +88,10 @@ def _late(diagnosis: Diagnosis, needless: Array) -> _Late:
 
 
 def _by_reports(diagnosis: Diagnosis, needless: Array) -> Array:
-    """Return the segments that a SACK left out and that were then acknowledged without a retransmission.
+    """Return the rows of segments that a SACK block had skipped and that were acknowledged later.
 
-    Segments that were sent again needlessly (`needless`) because of such SACKs are included. Without SACK
-    there are none, because a sender may send more again than was requested.
+    They were overtaken, not lost. Segments that were sent again needlessly (`needless`) because of such SACKs
+    are included. Without SACK there are none, because a sender may send more again than was requested.
     """
     transfer = diagnosis.transfer
     if not len(transfer.sacks):

@@ -24,7 +24,7 @@ HELP = "A timer that knows the queue: timestamps (RFC 7323), F-RTO (RFC 5682), o
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each needless timeout, with the data that were sent again because of it.
+    """Yield one finding for each unneeded timeout, with the data that were sent again because of it.
 
     Those of the handshake are one finding: before its first sample TCP knows no round trip, and its timer is
     shorter than the round trip of a link with a deep queue.
@@ -59,10 +59,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _cost_s(diagnosis: Diagnosis, resent: Array, begin_ns: int, end_ns: int | None) -> float:
-    """Return the link time of needless copies until other data were sent again, in seconds.
+    """Return the link time that was lost by needless copies, until other data were sent again, in seconds.
 
-    With the link's log it is the time of recovery. From packets it is the copies' share of the link's time,
-    by bytes.
+    With the link's log it is the time of recovery. From packets, it is the link's time multiplied by the
+    copies' share of the bytes.
     """
     if diagnosis.is_link_logged:
         return diagnosis.limited_s((Limit.RECOVERY, LimitSubtype.NONE), begin_ns=begin_ns, end_ns=end_ns)
@@ -75,7 +75,7 @@ def _cost_s(diagnosis: Diagnosis, resent: Array, begin_ns: int, end_ns: int | No
 
 
 def _set_up(diagnosis: Diagnosis, expired: Array) -> Finding:
-    """Return the finding of SYNs (or SYN-ACKs) that were sent again while the first one was in transit."""
+    """Return a finding for SYNs (or SYN-ACKs) sent again while the first one was still in transit."""
     transfer = diagnosis.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
     again, answers = verdicts["row"][expired], verdicts["answer_row"][expired]

@@ -33,7 +33,7 @@ _BY_STAMPS = "; nothing but the stamps of its log says when, so no pause of the 
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each change between two readings of the serving cell, with the stop around it."""
+    """Yield one finding for each cell change between two readings, with the interruption around it."""
     for host, radio in diagnosis.transfer.radio:
         has_stamps_alone = radio.provenance.get(LINK) == STAMPS
         stopped, caveat = (Spans.none(), _BY_STAMPS) if has_stamps_alone else (_stopped(diagnosis), "")

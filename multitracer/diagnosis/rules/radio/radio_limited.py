@@ -33,7 +33,7 @@ _FRAME_ERRORS = 0.05
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each reason why the radio was the limit."""
+    """Yield one finding for each reason (no signal, failed blocks, busy cell) why the radio was the limit."""
     transfer, is_found = diagnosis.transfer, False
     for host, radio in transfer.radio:
         times = radio["time_ns"]
@@ -68,7 +68,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _complaints(radio: Table) -> Iterator[tuple[Array, Array, str]]:
-    """Yield for each reason which readings are bad, which are known, and a description."""
+    """Yield (bad, known, description) for each reason: two masks over the readings, and a text.
+
+    The first mask is True for readings that show the problem, the second one for readings that are known.
+    """
     serving = radio["role"] != "neighbour"
     rssi, bler, busy = (radio[name] for name in ("rssi_dbm", "bler_pct", "cell_busy_pct"))
     yield rssi <= _ZERO_LEVEL_DBM, serving & ~np.isnan(rssi), "there was almost no signal"
