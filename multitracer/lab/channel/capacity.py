@@ -42,7 +42,7 @@ _MOST_DELAY_NS = 60 * NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedConfig:
-    """One direction: the trace that `trace` names in a scenario.
+    """Configuration of one direction: the capacity trace (key `trace` of a scenario) and the delay.
 
     Without a trace, packets only have the delay.
     """
@@ -78,7 +78,7 @@ class CapacityConfig:
 
     @property
     def traces(self) -> dict[str, CapacityTrace]:
-        """The traces by direction; a direction without a trace is absent."""
+        """Capacity traces by direction; a direction without a trace is absent."""
         named = {"up": self.up.trace, "down": self.down.trace}
         return {direction: trace for direction, trace in named.items() if trace is not None}
 
@@ -87,7 +87,7 @@ class CapacityConfig:
 
 
 class DeliveryOpportunity(NamedTuple):
-    """A time at which packets can be sent."""
+    """A time at which the link can send one packet or some octets."""
 
     time_ns: int
     opportunities: int

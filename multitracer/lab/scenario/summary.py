@@ -116,7 +116,7 @@ NOTED = {
 
 @dataclass(slots=True)
 class LinkMeter:
-    """Computes numbers from the events of both ends; times are those of the events."""
+    """Computes the numbers of the link from the events at both hosts; times are those of the events."""
 
     sender: str
     """Host that sends the data."""
@@ -289,7 +289,7 @@ class TransferMeter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSummary:
-    """One flow of a run: the data of one traffic in its direction; times in link seconds."""
+    """The numbers of one flow: the data of one traffic entry of the scenario. Times are in link seconds."""
 
     flow: str
     """Endpoints of the flow: HOST:PORT > HOST:PORT."""
@@ -315,9 +315,9 @@ def rate_bps(*, delivered_bytes: int, elapsed_ns: int) -> float | None:
 
 
 def flows_document(flows: Sequence[FlowSummary]) -> Document:
-    """Return the summary's keys about its flows.
+    """Return the keys of summary.json about the flows.
 
-    `share` is the share of all delivered bytes; None without any.
+    The key `share` is the flow's fraction of all delivered bytes; None if no byte was delivered.
     """
     total = sum(flow.delivered_bytes for flow in flows)
     rates = [flow.rate_bps or 0.0 for flow in flows]
@@ -344,7 +344,7 @@ def _rounded(value: float | str | None) -> float | str | None:
 
 
 class Meter(Protocol):
-    """Interface of an object that measures one flow; times are link times."""
+    """Interface of an object that measures one flow; its times are link times."""
 
     arrived_packets: int
     max_rtt_ns: int | None
@@ -372,7 +372,7 @@ _UNMEASURED = TransferMeter((b"", 0), (b"", 0))
 
 
 class TcpCounts(NamedTuple):
-    """Numbers of a `Summary` that only the hosts' TCP knows."""
+    """Counters of a `Summary` that only the TCP of the hosts has."""
 
     tcp_retransmissions: int
     tcp_timeouts: int
@@ -381,7 +381,7 @@ class TcpCounts(NamedTuple):
 
 
 class Meters:
-    """The meters of the link and of each flow.
+    """The meters of the link and of all flows.
 
     Parameters
     ----------
@@ -401,7 +401,7 @@ class Meters:
         self._tcp: dict[tuple[bytes, bytes, int, int], tuple[HostName, TransferMeter]] = {}
 
     def begin(self, number: int, mobile: Endpoint, fixed: Endpoint, meter: Meter | None = None) -> None:
-        """Measure a traffic whose endpoints are known; over TCP if no meter is given."""
+        """Start to measure traffic `number` between two endpoints; without `meter` as a TCP connection."""
         traffic = self._scenario.traffic[number]
         sender, receiver = (mobile, fixed) if traffic.direction == "up" else (fixed, mobile)
         ends = self._scenario.sender_of(traffic), self._scenario.receiver_of(traffic)

@@ -19,7 +19,7 @@ STATES: dict[OutageKind, str] = {"blackout": "blackout", "ejection": "scanning",
 
 
 class Chance(NamedTuple):
-    """Frequency and duration of one kind of random outage."""
+    """Mean interval and range of durations of one kind of random outage."""
 
     kind: OutageKind
     every_ns: int
@@ -82,7 +82,7 @@ class OutageProcess:
 
     @property
     def kind(self) -> OutageKind | None:
-        """The worst of the active outages; None if there is none."""
+        """Kind of the worst active outage; None without an outage."""
         return next((kind for kind in STATES if kind in self._active), None)
 
 
@@ -109,7 +109,7 @@ class SignalParameters(Protocol):
 
 
 class Signal:
-    """Power that changes once a second (Gudmundson's model of 1991: an autoregression of the first order).
+    """Received power that changes once a second (Gudmundson 1991: a first-order autoregression).
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Signal:
         """Time up to which the power of the last call is valid."""
 
     def dbm(self, now_ns: int) -> float:
-        """Return the power in dBm; the time must not be before that of the last call."""
+        """Return the received power in dBm; times must not decrease from call to call."""
         while now_ns >= self.until_ns:
             self._fading_db = self._keep * self._fading_db + self._gauss(0.0, self._renew)
             self.until_ns += NS_PER_S
