@@ -348,7 +348,7 @@ class SectorMobile:
     # --- what it tells ---
 
     def reading(self, now_ns: int, *, state: str) -> RadioReading:
-        """Return the modem's reading: Ec/Io, and the share of forward frames that were lost."""
+        """Return the values that the modem reports: Ec/Io in dB and the percentage of lost forward frames."""
         since_ns = now_ns - self._config.report_ns
         while self._down_frames and self._down_frames[0][0] <= since_ns:
             self._down_frames.popleft()

@@ -471,7 +471,7 @@ class Assigned:
         return max((burst.rate.walsh for burst in (self.present, self.promised) if burst), default=0.0)
 
     def step(self, frame: int) -> None:
-        """Begin a frame: end an expired assignment, and start one that is due."""
+        """Begin a frame: remove the active burst if it has ended; start the scheduled burst if it is due."""
         if self.present is not None and frame >= self.present.end:
             self.present = None
         if self.promised is not None and frame >= self.promised.begin:

@@ -217,11 +217,9 @@ class Scenario:
             )
 
     def as_linux(self) -> Scenario:
-        """Return the scenario for a run with real kernels: with Linux' TCP.
+        """Return the scenario for a run with real kernels, with Linux' TCP.
 
-        Hosts do not learn of local drops.
-
-        A scenario can require that they learn of them.
+        Hosts do not learn of local drops, unless the scenario requires that they do.
         """
         queue = self.link.queue
         if queue.local_drops == "default":

@@ -199,7 +199,10 @@ class TransferMeter:
         self._directions = {(*self.sender, *self.receiver): True, (*self.receiver, *self.sender): False}
 
     def _is_data(self, packet: TcpPacket) -> bool | None:
-        """Return True in the data's direction, False in the other, None for another connection."""
+        """Return True for a packet from data sender to receiver, False for the reverse direction.
+
+        None for a packet of another connection.
+        """
         segment = packet.segment
         ends = packet.source, segment.source_port, packet.destination, segment.destination_port
         return self._directions.get(ends)

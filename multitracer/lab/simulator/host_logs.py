@@ -65,7 +65,7 @@ _FIELDS = (
 
 
 def tcp_info_values(connection: Connection) -> tuple[int, ...]:
-    """Return our TCP's values of `struct tcp_info`, in the kernel's units and the order of `_FIELDS`."""
+    """Return the values of a connection's `struct tcp_info`, in kernel units, in the order of `_FIELDS`."""
     sender, receiver = connection.sender, connection.receiver
     mss, rto, counters, congestion = sender.mss_bytes, sender.rto, sender.counters, sender.congestion
     stream, smallest_ns, snd_max, snd_una = sender.stream, rto.smallest_ns, sender.snd_max, sender.snd_una

@@ -255,7 +255,7 @@ class VirtualNetwork:
         return True
 
     def read_radio_each_second(self, mobiles: int = 1) -> None:
-        """Pass the readings of the first mobiles' modems to the observers, once per second from now on."""
+        """Pass the radio values of the first `mobiles` modems to the observers, once per second."""
         self.advance()
         for host in self.link.hosts[:mobiles]:
             reading = self.link.reading(self.now_ns, host=host)

@@ -62,7 +62,7 @@ class TcpReceiver:
 
     @property
     def window_bytes(self) -> int:
-        """The present window: the free buffer, or the rest of the advertised window if that is larger."""
+        """Receive window in bytes: the free buffer, but not less than the rest of the advertised window."""
         buffer_bytes, offered = self.profile.receive_buffer_bytes, self._right_edge - self.rcv_nxt
         free = buffer_bytes - len(self._readable)
         gain = free - offered
@@ -71,7 +71,7 @@ class TcpReceiver:
         return offered if offered > 0 else 0
 
     def window_field(self, shift: int) -> int:
-        """Return the window field of the header and record it, because the window never shrinks."""
+        """Return the header's window field; the advertised window is recorded, because it must not shrink."""
         field = min(-(-self.window_bytes >> shift), 0xFFFF)
         edge = self.rcv_nxt + (field << shift)
         self._right_edge = max(self._right_edge, edge)
@@ -87,7 +87,7 @@ class TcpReceiver:
     # --- what arrives ---
 
     def take(self, seq: int, payload: bytes, *, fin: bool, now_ns: int) -> None:
-        """Process the payload and FIN of a segment; known data are ignored."""
+        """Process the payload and the FIN of a segment; data that arrived before are ignored."""
         if seq < self.rcv_nxt or self._early:
             self.note_duplicate(seq, seq + len(payload))
         if fin:
@@ -170,7 +170,10 @@ class TcpReceiver:
             self.delayed_ack_ns = now_ns + self._wait_ns
 
     def _quick(self) -> bool:
-        """Return whether this is one of the first segments, and the profile acknowledges those at once."""
+        """Return whether the segment is acknowledged at once, as one of the connection's first segments.
+
+        The profile says whether this is done.
+        """
         if self._quick_acks_left is None:
             window = self.profile.receive_buffer_bytes // self.peer_mss_bytes
             self._quick_acks_left = window // 2 + 1 if self.profile.quick_acks else 0
@@ -178,11 +181,14 @@ class TcpReceiver:
         return self._quick_acks_left >= 0
 
     def demand_ack(self) -> None:
-        """Request one ACK that must be sent now."""
+        """Request an ACK that must be sent now."""
         self.acks_due += 1
 
     def acknowledged(self, *, pure: bool) -> None:
-        """Record that an ACK is sent; one with data replaces all requested ACKs except duplicate ones."""
+        """Record that an ACK was sent; a `pure` ACK has no data.
+
+        An ACK with data also answers all requests for ACKs, except those for duplicate ACKs.
+        """
         self.acks_due = max(0, self.acks_due - 1) if pure else 0
         self._unacknowledged_bytes = 0
         self.delayed_ack_ns = None
@@ -201,7 +207,7 @@ class TcpReceiver:
         return tuple([*duplicate, *held][:limit])
 
     def on_timer(self, now_ns: int) -> None:
-        """Request a delayed ACK whose time has come."""
+        """Request the delayed ACK if its time has come."""
         if self.delayed_ack_ns is not None and self.delayed_ack_ns <= now_ns:
             self.delayed_ack_ns = None
             self.acks_due += 1
