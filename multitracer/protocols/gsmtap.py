@@ -42,7 +42,7 @@ class GsmtapType(IntEnum):
 
 
 class Gsmtap(NamedTuple):
-    """The header fields that are used here, with the payload."""
+    """A GSMTAP packet: the header fields that are used here, and the payload."""
 
     type: int
     uplink: bool
@@ -126,7 +126,7 @@ def log_line(text: str, *, time_ns: int, process: str, subsystem: str) -> bytes:
 
 
 def log_text(payload: bytes) -> str:
-    """Return the line in the payload of a LOG packet.
+    """Return the text in the payload of a LOG packet.
 
     Raises
     ------
