@@ -119,17 +119,11 @@ class CongestionControl(ABC):
         del acked_bytes, flight_bytes
 
     def leave_fast_recovery(self) -> None:
-        """Set cwnd at the end of recovery (RFC 5681, 3.2, step 6.
-
-        RFC 6582, full acknowledgment, option 2).
-        """
+        """Set cwnd when recovery ends (RFC 5681, 3.2, step 6; RFC 6582, full acknowledgment, option 2)."""
         self.cwnd_bytes = self.ssthresh_bytes
 
     def on_timeout(self, *, flight_bytes: int, first: bool, now_ns: int) -> None:
-        """Set cwnd to one segment; set ssthresh only at the `first` timeout of a segment (RFC 5681, eq.
-
-        4).
-        """
+        """Set cwnd to one segment; at the `first` timeout of a segment, also ssthresh (RFC 5681, eq. 4)."""
         if first:
             self.on_loss(flight_bytes=flight_bytes, now_ns=now_ns)
         self.cwnd_bytes = self.mss_bytes
