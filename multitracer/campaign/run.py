@@ -265,7 +265,7 @@ class _Run:
             self._store.remove(name)
 
     def _forget_inner(self, tasks: list[AnalysisTask]) -> None:
-        """Remove subfolders that counted as sessions before the manifest of their session arrived."""
+        """Remove subfolders from the campaign that were sessions before their folder's manifest arrived."""
         inner = {each.key for task in tasks for each in task.candidate.inner()}
         if known := inner & self._committer.known.keys():
             self._committer.forget_inputs(known)

@@ -125,7 +125,7 @@ def _places(drive: Drive, begin: Times) -> dict[str, Cells]:
 
 
 def _round_trips(drive: Drive, begin: Times) -> dict[str, Cells]:
-    """Return the median of the round-trip times that ended in each second, and their number."""
+    """Return the median RTT of the samples that ended in each second, and their number, as two columns."""
     if drive.rtt is None:
         return {"rtt_ns": np.full(len(begin), np.nan), "rtt_samples": np.full(len(begin), NA)}
     median, count = medians(drive.rtt.known(), begin, begin + NS_PER_S)
