@@ -90,7 +90,7 @@ def _section_header_bytes(head: bytes) -> int:
 
 
 def output_name(name: str, ending: str) -> str:
-    """Return a file name for output without `ending`, made of the last part of the input's path."""
+    """Return a safe file name for output: the last part of the input's path without suffix, plus `ending`."""
     from multitracer.recording.inputs import CAPTURE_NAME
 
     base = Path(name).resolve().name if name != "-" else "capture"
