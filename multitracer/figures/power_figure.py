@@ -98,7 +98,7 @@ def power_figure(
 
 
 def _thinned(time_ns: Times, power_dbm: Array) -> tuple[Array, Array]:
-    """Return times in s and power in dBm; of too many points, the minimum and maximum of each interval."""
+    """Return times in s and power in dBm; if there are too many points, minimum and maximum per interval."""
     per = -(-len(power_dbm) // (_MOST_POINTS // 2))
     if per < 3:
         return time_ns / NS_PER_S, power_dbm

@@ -125,7 +125,7 @@ def headline_text(diagnosis: Diagnosis) -> str:
 
 
 def _within(diagnosis: Diagnosis, sentence: str) -> str:
-    """Return the sentence with the bounds of a weak share and without the confidence of its cause."""
+    """Return the sentence with the bounds of a weak (inferred) share, without the confidence of its cause."""
     own = [each for each in shares_of(diagnosis) if each.limit is diagnosis.headline.limit]
     within, weak = bounds(own[0]) if len(own) == 1 else "", _WEAK.search(sentence)
     if not within or weak is None:
@@ -160,7 +160,7 @@ def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
 
 
 def _words(diagnosis: Diagnosis, first: Incident) -> str:
-    """Return a sentence that describes an incident; "" if the incident only repeats the limit."""
+    """Return a sentence that describes an incident; "" if it says only what the limit says."""
     numbers = diagnosis.findings[first.parts[0]].numbers
     if first.kind in ("outage", "blackout"):
         return _dead(diagnosis, first, numbers)

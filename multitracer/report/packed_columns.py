@@ -197,11 +197,9 @@ def _written(
     packets: Sequence[bool] | None,
     reduced: str,
 ) -> Fitted:
-    """Return the texts of all columns.
+    """Return the encoded columns of all series as texts; equal columns share one text.
 
-    `packets` selects the series with a column of frame numbers; None: all.
-
-    Equal columns, such as the times of ACKs and of their windows, share one text.
+    `packets` selects the series with a column of frame numbers; None means all.
     """
     lines: list[str] = []
     known: dict[bytes, tuple[int, int]] = {}  # of each column its line and its planes, bytes of a number

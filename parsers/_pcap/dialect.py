@@ -118,7 +118,7 @@ class Dialect(NamedTuple):
         return lambda at: at + captured[at] + header_bytes
 
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
-        """Return where a record with sane lengths and fraction may begin: bool, shape of `at`."""
+        """Return a mask of the positions where a record may begin, by lengths and fraction of a second."""
         from parsers._packets.layers import rows  # noqa: PLC0415
 
         words = rows(data, at, 16).view(self.order + "u4").reshape(-1, 4)

@@ -99,11 +99,6 @@ class CongestionControl(ABC):
         -------
         bool
             True to stay in recovery and retransmit the next hole.
-
-        Returns
-        -------
-        bool
-            True to stay in recovery and retransmit the next hole.
         """
         del flight_bytes
         self.cwnd_bytes = max(self.cwnd_bytes - acked_bytes, self.mss_bytes)
