@@ -80,7 +80,10 @@ def spool_session(store: Store, task: AnalysisTask) -> str:
 
 
 def outcome_of(store: Store, task: AnalysisTask) -> str | None:
-    """Return the outcome that a session's spool contains: done or failed; None without a complete spool."""
+    """Return the outcome in a session's spool (the file with its rows): done or failed.
+
+    None without a complete spool.
+    """
     try:
         tables = unpacked(store.read(task.spool))
     except FileNotFoundError:
@@ -89,7 +92,7 @@ def outcome_of(store: Store, task: AnalysisTask) -> str | None:
 
 
 def spool_failure(store: Store, task: AnalysisTask, sentence: str) -> None:
-    """Write the spool of a session that failed; `sentence` is the reason."""
+    """Write the spool (the file with the rows) of a session that failed; `sentence` is the reason."""
     store.put(task.spool, packed(_failure(task, sentence)), lasting=False)
     store.remove(task.attempt)
 
@@ -181,7 +184,9 @@ _STORE_FAILED = os.EX_TEMPFAIL
 
 
 def spool_alone(store: Store, task: AnalysisTask, *, most_bytes: int | None = None) -> str:
-    """Analyse a session in its own process; a spool is written even if the process dies.
+    """Analyse a session in its own process and write its spool (the file with its rows).
+
+    A spool is written even if the process dies.
 
     Parameters
     ----------

@@ -123,7 +123,7 @@ class OnCluster:
     address: str | None = None
 
     def __call__(self, store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
-        """Analyse all tasks, and yield each with its outcome as soon as its spool is written.
+        """Analyse all tasks; yield each task with its outcome as soon as the file with its rows is written.
 
         Raises
         ------
@@ -211,7 +211,8 @@ class _Round:
     def results(self) -> Iterator[tuple[AnalysisTask, str]]:
         """Yield each task with its outcome.
 
-        If a worker fails, the spools show which sessions of its batch are finished.
+        If a worker fails, the spools (files with the rows of one session) show which sessions of
+        its batch are finished.
 
         Raises
         ------

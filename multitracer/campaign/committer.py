@@ -115,11 +115,13 @@ class Committer:
     # --- spools ---
 
     def waiting(self) -> list[str]:
-        """Return the names of the spools whose rows are not in the catalogue yet."""
+        """Return the names of the spools (files of one session) that are not in the catalogue yet."""
         return self._store.list(SPOOLS)
 
     def fold(self, names: Sequence[str]) -> int:
-        """Merge spools into a new group and write the next snapshot; return how many spools were damaged.
+        """Add the rows of spools (files of one session) to the catalogue; return how many were damaged.
+
+        The rows become a new group of Parquet files, which the next snapshot lists.
 
         Raises
         ------
@@ -265,7 +267,7 @@ class Committer:
 
 
 class _Batch(NamedTuple):
-    """The rows of spools that are merged together."""
+    """The rows of several spools (files of one session) that are written together."""
 
     inputs: dict[str, tuple[str | None, str]]
     """Session and state of each input; the session is None if the input failed."""
@@ -275,7 +277,7 @@ class _Batch(NamedTuple):
 
     @classmethod
     def of(cls, spools: Mapping[str, Tables], is_complete: Callable[[str], bool]) -> _Batch:
-        """Return the rows of some spools.
+        """Return the rows of some spools (files of one session) as one batch.
 
         Each session is included once, unless it is complete in the catalogue.
         """

@@ -86,7 +86,10 @@ class Workers(Protocol):
     """Interface of workers that analyse sessions."""
 
     def __call__(self, store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
-        """Analyse all tasks, and yield each with its outcome as soon as its spool is written."""
+        """Analyse all tasks.
+
+        Yield each task with its outcome as soon as the file with its rows is written.
+        """
 
 
 def in_process(store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
@@ -235,7 +238,10 @@ class _Run:
         return self.progress
 
     def _go_on(self) -> None:
-        """Merge the spools that a killed run left, and record which sessions may have caused its end."""
+        """Add the finished sessions of a killed run to the catalogue.
+
+        Record which unfinished sessions may have caused its end.
+        """
         self._suspected = set(self._store.list(ATTEMPTS))
         self.progress.damaged = [f"{each.part.name}: {each.sentence}" for each in self._committer.damaged]
         self._fold(self._committer.waiting())
@@ -259,7 +265,7 @@ class _Run:
         self._fold(self._spooled)
 
     def _forget_suspects(self, tasks: list[AnalysisTask]) -> None:
-        """Remove the attempt files of a killed run whose sessions no longer exist."""
+        """Remove the records of sessions that may have ended an earlier run, if they no longer exist."""
         kept = {task.attempt for task in tasks} | {f"{ATTEMPTS}/{key}" for key in self._waiting}
         for name in self._suspected - kept:
             self._store.remove(name)

@@ -371,7 +371,7 @@ _SUM_BYTES = 32
 
 
 def packed(tables: Mapping[str, pa.Table]) -> bytes:
-    """Return the bytes of a spool with these tables; a table that is not given has no rows."""
+    """Return the tables of one session as bytes of a spool; a table that is not given has no rows."""
     rest = io.BytesIO()
     for name, schema in ARROW.items():
         with pa.ipc.new_stream(rest, schema) as writer:
@@ -381,7 +381,7 @@ def packed(tables: Mapping[str, pa.Table]) -> bytes:
 
 
 def unpacked(content: bytes) -> Tables | None:
-    """Return the tables of a spool by name; None if the spool is damaged or of another version."""
+    """Return the tables in the bytes of a spool by name; None if it is damaged or of another version."""
     head = len(_MAGIC) + _SUM_BYTES
     rest = memoryview(content)[head:]
     if content[: len(_MAGIC)] != _MAGIC or hashlib.sha256(rest).digest() != content[len(_MAGIC) : head]:

@@ -160,7 +160,11 @@ def _highest(group: Sequence[_Drawn]) -> float:
 
 
 def _upper(table: Table) -> Array:
-    """Return the upper end of the bar of each size in s: the 95th percentile, or the maximum if it is inf."""
+    """Return the upper end of each size's bar in s.
+
+    It is the 95th percentile of the RTT; if this is infinite because of dropped transactions, the
+    maximum.
+    """
     return np.where(np.isinf(table["p95_s"]), table["most_s"], table["p95_s"])
 
 

@@ -542,7 +542,7 @@ def _split(fields: Document, byte_order: ByteOrder) -> None:
 
 
 def tcp_info_columns(blobs: Sequence[bytes], *, byte_order: ByteOrder = "little") -> dict[str, Numbers]:
-    """Return the fields of many structs at once.
+    """Return the fields of many `struct tcp_info` as columns, by the kernel's names.
 
     Returns
     -------

@@ -73,7 +73,7 @@ def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: in
 
 
 def logged_bps(diagnosis: Diagnosis) -> float | None:
-    """Return the rate in bit/s that a slotted link logged while it was sending.
+    """Return the mean rate in bit/s at which the link's log shows it sending; only for a slotted link.
 
     The result is None if there is no such log.
     """

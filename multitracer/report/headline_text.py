@@ -249,7 +249,7 @@ class SegmentLoss(NamedTuple):
 
 
 def goodput_bps(diagnosis: Diagnosis, drawn: Drawn) -> float | None:
-    """Return the goodput in bit/s, link time; None if it is not known."""
+    """Return the goodput of the transfer in bit/s of link time; None if it is not known."""
     speed = drawn.goodput_bps
     return None if speed is None else speed / diagnosis.transfer.speed
 
@@ -324,7 +324,10 @@ _CHANGES = {"rate-change", "handover", "competing-traffic", "path-change"}
 
 
 def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:
-    """Return the calculation as a sentence; "" if no rate is known well enough, or the sum is wrong."""
+    """Return the calculation as a sentence: the bytes at the rate of the link, or a buffer per round trip.
+
+    "" if no rate is known well enough, or the calculated time is longer than the measured time.
+    """
     headline, limited, group = diagnosis.headline, diagnosis.limited, diagnosis.group
     sent, took_s, logged = drawn.direction["unique_bytes"], limited.total_s, logged_bps(diagnosis)
     is_scaled = diagnosis.transfer.speed != 1

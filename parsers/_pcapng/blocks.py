@@ -32,8 +32,6 @@ def first_packet(head: bytes, sections: Sections) -> int | None:
 
     None if there is no packet, or if an unexpected block is before it.
 
-    The result is None if there is no packet, or an unexpected block before it.
-
     Parameters
     ----------
     head : bytes

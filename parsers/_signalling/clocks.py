@@ -32,7 +32,9 @@ _MOST_SHOWN = 4
 
 
 def stretches(time_ns: Times) -> Numbers:
-    """Return the number of the clock of each row: it increases by 1 at each jump of the log's clock.
+    """Return the number of the clock by which each row's time was taken, from 0.
+
+    It increases by 1 at each jump of the log's clock.
 
     Parameters
     ----------

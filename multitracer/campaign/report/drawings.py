@@ -222,7 +222,7 @@ def seconds(value: float | None) -> Markup:
 
 
 def bar(part: float, complete: float) -> Markup:
-    """Return a table cell with a percentage and a bar; empty if `whole` is 0."""
+    """Return a table cell with `part` as a percentage of `complete`, and a bar; empty if `complete` is 0."""
     if not complete:
         return number(None, str)
     drawn = (

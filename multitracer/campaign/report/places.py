@@ -61,7 +61,10 @@ class Plane(NamedTuple):
 
     @property
     def metres(self) -> tuple[str, str]:
-        """SQL expressions for the metres east and north of the origin, which is on the equator."""
+        """SQL expressions for the distances east and north of the origin, in m.
+
+        The origin is on the equator.
+        """
         turned = f"((lon_deg - ({self.lon_deg!r}) + 540) % 360 - 180)"
         return f"radians({turned}) * cos(radians(lat_deg)) * {EARTH_M}", f"radians(lat_deg) * {EARTH_M}"
 

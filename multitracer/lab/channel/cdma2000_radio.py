@@ -191,7 +191,10 @@ class AssignmentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rlp3Config:
-    """RLP type 3: rounds of NAKs, each with a number of copies; after the last round RLP gives up."""
+    """Parameters of RLP type 3: how many rounds of NAKs request a missing octet, and how often each is sent.
+
+    After the last round the octet is lost.
+    """
 
     first_naks: int = 1
     second_naks: int = 2

@@ -54,13 +54,10 @@ _LOOK_S = 0.02
 
 @contextlib.contextmanager
 def rehearsal(drive: RehearsedDrive | None = None) -> Iterator[Document]:
-    """Run a simulated modem and GPS receiver in the `with` block.
+    """Run a simulated modem and GPS receiver in the `with` block; yield options for `capture`.
 
-    Yield the options of `capture` that select them.
-
-    If a drive is given, modem and receiver follow it, and the block runs in its own network namespace.
-
-    With a drive, both follow it, and the body has its own network namespace.
+    The options select the two devices. If a drive is given, both devices follow it, and the block
+    runs in its own network namespace.
     """
     with contextlib.ExitStack() as stack:
         ports = stack.enter_context(_folder())

@@ -53,7 +53,7 @@ class Sdu(NamedTuple):
 
 
 class _Slot:
-    """A frame that was sent and is not acknowledged yet."""
+    """A frame that was sent and is not acknowledged, with its last slot and its number of transmissions."""
 
     __slots__ = ("attempts", "cause", "sdu", "sent_tick")
 

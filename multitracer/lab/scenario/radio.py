@@ -79,7 +79,7 @@ class Realism:
 
 
 def realism_of(link: AnyLinkConfig) -> Realism:
-    """Return how realistic the radio of a link is."""
+    """Return whether the radio of a link is recorded, derived or modelled, with an explanation."""
     if isinstance(link, CapacityConfig):
         lasts_ns = min((trace.lasts_ns for trace in link.traces.values()), default=0)
         return Realism(

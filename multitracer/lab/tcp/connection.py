@@ -120,9 +120,10 @@ Blocks = tuple[tuple[int, int], ...]
 
 
 class Numbering:
-    """Converts between 32-bit sequence numbers and units, and creates timestamps.
+    """Converts between the 32-bit sequence numbers of packets and unwrapped ones, and creates timestamps.
 
-    Units are unwrapped sequence numbers: 0 is the SYN, 1 the first byte.
+    An unwrapped sequence number counts from the start of the stream: 0 is the SYN, 1 the first
+    byte.
 
     Parameters
     ----------
@@ -141,30 +142,33 @@ class Numbering:
         self._tick_ns = tick_ns
 
     def wire_seq(self, unit: int) -> int:
-        """Return the 32-bit sequence number of a unit of our stream."""
+        """Return the 32-bit form of an unwrapped sequence number of our stream."""
         return (self.isn + unit) % MODULUS
 
     def wire_ack(self, unit: int) -> int:
-        """Return the 32-bit sequence number of a unit of the peer's stream."""
+        """Return the 32-bit form of an unwrapped sequence number of the peer's stream."""
         return (self.irs + unit) % MODULUS
 
     def wire_blocks(self, blocks: Blocks) -> Blocks:
-        """Return SACK blocks of the peer's stream, given as units, as 32-bit sequence numbers."""
+        """Return SACK blocks of the peer's stream with 32-bit instead of unwrapped sequence numbers."""
         return tuple((self.wire_ack(left), self.wire_ack(right)) for left, right in blocks)
 
     def seq(self, segment: Segment, *, near: int) -> int:
-        """Return the unit of the peer's stream at which a segment begins; the candidate closest to `near`."""
+        """Return the unwrapped sequence number at which a segment begins, in the peer's stream.
+
+        Of all possible numbers it is the closest to `near`.
+        """
         return unwrap(segment.seq - self.irs, near=near)
 
     def ack(self, segment: Segment, *, near: int) -> int:
-        """Return the unit of our stream up to which a segment acknowledges.
+        """Return the unwrapped acknowledgment number of a segment, in our stream.
 
-        The candidate closest to `near`.
+        Of all possible numbers it is the closest to `near`.
         """
         return unwrap(segment.ack - self.isn, near=near)
 
     def blocks(self, segment: Segment, *, near: int) -> Blocks:
-        """Return a segment's SACK blocks as units of our stream, the candidates closest to `near`."""
+        """Return a segment's SACK blocks with unwrapped sequence numbers of our stream, closest to `near`."""
         return tuple(
             (unwrap(left - self.isn, near=near), unwrap(right - self.isn, near=near))
             for left, right in segment.sack_blocks
@@ -437,7 +441,7 @@ class Connection:
         return self.numbering.ack(segment, near=self.sender.snd_una)
 
     def _note_timestamp(self, tsval: int, seq: int) -> None:
-        """Store TS.Recent from the segment that contains the last acknowledged unit (RFC 7323, 4.3)."""
+        """Store TS.Recent from the segment that contains the last acknowledged byte (RFC 7323, 4.3)."""
         if seq <= self._last_ack_sent:
             self.numbering.ts_recent = tsval
 

@@ -85,7 +85,7 @@ class Undo:
 
 @dataclass(slots=True)
 class Sent:
-    """One segment between `snd_una` and `snd_max`: the units `[seq, end)`."""
+    """One segment between `snd_una` and `snd_max`: the sequence numbers `[seq, end)`."""
 
     seq: int
     end: int

@@ -249,7 +249,7 @@ class LinuxSender(TcpSender):
         return True
 
     def _leave_recovery_of(self, info: AckInfo) -> None:
-        """End a recovery at its last unit.
+        """End a recovery when all its data are acknowledged.
 
         Undo its reduction if it was unnecessary (tcp_try_undo_recovery).
         """

@@ -78,7 +78,7 @@ class TcpReceiver:
         return field
 
     def acceptable(self, seq: int, end: int) -> bool:
-        """Return whether some unit of `[seq, end)` is in the window (RFC 9293, section 3.4)."""
+        """Return whether any sequence number of `[seq, end)` is in the receive window (RFC 9293, 3.4)."""
         edge = max(self._right_edge, self.rcv_nxt)
         if seq == end:
             return self.rcv_nxt <= seq <= edge
@@ -106,7 +106,7 @@ class TcpReceiver:
         self._plan_ack(len(kept), prompt=prompt, now_ns=now_ns)
 
     def note_duplicate(self, seq: int, end: int) -> None:
-        """Record units that arrived again, for the D-SACK of the next ACK (RFC 2883)."""
+        """Record that the data `[seq, end)` arrived again, for the D-SACK of the next ACK (RFC 2883)."""
         if seq < self.rcv_nxt and seq < end:
             self._dsack = (seq, min(end, self.rcv_nxt))
         elif (held := self._ranges.holding(seq)) is not None and seq < end:

@@ -149,7 +149,7 @@ class TimedSegments:
         self._sent: deque[tuple[int, int | None]] = deque()
 
     def note(self, end: int, now_ns: int) -> None:
-        """Add a segment that is sent now for the first time; it ends at unit `end`."""
+        """Add a segment that is sent now for the first time; it ends at sequence number `end`."""
         if self._every or not self._sent:
             self._sent.append((end, now_ns))
 
@@ -163,13 +163,13 @@ class TimedSegments:
         self._sent.clear()
 
     def resent(self, begin: int, end: int) -> None:
-        """Record that the units `[begin, end)` were retransmitted."""
+        """Record that the sequence numbers `[begin, end)` were retransmitted."""
         if not self._every:
             self.clear()
         self._sent = deque((last, None if begin < last <= end else ns) for last, ns in self._sent)
 
     def take_back(self, end: int) -> None:
-        """Remove the last segment, which ends at unit `end`, because it was not sent."""
+        """Remove the last segment, which ends at sequence number `end`, because it was not sent."""
         if self._sent and self._sent[-1][0] == end:
             self._sent.pop()
 

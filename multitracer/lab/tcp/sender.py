@@ -48,7 +48,7 @@ class TcpSender(Transmitter):
             self._persist_backoff = 0
 
     def _take_blocks(self, info: AckInfo) -> int:
-        """Update the SACK scoreboard; return the number of units that are SACKed for the first time.
+        """Update the SACK scoreboard; return how many sequence numbers are SACKed for the first time.
 
         A D-SACK block is only counted (RFC 2883).
         """
@@ -84,7 +84,7 @@ class TcpSender(Transmitter):
         return True
 
     def _advance(self, info: AckInfo, *, now_ns: int) -> None:
-        """Process an ACK that acknowledges new units."""
+        """Process an ACK that acknowledges new data."""
         limited = self.snd_una > 0 and self.pipe_bytes + self.mss_bytes > self.congestion.cwnd_bytes
         flight_bytes, acked = self.flight_bytes, info.ack - self.snd_una
         rtt_ns = self._sample_rtt(info, now_ns)
@@ -220,7 +220,7 @@ class TcpSender(Transmitter):
         return True
 
     def _time_out(self, now_ns: int) -> bool:
-        """Double the RTO and go back to the oldest unit; return False to end the connection.
+        """Double the RTO and go back to the oldest outstanding byte; return False to end the connection.
 
         Sources: RFC 6298, 5.4 to 5.6; RFC 5681, 3.1.
         """

@@ -44,7 +44,7 @@ class Transmission:
 
     @property
     def end(self) -> int:
-        """Unit after the last one of this transmission."""
+        """Sequence number after the last byte of this transmission."""
         return self.seq + len(self.payload) + self.syn + self.fin
 
     @property
@@ -89,16 +89,16 @@ class SendStream:
         return len(taken)
 
     def fin_due(self, seq: int) -> bool:
-        """Return whether the unit `seq` is a FIN that the peer has not acknowledged."""
+        """Return whether the sequence number `seq` is that of a FIN which the peer has not acknowledged."""
         return self.closed and seq == self.end and not self.fin_acknowledged
 
     def cut(self, seq: int, end: int) -> tuple[bytes, bool]:
-        """Return the payload of the units `[seq, end)`, and whether they include the FIN."""
+        """Return the payload at the sequence numbers `[seq, end)`, and whether they include the FIN."""
         fin = end > self.end
         return bytes(self._data[seq - self._first : end - fin - self._first]), fin
 
     def acknowledge(self, ack: int) -> None:
-        """Discard the bytes below unit `ack`."""
+        """Discard the bytes below the sequence number `ack`."""
         if self.closed and ack > self.end:
             self.fin_acknowledged = True
         gone = min(max(0, ack - self._first), len(self._data))
@@ -129,7 +129,7 @@ class Scoreboard:
         self._lost_below = self._late_below = 0
 
     def update(self, blocks: list[tuple[int, int]], *, una: int, end: int) -> int:
-        """Add the blocks of one ACK; return how many units they SACK for the first time."""
+        """Add the SACK blocks of one ACK; return how many sequence numbers are SACKed for the first time."""
         before = self.sacked.total
         for left, right in blocks:
             if una <= left < right <= end:
@@ -154,9 +154,9 @@ class Scoreboard:
         self._lost_below = self._late_below = 0
 
     def _loss_boundary(self) -> int:
-        """Return the unit below which all units that are not SACKed count as lost.
+        """Return the sequence number below which all data that are not SACKed count as lost.
 
-        They are lost by IsLost() of RFC 6675, or because they were sent long before a SACKed unit.
+        They are lost by IsLost() of RFC 6675, or because they were sent long before SACKed data.
         """
         if not self.sacked:  # as after nearly every ACK
             return self._late_below
@@ -168,9 +168,9 @@ class Scoreboard:
         return self._late_below
 
     def arrived_later(self, unit: int) -> None:
-        """Record that the SACKed `unit` was sent last.
+        """Record that the data at sequence number `unit` are SACKed and were sent last.
 
-        Units below it that are not SACKed are lost (RFC 8985).
+        Data below it that are not SACKed are lost (RFC 8985).
         """
         held = self.sacked.holding(unit)
         if held is not None:
@@ -178,25 +178,28 @@ class Scoreboard:
             self._lost_below = self._loss_boundary()
 
     def is_lost(self, unit: int) -> bool:
-        """Return whether a unit is lost, because enough is SACKed above it (IsLost())."""
+        """Return whether the data at a sequence number are lost, because enough is SACKed above it.
+
+        This is IsLost() of RFC 6675.
+        """
         return unit < self._lost_below
 
     def sacked_between(self, left: int, right: int) -> int:
-        """Return how many units of `[left, right)` are SACKed."""
+        """Return how many sequence numbers of `[left, right)` are SACKed."""
         return sum(max(0, min(end, right) - max(begin, left)) for begin, end in self.sacked)
 
     def pipe(self, *, una: int, end: int) -> int:
-        """Return the number of units estimated to be in the network (SetPipe())."""
+        """Return the number of bytes estimated to be in the network: SetPipe() of RFC 6675."""
         intact = max(self._lost_below, una)
         not_lost = end - intact - self.sacked_between(intact, end)
         resent = max(self.high_rxt, una) - una - self.sacked_between(una, self.high_rxt)
         return not_lost + resent
 
     def next_hole(self, *, una: int, lost_only: bool) -> tuple[int, int] | None:
-        """Return the first range of units that is neither SACKed nor retransmitted; None if there is none.
+        """Return the first range of data that is neither SACKed nor retransmitted; None if there is none.
 
-        Only units below the highest SACKed unit are considered. These are rules 1 and 3 of
-        NextSeg() in RFC 6675.
+        Only data below the highest SACKed sequence number are considered. These are rules 1 and 3
+        of NextSeg() in RFC 6675.
         """
         highest = self.sacked.highest
         start = self._skip_sacked(max(self.high_rxt, una))
@@ -209,8 +212,7 @@ class Scoreboard:
     def rescue(self, *, una: int, end: int, fin: int) -> tuple[int, int] | None:
         """Return the range of the last outstanding segment, once per recovery; None if it is SACKed.
 
-        This is rule 4 of NextSeg() in RFC 6675. `fin` is 1 if the last unit before `end` is a FIN,
-        else 0.
+        This is rule 4 of NextSeg() in RFC 6675. `fin` is 1 if a FIN is before `end`, else 0.
         """
         begin = self.sacked.highest or una
         if self.rescued or begin >= end:
@@ -294,19 +296,19 @@ class Transmitter:
 
     @property
     def ack_seq(self) -> int:
-        """Unit at which a segment without data is sent: `snd_max`, or `snd_nxt` with a closed window."""
+        """Sequence number of a segment without data: `snd_max`, or `snd_nxt` with a closed window."""
         return self.snd_max if self.persist_ns is None else self.snd_nxt
 
     # --- what leaves ---
 
     @property
     def flight_bytes(self) -> int:
-        """FlightSize: units that are sent and not cumulatively acknowledged (RFC 5681)."""
+        """FlightSize: bytes that are sent and not cumulatively acknowledged (RFC 5681)."""
         return self.snd_max - self.snd_una
 
     @property
     def pipe_bytes(self) -> int:
-        """Units estimated to be in the network, which cwnd limits."""
+        """Bytes estimated to be in the network, which cwnd limits."""
         if not self.sack:
             return self.snd_nxt - self.snd_una
         if self.ca_state is CongestionState.RECOVERY:
@@ -389,7 +391,7 @@ class Transmitter:
         return self.congestion.cwnd_bytes + min(self.dup_acks, DUP_THRESH - 1) * self.mss_bytes
 
     def _segment_at(self, seq: int, *, room: int) -> Transmission | None:
-        """Return the segment at unit `seq`.
+        """Return the segment at sequence number `seq`.
 
         None if a window, Nagle's algorithm or silly window avoidance forbids it.
         """

@@ -184,7 +184,7 @@ _RTO_MAX_MS = 1_000, 120_000
 def sysctls(profile: TcpProfile, *, speed: float) -> dict[str, int]:
     """Return the settings under net.ipv4 for a profile, by name.
 
-    Without SACK, also those that let a present TCP act like that of 1999.
+    For a profile without SACK they include those that make a present TCP act like that of 1999.
     """
     minimum, most = _RTO_MAX_MS
     settings: dict[str, int] = {

@@ -103,11 +103,12 @@ class CentaurusSession:
         self.received_bytes += octets
 
     def compare(self, clock_ns: int, now_ns: int) -> None:
-        """Compare clocks: the peer's clock showed `clock_ns` between our question and its answer at `now_ns`.
+        """Update the estimate of the peer's clock offset from one exchange of question and answer.
 
-        The caller must leave out answers that are older than one received before: they are late duplicates.
-        For a retransmitted question the time of its first transmission counts, because any of them may have
-        been answered.
+        The peer's clock showed `clock_ns` between the sending of our question and the arrival of
+        the answer at `now_ns`. The caller must leave out answers that are older than an earlier
+        one: they are late duplicates. For a retransmitted question the first sending time counts,
+        because any of them may have been answered.
         """
         if self.asked_ns is None:
             return

@@ -175,7 +175,10 @@ def qcsq(fields: LineFields) -> list[Reading]:
 
 
 def qcainfo(fields: LineFields) -> list[Reading]:
-    """Decode one component carrier: `"PCC"` or `"SCC"`, channel, bandwidth, band, state, PCI, levels."""
+    """Decode a line of `+QCAINFO`: one component carrier.
+
+    Its fields are `"PCC"` or `"SCC"`, channel, bandwidth, band, state, PCI, levels.
+    """
     band = fields.text(3)
     role = "serving" if fields.text(0).upper() == "PCC" else "secondary"
     facts = reported(role=role, band=band.removeprefix("LTE BAND ").removeprefix("NR5G BAND ")[:16])

@@ -136,5 +136,5 @@ class Signal:
         return max(self._config.zero_dbm, self._config.mean_dbm + self._fading_db)
 
     def is_zero(self, now_ns: int) -> bool:
-        """Return whether there is no signal."""
+        """Return whether the mobile receives no signal at a time: the power is at its minimum."""
         return self.dbm(now_ns) <= self._config.zero_dbm
