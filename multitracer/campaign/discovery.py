@@ -107,7 +107,7 @@ class Candidate:
         return self.state_and_bytes()[0]
 
     def state_and_bytes(self) -> tuple[str, int]:
-        """Return the state, and the size of all files in bytes."""
+        """Return the hash of `state`, and the size of all files in bytes."""
         facts = hashlib.sha256()
         size = 0
         try:

@@ -265,7 +265,7 @@ class _Run:
         self._fold(self._spooled)
 
     def _forget_suspects(self, tasks: list[AnalysisTask]) -> None:
-        """Remove the records of sessions that may have ended an earlier run, if they no longer exist."""
+        """Remove files about sessions that may have ended an earlier run and no longer exist."""
         kept = {task.attempt for task in tasks} | {f"{ATTEMPTS}/{key}" for key in self._waiting}
         for name in self._suspected - kept:
             self._store.remove(name)

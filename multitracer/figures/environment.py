@@ -208,7 +208,7 @@ def panels_sheet(
 
 
 def _stacked(transport: Transport, size: int, theme: ThemeName) -> Iterator[tuple[SheetPanel, list[Props]]]:
-    """Yield the panels of one transport with their traces."""
+    """Yield each panel of one transport, with the list of its traces."""
     table = _first(transport.at(size))
     began_s = transport.begin_s(table)
     curves = _curves(transport, table)

@@ -110,7 +110,7 @@ def _thinned(time_ns: Times, power_dbm: Array) -> tuple[Array, Array]:
 def _panels(
     transfer: PowerTransfer, axis: Props, lowest: Props, theme: ThemeName
 ) -> tuple[list[SheetPanel], list[Props]]:
-    """Return the four panels below the power, and their traces."""
+    """Return the four panels below the power panel, and the list of all their traces."""
     arrived_s, rate = moving_rate(transfer.arrived_ns, transfer.arrived_bytes)
     unknown = "" if len(transfer.window_ns) else "No log of the sender's variables was found."
     cells = [

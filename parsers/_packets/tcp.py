@@ -113,7 +113,10 @@ def _walk(data: Bytes, first: Numbers, stop: Numbers, row: Numbers, options: Tcp
 def _note(
     data: Bytes, at: Numbers, kind: Numbers, length: Numbers, row: Numbers, options: TcpOptionColumns
 ) -> None:
-    """Store one option of each segment in `row` into `options`."""
+    """Store an option of each segment in `row` into `options`.
+
+    The option begins at `at` and has the number `kind` and the length `length`.
+    """
     for code in np.flatnonzero(np.bincount(kind, minlength=256)).tolist():
         here = kind == code
         which, position, size = row[here], at[here], length[here]

@@ -282,7 +282,7 @@ class _Events:
         self._numbers: dict[str, tuple[list[int], list[str]]] = {name: ([], []) for name in _NUMBER_COLUMNS}
 
     def append(self, record: RlpRecord, name: str, words: dict[str, str]) -> None:
-        """Add one event."""
+        """Add one event with its name and its `key=value` words."""
         row, cause = len(self._texts), words.pop("cause", "")
         self._texts.append((record.time_ns, record.tick, record.number, name, cause))
         for key, value in words.items():

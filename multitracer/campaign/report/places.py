@@ -69,7 +69,7 @@ class Plane(NamedTuple):
         return f"radians({turned}) * cos(radians(lat_deg)) * {EARTH_M}", f"radians(lat_deg) * {EARTH_M}"
 
     def degrees(self, east: float, north: float) -> tuple[float, float]:
-        """Return the latitude and longitude of a point."""
+        """Return latitude and longitude in degrees of the point `east` and `north` metres from the origin."""
         lat = north / EARTH_M
         lon = self.lon_deg + math.degrees(east / (EARTH_M * max(math.cos(lat), 1e-9)))
         return math.degrees(lat), (lon + 540) % 360 - 180
@@ -103,7 +103,7 @@ class CampaignMap:
 
 
 def places(engine: Engine) -> CampaignMap | None:
-    """Return the map; None for a campaign without positions."""
+    """Return the map of the campaign; None if no session has positions."""
     lon_deg = engine.row(_MIDDLE)["lon_deg"]
     if lon_deg is None:
         return None

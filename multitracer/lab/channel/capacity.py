@@ -194,7 +194,7 @@ class CapacityLink:
 
     @property
     def next_ns(self) -> int | None:
-        """Link time of the next event in ns; None if no event is due."""
+        """Link time of the next event in ns; None if no event is scheduled."""
         return self._agenda.next_ns
 
     @property
@@ -224,7 +224,10 @@ class CapacityLink:
         return out
 
     def _left(self, side: Side, packet: bytes, offset_bytes: int, now_ns: int) -> None:
-        """Move a packet whose last octet is sent to the other side."""
+        """Pass a packet on to the other side, where it arrives after the delay.
+
+        Its last octet has been sent.
+        """
         far = FAR[side]
 
         def arrive(then_ns: int) -> None:

@@ -155,7 +155,7 @@ class ErrorMapConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentConfig:
-    """How supplemental channels are assigned, separately in each direction."""
+    """Rules by which supplemental channels are assigned, separately in each direction."""
 
     most_bits_per_s: int = FASTEST.bits_per_s
     """The maximum rate; 9600 means no supplemental channel."""

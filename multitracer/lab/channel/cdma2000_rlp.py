@@ -100,7 +100,7 @@ class _Sender:
 
 
 class RlpPath:
-    """One direction, with its sender and its receiver.
+    """One direction of the radio link protocol, with its sender and its receiver.
 
     Parameters
     ----------

@@ -363,7 +363,7 @@ class CellMobile:
         return self._worst is None
 
     def begin_outage(self, now_ns: int, kind: OutageKind, lasts_ns: int) -> None:
-        """Begin an ejection or a blackout of this mobile."""
+        """Begin an outage (an ejection from the channel or a blackout) of this mobile, for `lasts_ns`."""
         self._outages.begin(now_ns, kind, lasts_ns)
 
     def _own_outage(self, now_ns: int, kind: OutageKind, begins: bool) -> None:
@@ -519,7 +519,7 @@ class CdpdLink:
 
     @property
     def next_ns(self) -> int | None:
-        """Link time of the next event in ns; None if no event is due."""
+        """Link time of the next event in ns; None if no event is scheduled."""
         return self._agenda.next_ns
 
     @property

@@ -129,7 +129,7 @@ _CODED_PAYLOAD_BITS = 282 - 8
 
 @dataclass(frozen=True, slots=True)
 class BlockTimes:
-    """Durations of a channel's elements, and the number of frame bits in its blocks."""
+    """Durations of blocks and microslots on a channel, and the number of frame bits in a block."""
 
     microslot_ns: int
     forward_ns: int

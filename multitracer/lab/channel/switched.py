@@ -369,7 +369,7 @@ class SwitchedLink:
 
     @property
     def next_ns(self) -> int | None:
-        """Link time of the next event in ns; None if no event is due."""
+        """Link time of the next event in ns; None if no event is scheduled."""
         return self._agenda.next_ns
 
     @property

@@ -195,7 +195,7 @@ class Journey:
 
     @cached_property
     def events(self) -> tuple[PlantedFault, ...]:
-        """The events of the drive, in order."""
+        """The planted faults of the drive, in order of time."""
         return () if self.seed == CONTROL else tuple(self._drawn(random.Random(self.seed)))  # noqa: S311
 
     def _drawn(self, draw: random.Random) -> Iterator[PlantedFault]:

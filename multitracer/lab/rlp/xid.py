@@ -292,7 +292,7 @@ class SlotJournal:
     def sent(
         self, octets: bytes, offset_bytes: int | None = None, attempt: int = 1, cause: str = ""
     ) -> bytes:
-        """Record a sent frame, and return it."""
+        """Record an event for a sent frame with its data, and return the octets of the frame unchanged."""
         self.events.append(FrameSent(self.now_ns, self.tick, octets, offset_bytes, attempt, cause))
         return octets
 
@@ -301,7 +301,7 @@ class SlotJournal:
         self.events.append(FrameReceived(self.now_ns, self.tick, octets, fate))
 
     def idle_sent(self, octets: bytes) -> bytes:
-        """Count a sent idle frame, and return it."""
+        """Count a sent idle frame, and return its octets unchanged."""
         self._idle_sent += 1
         return octets
 

@@ -100,7 +100,7 @@ class RunningFit:
 
     @property
     def slope(self) -> float | None:
-        """Slope of the line; None before two points with different x."""
+        """Slope of the line; None while there are not two points with different x."""
         spread = self.count * self._sum_xx - self._sum_x * self._sum_x
         if spread <= 0:
             return None
@@ -270,12 +270,12 @@ class TransferMeter:
 
     @property
     def began_ns(self) -> int | None:
-        """Time at which the first SYN passed the data sender's interface; None before."""
+        """Time at which the first SYN passed the data sender's interface; None if none has passed."""
         return self._first_syn_ns
 
     @property
     def latest_ns(self) -> int | None:
-        """Time at which new payload last arrived; None before."""
+        """Time at which new payload arrived last; None if none has arrived."""
         return self._last_new_ns
 
     @property
@@ -359,11 +359,11 @@ class Meter(Protocol):
 
     @property
     def began_ns(self) -> int | None:
-        """Time of the first packet; None before."""
+        """Time of the flow's first packet; None if there was none."""
 
     @property
     def latest_ns(self) -> int | None:
-        """Time at which new payload last arrived; None before."""
+        """Time at which new payload arrived last; None if none has arrived."""
 
     @property
     def goodput_bytes_per_s(self) -> float | None:
@@ -455,7 +455,7 @@ class Meters:
         )
 
     def _all_flows(self, *, end_ns: int) -> tuple[FlowSummary, ...]:
-        """Return the flows that began, in the scenario's order."""
+        """Return the summaries of all flows that have begun, in the order of the scenario."""
         began = ((number, self._scenario.traffic[number]) for number in sorted(self.flows))
         return tuple(self._flow(number, traffic, end_ns) for number, traffic in began)
 

@@ -89,7 +89,7 @@ class SegmentTruth:
         self._pending: dict[tuple[HostName, HostName], deque[_Pending]] = {path: deque() for path in paths}
 
     def left(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int) -> None:
-        """Process a packet that left a host."""
+        """Record a packet that left a host; its fate is not known yet."""
         path = self._path(host, data[16:20], outgoing=True)
         if path is not None:
             self._pending[path].append(named(_Pending, (host, now_ns, packet, data)))

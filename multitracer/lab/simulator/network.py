@@ -44,7 +44,7 @@ class EventLoop:
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next event; None if there is none."""
+        """Time of the next event in ns; None if no event is scheduled."""
         return self._events[0][0] if self._events else None
 
     def at(self, time_ns: int, call: Call, *, first: bool = False) -> None:
@@ -108,7 +108,7 @@ class SimulatedClock:
         return EPOCH_NS + self.offset_ns + elapsed_ns
 
     def reading(self, now_ns: int) -> dict[str, int]:
-        """Return both clocks, as a collector reads them together."""
+        """Return both clocks at a time of the run, by name, as a collector reads them one after the other."""
         monotonic_ns = self.monotonic_ns(now_ns)
         return {
             "monotonic_before_ns": monotonic_ns,

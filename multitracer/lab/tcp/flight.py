@@ -149,7 +149,7 @@ class Flight:
     # --- what leaves ---
 
     def add(self, seq: int, end: int, now_ns: int, *, fin: bool = False) -> None:
-        """Add a new segment that is sent now."""
+        """Add the segment `[seq, end)`, which is sent now for the first time."""
         self._segments.append(Sent(seq, end, now_ns, has_fin=fin))
 
     @property

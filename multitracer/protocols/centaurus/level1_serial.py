@@ -92,7 +92,7 @@ class SerialMaster(SerialWorker):
         self._probe_ns = 0
 
     def receive(self, octets: bytes, line: int, now_ns: int) -> None:
-        """Process octets from a line."""
+        """Process octets that arrived on the serial line number `line`."""
         for address, octets_of_packet in self._frames(octets, line):
             unsealed = self._unsealed(octets_of_packet, bytes((address[1],)))
             if unsealed is None:
@@ -202,7 +202,7 @@ class SerialSlave(SerialWorker):
         self.peers[self.master] = MetPeer(self.master)
 
     def receive(self, octets: bytes, line: int, now_ns: int) -> None:
-        """Process octets from the line."""
+        """Process octets that arrived on the serial line."""
         for address, octets_of_packet in self._frames(octets, line):
             if address != self.master:
                 continue  # another slave's

@@ -86,7 +86,7 @@ class UdpWorker(Worker):
         return len(self._half_open)
 
     def receive(self, octets: bytes, address: Address, now_ns: int) -> None:
-        """Process one datagram."""
+        """Process one datagram that arrived from `address`."""
         unsealed = self._unsealed(octets)
         if unsealed is None:
             return

@@ -257,7 +257,10 @@ class Receiving:
         return message.nonce == self._nonce
 
     def done(self, message: ObjectDone, now_ns: int) -> ObjectAck | Proceed | None:
-        """Return the answer to a DONE; None if the DONE is late."""
+        """Return the answer to a DONE message: an ACK, or a PROCEED for missing segments.
+
+        None if the DONE is late.
+        """
         if message.round != self._round or not self._proves(message.nonce):
             return None
         if not self._known and not self._completed(now_ns):

@@ -371,7 +371,7 @@ class WtcpSender:
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next action; None if nothing is scheduled."""
+        """Time in ns of the next packet to send; None if nothing is scheduled."""
         if self._blackout_ns is not None:
             return self._probe_due_ns
         times = [self._free_ns] if self._has_segment else []
@@ -380,7 +380,7 @@ class WtcpSender:
         return min(times, default=None)
 
     def outgoing(self, now_ns: int, hello: Hello | None) -> Data | None:
-        """Return the next transmission; None if none is due."""
+        """Return the next data or probe packet to send now; None if none is due."""
         if self._is_waiting and self._waiting_ns is None:
             self._waiting_ns = now_ns
         probe_due = self._blackout_ns is not None and now_ns >= self._probe_due_ns

@@ -67,7 +67,7 @@ class OutageProcess:
         self._agenda.at(now_ns + round(luck.expovariate(1 / chance.every_ns)), come)
 
     def begin(self, now_ns: int, kind: OutageKind, lasts_ns: int) -> None:
-        """Begin an outage now."""
+        """Begin an outage of this kind now; it ends after `lasts_ns`."""
         self._active.append(kind)
         self._changed(now_ns, kind, True)
         self._agenda.at(now_ns + lasts_ns, lambda then_ns: self._end(then_ns, kind))

@@ -173,7 +173,7 @@ class PacketLink(Protocol):
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next event if nothing is sent, in ns; None if there is none."""
+        """Link time of the next event in ns, if no packet is sent before; None if no event is scheduled."""
 
     @property
     def is_up(self) -> bool:
