@@ -155,8 +155,8 @@ def plain_figure(
     ----------
     panels : list of Panel
         Panels from top to bottom.
-        origin_ns : int
-            Time at 0 s of the axis.
+    origin_ns : int
+        Time at 0 s of the axis.
     theme : "light" or "dark"
     height_px : int
     x_axis : SharedAxis

@@ -83,7 +83,7 @@ def encode(kind: GsmtapType, payload: bytes, *, uplink: bool, frame_number: int)
     uplink : bool
         Whether the mobile sent it.
     frame_number : int
-            32 bits of the header; MultiTracer writes the number of the 20 ms slot.
+        32 bits of the header; MultiTracer writes the number of the 20 ms slot.
     """
     arfcn = _UPLINK if uplink else 0
     header = _HEADER.pack(

@@ -74,8 +74,8 @@ class Request:
         Title of the page; by default the names of the capture points.
     command : str
         The command line, for the section on provenance.
-        base_map : BaseMap, optional
-            Lines to draw below the route of a drive.
+    base_map : BaseMap, optional
+        Lines to draw below the route of a drive.
     assets : Assets, optional
         Folder for script and style of the page; by default the page contains them.
     """

@@ -108,7 +108,7 @@ class SimulatedClock:
         return EPOCH_NS + self.offset_ns + elapsed_ns
 
     def reading(self, now_ns: int) -> dict[str, int]:
-        """Return both clocks at a time of the run, by name, as a collector reads them one after the other."""
+        """Return the fields of a clock log: CLOCK_REALTIME, with CLOCK_MONOTONIC before and after."""
         monotonic_ns = self.monotonic_ns(now_ns)
         return {
             "monotonic_before_ns": monotonic_ns,

@@ -242,7 +242,7 @@ class Worker(ABC):
         address
             The peer.
         kind : int
-                Class of the object, 0 to 65535; objects of one class arrive in order.
+            Class of the object, 0 to 65535; objects of one class arrive in order.
         data : bytes
             The message.
         now_ns : int
