@@ -52,7 +52,7 @@ class SessionGroup(NamedTuple):
 def two_groups(
     first: str | Catalogue, second: str | Catalogue, shown: Callable[[CampaignProgress], None]
 ) -> Iterator[tuple[SessionGroup, SessionGroup]]:
-    """Yield the two sides of a comparison of two places; other inputs than campaigns are analysed first.
+    """Yield the two sides of a comparison of two places; inputs other than campaigns are analysed first.
 
     Parameters
     ----------

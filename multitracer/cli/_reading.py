@@ -301,7 +301,7 @@ def chosen(recording: Recording, choice: ConnectionChoice | None) -> Chosen:
 
 
 def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[Capture, int]:
-    """Return capture and number of the connection to draw; by default the one with the most unique bytes."""
+    """Return capture and number of the connection to draw; by default that with the most unique bytes."""
     if choice is None:
         return recording.chosen(None)
     return max(

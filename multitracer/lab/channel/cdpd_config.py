@@ -98,7 +98,7 @@ class CellConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MdlpConfig:
-    """The data link between the mobile and the network (MDLP, like LAPD), and the layer above it."""
+    """Parameters of the data link between mobile and network (MDLP, like LAPD), and of the layer above it."""
 
     window: int = 15
     """Maximum unacknowledged frames (from memory, low confidence)."""

@@ -114,7 +114,7 @@ class LinkLogs:
     # --- what it observes ---
 
     def packet(self, side: Side, data: bytes, *, now_ns: int, outgoing: bool) -> None:
-        """Write a packet that passes a host's device."""
+        """Write a packet that passes a host's device into the host's capture, if this process captures."""
         del outgoing
         if side in self._captures:
             time_ns = self._realtime_ns(side, now_ns)

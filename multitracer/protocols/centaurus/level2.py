@@ -292,7 +292,7 @@ class SessionRole(Enum):
 
 
 class Indication(Enum):
-    """Indications of Level I to its own Level II."""
+    """Indications (POLL, HELO, SENT) that the lower layer, Level I, gives to Level II on the same host."""
 
     POLL = auto()
     """Peer-to-peer: this end must begin the session."""
@@ -490,7 +490,10 @@ class Level2:
         return True
 
     def _answer(self, obj: Obj) -> Proceed | Rej | None:
-        """Return the answer to an offer; None if there is not enough memory for the object now."""
+        """Return the answer to the peer's offer: accepted (PROCEED) or rejected (REJ).
+
+        None if there is not enough memory for the object now.
+        """
         config = self._shared.config
         reason = self._peer.acceptance.refuses(obj, accepts=config.accepts, max_classes=config.max_classes)
         if reason is None and obj.size_bytes > config.max_message_bytes:

@@ -31,7 +31,7 @@ class Chance(NamedTuple):
 
 
 class OutageProcess:
-    """Begins and ends outages; they may overlap.
+    """Begins and ends random and scripted outages of several kinds; outages may overlap.
 
     Parameters
     ----------
