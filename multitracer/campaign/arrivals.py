@@ -167,7 +167,10 @@ def note(store: Store, waiting: Sequence[str]) -> None:
 
 
 def noted(store: Store) -> tuple[int, list[str]]:
-    """Return the number of incomplete sessions at the last poll, and the reasons of the first ones."""
+    """Return the number of incomplete sessions at the last poll, and what the first of them lack.
+
+    (0, []) if no poll has recorded any.
+    """
     try:
         document = json.loads(store.read(WAITING))
         return int(document["count"]), [str(each) for each in document["sentences"]]

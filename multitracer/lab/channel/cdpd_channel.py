@@ -443,7 +443,7 @@ class Access:
         """Number of consecutive failures."""
 
     def want(self, now_ns: int) -> None:
-        """Start to wait until the channel is idle."""
+        """Start to contend for the channel: wait until it is idle."""
         self.is_wanting = True
         self.deferrals = 0
         self._look_at(max(now_ns, self._may_at_ns))

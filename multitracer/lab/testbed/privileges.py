@@ -43,7 +43,7 @@ _COLLECTOR_CHECK = "import sys; from collectors import collectors; collectors()[
 
 @dataclass(frozen=True, slots=True)
 class Ability:
-    """An operation that a run uses, and why it does not work; the reason is empty if it works."""
+    """The result of a trial of one operation that runs need: whether it works, and why it does not."""
 
     name: str
     works: bool
@@ -120,9 +120,9 @@ def in_user_namespace() -> bool:
 
 
 def namespaces() -> Ability:
-    """Return whether a network namespace with a TUN device can be made; it is tried in a thread.
+    """Return whether a network namespace with a TUN device can be made, as the result of a trial.
 
-    Both end with the thread.
+    The trial runs in a thread; namespace and device end with the thread.
     """
     problem = _in_thread(_make_namespace_with_device)
     return Ability("namespaces", not problem, problem)
@@ -178,7 +178,7 @@ def _collector(name: str, *, needed: bool) -> Ability:
 
 
 def _real_time() -> Ability:
-    """Return whether a thread can get a real-time priority."""
+    """Return whether a thread can get a real-time priority, as the result of a trial."""
     problem = _in_thread(take_real_time_priority)
     return Ability("real-time priority", not problem, problem, needed=False)
 
@@ -190,7 +190,10 @@ def take_real_time_priority() -> None:
 
 
 def probe_in_user_namespace() -> tuple[Ability, ...]:
-    """Return the operations that work in a user namespace of a child; empty if it cannot be made."""
+    """Return the result for each operation, tried by a child in a new user namespace.
+
+    Empty if the user namespace cannot be made.
+    """
     program = (
         "import dataclasses, json; from multitracer.lab.testbed import privileges as p; "
         "print(json.dumps([dataclasses.astuple(ability) for ability in p.probe().abilities]))"

@@ -62,7 +62,8 @@ class OutgoingObject:
     def offered(self, segment_bytes: int) -> None:
         """Record that a session begins to send the object.
 
-        Its first session decides the segment size in bytes.
+        The segment size of the first session, in bytes, is used in all sessions, unless it proves
+        too long for the path.
         """
         self.sessions += 1
         if self.is_cut_too_long:
@@ -72,7 +73,7 @@ class OutgoingObject:
 
     @property
     def is_cut_too_long(self) -> bool:
-        """Whether the segments are probably too long for the path: in earlier sessions none has arrived."""
+        """Whether the segments are probably too long for the path: none has arrived in several sessions."""
         return self.segment_bytes > SEGMENT_BYTES and self.fruitless >= _FRUITLESS_LIMIT
 
     def proceed(self, held: Bitmap, *, sent_early: Bitmap | None, resumed: bool) -> None:

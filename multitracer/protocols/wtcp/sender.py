@@ -284,7 +284,7 @@ class WtcpSender:
         self._free_ns = max(self._free_ns, now_ns)
 
     def acknowledge(self, ack: WtcpAck, now_ns: int) -> bool:
-        """Process an acknowledgment; return False if it acknowledges data that were not sent."""
+        """Process an acknowledgment; return False if its numbers are impossible, so that it is ignored."""
         number = unwrap(ack.number, near=self._number)
         serial = unwrap(ack.serial, near=self._newest_ack + 1)
         if not self._is_possible(ack, number):

@@ -112,7 +112,10 @@ class LinuxCubic(NewReno):
     # --- HyStart ---
 
     def _take_delay(self, ack: Acked, delay_ns: int) -> None:
-        """Use an RTT sample in ns for HyStart, except in the second after a reduction (cubictcp_acked)."""
+        """Use an RTT sample in ns for the minimum delay and for HyStart (cubictcp_acked).
+
+        Samples in the first second after a reduction are not used.
+        """
         if self._epoch_ns is not None and ack.now_ns - self._epoch_ns < NS_PER_S:
             return
         self._min_delay_ns = min(delay_ns, self._min_delay_ns or delay_ns)
