@@ -296,7 +296,7 @@ class Flight:
         return was_repairing
 
     def time_out(self, now_ns: int) -> None:
-        """Mark as lost the first segment, and all that RACK finds late (tcp_timeout_mark_lost)."""
+        """Mark the first segment and all sent over a round trip ago as lost (tcp_timeout_mark_lost)."""
         reneged = self._segments[0].is_sacked
         for place, segment in enumerate(self._segments):
             if reneged and segment.is_sacked:
