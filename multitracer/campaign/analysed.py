@@ -40,7 +40,7 @@ _STATE_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class AnalysisTask:
-    """A session to analyse."""
+    """A session to analyse: what is known about it before it is read."""
 
     candidate: Candidate
     state: str
@@ -52,20 +52,20 @@ class AnalysisTask:
 
     @property
     def attempt(self) -> str:
-        """Name of the file with the PID of the process that analyses the session.
+        """Name of the attempt file, which has the PID of the process that analyses the session.
 
-        If the file remains after the process has ended, the session is a suspect.
+        If this file remains after the process has ended, the session may have caused its death.
         """
         return f"{ATTEMPTS}/{self.candidate.key}"
 
     @property
     def spool(self) -> str:
-        """Name of the file for the session's rows."""
+        """Name of the spool, the file with the rows of this session."""
         return f"{SPOOLS}/{self.candidate.key}-{self.state[:_STATE_DIGITS] or 'unlisted'}"
 
 
 def spool_session(store: Store, task: AnalysisTask) -> str:
-    """Analyse a session, write its spool, and return the outcome: done or failed.
+    """Analyse a session and write its spool (the file with its rows); return the outcome: done or failed.
 
     Raises
     ------
@@ -80,7 +80,10 @@ def spool_session(store: Store, task: AnalysisTask) -> str:
 
 
 def outcome_of(store: Store, task: AnalysisTask) -> str | None:
-    """Return the outcome of a session from its spool: done or failed; None if there is no complete spool."""
+    """Return the outcome in a session's spool (the file with its rows): done or failed.
+
+    None without a complete spool.
+    """
     try:
         tables = unpacked(store.read(task.spool))
     except FileNotFoundError:
@@ -89,7 +92,7 @@ def outcome_of(store: Store, task: AnalysisTask) -> str | None:
 
 
 def spool_failure(store: Store, task: AnalysisTask, sentence: str) -> None:
-    """Write the spool of a session that failed."""
+    """Write the spool (the file with the rows) of a session that failed; `sentence` is the reason."""
     store.put(task.spool, packed(_failure(task, sentence)), lasting=False)
     store.remove(task.attempt)
 
@@ -149,7 +152,10 @@ def _rows(task: AnalysisTask) -> Tables:
 
 
 def _renamed(table: pa.Table, before: str, after: str) -> pa.Table:
-    """Return a table in which texts contain the path of the session instead of that of its copy."""
+    """Return the table with the path `before` replaced by `after` in all texts.
+
+    `before` is the path of a local copy of the session, `after` the path of the session.
+    """
     for number, field in enumerate(table.schema):
         if field.type == pa.string():
             texts = pc.replace_substring(table.column(number), f"{before}/", f"{after}/")
@@ -178,7 +184,9 @@ _STORE_FAILED = os.EX_TEMPFAIL
 
 
 def spool_alone(store: Store, task: AnalysisTask, *, most_bytes: int | None = None) -> str:
-    """Analyse a session in its own process; a spool is written even if the process dies.
+    """Analyse a session in its own process and write its spool (the file with its rows).
+
+    A spool is written even if the process dies.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ _PACKED = ("", ".gz", ".zst", ".xz", ".bz2")
 
 @dataclass(frozen=True, slots=True)
 class SessionLook:
-    """The files of a session at the time of a poll."""
+    """Files of a session with their sizes, at the time of a poll."""
 
     files: dict[str, tuple[int, int]]
     """Size and modification time of each file by its name in the session; hidden files are included."""
@@ -58,7 +58,7 @@ class SessionArrivals:
     """Last poll at which a waiting session had changed, and its time, by the session's key."""
 
     def lack(self, key: str, look: SessionLook, now_s: float) -> str | None:
-        """Return the missing part of a session as a text; None if the session is complete.
+        """Return a sentence about what a session lacks; None if the session is complete.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class SessionArrivals:
         return None if idle_s >= IDLE_S else f"files changed within the last {IDLE_S:g} s"
 
     def keep(self, keys: set[str]) -> None:
-        """Forget all sessions except `keys`; the others no longer exist."""
+        """Delete the state of all sessions except `keys`, because the others no longer exist."""
         self._since = {key: each for key, each in self._since.items() if key in keys}
 
 
@@ -105,13 +105,16 @@ def _of_listed(look: SessionLook) -> str | None:
 
 
 def _others(look: SessionLook) -> bool:
-    """Return whether a file that is not hidden is not listed, or listed without a size."""
+    """Return whether there is a file that the manifest does not list, or lists without a size.
+
+    Hidden files are ignored.
+    """
     known = {name for name, wanted in look.listed.items() if wanted is not None} | {MANIFEST}
     return any(name not in known and not name.rpartition("/")[2].startswith(".") for name in look.files)
 
 
 def look_at(candidate: Candidate) -> SessionLook:
-    """Return the present state of a session; without a file list if its manifest cannot be read yet.
+    """Return the files of a session now; without the manifest's list if the manifest cannot be read yet.
 
     Raises
     ------
@@ -155,7 +158,7 @@ def _listed(folder: str) -> dict[str, int | None]:
 
 
 def note(store: Store, waiting: Sequence[str]) -> None:
-    """Write the waiting sessions and their reasons to a campaign; write nothing if there are none."""
+    """Write the reasons for which sessions are incomplete into the campaign; nothing if there are none."""
     if waiting:
         document = {"count": len(waiting), "sentences": list(waiting[:_MOST_NOTED])}
         store.put(WAITING, json.dumps(document).encode(), lasting=False)
@@ -164,7 +167,10 @@ def note(store: Store, waiting: Sequence[str]) -> None:
 
 
 def noted(store: Store) -> tuple[int, list[str]]:
-    """Return how many sessions the last watch waited for, and the reasons of the first ones."""
+    """Return the number of incomplete sessions at the last poll, and what the first of them lack.
+
+    (0, []) if no poll has recorded any.
+    """
     try:
         document = json.loads(store.read(WAITING))
         return int(document["count"]), [str(each) for each in document["sentences"]]

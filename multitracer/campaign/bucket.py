@@ -83,7 +83,7 @@ class ObjectStore(Store):
         ]
 
     def abandoned(self, folder: str) -> Sequence[str]:
-        """Return the objects of a folder that are older than an hour; another run may need younger ones."""
+        """Return the names of the objects in a folder that no run needs: those older than an hour."""
         latest_s = time.time() - GRACE_NS / NS_PER_S
         return [
             f"{folder}/{each.name}"
@@ -131,16 +131,19 @@ class ObjectStore(Store):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Return an empty context: instead of a lock, the snapshot numbers decide which writer succeeds."""
+        """Do nothing during the `with` block: of two writers, only one can write the next snapshot number."""
         yield
 
     def arrow(self, sizes: Mapping[str, int]) -> tuple[Sequence[str], PyFileSystem]:
-        """Return the paths of the parts in `sizes` (bytes by name), and the file system that reads them."""
+        """Return the paths of some Parquet files, and the file system with which Arrow reads them.
+
+        `sizes` are their sizes in bytes, by name.
+        """
         return list(sizes), PyFileSystem(_Parts(self._remote, sizes))
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """Add to an error of a missing bucket that the user must make the bucket."""
+        """During the `with` block, add advice to the error of a missing bucket."""
         try:
             yield
         except FileNotFoundError as error:
@@ -150,7 +153,7 @@ class ObjectStore(Store):
 
 
 class _Parts(FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
-    """File system for Arrow; Arrow only calls the method that opens a part."""
+    """File system for Arrow that opens Parquet files of a bucket; Arrow needs no other method."""
 
     def __init__(self, remote: Remote, sizes: Mapping[str, int]) -> None:
         super().__init__(remote.client)
@@ -158,12 +161,12 @@ class _Parts(FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
         self._sizes = sizes
 
     def open_input_file(self, path: str) -> pa.PythonFile:
-        """Return a part as a file, whose bytes are fetched when Arrow reads them."""
+        """Return an object as a file; Arrow's reads fetch only the bytes that they need."""
         return pa.PythonFile(_Reader(self._remote, path, self._sizes[path]), mode="r")
 
 
 class _Reader(io.RawIOBase):
-    """An object that is read in chunks, by requests with our timeout."""
+    """A file object that reads an object of a bucket in chunks, with our timeout."""
 
     def __init__(self, remote: Remote, name: str, size: int) -> None:
         super().__init__()
@@ -173,19 +176,19 @@ class _Reader(io.RawIOBase):
         self._at = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes, at most `size`; all if it is negative."""
+        """Return the next bytes, at most `size`; with a negative `size` all remaining bytes."""
         end = self._size if size < 0 else min(self._at + size, self._size)
         content = self._remote.read(self._name, self._at, end)
         self._at += len(content)
         return content
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Set the position; return it."""
+        """Set the position as `io.IOBase.seek` does, and return it."""
         self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
         return self._at
 
     def tell(self) -> int:
-        """Return the position of the next byte."""
+        """Return the position, in bytes from the start."""
         return self._at
 
     def readable(self) -> bool:

@@ -99,13 +99,13 @@ def _coded(schema: pa.Schema, column: str) -> pa.Schema:
 
 
 def read_part(store: Store, part: ParquetFile) -> pa.Table:
-    """Return all rows of an undamaged part."""
+    """Return all rows of a Parquet file of the campaign, after checking that the file is not damaged."""
     with store.open(part.name) as stream:
         return pq.ParquetFile(stream).read()
 
 
 class DamagedFile(NamedTuple):
-    """A part whose content differs from what was written."""
+    """A Parquet file whose content is not what was written, and how it differs."""
 
     group: StoreGroup
     table: str
@@ -114,7 +114,7 @@ class DamagedFile(NamedTuple):
 
 
 def damages(store: Store, snapshot: Snapshot) -> Iterator[DamagedFile]:
-    """Yield the damaged parts of a snapshot, after reading each part completely."""
+    """Yield the damaged Parquet files of a snapshot; each file is read completely."""
     for group in snapshot.groups:
         for table, part in group.parts.items():
             if (sentence := damage_of(store, part)) is not None:
@@ -122,7 +122,7 @@ def damages(store: Store, snapshot: Snapshot) -> Iterator[DamagedFile]:
 
 
 def damage_of(store: Store, part: ParquetFile) -> str | None:
-    """Return the damage of a part as a text; None if it is undamaged."""
+    """Return a text about the damage of a Parquet file; None if the file is not damaged."""
     try:
         if (size := store.size(part.name)) != part.bytes:
             return f"the file has {size:,} bytes, but {part.bytes:,} bytes were written"

@@ -67,18 +67,24 @@ _LOST = (OSError, TimeoutError, asyncio.CancelledError)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that must be equal on all workers, so that all make the same rows."""
+    """Return the versions of programs by name.
+
+    All workers must have the same, so that they make equal rows.
+    """
     return {"multitracer": __version__, "Python": platform.python_version(), "pandas": pd.__version__}
 
 
 def dask_setup(_: object) -> None:
-    """Make a local worker ignore Ctrl-C, which a terminal also sends to it: this program stops the worker."""
+    """Make a local worker ignore Ctrl-C.
+
+    The terminal sends it to all processes, but this program stops the workers.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Make processes that are started in this context ignore Ctrl-C from their start."""
+    """Make processes that start during the `with` block ignore Ctrl-C from their start."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -90,13 +96,13 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def work(place: str, tasks: list[AnalysisTask]) -> list[str]:
-    """Analyse a batch in a worker, and return the outcome of each session."""
+    """Analyse some sessions in a worker of the cluster; return the outcome of each: done or failed."""
     store = store_at(place)
     return [spool_session(store, task) for task in tasks]
 
 
 def unseen(paths: list[str]) -> list[str]:
-    """Return the paths that do not exist on a worker; runs in the worker."""
+    """Return those of `paths` that do not exist on the worker in which this function runs."""
     return [path for path in paths if not os.path.exists(path)]  # noqa: PTH110
 
 
@@ -117,7 +123,7 @@ class OnCluster:
     address: str | None = None
 
     def __call__(self, store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
-        """Analyse all tasks, and yield each with its outcome as soon as its spool is written.
+        """Analyse all tasks; yield each task with its outcome as soon as the file with its rows is written.
 
         Raises
         ------
@@ -162,7 +168,7 @@ class OnCluster:
             yield client
 
     def _check(self, client: Client, store: Store, tasks: Iterable[AnalysisTask]) -> None:
-        """Raise an error if versions differ, or a worker cannot read the inputs or the campaign."""
+        """Raise an error if a worker has other versions, or cannot read the inputs or the campaign."""
         if self.address is None:
             return
         self._check_versions(client)
@@ -194,7 +200,7 @@ class OnCluster:
 
 
 class _Round:
-    """Tasks that were submitted to the workers of one client."""
+    """The tasks that were submitted to the workers of one cluster client."""
 
     def __init__(self, client: Client, store: Store, tasks: list[AnalysisTask]) -> None:
         self._client = client
@@ -205,7 +211,8 @@ class _Round:
     def results(self) -> Iterator[tuple[AnalysisTask, str]]:
         """Yield each task with its outcome.
 
-        The files of its sessions show which part of a failed batch is done.
+        If a worker fails, the spools (files with the rows of one session) show which sessions of
+        its batch are finished.
 
         Raises
         ------
@@ -236,15 +243,18 @@ class _Round:
             self._held[self._client.submit(work, self._store.address, batch, pure=False)] = batch
 
     def _raise_own(self, future: Future) -> None:
-        """Raise an error of a worker that is about the campaign: a full disk, or a different path there."""
+        """Raise a worker's error that is about the campaign, not about a session.
+
+        For example, the disk is full, or the campaign has another path on the worker.
+        """
         error = future.exception() if future.status == "error" else None
         if isinstance(error, InputError):
             raise error
 
     def _after_death(self, batch: list[AnalysisTask]) -> Iterator[tuple[AnalysisTask, str]]:
-        """Yield the finished tasks of a batch whose worker died.
+        """Yield the finished tasks of a batch whose worker died, with their outcomes.
 
-        A suspect is analysed alone, the others are submitted again.
+        The session that was being analysed is analysed again alone; the others are submitted again.
         """
         rest = []
         for task in batch:
@@ -259,7 +269,10 @@ class _Round:
 
 
 def batches(tasks: list[AnalysisTask]) -> list[list[AnalysisTask]]:
-    """Return tasks in batches of small sessions; large sessions are alone, the largest first."""
+    """Return the tasks in batches: each large session alone, largest first.
+
+    Then the small ones, many per batch.
+    """
     large = [task for task in tasks if task.bytes > ALONE_BYTES]
     small = [task for task in tasks if task.bytes <= ALONE_BYTES]
     large.sort(key=lambda task: -task.bytes)

@@ -53,7 +53,7 @@ FOLD_BYTES = 64 << 20
 
 
 class KnownInput(NamedTuple):
-    """Entry of an input in the catalogue."""
+    """What the catalogue knows about an input: its state when it was read, its session, and its group."""
 
     session: str | None
     """Session of the input; None if the input failed."""
@@ -90,7 +90,7 @@ class Committer:
         self._index()
 
     def _index(self) -> None:
-        """Read the session of each input, and the group of each session, from the newest snapshot."""
+        """Read from the newest snapshot which session each input has, and in which group each session is."""
         self.known.clear()
         self._group_of.clear()
         for group in self.snapshot.groups:
@@ -115,11 +115,13 @@ class Committer:
     # --- spools ---
 
     def waiting(self) -> list[str]:
-        """Return the names of the spools that are not merged yet."""
+        """Return the names of the spools (files of one session) that are not in the catalogue yet."""
         return self._store.list(SPOOLS)
 
     def fold(self, names: Sequence[str]) -> int:
-        """Merge spools into a new group and write the snapshot; return the number of damaged spools.
+        """Add the rows of spools (files of one session) to the catalogue; return how many were damaged.
+
+        The rows become a new group of Parquet files, which the next snapshot lists.
 
         Raises
         ------
@@ -144,7 +146,7 @@ class Committer:
         return cut
 
     def _is_complete(self, session: str) -> bool:
-        """Return whether all rows of a session are in the catalogue and readable."""
+        """Return whether all rows of a session are in the catalogue and can be read."""
         return session in self._group_of and self._group_of[session] not in self._broken
 
     def _commit(self, batch: _Batch) -> None:
@@ -158,7 +160,10 @@ class Committer:
         self.known.update({key: KnownInput(*each, number) for key, each in batch.inputs.items()})
 
     def _replaced(self, batch: _Batch) -> set[str]:
-        """Return the sessions whose rows must be removed: those with new rows, or only in changed inputs."""
+        """Return the sessions whose old rows must be removed.
+
+        They have new rows, or all inputs that contain them have changed.
+        """
         renewed = {session for session in batch.sessions if session in self._group_of}
         before = {self.known[key].session for key in batch.inputs if key in self.known}
         gone = {each for each in before if each is not None} - {each for each, _ in batch.inputs.values()}
@@ -185,7 +190,10 @@ class Committer:
     # --- groups ---
 
     def _without(self, sessions: Iterable[str], inputs: Iterable[str]) -> list[StoreGroup]:
-        """Return the groups without the rows of some sessions and inputs; unaffected groups do not change."""
+        """Return the groups without the rows of these sessions and inputs.
+
+        Only affected groups are written again.
+        """
         sessions, inputs = set(sessions), set(inputs)
         touched = {self._group_of[each] for each in sessions if each in self._group_of}
         touched |= {self.known[key].group for key in inputs if key in self.known}
@@ -212,16 +220,16 @@ class Committer:
         return StoreGroup(group.number, parts if readable else {})
 
     def _written(self, tables: Tables) -> dict[str, ParquetFile]:
-        """Write tables as parts, and return the parts by table; empty tables have no part."""
+        """Write each table that has rows as a Parquet file; return the entries of the files by table."""
         return {name: write_part(self._store, name, table) for name, table in tables.items() if len(table)}
 
     def forget(self, sessions: Iterable[str]) -> None:
-        """Write a snapshot without some sessions, and without the entries of their inputs."""
+        """Write a snapshot without these sessions and their inputs."""
         gone = set(sessions)
         self.forget_inputs({key for key, each in self.known.items() if each.session in gone})
 
     def forget_inputs(self, keys: Iterable[str]) -> None:
-        """Write a snapshot without some inputs, and without sessions that are in no other input."""
+        """Write a snapshot without these inputs, and without sessions that no other input contains."""
         gone = set(keys)
         held = {each.session for key, each in self.known.items() if key not in gone}
         sessions = {self.known[key].session for key in gone if key in self.known} - held
@@ -229,7 +237,7 @@ class Committer:
         self._index()
 
     def compact(self) -> int:
-        """Merge small groups, neighbours first; return by how many the number of groups fell."""
+        """Merge small groups that are neighbours; return how many groups fewer there are."""
         before = len(self.snapshot.groups)
         groups: list[StoreGroup] = []
         run: list[StoreGroup] = []
@@ -259,7 +267,7 @@ class Committer:
 
 
 class _Batch(NamedTuple):
-    """Spools that are merged together."""
+    """The rows of several spools (files of one session) that are written together."""
 
     inputs: dict[str, tuple[str | None, str]]
     """Session and state of each input; the session is None if the input failed."""
@@ -269,9 +277,9 @@ class _Batch(NamedTuple):
 
     @classmethod
     def of(cls, spools: Mapping[str, Tables], is_complete: Callable[[str], bool]) -> _Batch:
-        """Return the rows of spools by input.
+        """Return the rows of some spools (files of one session) as one batch.
 
-        Each session is included once; sessions that are already complete are left out.
+        Each session is included once, unless it is complete in the catalogue.
         """
         inputs: dict[str, tuple[str | None, str]] = {}
         sessions: set[str] = set()

@@ -62,7 +62,7 @@ _IS_RATE = (THROUGHPUT, GOODPUT)
 
 
 class Names(NamedTuple):
-    """Names of the two sides."""
+    """Names of the two sides of a comparison."""
 
     first: str
     second: str
@@ -129,7 +129,7 @@ def _percent(value: float) -> str:
 
 
 def _other(judged: Judged, names: Names) -> str:
-    """Return a sentence about a difference of RTT or loss."""
+    """Return a sentence about a significant difference of RTT or loss."""
     value = judged.difference.value
     if judged.quantity.name == LOSS:
         low, high = sorted(abs(100 * each) for each in judged.difference[1:3])
@@ -141,9 +141,9 @@ def _other(judged: Judged, names: Names) -> str:
 
 
 def _limit(comparison: SideDifferences, names: Names, *, is_slower: bool) -> str:
-    """Return the limit that took significantly more time on the slower side, as text.
+    """Return a text about the limit that took significantly more time on the slower side.
 
-    Empty if there is none.
+    Empty if none did.
     """
     sign = 1 if is_slower else -1
     more = [
@@ -160,7 +160,7 @@ def _limit(comparison: SideDifferences, names: Names, *, is_slower: bool) -> str
 
 
 def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]) -> list[str]:
-    """Return the caveats of the numbers: matching, missing data, different versions; one sentence each."""
+    """Return caveats about matching, missing data and different versions, one sentence each."""
     matching = comparison.matching
     written = [_matched(comparison)]
     if matching.places < MIN_KEPT:
@@ -209,7 +209,7 @@ HEADER = ("difference", "95 % interval", "p", "shown")
 
 
 def row(judged: Judged) -> tuple[str, ...]:
-    """Return a line of the table: means, medians, difference, interval, p, and whether it is significant."""
+    """Return the cells of a table row: means, medians, difference, interval, p, and significance."""
     name = judged.quantity.name
     is_had = name.startswith(FINDING)  # or not: of yes and no there is a share, and no median
     levels = [_level(name, value) for value in judged.means]
@@ -254,7 +254,7 @@ def _interval(judged: Judged, low: float, high: float) -> str:
 
 
 def how() -> str:
-    """Return the explanation of the table, a sentence."""
+    """Return a sentence that explains the columns of the table."""
     return (
         "Each session has the same weight. Each interval is valid for its own row only; 'shown' "
         f"is valid for all rows together (at most {_percent(LEVEL)} of comparisons show a false "
@@ -316,13 +316,13 @@ class ComparedSides:
 
     @property
     def counts(self) -> list[str]:
-        """Number of sessions of each side, as text."""
+        """The number of sessions of each side, as a text for each side."""
         pairs = zip(self.names, self.groups, strict=True)
         return [f"{name}: {count(len(group.sessions), 'session')}" for name, group in pairs]
 
     @property
     def rows(self) -> list[Judged]:
-        """The quantities that at least one side has."""
+        """The results for the quantities that at least one side has."""
         return [each for each in self.comparison.judged if any(each.sessions)]
 
 
@@ -469,7 +469,7 @@ _UP: Props = {"range": [-0.02, 1.04], "tickvals": _TICKS, "ticktext": [f"{share:
 
 
 def _across(picture: Picture, low: float, high: float) -> Props:
-    """Return the logarithmic axis of values."""
+    """Return the horizontal axis from `low` to `high`; it is logarithmic."""
     values = _ticks(low, high)
     return {
         "type": "log",
@@ -480,7 +480,7 @@ def _across(picture: Picture, low: float, high: float) -> Props:
 
 
 def _trace(side: Distribution, low: float, high: float) -> Props:
-    """Return a distribution as a step curve that starts at a share of 0."""
+    """Return a distribution as a step curve of the figure; it starts at a share of 0 at `low`."""
     at = np.unique(np.linspace(0, len(side.values) - 1, _STEPS).astype(int))
     values = np.clip(side.values[at], low, high)
     return {"mode": "lines", "x": np.append(values[:1], values), "y": np.append(0.0, side.shares[at])}
@@ -491,7 +491,10 @@ def _line(look: SeriesStyle, dash: str) -> Props:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return ticks at 1, 2 and 5 times powers of ten in the range; for a narrow range its ends."""
+    """Return ticks at 1, 2 and 5 times powers of ten in the range.
+
+    If there is only one, the ends of the range.
+    """
     powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     digits = (1, 2, 5) if high < 200 * low else (1,)
     ticks = [digit * 10.0**power for power in powers for digit in digits]

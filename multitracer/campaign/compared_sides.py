@@ -37,7 +37,7 @@ _SESSIONS = "SELECT session, name, version, labels FROM sessions ORDER BY sessio
 
 
 class SessionGroup(NamedTuple):
-    """One side of a comparison: sessions of a catalogue, by their numbers."""
+    """One side of a comparison: a catalogue, and the numbers of the sessions in it."""
 
     name: str
     catalogue: Catalogue
@@ -52,7 +52,7 @@ class SessionGroup(NamedTuple):
 def two_groups(
     first: str | Catalogue, second: str | Catalogue, shown: Callable[[CampaignProgress], None]
 ) -> Iterator[tuple[SessionGroup, SessionGroup]]:
-    """Yield the two sides; inputs that are not a campaign are analysed first.
+    """Yield the two sides of a comparison of two places; inputs other than campaigns are analysed first.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def two_groups(
 def by_label(
     place: str | Catalogue, label: str, values: tuple[str, ...], shown: Callable[[CampaignProgress], None]
 ) -> Iterator[tuple[SessionGroup, SessionGroup]]:
-    """Yield the sessions of one place as two sides, by the value of a label.
+    """Yield two sides from one place: the sessions with the first value of a label, those with the second.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _short(first: str, second: str) -> tuple[str, str]:
-    """Return the last parts of two paths; the complete paths if the last parts are equal."""
+    """Return a short name for each path: its last part, or the complete path if both last parts are equal."""
     paths = portable(first), portable(second)
     names = [os.path.basename(os.path.realpath(path)) for path in paths]  # noqa: PTH119
     return (names[0], names[1]) if names[0] != names[1] else paths
@@ -245,7 +245,7 @@ LEFT JOIN findings USING (session) GROUP BY ALL ORDER BY ALL
 
 
 class _Part(NamedTuple):
-    """The sums of one side."""
+    """The sums of one side, by session, place and hour."""
 
     session: Numbers
     place: Numbers
@@ -313,12 +313,15 @@ def _part(group: SessionGroup, present: dict[str, set[str]], kinds: list[str]) -
 
 
 def _without(name: str, count: int) -> Array:
-    """Return the value of a column in the row of a session without seconds, as an array of `count` values."""
+    """Return the value that a column has for a session without seconds, `count` times, as an array."""
     return np.full(count, {"place": NA, "hour": NA, "seconds": 1}.get(name, 0), dtype=np.float64)
 
 
 def _columns(table: pa.Table, number: dict[str, int]) -> dict[str, Array]:
-    """Return the rows of a side's sessions as columns of float64, shape (n_sessions,); a missing sum is 0."""
+    """Return the rows of a side as columns, float64, shape (n_sessions,); a sum that is missing is 0.
+
+    `number` is the index of each session.
+    """
     session = np.array([number.get(each, NA) for each in table["session"].to_pylist()], dtype=np.float64)
     kept = session != NA
     columns = {"session": session[kept]}
@@ -335,7 +338,10 @@ def _sums_values(group: SessionGroup, sql: str, number: dict[str, int]) -> dict[
 
 
 def _findings(group: SessionGroup) -> dict[str, set[str]]:
-    """Return the kinds of findings of each session with an explained transfer."""
+    """Return, by session, the kinds of its findings.
+
+    Only sessions with an explained transfer are included.
+    """
     held: dict[str, set[str]] = {}
     for row in query(group.catalogue, _FINDINGS).to_pylist():
         kinds = held.setdefault(row["session"], set())

@@ -56,14 +56,14 @@ MODELLED = frozenset({"truth", "tables"})
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A session that may have to be read."""
+    """A file or folder that is probably a session."""
 
     paths: tuple[str, ...]
     """Absolute paths without symbolic links: one folder, or the files of one recording."""
 
     @property
     def key(self) -> str:
-        """Value of the column `input`; also used in file names of the store, as the only part of an input."""
+        """Value of the column `input`, a hash; file names in the store contain nothing else of an input."""
         return hashlib.sha256(os.fsencode(self.paths[0])).hexdigest()[:DIGITS]
 
     @property
@@ -78,13 +78,13 @@ class Candidate:
 
     @contextlib.contextmanager
     def here(self) -> Iterator[Candidate]:
-        """Yield the candidate with local files; `RemoteCandidate` fetches them."""
+        """Yield the candidate with its files on the local disk; `RemoteCandidate` fetches them first."""
         yield self
 
     def inner(self) -> Iterator[Candidate]:
-        """Yield its subfolders as candidates if it is a folder.
+        """Yield the subfolders of a folder as candidates.
 
-        They count as sessions if the manifest is missing.
+        They count as sessions of their own if the folder has no manifest.
         """
         with contextlib.suppress(OSError):
             folders = [path for path in self.paths if os.path.isdir(path)]  # noqa: PTH112
@@ -93,7 +93,7 @@ class Candidate:
                     yield Candidate((entry.path,))
 
     def inputs(self) -> Inputs:
-        """Return the inputs in the session.
+        """Return the files of the session, as inputs for reading.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class Candidate:
         return self.state_and_bytes()[0]
 
     def state_and_bytes(self) -> tuple[str, int]:
-        """Return the state, and the size of all files in bytes."""
+        """Return the hash of `state`, and the size of all files in bytes."""
         facts = hashlib.sha256()
         size = 0
         try:
@@ -120,7 +120,7 @@ class Candidate:
         return facts.hexdigest(), size
 
     def _files(self) -> Iterator[tuple[str, str]]:
-        """Yield name and path of each file; for a folder, also of those in its subfolders."""
+        """Yield name and path of each file; for a folder also the files in its subfolders."""
         for path in self.paths:
             if not os.path.isdir(path):  # noqa: PTH112
                 yield os.path.basename(path), path  # noqa: PTH119
@@ -202,7 +202,7 @@ class _Search:
         self.seen: set[str] = set()
 
     def below(self, folder: str, depth: int) -> Iterator[Candidate]:
-        """Yield the folder if it is a session, else the sessions in it."""
+        """Yield the folder if it is a session; otherwise yield the sessions below it."""
         candidate = Candidate((folder,))
         if candidate.key in self.seen:
             return
@@ -235,7 +235,10 @@ class _Search:
 
 
 def no_captures(folder: str, names: Iterable[str]) -> list[str]:
-    """Return a sentence for each file of a folder without a log that is a capture only by its name."""
+    """Return a sentence for each of the named files; call it for files that are captures only by name.
+
+    `folder` is the folder of the files.
+    """
     return [
         f"{folder}/{portable(name)}: the file name is that of a capture, but the content is not a capture"
         for name in names
@@ -244,7 +247,7 @@ def no_captures(folder: str, names: Iterable[str]) -> list[str]:
 
 
 def _is_log(entry: os.DirEntry[str]) -> bool:
-    """Return whether a file directly in a folder is a capture or a log of an installed format."""
+    """Return whether a file of a folder is a capture, or a log in a format that an installed parser reads."""
     if not entry.stat().st_size or parsers.is_map(Path(entry.path)):
         return False
     try:
@@ -255,7 +258,7 @@ def _is_log(entry: os.DirEntry[str]) -> bool:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder by name, without hidden ones."""
+    """Return the entries of a folder sorted by name, without hidden ones."""
     entries = []
     with os.scandir(folder) as scan:
         for entry in scan:
@@ -317,7 +320,7 @@ def candidate_of(paths: tuple[str, ...]) -> Candidate:
 
 @dataclass(frozen=True, slots=True)
 class RemoteCandidate(Candidate):
-    """A session below a URL: `paths` has the URL of its folder, or those of its files."""
+    """A session below a URL; `paths` has the URL of its folder, or the URLs of its files."""
 
     listed: tuple[tuple[Item, ...], ...] = ()
     """Objects below each path at the time of the listing."""
@@ -328,7 +331,7 @@ class RemoteCandidate(Candidate):
         return self._sum(listed), sum(item.size for items in listed for item in items)
 
     def state(self) -> str:
-        """Return a hash of the present names, sizes and ETags; "" if there are no files."""
+        """Return a hash of names, sizes and ETags of its files now; "" if there are no files."""
         return self._sum(self._now())
 
     def inner(self) -> Iterator[Candidate]:
@@ -377,7 +380,7 @@ class RemoteCandidate(Candidate):
                 raise InputError(str(error).replace(f"{folder}/", f"{self.parent}/")) from error
 
     def _blame_key(self, error: RefusedError) -> None:
-        """Raise an error about the store, not the session, if the store refuses more than one object."""
+        """If the store refuses all objects, raise an error about the store instead of the session."""
         try:
             self._now()
         except RefusedError:
@@ -427,7 +430,7 @@ def _listed(remote: Remote) -> list[Item]:
 
 
 def _files(items: Iterable[Item]) -> tuple[Item, ...]:
-    """Return the files of a session's folder: its own, and those of its subfolders."""
+    """Return the files that belong to a session's folder: those in it, and those in its subfolders."""
     return tuple(item for item in items if _is_file(item.name))
 
 
@@ -439,7 +442,7 @@ def _is_file(name: str) -> bool:
 
 
 class _Listing:
-    """The objects below a URL as folders."""
+    """All objects below a URL, arranged as folders."""
 
     def __init__(
         self, remote: Remote, items: list[Item], known: Container[str], passed_over: list[str]
@@ -460,7 +463,7 @@ class _Listing:
             self._folders.setdefault("/".join(folders[:depth]), set()).add(inside)
 
     def sessions(self, folder: str = "", depth: int = 0) -> Iterator[RemoteCandidate]:
-        """Yield the folder if it is a session, else the sessions in it."""
+        """Yield the folder if it is a session; otherwise yield the sessions below it."""
         url = f"{self._remote.url}/{folder}" if folder else self._remote.url
         if self._is_session(url, folder):
             yield RemoteCandidate((url,), (self._session(folder),))
@@ -478,7 +481,7 @@ class _Listing:
             yield from self.sessions(f"{folder}/{name}" if folder else name, depth + 1)
 
     def _session(self, folder: str) -> tuple[Item, ...]:
-        """Return the files of a session, with names relative to its folder."""
+        """Return the files of the session in a folder, with names relative to the folder."""
         cut = len(folder) + 1 if folder else 0
         places = [folder, *(f"{folder}/{name}" if folder else name for name in self._folders.get(folder, ()))]
         items = [item for place in places for item in self._files.get(place, {}).values()]
@@ -496,7 +499,7 @@ class _Listing:
         )
 
     def _is_log(self, item: Item) -> bool:
-        """Return whether an object is a capture or a log of an installed format, by its first bytes."""
+        """Return whether an object is a capture or a log that a parser reads, judged by its first bytes."""
         with _temporary() as folder:
             head = Path(folder) / "head"
             try:
@@ -511,7 +514,7 @@ class _Listing:
 
 @contextlib.contextmanager
 def _temporary() -> Iterator[str]:
-    """Yield a temporary folder, after removing those of killed processes."""
+    """Yield a temporary folder for the `with` block; folders of killed processes are removed first."""
     _remove_left()
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder, open(f"{folder}/{_LOCK}", "wb") as lock:  # noqa: PTH123
         fcntl.flock(lock, fcntl.LOCK_EX)

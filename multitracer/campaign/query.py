@@ -71,7 +71,7 @@ def _tree(engine: duckdb.DuckDBPyConnection, sql: str) -> Tree:
 
 
 def _parts(tree: Tree) -> Iterator[Tree]:
-    """Yield all parts of a tree, itself included, in the order of the query's text."""
+    """Yield a syntax tree and all its parts, in the order of the query's text."""
     waiting = [tree]
     while waiting:
         part = waiting.pop()
@@ -81,7 +81,7 @@ def _parts(tree: Tree) -> Iterator[Tree]:
 
 
 def _label(node: Node) -> str | None:
-    """Return NAME if the node is `labels['NAME']`, else None."""
+    """Return NAME if the node is the expression `labels['NAME']`; otherwise None."""
     match node:
         case {
             "type": "ARRAY_EXTRACT",
@@ -92,7 +92,7 @@ def _label(node: Node) -> str | None:
 
 
 def _text(constant: Tree) -> str | None:
-    """Return the text of a constant; DuckDB 2 writes it as a literal, DuckDB 1.5 as a value."""
+    """Return the text of a text constant in the syntax tree; None for any other part."""
     match constant:
         case {"class": "CONSTANT", "literal": {"kind": "STRING", "text": str(text)}}:
             return text
@@ -102,7 +102,7 @@ def _text(constant: Tree) -> str | None:
 
 
 def _is_plain(nodes: list[Node]) -> bool:
-    """Return whether a tree is one SELECT over tables and joins, without aliases of their columns."""
+    """Return whether a query is one SELECT over tables and joins, without aliases for columns."""
     selects = [node for node in nodes if str(node.get("type")).endswith("_NODE")]
     sources = [node for node in nodes if "alias" in node and "class" not in node and "type" in node]
     return (
@@ -190,7 +190,7 @@ def connection(
 
 
 def _take_before_joins(engine: duckdb.DuckDBPyConnection, labels: tuple[str, ...]) -> None:
-    """Replace `sessions` by a table with only these labels, each read once per session."""
+    """Replace the view `sessions` by a table that has only these labels, each read once per session."""
     own = ", ".join(f"{literal(name)}: labels[{literal(name)}]" for name in labels)
     view = f"SELECT * REPLACE ({{{own}}} AS labels) FROM {_STORED}"  # noqa: S608  (`literal`)
     engine.execute(f"CREATE VIEW sessions AS {view}")
@@ -233,7 +233,7 @@ def literal(text: str) -> str:
 
 
 def answer(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
-    """Return the result of a query as a table; stop the engine if this thread is interrupted.
+    """Return the result of a query as a table; if this thread is interrupted, the query is stopped.
 
     Raises
     ------

@@ -47,15 +47,15 @@ _TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
 
 
 class StoreError(InputError):
-    """A store that cannot be reached or does not answer; the operation may be tried again later."""
+    """Error: the store cannot be reached or does not answer; the operation may be tried again later."""
 
 
 class RefusedError(InputError):
-    """A store denies access to one object, or to all objects with this key."""
+    """Error: the store denies access to one object, or to all objects."""
 
 
 class Item(NamedTuple):
-    """An object of a store."""
+    """Name, size and state of an object in a store."""
 
     name: str
     """Name relative to the listed URL, with slashes."""
@@ -114,11 +114,11 @@ class Remote:
         self._limits = isinstance(self.client, AsyncFileSystem)
 
     def at(self, name: str) -> str:
-        """Return the client's path of a name; "" is the URL itself."""
+        """Return the path of an object for the client; the name "" means the URL itself."""
         return f"{self._root}/{name}" if name else self._root
 
     def inside(self, folder: str) -> list[Item]:
-        """Return the objects directly in a folder, by name; empty if there is no such folder."""
+        """Return the objects and folders directly in a folder, by name; empty if there is no such folder."""
         try:
             entries = self._request(self.client.ls, self.at(folder), detail=True)
         except FileNotFoundError:
@@ -152,7 +152,13 @@ class Remote:
         return sorted(items)
 
     def item(self, name: str = "") -> Item:
-        """Return the entry of an object; raise FileNotFoundError if it does not exist."""
+        """Return the entry of an object.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the object does not exist.
+        """
         return _item(name, self._request(self.client.info, self.at(name)))
 
     def read(self, name: str, begin: int, end: int) -> bytes:
@@ -164,7 +170,7 @@ class Remote:
         return b"".join(chunks)
 
     def fetch(self, item: Item, target: str) -> None:
-        """Write an object to a new local file, which never gets longer than the listed size."""
+        """Copy an object to a new local file; stop with an error if it is longer than the listed size."""
         with open(target, "xb") as stream:  # noqa: PTH123
             for at in range(0, item.size, CHUNK):
                 stream.write(self.read(item.name, at, min(at + CHUNK, item.size)))
@@ -175,7 +181,7 @@ class Remote:
         self._request(self.client.pipe_file, self.at(name), content, limit_s=limit_s)
 
     def put_new(self, name: str, content: bytes) -> bool:
-        """Write an object if its name is not used; return whether the stored object is ours."""
+        """Write an object if its name is not used yet; return whether the stored object is this one."""
         limit_s = max(DEADLINE_S, len(content) / _SLOWEST)
         try:
             self._request(self.client.pipe_file, self.at(name), content, mode="create", limit_s=limit_s)
@@ -206,9 +212,9 @@ class Remote:
         limit_s: float = DEADLINE_S,
         **named: object,
     ) -> Answer:
-        """Return the result of a client's method.
+        """Call a method of the client and return its result.
 
-        Clients that use the network get the deadline as `timeout`.
+        The deadline `limit_s` is passed as `timeout` to clients that use the network.
         """
         limit = {"timeout": limit_s} if self._limits else {}
         with self._sentences(limit_s):
@@ -216,9 +222,9 @@ class Remote:
 
     @contextlib.contextmanager
     def _sentences(self, limit_s: float = DEADLINE_S) -> Iterator[None]:
-        """Convert errors of a client to our messages.
+        """Convert errors of the client in the `with` block to errors with our messages.
 
-        FileNotFoundError and FileExistsError pass unchanged.
+        FileNotFoundError and FileExistsError are not converted.
         """
         try:
             yield
@@ -258,7 +264,7 @@ def _refuse_secrets(url: str) -> None:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status of an error of boto; None if it has none."""
+    """Return the HTTP status in an error of boto (the S3 client); None if it has none."""
     response = getattr(error.__cause__, "response", None)
     status = (
         response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
@@ -267,7 +273,7 @@ def _status(error: Exception) -> int | None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the start of a client's error message on one line."""
+    """Return the start of a client's error message as one line."""
     words = printable(" ".join(str(error).split())) or type(error).__name__
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
 

@@ -48,7 +48,7 @@ _UNKNOWN = KnownInput(None, "", 0)
 
 @dataclass
 class CampaignProgress:
-    """Progress of a run."""
+    """The progress of a run: numbers of sessions that are added, unchanged, failed and remaining."""
 
     sessions: int = 0
     """Number of sessions to analyse."""
@@ -78,7 +78,7 @@ class CampaignProgress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds until all sessions are finished at this rate; None before the first one has finished."""
+        """Estimated seconds until all sessions are finished; None before the first one is finished."""
         return (self.sessions - self.done) / self.rate if self.done else None
 
 
@@ -86,7 +86,10 @@ class Workers(Protocol):
     """Interface of workers that analyse sessions."""
 
     def __call__(self, store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
-        """Analyse all tasks, and yield each with its outcome as soon as its spool is written."""
+        """Analyse all tasks.
+
+        Yield each task with its outcome as soon as the file with its rows is written.
+        """
 
 
 def in_process(store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
@@ -179,7 +182,7 @@ def watch(
 
 
 class _Run:
-    """One run over a locked store."""
+    """One run over a campaign, whose store is locked."""
 
     def __init__(
         self,
@@ -205,7 +208,7 @@ class _Run:
         self.progress = CampaignProgress()
 
     def all(self, inputs: Iterable[str], workers: Workers, *, retry: bool) -> CampaignProgress:
-        """Run once; return the progress."""
+        """Process all sessions once; return the progress."""
         self._go_on()
         note(self._store, ())
         tasks = list(self._tasks(inputs, retry=retry))
@@ -214,7 +217,7 @@ class _Run:
         return self.progress
 
     def watch(self, inputs: list[str], workers: Workers, *, retry: bool) -> CampaignProgress:
-        """Repeat the run for complete sessions until the watch must end; return the progress."""
+        """Process complete sessions repeatedly until the watch must end; return the progress."""
         self._arrivals, self.progress.is_watch = SessionArrivals(), True
         self._go_on()
         pause_s, is_first = 0.0, True
@@ -235,13 +238,16 @@ class _Run:
         return self.progress
 
     def _go_on(self) -> None:
-        """Merge the spools of a killed run, and record which sessions may have killed it."""
+        """Add the finished sessions of a killed run to the catalogue.
+
+        Record which unfinished sessions may have caused its end.
+        """
         self._suspected = set(self._store.list(ATTEMPTS))
         self.progress.damaged = [f"{each.part.name}: {each.sentence}" for each in self._committer.damaged]
         self._fold(self._committer.waiting())
 
     def _round(self, tasks: list[AnalysisTask], workers: Workers) -> None:
-        """Analyse sessions, as many as time allows, and commit the results."""
+        """Analyse sessions until all are done or the run must stop, and commit the results."""
         self._forget_inner(tasks)
         self.progress.sessions += len(tasks)
         self.progress.began_s = time.monotonic()
@@ -259,13 +265,13 @@ class _Run:
         self._fold(self._spooled)
 
     def _forget_suspects(self, tasks: list[AnalysisTask]) -> None:
-        """Remove attempt files of a killed run for sessions that no longer exist."""
+        """Remove files about sessions that may have ended an earlier run and no longer exist."""
         kept = {task.attempt for task in tasks} | {f"{ATTEMPTS}/{key}" for key in self._waiting}
         for name in self._suspected - kept:
             self._store.remove(name)
 
     def _forget_inner(self, tasks: list[AnalysisTask]) -> None:
-        """Remove subfolders that counted as sessions before the manifest of their session arrived."""
+        """Remove subfolders from the campaign that were sessions before their folder's manifest arrived."""
         inner = {each.key for task in tasks for each in task.candidate.inner()}
         if known := inner & self._committer.known.keys():
             self._committer.forget_inputs(known)
@@ -280,7 +286,10 @@ class _Run:
                 yield from outcomes
 
     def _complete(self, inputs: list[str], *, is_first: bool, retry: bool) -> list[AnalysisTask]:
-        """Return the complete sessions that are new or changed; a folder may be missing for some time."""
+        """Return the new or changed sessions that are complete.
+
+        In a watch an input may be missing for a time.
+        """
         self.progress.unchanged = 0
         self.progress.waiting, self.progress.passed_over = [], []
         try:
@@ -292,7 +301,7 @@ class _Run:
             return []
 
     def _note(self, *, is_first: bool) -> None:
-        """Write the waiting sessions for `campaign status`, if they have changed."""
+        """Write the incomplete sessions into the campaign for `campaign status`, if they have changed."""
         if is_first or self.progress.waiting != self._noted:
             note(self._store, self.progress.waiting)
             self._noted = self.progress.waiting
@@ -314,7 +323,7 @@ class _Run:
             self._arrivals.keep(self._waiting)
 
     def _has_come(self, candidate: Candidate) -> bool:
-        """Return whether a session may be read: in a watch, whether it is complete."""
+        """Return whether a session may be read; in a watch, only if it is complete."""
         if self._arrivals is None:
             return True
         try:

@@ -231,7 +231,10 @@ FAILURES = Schema(
 
 
 def _of_session(schema: Schema, *first: Column, without: Sequence[str] = ()) -> Schema:
-    """Return the schema of a session table: `session`, then `first`, then the other columns of `schema`."""
+    """Return the schema of a table about sessions: `session`, the columns `first`, then those of `schema`.
+
+    Columns named in `without` are left out.
+    """
     kept = (each for each in schema if each.name not in {*without, *(each.name for each in first)})
     return Schema(schema.name, (SESSION, *first, *kept))
 
@@ -290,7 +293,7 @@ ARROW = {name: arrow_schema(schema) for name, schema in TABLES.items()}
 
 
 def up_to_date(table: pa.Table, name: str) -> pa.Table:
-    """Return a part of an earlier version with today's columns; new columns are null."""
+    """Return rows of an earlier version with the columns of this version; columns that it lacked are null."""
     for field in ARROW[name]:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(len(table), field.type))
@@ -354,7 +357,7 @@ def _array(column: Column, values: object, rows: int) -> pa.Array:
 
 
 def _cell(value: object) -> object:
-    """Return a value for Arrow: null for an empty text; unpaired surrogates are replaced."""
+    """Return a value in the form for Arrow: an empty text becomes null, invalid characters are replaced."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8") or None
     if isinstance(value, float) and value != value:  # noqa: PLR0124  # NaN
@@ -368,7 +371,7 @@ _SUM_BYTES = 32
 
 
 def packed(tables: Mapping[str, pa.Table]) -> bytes:
-    """Return a spool's bytes; an absent table is written without rows."""
+    """Return the tables of one session as bytes of a spool; a table that is not given has no rows."""
     rest = io.BytesIO()
     for name, schema in ARROW.items():
         with pa.ipc.new_stream(rest, schema) as writer:
@@ -378,7 +381,7 @@ def packed(tables: Mapping[str, pa.Table]) -> bytes:
 
 
 def unpacked(content: bytes) -> Tables | None:
-    """Return the tables of a spool by name; None if the spool is damaged or of another version."""
+    """Return the tables in the bytes of a spool by name; None if it is damaged or of another version."""
     head = len(_MAGIC) + _SUM_BYTES
     rest = memoryview(content)[head:]
     if content[: len(_MAGIC)] != _MAGIC or hashlib.sha256(rest).digest() != content[len(_MAGIC) : head]:

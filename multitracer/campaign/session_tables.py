@@ -94,13 +94,13 @@ def seconds_columns(drive: Drive) -> dict[str, Cells]:
 
 
 def _limit_and_part(seconds: Seconds) -> tuple[list[object], list[object]]:
-    """Return the limit of each second and its subtype, which `seconds_of` returns as two words."""
+    """Return two lists with an entry for each second: the limit, and its subtype. None where unknown."""
     words = [text.partition(" ") for text in seconds.limit.tolist()]
     return [limit or None for limit, _, _ in words], [part or None for _, _, part in words]
 
 
 def _seconds_cells(cell_visits: CellVisits, begin: Times) -> dict[str, Cells]:
-    """Return the serving cell in the middle of each second."""
+    """Return the columns of the serving cell in the middle of each second, by name."""
     row = cell_visits.at(begin + NS_PER_S // 2)
     known = row != NA
     held = np.maximum(row, 0)
@@ -114,7 +114,7 @@ def _seconds_cells(cell_visits: CellVisits, begin: Times) -> dict[str, Cells]:
 
 
 def _places(drive: Drive, begin: Times) -> dict[str, Cells]:
-    """Return the position in the middle of each second."""
+    """Return the columns of the position in the middle of each second, by name."""
     if drive.route is None:
         return dict.fromkeys(("lat_deg", "lon_deg", "heading_deg", "distance_m"), np.full(len(begin), np.nan))
     places = drive.route.at(begin + NS_PER_S // 2)
@@ -125,7 +125,7 @@ def _places(drive: Drive, begin: Times) -> dict[str, Cells]:
 
 
 def _round_trips(drive: Drive, begin: Times) -> dict[str, Cells]:
-    """Return the median of the round-trip times that ended in each second, and their number."""
+    """Return the median RTT of the samples that ended in each second, and their number, as two columns."""
     if drive.rtt is None:
         return {"rtt_ns": np.full(len(begin), np.nan), "rtt_samples": np.full(len(begin), NA)}
     median, count = medians(drive.rtt.known(), begin, begin + NS_PER_S)
@@ -133,7 +133,10 @@ def _round_trips(drive: Drive, begin: Times) -> dict[str, Cells]:
 
 
 def _losses(drive: Drive, begin: Times) -> dict[str, Cells]:
-    """Return how many segments were sent in each second, and how many of them were lost; NA if unknown."""
+    """Return two columns by name: the segments sent in each second, and how many of them were lost.
+
+    NA if unknown.
+    """
     segments = drive.segments
     if segments is None or not len(begin):
         return dict.fromkeys(("sent", "lost"), np.full(len(begin), NA))
@@ -151,7 +154,7 @@ MOST = 50
 
 
 class ConnectionDirection(NamedTuple):
-    """One direction of a connection."""
+    """A connection, and one of its two directions."""
 
     number: int
     """Number of the connection in the recording, from 1."""
@@ -199,7 +202,10 @@ def explained(recording: Recording) -> Explained:
 
 
 def _if_explained(recording: Recording, number: int | None) -> Diagnosis | None:
-    """Return the diagnosis of a connection, or without a number of the longest group; None with a warning."""
+    """Return the diagnosis of a connection; if `number` is None, of the longest group of connections.
+
+    None, with a warning of the recording, if it cannot be explained.
+    """
     try:
         if number is None:
             return explain(recording)
@@ -215,10 +221,10 @@ def _way(diagnosis: Diagnosis) -> ConnectionDirection:
 
 
 def _once(recording: Recording) -> tuple[list[int], set[int]]:
-    """Return the connections with data without copies, by descending bytes, and the numbers of the copies.
+    """Return the connections with data, by descending bytes, and the set of their copies.
 
-    A connection that was captured at several points has the number of the capture point nearest to the data's
-    sender.
+    A connection that was captured at several points is listed once, at the capture point nearest to
+    the sender of its data; the others are copies.
     """
     sizes = np.concatenate(
         [capture.analysis.unique_bytes() for capture in recording.captures] or [np.empty(0)]
@@ -291,7 +297,7 @@ def _known(value: float | None) -> float | None:
 
 
 def _limits(diagnosis: Diagnosis) -> Row:
-    """Return the seconds of link time of each limit of a transfer; empty if no limit can be shown."""
+    """Return the seconds that each limit of a transfer took, in link time; empty if no limit is known."""
     limited = diagnosis.limited
     if limited.view is Viewpoint.NOWHERE:
         return {"view": limited.view.label}
@@ -352,9 +358,9 @@ def session_tables(recording: Recording, session: str, path: str, content: str) 
 
 
 def _if_possible(recording: Recording, name: str, made: Callable[[], pa.Table]) -> Tables:
-    """Return the table that `made` returns.
+    """Return the table that `made` returns, by name.
 
-    If that fails, an empty table, with a warning of the recording.
+    If `made` fails, the table is empty, and the recording gets a warning.
     """
     try:
         return {name: made()}
@@ -364,7 +370,7 @@ def _if_possible(recording: Recording, name: str, made: Callable[[], pa.Table]) 
 
 
 def _drive(recording: Recording, transfers: Explained) -> Drive:
-    """Return the recording as a drive, on the clock of the first explained transfer."""
+    """Return the recording as a drive; its times are those of the first explained transfer's clock."""
     if transfers.first is not None:
         host = transfers.first.transfer.at_sender.host
         return Drive(RadioContext(recording, host), transfers.first)
@@ -387,7 +393,10 @@ def _connections(recording: Recording, session: str) -> pa.Table:
 
 
 def _transfers(recording: Recording, session: str, transfers: Explained) -> pa.Table:
-    """Return the table `transfers`, made in chunks because Python values need a hundred times the memory."""
+    """Return the table `transfers`.
+
+    It is made in chunks, because Python objects need a hundred times the memory of the table.
+    """
     rows = transfer_rows(recording, session, transfers)
     chunks = [schemas.ARROW["transfers"].empty_table()]
     while chunk := list(islice(rows, _CHUNK)):
@@ -473,7 +482,7 @@ def _hosts(recording: Recording) -> list[str]:
 
 
 def _labels(recording: Recording) -> list[tuple[str, str]]:
-    """Return the labels by name: the variables of the manifest that are plain values."""
+    """Return name and value of each label, by name: the manifest's variables that are plain values."""
     if recording.manifest is None:
         return []
     variables = recording.manifest.variables
@@ -497,7 +506,10 @@ def _clean(labels: dict[str, str]) -> dict[str, str]:
 
 
 def _span(recording: Recording, drive: Drive) -> tuple[int | None, int | None]:
-    """Return the first and last time in ns: of packets, else of radio and position, else of transactions."""
+    """Return the first and the last time of the session, ns since 1970; None if there is no time.
+
+    They are those of packets, else of radio and position, else of transactions.
+    """
     files = [file for capture in recording.captures for file in capture.tables.files]
     times = [each for file in files for each in (file.first_ns, file.last_ns) if each is not None]
     if not times and drive.phones and drive.phones[0].span_ns is not None:

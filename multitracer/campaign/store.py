@@ -92,7 +92,10 @@ class Store:
         return [f"{folder}/{name}" for name in sorted(names) if not name.startswith(".")]
 
     def abandoned(self, folder: str) -> Sequence[str]:
-        """Return the files of a folder that no other writer needs: all of them, because of the lock."""
+        """Return the names of the files in a folder that no other writer needs.
+
+        Because of the lock, all files.
+        """
         return self.list(folder)
 
     def has(self, name: str) -> bool:
@@ -112,7 +115,10 @@ class Store:
         return (self.folder / name).open("rb")
 
     def arrow(self, sizes: Mapping[str, int]) -> tuple[Sequence[str], object]:
-        """Return the paths of the parts in `sizes` (bytes by name), and the file system that reads them."""
+        """Return the paths of some Parquet files, and the file system with which Arrow reads them.
+
+        `sizes` are their sizes in bytes, by name.
+        """
         return [str(self.folder / name) for name in sizes], None
 
     def put(self, name: str, content: bytes | memoryview, *, lasting: bool = True) -> None:
@@ -166,7 +172,7 @@ class Store:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the campaign against other writers; the lock ends with this process.
+        """Lock the campaign against other writers during the `with` block; the lock ends with this process.
 
         Raises
         ------
@@ -185,12 +191,12 @@ class Store:
             yield
 
     def conflict(self) -> InputError:
-        """Return the error for a writer whose snapshot number another writer has used."""
+        """Return the error for a writer whose next snapshot number was used by another writer."""
         return InputError(f"{self.name}: another program wrote to this campaign; start again")
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """Convert a failed write to an error that names the campaign."""
+        """Convert a failed write in the `with` block to an error that names the campaign."""
         try:
             yield
         except OSError as error:
@@ -201,7 +207,7 @@ class Store:
 
 
 def _keep(folder: Path) -> None:
-    """Sync a folder to the disk, so that the names in it survive a loss of power."""
+    """Sync a folder to the disk, so that its file names survive a loss of power."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -234,7 +240,10 @@ class ParquetFile:
 
 @dataclass(frozen=True, slots=True)
 class StoreGroup:
-    """Parts that were merged together."""
+    """Parquet files that were written together, at most one of each table.
+
+    They contain all rows of their sessions.
+    """
 
     number: int
     parts: dict[str, ParquetFile]
@@ -248,7 +257,7 @@ class StoreGroup:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The list of a campaign's valid parts."""
+    """The list of a campaign's valid Parquet files, with its number."""
 
     number: int = 0
     """Number of the snapshot; 0 for a campaign without a snapshot."""
@@ -257,7 +266,7 @@ class Snapshot:
     """Names of parts that are no longer valid, with the time since when, ns since 1970."""
 
     def parts(self, table: str | None = None) -> Iterator[ParquetFile]:
-        """Yield the valid parts of a table, or of all tables."""
+        """Yield the valid Parquet files of a table; without `table`, of all tables."""
         for group in self.groups:
             for name, part in group.parts.items():
                 if table in (None, name):
@@ -268,7 +277,7 @@ class Snapshot:
         return sum(part.rows for part in self.parts(table))
 
     def followed(self, groups: Iterable[StoreGroup]) -> Snapshot:
-        """Return the next snapshot with these groups; parts that are in no group any longer are retired."""
+        """Return the next snapshot with these groups; files that are in none of them become retired files."""
         following = replace(self, number=self.number + 1, groups=tuple(groups))
         live = {part.name for part in following.parts()}
         now_ns = time.time_ns()
@@ -339,7 +348,7 @@ def _snapshot_group(document: dict[str, object]) -> StoreGroup:
 
 
 def write_snapshot(store: Store, snapshot: Snapshot) -> None:
-    """Write a snapshot; then remove old snapshots, and parts that have been invalid for an hour."""
+    """Write a snapshot; then remove older snapshots, and Parquet files that were retired an hour ago."""
     document = {
         "schema": f"{SCHEMA}/{VERSION}",
         "multitracer": __version__,
@@ -358,7 +367,10 @@ def write_snapshot(store: Store, snapshot: Snapshot) -> None:
 
 
 def remove_dead_parts(store: Store, snapshot: Snapshot) -> None:
-    """Remove the parts that this snapshot lists neither as valid nor as retired: those left by a crash."""
+    """Remove the Parquet files that this snapshot lists neither as valid nor as retired.
+
+    A crash left them.
+    """
     named = {part.name for part in snapshot.parts()} | snapshot.retired.keys()
     for name in store.abandoned(PARTS):
         if name not in named:

@@ -74,7 +74,7 @@ def status(place: str | os.PathLike[str]) -> CampaignStatus:
 
 
 def faults(place: str | os.PathLike[str]) -> list[str]:
-    """Return the faults of a campaign, one sentence each, after reading all its data.
+    """Check all data of a campaign; return its faults, one sentence each.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def faults(place: str | os.PathLike[str]) -> list[str]:
 
 
 def _contradictions(catalogue: Catalogue) -> list[str]:
-    """Return contradictions between the tables; damaged parts are not checked."""
+    """Return the contradictions between the tables, one sentence each; damaged files are not checked."""
     wrong = []
     twice = query(catalogue, "SELECT session FROM sessions GROUP BY session HAVING count(*) > 1")
     wrong += [
@@ -173,6 +173,6 @@ def compact(place: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def failures(place: str | os.PathLike[str] | Store, most: int = _MOST_SHOWN) -> list[str]:
-    """Return the sentences of the first failures, by path."""
+    """Return the sentences about the first `most` inputs that could not be read, by path."""
     table = query(Catalogue(place), f"SELECT sentence FROM failures ORDER BY path LIMIT {int(most)}")  # noqa: S608
     return [str(each) for each in table["sentence"].to_pylist()] if isinstance(table, pa.Table) else []

@@ -33,7 +33,10 @@ _BATCH = 10_000
 
 
 class CampaignProgressLine:
-    """The progress of a run on standard error: on a terminal one line, elsewhere one each ten seconds."""
+    """Shows the progress of a run on standard error.
+
+    On a terminal one line is updated; elsewhere a line is written every ten seconds.
+    """
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
@@ -63,7 +66,10 @@ class CampaignProgressLine:
 
 
 def progress_words(progress: CampaignProgress) -> str:
-    """Return the progress of a run: 120 of 4,000 sessions, 3.1 a second, 20 min 51 s left, 2 failed."""
+    """Return the progress of a run as text.
+
+    Example: 120 of 4,000 sessions, 3.1 a second, 20 min 51 s left, 2 failed.
+    """
     words = [f"{progress.done:,} of {progress.sessions:,} sessions"]
     if progress.remaining_s is not None:
         words += [f"{progress.rate:.3g} a second", f"{duration(progress.remaining_s * 1e9)} remaining"]
@@ -72,7 +78,10 @@ def progress_words(progress: CampaignProgress) -> str:
 
 
 def watch_words(progress: CampaignProgress) -> str:
-    """Return the progress of a watch: 12 sessions added, 1 incomplete (/srv/day3: a.pcap is missing)."""
+    """Return the progress of a watch as text.
+
+    Example: 12 sessions added, 1 incomplete (/srv/day3: a.pcap is missing).
+    """
     words = [f"{count(progress.done, 'session')} added"]
     ahead = progress.sessions - progress.done
     words += [f"{ahead:,} remaining"] if ahead else []
@@ -86,7 +95,7 @@ def watch_words(progress: CampaignProgress) -> str:
 def watch_campaign(
     inputs: Iterable[str], campaign: str, *, workers: Workers, retry: bool
 ) -> CampaignProgress:
-    """Watch folders until a signal comes, and show the progress."""
+    """Watch folders and add their sessions until a signal arrives; return the progress at the end."""
     from multitracer.campaign.run import watch
     from multitracer.recorder.supervisor import Signals
 
@@ -167,7 +176,10 @@ def _write_csv(table: pa.Table, stream: TextIO) -> None:
 
 
 def _csv(cell: object) -> object:
-    """Return a cell for CSV: empty for a missing value, with an apostrophe before a formula."""
+    """Return a cell for CSV: empty for a missing value.
+
+    A text that could be a formula begins with an apostrophe.
+    """
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return ""
     return cell if isinstance(cell, int | float) else no_formula(_plain_text(cell))
@@ -189,7 +201,7 @@ def _rows(table: pa.Table) -> Iterator[tuple[object, ...]]:
 
 
 def _cells(column: pa.Array) -> list[object]:
-    """Return the cells of a column as Python values; times as text with their nanoseconds."""
+    """Return the cells of a column as Python values; times are texts with nanoseconds."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(column.type):
@@ -199,7 +211,7 @@ def _cells(column: pa.Array) -> list[object]:
 
 
 def _plain(cell: object) -> object:
-    """Return a cell for JSON: null for NaN, an object for a map, text for types that JSON does not have."""
+    """Return a cell for JSON: null for NaN, an object for a map, a text for types that JSON does not have."""
     if isinstance(cell, float):
         return cell if math.isfinite(cell) else None
     if cell is None or isinstance(cell, bool | int | str):

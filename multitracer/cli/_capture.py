@@ -95,7 +95,7 @@ def plan_of(
 
 
 def _declared(path: Path) -> Options:
-    """Return the options that a file declares."""
+    """Return the options in the file that describes a session."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -128,7 +128,7 @@ def _typed(path: Path, key: str, value: object) -> object:
 
 
 def _check_packets(interface: str, expression: str) -> None:
-    """Raise an error for an invalid filter, and warn about an interface that does not exist yet."""
+    """Raise an error if the capture filter is invalid; warn if the interface does not exist yet."""
     there = [name for _, name in socket.if_nameindex()]
     if interface not in ("any", *there):
         known = ", ".join(there)
@@ -155,7 +155,7 @@ def _check_packets(interface: str, expression: str) -> None:
 
 
 def _sources(options: Options) -> Iterator[PlannedCollector]:
-    """Yield each collector that works on this machine; report those that do not."""
+    """Yield each requested collector that works on this machine; warn about those that do not."""
     known = collectors()
     for broken in installed().broken:
         warn(f"{broken}; the collector is not used")
@@ -191,7 +191,10 @@ def _names(options: Options) -> list[str]:
 def _working(
     chosen: Iterable[Collector], options: Options, *, insisted: bool
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the names of the working collectors, each with its command-line options."""
+    """Yield the name and the command-line options of each collector that works.
+
+    With `insisted`, a collector that does not work is an error.
+    """
     for collector in chosen:
         if collector.name in _INSTEAD and not insisted and _works(collectors()[_INSTEAD[collector.name]]):
             continue
@@ -210,7 +213,10 @@ def _working(
 
 
 def _warn_of_closed_ports(name: str) -> None:
-    """Warn about matching serial ports without permission, and name the group that has the permission."""
+    """Warn about each serial port that matches the pattern `name` and that this user may not open.
+
+    The warning names the group that may open the port.
+    """
     for port in glob.glob(name):  # noqa: PTH207  # Path.glob refuses absolute patterns
         if not os.access(port, os.R_OK | os.W_OK):
             group = _group_of(port)
@@ -221,7 +227,7 @@ def _warn_of_closed_ports(name: str) -> None:
 
 
 def _group_of(port: str) -> str:
-    """Return the group that a device belongs to; that of Debian's serial ports if it has no name."""
+    """Return the name of the group that owns a device; `dialout` if the group has no name."""
     try:
         return Path(port).group()
     except (KeyError, OSError):

@@ -58,7 +58,7 @@ _TOOL_TIMEOUT_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check on this machine."""
+    """Name and result of one check of this machine."""
 
     name: str
     works: bool
@@ -133,7 +133,7 @@ def _tool(program: str, version_option: str, purpose: str) -> Check:
 
 
 def _first_words(command: list[str]) -> str:
-    """Return the first line of a program's output about its version."""
+    """Run a program and return the first line of its output, which states its version."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -177,6 +177,6 @@ def _collector(collector: Collector) -> Check:
 
 
 def _may_capture(tcpdump: str | None) -> bool:
-    """Return whether the tcpdump program has the capability to capture."""
+    """Return whether the program tcpdump has the permission (capability) to capture without root."""
     getcap = shutil.which("getcap") or shutil.which("getcap", path="/usr/sbin:/sbin")
     return bool(tcpdump and getcap and "cap_net_raw" in _first_words([getcap, tcpdump]))

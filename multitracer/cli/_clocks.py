@@ -35,7 +35,7 @@ _HEADER = ("from", "to", "offset", "drift", "±", "method", "evidence")
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """A recording with its clocks."""
+    """A recording with the relations of its clocks."""
 
     recording: Recording
     clocks: Clocks
@@ -44,12 +44,12 @@ class Aligned:
 
     @property
     def loose(self) -> bool:
-        """Whether the inputs are files, not a folder."""
+        """Whether the inputs are single files instead of a folder."""
         return self.recording.folder is None
 
 
 def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> Aligned:
-    """Read the inputs and relate their clocks.
+    """Read the inputs, and compute the relations of their clocks.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def _row(alignment: Aligned, relation: Relation, estimate: Estimate) -> tuple[st
 
 
 def _causality(alignment: Aligned, relation: Relation) -> Iterator[str]:
-    """Yield a sentence for each pair of captures: the offsets for which all packet delays are positive."""
+    """Yield a sentence for each pair of captures: the clock offsets with which all delays are positive."""
     names = f"{_name(alignment, relation.source)} to {_name(alignment, relation.target)}"
     for e in relation.estimates:
         if relation.method == TWO_CAPTURES and e.lower_ns is not None and e.upper_ns is not None:
@@ -125,7 +125,7 @@ def _causality(alignment: Aligned, relation: Relation) -> Iterator[str]:
 
 
 def _name(alignment: Aligned, clock: Clock) -> str:
-    """Return the name of a clock as the user gave it: for a loose file, its path alone."""
+    """Return the name of a clock for the output; for a single input file, only the file's path."""
     plain = alignment.loose and clock.domain == "realtime"
     return portable(clock.host) if plain else portable(str(clock))
 
@@ -158,7 +158,10 @@ def write_json(stream: TextIO, alignment: Aligned) -> None:
 
 
 def _edges(alignment: Aligned) -> Iterator[dict[str, object]]:
-    """Yield a record for each interval of each relation; of loose files, offsets from the first stamp on."""
+    """Yield a record for each interval of each clock relation.
+
+    For single files, offsets are those at the first time stamp.
+    """
     first = {
         alignment.clocks.of_point(each.point.name): each.tables.first_ns
         for each in alignment.recording.captures
@@ -185,7 +188,10 @@ def _edges(alignment: Aligned) -> Iterator[dict[str, object]]:
 
 
 def _as_given(alignment: Aligned) -> list[Relation]:
-    """Return the relations; of loose files, from the file given first, in the order of the names."""
+    """Return the clock relations; for single files, in the order in which the user gave the files.
+
+    A relation then leads from the earlier file to the later one.
+    """
     relations = alignment.clocks.graph.relations
     if not alignment.loose:
         return relations
@@ -202,7 +208,9 @@ def _as_given(alignment: Aligned) -> list[Relation]:
 
 
 def keep_tables(alignment: Aligned) -> list[Path]:
-    """Write clock_edges and clock_mapping into the session's folder `tables`; Parquet, CSV without pyarrow.
+    """Write the tables clock_edges and clock_mapping into the session's folder `tables`; return their paths.
+
+    The files are Parquet, or CSV without pyarrow.
 
     Raises
     ------

@@ -48,7 +48,11 @@ class Output(NamedTuple):
 def run(
     reading: InputChoice, names: tuple[list[str], list[str], str], settings: Settings, output: Output
 ) -> None:
-    """Compare the quantities of the inputs and write the result."""
+    """Correlate quantities of the inputs and write the result.
+
+    `names` has the quantities that predict (`--of`), those that are predicted (`--with`), and the
+    third one (`--given`).
+    """
     inputs = separate_inputs(reading.inputs)
     if reading.connection is not None and len(inputs) > 1:
         raise click.UsageError(
@@ -120,13 +124,16 @@ def _line(table: Table, row: int) -> tuple[str, ...]:
 
 
 def _known(table: Table, row: int) -> tuple[str, str]:
-    """Return the dependence that remains given the third quantity, and the level of chance."""
+    """Return two texts: the dependence that remains for a given third quantity, and its chance level.
+
+    Both are a dash if there is no third quantity.
+    """
     value, chance = (float(table[name][row]) for name in ("conditional_nmi", "conditional_p95"))
     return ("–", "–") if math.isnan(value) else (f"{value:.3f}", f"{chance:.3f}")
 
 
 def sentences(table: Table, peaks: list[int]) -> list[str]:
-    """Return sentences on the most certain peak, and on whether any pair exceeds chance."""
+    """Return sentences on the most significant peak, and on whether any pair exceeds the chance level."""
     sure = [row for row in peaks if float(table["q_value"][row]) <= _LEVEL]
     if not peaks:
         return ["No pair could be compared."]

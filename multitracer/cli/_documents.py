@@ -95,7 +95,7 @@ _json = json.JSONEncoder(allow_nan=False).encode
 
 
 def _trust(recording: Recording) -> Document:
-    """Return the worst verdict, all reasons as sentences, and all reasons with their parts.
+    """Return the data quality: worst verdict, reasons as sentences, and the reasons in structured form.
 
     Without a capture the verdict is null, and a sentence gives the reason.
     """
@@ -109,7 +109,7 @@ def _trust(recording: Recording) -> Document:
 
 
 def _wtcp(recording: Recording) -> list[Document]:
-    """Return the flows of WTCP; unknown values are null."""
+    """Return a record for each flow of WTCP; unknown values are null."""
     from multitracer.recording.deliveries import wtcp_flows, wtcp_table
 
     return list(wtcp_table(wtcp_flows(recording)).rows())
@@ -142,7 +142,7 @@ def write_csv(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
 
 
 def file_record(file: SourceFile) -> Document:
-    """Return the facts of one input file as `analyze` writes them."""
+    """Return the record of an input file in the output of `analyze`."""
     return {
         "path": portable(file.path),
         "format": file.format,
@@ -156,7 +156,7 @@ def file_record(file: SourceFile) -> Document:
 
 
 def connection_records(capture: Capture, numbers: list[int] | None = None) -> Iterator[Document]:
-    """Yield a record for each connection of a part, or for those with these numbers."""
+    """Yield a record for each connection of a capture, or only for those with these numbers."""
     if numbers is not None:
         for n in numbers:
             yield from _records(capture, n - 1, n)
@@ -226,7 +226,7 @@ def _milliseconds(duration_ns: float) -> float | None:
 
 
 def show_fairness(sheet: Page, recording: Recording) -> None:
-    """Write gap and index of the time in which all flows are active, and a line for each flow."""
+    """Write fairness gap and index for the time in which all flows are active, then a line for each flow."""
     from multitracer.recording.fair_shares import fair_shares
 
     fair = fair_shares(recording)

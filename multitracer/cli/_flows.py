@@ -29,7 +29,10 @@ _HEADER = ("flow", "delivered", "packets", "retransmitted", "rate", "captured at
 def plot_flows(
     reading: InputChoice, kind: str, target: str, *, window_s: float | None, theme: ThemeName
 ) -> None:
-    """Draw the flows of one recording or of several into a file."""
+    """Write a figure of the flows of one or several recordings to a file.
+
+    `kind` selects the quantity; `window_s` is the averaging window of rates in s.
+    """
     if reading.connection is not None:
         raise click.UsageError(
             f"--connection cannot be used with --figure {kind}, which draws every flow; omit --connection"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The link to measure over: `--over` and the options that need it."""
+    """The modelled link to measure over: the values of `--over` and of the options that need it."""
 
     over: str | None
     speed: float | None
@@ -44,11 +44,11 @@ class Over:
 
     @classmethod
     def taken(cls, chosen: Document) -> Over:
-        """Return the link that the options of a command choose, and take these out."""
+        """Return the link options in the options of a command, and remove them from those."""
         return cls(**{each.name: chosen.pop(each.name) for each in fields(cls)})
 
     def check(self, server: str | None) -> None:
-        """Refuse options that contradict each other.
+        """Raise an error if the options contradict each other.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class Over:
 
 
 def over_options(function: Callable[..., object]) -> Callable[..., object]:
-    """Add the options to a command."""
+    """Add the options of a modelled link to a command; used as a decorator."""
     for option in (
         click.option(
             "--at-end", type=click.Choice(["clear", "repeat"]),
@@ -123,7 +123,10 @@ def measure_over(
     progress: Progress,
     changes: Mapping[str, object] | None = None,
 ) -> MeasureJournal:
-    """Do the remaining transactions of a plan over a modelled link, some of its values changed."""
+    """Run the remaining transactions of a plan over a modelled link.
+
+    `changes` are values that replace those of the link's scenario.
+    """
     from multitracer.lab.channel.links import link_of
     from multitracer.lab.rig.radios import with_tcp_profile
     from multitracer.lab.scenario.library import load_scenario, read_error_trace
@@ -166,7 +169,7 @@ _REFRESH_S = 0.2
 
 
 class MeasureProgressLine:
-    """How far a run is, and when it will probably end."""
+    """Progress of a run, with its estimated end."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
@@ -174,12 +177,12 @@ class MeasureProgressLine:
         self.done = self.dropped = self.total = 0
 
     def update(self, done: int, dropped: int, total: int) -> None:
-        """Take note of a transaction."""
+        """Record the numbers of finished and of dropped transactions."""
         self._before = done if self._before is None else self._before
         self.done, self.dropped, self.total = done, dropped, total
 
     def words(self) -> str:
-        """Return the line as text."""
+        """Return the progress as text."""
         words = f"{self.done} of {self.total} transactions, {self.dropped} dropped"
         here = self.done - (self._before or 0)
         if not here or self.done == self.total:
@@ -188,7 +191,7 @@ class MeasureProgressLine:
         return f"{words}, expected end: {time.strftime('%a %H:%M:%S', time.localtime(time.time() + left_s))}"
 
     def __rich__(self) -> Table:
-        """Draw the line."""
+        """Return the progress as a table for the terminal."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
@@ -199,7 +202,11 @@ class MeasureProgressLine:
 
 @contextlib.contextmanager
 def progress_line(every_s: float | None = None) -> Iterator[Callable[[int, int, int], None]]:
-    """Show the line on standard error if that is a terminal; otherwise every `every_s` seconds, if given."""
+    """Yield a function that shows the progress on standard error: done, dropped, total.
+
+    On a terminal the line is updated continuously; elsewhere a line is written each `every_s`
+    seconds, or none.
+    """
     line = MeasureProgressLine()
     if sys.stderr is None or not sys.stderr.isatty():
         yield line.update if every_s is None else _logged(line, every_s)

@@ -20,21 +20,24 @@ EMPTY_INPUT = "the value is empty; name a capture, a session folder, or - for st
 
 
 def named_input(text: str) -> str:
-    """Return the name of an INPUT; refuse an empty name, for example of an unset variable."""
+    """Return the name of an input.
+
+    Raise an error if it is empty, for example from an unset shell variable.
+    """
     if not text:
         raise click.BadParameter(EMPTY_INPUT)
     return text
 
 
 def target(text: str) -> str:
-    """Return the output path of the option -o."""
+    """Return the output path of option -o; raise an error if it is empty. The path `-` is standard output."""
     if not text:
         raise click.BadParameter("the value is empty; name a file or a folder")
     return text
 
 
 def named(text: str) -> str:
-    """Return the output path of -o, for a command that does not write to standard output."""
+    """Return the output path of option -o for a command that cannot write to standard output."""
     if text == "-":
         raise click.BadParameter(
             "the output of this command cannot be written to standard output; name a file or a folder"
@@ -43,7 +46,7 @@ def named(text: str) -> str:
 
 
 def named_page(text: str) -> str:
-    """Return the page path of -o; refuse the suffix of a picture, because the file contains HTML."""
+    """Return the path of the HTML page in option -o; raise an error for the suffix of a picture format."""
     if text.lower().endswith(_PICTURES):
         raise click.BadParameter(
             "the output is an HTML page; give a file name that ends in .html (an image can be saved "
@@ -53,10 +56,10 @@ def named_page(text: str) -> str:
 
 
 class FiniteRange(click.FloatRange):
-    """A number within a range; in contrast to click's own type, NaN is refused."""
+    """A click parameter type: a number within a range; unlike click's own type it refuses NaN."""
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number; refuse NaN and infinity."""
+        """Return the number; raise an error for NaN and infinity."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"the value must be a finite number, but is {value}", param, ctx)
@@ -64,7 +67,7 @@ class FiniteRange(click.FloatRange):
 
 
 class CommandGroup(click.Group):
-    """A group that lists its commands with complete sentences; click's own group cuts them."""
+    """A click group that lists each command with a complete sentence; click's own group truncates them."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command with the first sentence of its help."""
@@ -131,12 +134,12 @@ class Wish(NamedTuple):
 
     @property
     def of_time(self) -> bool:
-        """Whether a part of it has a meaning over time only."""
+        """Whether one of the requested parts has a meaning only over time."""
         return bool(self.trends or self.marks)
 
     @property
     def patterns(self) -> list[str]:
-        """The patterns of the labels to draw."""
+        """Patterns of the labels of the series to draw."""
         return [pattern for given in self.series for pattern in given.split(",") if pattern]
 
 
@@ -155,7 +158,7 @@ def mark(text: str) -> NamedSpan:
 
 
 def length_s(text: str) -> float:
-    """Return the length in `--window`, in seconds."""
+    """Return the duration in the value of `--window`, in seconds."""
     try:
         seconds = float(text)
     except ValueError:

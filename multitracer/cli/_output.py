@@ -66,9 +66,10 @@ def check_output(target: str | None, inputs: Iterable[str], *, files: str | None
 
 
 def _is_capture(path: Path) -> bool:
-    """Return whether a file is a capture that this program did not write, by the content of the file.
+    """Return whether a file is a capture that this program did not write, judged by its content.
 
-    If the user forgets the name after -o, the second capture would become the output and be overwritten.
+    If the user forgets the name after -o, the second capture would become the output and be
+    overwritten.
     """
     from parsers._complete import is_capture
 
@@ -89,7 +90,7 @@ def _section_header_bytes(head: bytes) -> int:
 
 
 def output_name(name: str, ending: str) -> str:
-    """Return a safe base name for output files: the last part of the input's path, without suffix."""
+    """Return a safe file name for output: the last part of the input's path without suffix, plus `ending`."""
     from multitracer.recording.inputs import CAPTURE_NAME
 
     base = Path(name).resolve().name if name != "-" else "capture"
@@ -103,7 +104,7 @@ _VERDICT_STYLES = {"good": "bold green", "caution": "bold yellow", "poor": "bold
 
 @contextlib.contextmanager
 def text_output(target: str | None) -> Iterator[TextIO]:
-    """Open standard output (None or "-") or a file for text."""
+    """Open a file, or standard output (None or "-"), for text during the `with` block."""
     if target not in (None, "-"):
         with replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
             yield stream
@@ -115,7 +116,7 @@ def text_output(target: str | None) -> Iterator[TextIO]:
 
 
 def standard_output() -> TextIO:
-    """Return standard output; refuse if it was closed before the program began."""
+    """Return standard output; raise an error if it was closed before the program began."""
     with text_output(None) as stream:
         return stream
 
@@ -127,18 +128,18 @@ def page(stream: TextIO | None = None) -> Page:
 
 
 class Page:
-    """Plain text; characters that cannot be printed are escaped before they are written."""
+    """Writes plain text; characters that cannot be printed are escaped."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def line(self, text: str = "", *, bold: bool = False, verdict: str = "") -> None:
-        """Write one line; a terminal shows the heading of a part bold, and a verdict in its colour."""
+        """Write one line; on a terminal it can be bold, or have the colour of a verdict."""
         del bold, verdict
         self._stream.write(f"{printable(text).rstrip()}\n")
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Write names and values, the values in one column."""
+        """Write a line for each pair of name and value, with aligned values."""
         shown = [(printable(name), printable(value)) for name, value in pairs]
         width = max((len(name) for name, _ in shown), default=0)
         self._stream.writelines(f"{f'  {name:<{width}}  {value}'.rstrip()}\n" for name, value in shown)
@@ -173,7 +174,7 @@ class Page:
 
 
 class TerminalPage(Page):
-    """The same on a terminal, with colour and tables that fit its width."""
+    """Writes text on a terminal, with colours, and with tables that fit the width."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -191,7 +192,7 @@ class TerminalPage(Page):
         self._console.print(shown, soft_wrap=True)
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Write names and values, the values in one column that wraps."""
+        """Write a line for each pair of name and value, with aligned values that wrap."""
         grid = self._grid()
         grid.add_column(style="dim")
         grid.add_column(overflow="fold")

@@ -35,7 +35,7 @@ _MOST_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class PlanRun:
-    """A plan that is measured into a campaign."""
+    """A plan (all combinations of variables) that is measured into a campaign."""
 
     plan: Product
     folder: Path
@@ -46,11 +46,11 @@ class PlanRun:
 
     @property
     def blocks(self) -> list[str]:
-        """Variables that a person must change by hand."""
+        """Names of the variables whose level a person must change by hand."""
         return self.plan.by_hand(is_modelled=is_modelled(self.plan))
 
     def order(self) -> list[Tuple]:
-        """Return the tuples at the present levels, in their order.
+        """Return the combinations to measure at the current levels of variables set by hand, in random order.
 
         Raises
         ------
@@ -67,7 +67,7 @@ class PlanRun:
         return [each for each in ordered if all(each.levels[name] == self.at[name] for name in self.at)]
 
     def check(self) -> None:
-        """Check that all can be measured, before the first measurement.
+        """Raise an error if the plan cannot be measured, before the first measurement.
 
         Raises
         ------
@@ -96,12 +96,12 @@ class PlanRun:
                 load_scenario(over, changes)
 
     def measure(self) -> list[str]:
-        """Measure the remaining tuples at the present levels, and update the campaign.
+        """Measure the remaining combinations at the current levels, and add the results to the campaign.
 
         Returns
         -------
         list of str
-            Tuples that could not be measured, a sentence each.
+            Combinations that could not be measured, one sentence each.
         """
         from multitracer.campaign.run import run
         from multitracer.campaign.store import SNAPSHOTS, Store
@@ -154,14 +154,14 @@ class PlanRun:
         return measure_over(link, plan, session, self.options, progress, self._changes(each))
 
     def _changes(self, each: Tuple) -> Document:
-        """Return the changes of a tuple to the scenario of its link."""
+        """Return the values that a combination of levels changes in the scenario of its link, by key."""
         return {key: value for key, value in self.plan.settings_of(each).items() if "." in key}
 
     def _client(self, plan: MeasurementPlan, number: int) -> Client:
         return client(plan.protocol, plan.server, run=number, timeout_s=plan.timeout_s, options=self.options)
 
     def _show(self, measured: MeasuredTuples) -> None:
-        """Show the progress of the plan, and which levels remain to be measured."""
+        """Show how many combinations are measured, and which levels remain."""
         left = Counter(
             tuple(each.levels[name] for name in self.blocks)
             for each in self.plan.ordered(self.blocks)
@@ -180,7 +180,7 @@ class PlanRun:
             click.echo(f"{count(len(left) - _MOST_SHOWN, 'block')} more remain")
 
     def show_order(self) -> None:
-        """Write the order of the tuples."""
+        """Write the combinations in the order in which they are measured."""
         names = list(self.plan.variables)
         rows = [
             (f"{at:,}", str(each.repetition), *(each.levels[name] for name in names), each.name)
@@ -194,7 +194,7 @@ class PlanRun:
 
 
 def _complete(draw: Progress, measured: MeasuredTuples, total: int) -> Progress:
-    """Return a progress function for the complete plan, to be called for one tuple."""
+    """Return a progress function for one combination that reports the progress of the complete plan."""
     before, dropped_before = measured.transactions
 
     def add(done: int, dropped: int, _: int) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Plot:
-    """One connection to draw."""
+    """A connection to draw, with its recording and options."""
 
     recording: Recording
     capture: Capture
@@ -50,13 +50,16 @@ class Plot:
 
     @cached_property
     def transfer(self) -> Transfer:
-        """The connection in all logs of the session."""
+        """The connection with the data of all logs of the session."""
         from multitracer.recording.transfer import Transfer
 
         return Transfer.of(self.recording, self.capture.offset + self.connection, reverse=self.reverse)
 
     def has_more(self, stack: bool | None) -> bool:
-        """Whether the stacked figure is drawn: if there is more than one capture, unless the user chose."""
+        """Return whether to draw the stacked figure.
+
+        If `stack` is None, it is drawn if the session has more than one capture.
+        """
         if stack is not None:
             return stack
         return not self.recording.is_one_capture and self.transfer.has_more
@@ -85,7 +88,7 @@ class Plot:
 
 
 def warn_if_empty(anything: bool) -> None:
-    """Warn if a figure of a connection shows nothing of it."""
+    """Warn if a figure contains no data of the connection."""
     if not anything:
         warn("this connection has no packets between --from and --to; the figure is empty")
 
@@ -105,7 +108,7 @@ def write(figure: go.Figure | Props, path: Path, *, title: str, theme: ThemeName
 
 
 def plot_stacked(plot: Plot, wish: Wish) -> go.Figure:
-    """Return the figure of all logs; the requested slopes become notes of the plot."""
+    """Return the stacked figure of all logs; the requested slopes are stored as notes of the plot."""
     transfer = plot.transfer
     begin_ns, end_ns = axis_bounds_ns(plot.recording, plot.reading, transfer.at_sender.capture)
     view = _view(wish, begin_ns, end_ns, origin_ns=axis_origin_ns(transfer.at_sender.capture))
@@ -131,7 +134,7 @@ def _over_distance(plot: Plot, panels: list[Panel]) -> go.Figure:
 
 
 def _view(wish: Wish, begin_ns: int | None, end_ns: int | None, *, origin_ns: int) -> StackedView:
-    """Return what to draw; the seconds of the options count from `origin_ns`."""
+    """Return the view of the stacked figure; times in the options are seconds since `origin_ns`."""
     last_ns = None if end_ns is None else end_ns - 1
 
     def on_axis(span: NamedSpan) -> tuple[int | None, int | None]:
@@ -139,7 +142,7 @@ def _view(wish: Wish, begin_ns: int | None, end_ns: int | None, *, origin_ns: in
         return begin, end
 
     def fit(span: NamedSpan) -> Fit:
-        """Return the fit of a line; without its own time range it is fitted to the drawn range."""
+        """Return a trendline; without its own time range, it is fitted to the drawn range."""
         if span.from_ns is None:
             return Fit(span.name, begin_ns, last_ns)
         return Fit(span.name, *on_axis(span), named=True)
@@ -155,7 +158,7 @@ def _view(wish: Wish, begin_ns: int | None, end_ns: int | None, *, origin_ns: in
 
 
 def plot_drive(recording: Recording, reading: InputChoice, wish: Wish, theme: ThemeName) -> go.Figure:
-    """Return the figure of a recording without packets: its radio and its route.
+    """Return the figure of a recording without packets: radio and route.
 
     Raises
     ------

@@ -51,14 +51,17 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
 
 
 class Commands(click.Group):
-    """A group whose subcommands are the modules of this folder."""
+    """A click group whose subcommands are the modules of this folder."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return every command's name."""
+        """Return the names of all commands."""
         return sorted(name.replace("_", "-") for name in _MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command; if there is none, return None or suggest a similar name."""
+        """Import and return a command; None if there is no such command.
+
+        If the name is similar to a command, an error suggests that command.
+        """
         module = cmd_name.replace("-", "_")
         if module not in _MODULES:
             self._suggest(ctx, cmd_name)
@@ -174,7 +177,7 @@ def _show_version(*, verbose: bool) -> None:
 
 
 def _is_debugged(args: Sequence[str]) -> bool:
-    """Return whether --debug is among the options; options after `--` belong to another program."""
+    """Return whether `--debug` is an option of this program; options after `--` belong to another program."""
     own = args[: list(args).index("--")] if "--" in args else args
     return "--debug" in own
 
@@ -189,7 +192,7 @@ def _show_usage(error: click.ClickException | WindowError) -> int:
 
 
 def _sentence(error: Exception) -> str | None:
-    """Return the message of an error for the user; None for an error that only a bug raises."""
+    """Return the message of an expected error; None for an error that only a bug can cause."""
     if isinstance(error, MemoryError):
         return "out of memory; read fewer packets with --max-packets N"
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
@@ -210,7 +213,7 @@ def _fail(sentence: str, status: int = Exit.ERROR) -> int:
 
 
 def _silence_stdout() -> None:
-    """Discard buffered output, so that the interpreter does not fail again when it flushes at exit."""
+    """Discard the buffered output, so that the flush at the exit of the interpreter does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -245,7 +248,7 @@ def _report_bug(error: Exception, args: Sequence[str]) -> int:
 
 
 def _write_log(text: str) -> str:
-    """Write the log of a bug to the user's cache folder, to the temporary folder where that fails."""
+    """Write the log of a bug to the user's cache folder, or else to the temporary folder; return its path."""
     import platform
     import tempfile
 

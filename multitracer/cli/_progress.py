@@ -19,7 +19,7 @@ _PATIENCE_S = 1.0
 
 
 class ProgressDisplay:
-    """The current work and how far it is; a total that is unknown (a pipe) is `None`."""
+    """Name of the current work, and how much is done; the total is None if it is unknown (a pipe)."""
 
     def __init__(self, total_bytes: int | None, phase: str = "reading") -> None:
         self.phase = self._counted = phase
@@ -27,11 +27,11 @@ class ProgressDisplay:
         self._done_bytes = 0
 
     def __call__(self, stored_bytes: int) -> None:
-        """Note how much was read of all files; fewer bytes than before if one is read again."""
+        """Record how many bytes of all files were read; the number falls if a file is read again."""
         self._done_bytes = stored_bytes
 
     def __rich__(self) -> RenderableType:
-        """Draw the line."""
+        """Return the line for the terminal."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
@@ -46,14 +46,17 @@ class ProgressDisplay:
 
 @contextlib.contextmanager
 def progress(paths: Iterable[str]) -> Iterator[ProgressDisplay]:
-    """Show a progress line on standard error, if that is a terminal, from the first second on."""
+    """Show a progress line on standard error during the `with` block, if it lasts over a second.
+
+    A line is shown only on a terminal.
+    """
     with _shown(ProgressDisplay(_total_bytes(paths))) as state:
         yield state
 
 
 @contextlib.contextmanager
 def progress_of(phase: str, total_bytes: int) -> Iterator[ProgressDisplay]:
-    """Show the same line for work other than reading."""
+    """Show the progress line during the `with` block, for work other than reading files."""
     with _shown(ProgressDisplay(total_bytes, phase)) as state:
         yield state
 

@@ -38,7 +38,7 @@ _TOLD = "multitracer.warnings"
 
 
 class ConnectionChoice(NamedTuple):
-    """A chosen connection: by its number, or by one of its endpoints."""
+    """The user's choice of a connection: by number, or by one of its endpoints."""
 
     number: int | None = None
     host: str = ""
@@ -51,7 +51,7 @@ class ConnectionChoice(NamedTuple):
 
 
 def moment(text: str) -> WindowEdge:
-    """Return the time in the value of an option."""
+    """Return the time that the value of an option states."""
     try:
         return moment_of(text)
     except InputError as error:
@@ -59,7 +59,7 @@ def moment(text: str) -> WindowEdge:
 
 
 def connection_choice(text: str) -> ConnectionChoice:
-    """Return the connection in the value of an option."""
+    """Return the choice of a connection that the value of an option states."""
     if re.fullmatch(r"[0-9]{1,9}", text) and int(text) > 0:
         return ConnectionChoice(number=int(text))
     match = re.fullmatch(_HOST_PORT, text)
@@ -97,7 +97,10 @@ class InputChoice(NamedTuple):
 
 
 def reads_captures(function: Callable[..., object]) -> Callable[..., object]:
-    """Add INPUT and the options for reading; the command gets them as its first argument."""
+    """Add the argument INPUT and the reading options to a command; used as a decorator.
+
+    The command gets them as its first argument, an `InputChoice`.
+    """
 
     @functools.wraps(function)
     def command(**values: Any) -> object:
@@ -235,7 +238,10 @@ def load(  # noqa: PLR0913  # each is what one command knows
 
 @contextmanager
 def _first_interrupt() -> Iterator[Callable[[], bool]]:
-    """Catch the first Ctrl-C, and yield a function that returns whether it came; a second one interrupts."""
+    """During the `with` block, catch the first Ctrl-C; a second one interrupts as usual.
+
+    Yield a function that returns whether the first one has come.
+    """
     stopped = threading.Event()
     before = signal.getsignal(signal.SIGINT)
 
@@ -257,7 +263,7 @@ def _load(modules: Sequence[str]) -> None:
 
 
 def tell_warnings(recording: Recording) -> None:
-    """Write the warnings of a recording to standard error, each only once."""
+    """Write the warnings of a recording to standard error; equal warnings are written once."""
     from multitracer.cli._output import warn
 
     printed: set[str] = click.get_current_context().meta.setdefault(_TOLD, set())
@@ -274,10 +280,10 @@ def axis_bounds_ns(
     *,
     speed: float | None = None,
 ) -> Bounds:
-    """Return --from and --to in ns on the axis of a figure.
+    """Return --from and --to in ns on the time axis of a figure; None where not given.
 
-    Their seconds count from the first packet of a part, else of all parts; by default in link time. Without
-    a packet they count from the first reading.
+    Their seconds count from the first packet of `capture`, by default of all captures, in link
+    time. Without a packet they count from the first reading.
     """
     captures = recording.captures if capture is None else [capture]
     if all(each.tables.first_ns is None for each in captures):
@@ -288,14 +294,14 @@ def axis_bounds_ns(
 
 
 def chosen(recording: Recording, choice: ConnectionChoice | None) -> Chosen:
-    """Return the connections to show, by capture point; None means all of a point."""
+    """Return the numbers of the connections to show for each capture point; None means all connections."""
     if choice is None:
         return [(capture, None) for capture in recording.captures]
     return [(capture, [n]) for capture, n in named_connections(recording, choice)]
 
 
 def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[Capture, int]:
-    """Return the connection to draw: the chosen one, by default the one with the most unique bytes."""
+    """Return capture and number of the connection to draw; by default that with the most unique bytes."""
     if choice is None:
         return recording.chosen(None)
     return max(
@@ -304,7 +310,10 @@ def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[Capture,
 
 
 def named_connections(recording: Recording, choice: ConnectionChoice) -> list[tuple[Capture, int]]:
-    """Return the user's choice: a connection by number, or an endpoint at each point that captured it."""
+    """Return capture and number of each chosen connection.
+
+    A number selects one connection, an endpoint the matching connections at each capture point.
+    """
     if choice.number is not None:
         return [recording.numbered(choice.number)]
     return recording.with_endpoint(choice.host, choice.port)
@@ -324,10 +333,10 @@ _NEVER = (1 << 31) - 1  # the most that fits in an int
 
 
 def keep_memory() -> None:
-    """Let all threads reuse freed memory; call it before they allocate any.
+    """Configure the allocator so that all threads reuse freed memory; call it before threads allocate any.
 
-    A diagnosis makes hundreds of columns of some megabytes, one after the other: by default each is mapped
-    again, and the kernel has to clear its pages.
+    A diagnosis makes hundreds of columns of some megabytes, one after the other. By default each of
+    them is mapped again, and the kernel must clear its pages.
     """
     _set_malloc(_ARENA_MAX, 1)
     _set_malloc(_MMAP_THRESHOLD, _LARGEST_MAPPING_BYTES)
@@ -345,7 +354,7 @@ def share_memory() -> None:
 
 
 def return_memory() -> None:
-    """Make the allocator return large freed blocks to the system from now on."""
+    """Configure the allocator to return large freed blocks to the system."""
     _set_malloc(_MMAP_THRESHOLD, _OWN_MAPPING_BYTES)
 
 

@@ -34,7 +34,7 @@ _ROWS_AT_ONCE = 1 << 17
 
 
 def both_captures(sender: Recording, receiver: Recording) -> Recording:
-    """Return the main captures of two recordings as one recording, with a sender and a receiver capture.
+    """Return a recording with two captures, one from each of two recordings: at the sender, at the receiver.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def both_captures(sender: Recording, receiver: Recording) -> Recording:
 
 
 def write_segments(stream: TextIO, recording: Recording) -> None:
-    """Write the CSV of the capture nearest to the sender of most data."""
+    """Write CSV lines for the segments in the capture nearest to the sender of most data."""
     capture = main_capture(recording)
     rows = segment_verdicts(recording, capture)
     stream.write(",".join(COLUMNS) + "\n")
@@ -62,7 +62,7 @@ def write_segments(stream: TextIO, recording: Recording) -> None:
 
 
 def _chunks(capture: Capture, rows: SegmentVerdicts) -> Iterable[str]:
-    """Yield the CSV lines of all segments in chunks."""
+    """Yield CSV text for all segments of a capture, in chunks of many lines."""
     segments = capture.tables.segments
     src, sport, dst, dport = _endpoint_columns(capture)
     words = _words(rows)
@@ -87,7 +87,10 @@ def _chunks(capture: Capture, rows: SegmentVerdicts) -> Iterable[str]:
 def _endpoint_columns(
     capture: Capture,
 ) -> tuple[Callable[[slice], pa.Array], Array, Callable[[slice], pa.Array], Array]:
-    """Return source, port, destination and port of all segments; addresses as functions of a slice."""
+    """Return four columns of all segments: source, source port, destination, destination port.
+
+    The addresses are functions that return the column for a slice of rows.
+    """
     flows, flow = capture.tables.flows, capture.tables.segments["flow"]
     pair, backwards = flow >> 1, (flow & 1) == 1
     version = flows["ip_version"].tolist()
@@ -105,12 +108,12 @@ def _endpoint_columns(
 
 
 def _taken(values: pa.Array, index: Array) -> Callable[[slice], pa.Array]:
-    """Return a function that returns values[index] for a slice of the index."""
+    """Return a function of a slice of rows that returns `values[index]` for those rows."""
     return lambda cut: values.take(pa.array(index[cut]))
 
 
 def _words(rows: SegmentVerdicts) -> dict[str, Callable[[slice], pa.Array]]:
-    """Return the text columns as functions of a slice; a segment without a verdict has an empty cell."""
+    """Return the text columns by name, as functions of a slice of rows; without a verdict a cell is empty."""
     kinds = pa.array([each.word for each in SegmentClass])
     causes, needs = (pa.array([word(each) for each in words]) for words in (RetransmissionCause, Necessity))
     bits, which = np.unique(rows.evidence, return_inverse=True)

@@ -67,9 +67,10 @@ _VANTAGES = {
 
 
 def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[Capture, int]] = ()) -> None:
-    """Write the files, their quality, and details of `only`; by default a line for each connection.
+    """Write the files and their quality, then the connections.
 
-    Without a capture: the logs.
+    They are a line for each connection, or details of those in `only`. Without a capture, the logs
+    are written.
     """
     for file in (file for capture in recording.captures for file in capture.tables.files):
         took = ""
@@ -84,7 +85,10 @@ def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[Capture
 
 
 def _show_more(sheet: Page, recording: Recording, *, one: bool) -> None:
-    """Write what follows the list of connections: WTCP, the only connection if `one`, and logs."""
+    """Write the parts after the list of connections: flows of WTCP, details of a single connection, logs.
+
+    With `one` false, only the logs are written.
+    """
     if one and any(
         WTCP_SYN in file.protocols for capture in recording.captures for file in capture.tables.files
     ):
@@ -133,7 +137,10 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Cap
 
 
 def _cells(capture: Capture, n: int, *, several: bool) -> tuple[str, ...]:
-    """Return the table cells of a connection; the RTT is the larger median of the two directions."""
+    """Return the table cells of connection `n`; its RTT is the larger median of the two directions.
+
+    With `several`, the first cell names the capture point.
+    """
     table, both = capture.analysis.connections, capture.analysis.directions
     ends, first_ns, ways = capture.analysis.ends(n), capture.tables.first_ns, slice(2 * (n - 1), 2 * n)
     start_ns, end_ns = (int(table[name][n - 1]) for name in ("start_ns", "end_ns"))
@@ -155,7 +162,7 @@ def _cells(capture: Capture, n: int, *, several: bool) -> tuple[str, ...]:
 
 
 def show_connection(sheet: Page, capture: Capture, n: int) -> None:
-    """Write everything that is known of one connection, both directions side by side."""
+    """Write all results about connection `n`, with both directions side by side."""
     row = next(capture.analysis.connections.take(slice(n - 1, n)).rows())
     ends = capture.analysis.ends(n)
     sheet.line(f"Connection {capture.offset + n}: {ends.source} -> {ends.destination}", bold=True)
@@ -184,7 +191,7 @@ def show_connection(sheet: Page, capture: Capture, n: int) -> None:
 
 
 def _values(way: Document) -> Iterator[str]:
-    """Yield the values of a direction, then its goodput and the time that it covers."""
+    """Yield the values of one direction as text, then its goodput and the duration of the goodput."""
     for name in _DIRECTION_LABELS:
         value = way[name]
         if value is None or (name.startswith("rtt_") and way["rtt_absent"]):
@@ -205,7 +212,7 @@ def _values(way: Document) -> Iterator[str]:
 
 
 def show_file(sheet: Page, file: SourceFile) -> None:
-    """Write the facts of one input file."""
+    """Write size, format, times and counts of one input file."""
     sheet.line(portable(file.path), bold=True)
     sheet.facts([(name, value) for name, value in _file_facts(file) if value])
 
@@ -272,7 +279,7 @@ NO_PACKETS = "No packets were captured. The other logs follow."
 
 
 def show_logs(sheet: Page, recording: Recording) -> None:
-    """Write a line for each log of a recording: its rows by table, first time, and duration.
+    """Write a line for each log of a recording: number of rows by table, first time, and duration.
 
     Only rows between --from and --to count.
     """
@@ -288,7 +295,7 @@ def show_logs(sheet: Page, recording: Recording) -> None:
 
 
 def show_streams(sheet: Page, recording: Recording) -> None:
-    """Write the counts of a load program for each of its streams, and the same data from the captures."""
+    """Write the counts that a traffic generator logged for each stream, beside those from the captures."""
     from multitracer.recording.application import counted_streams
 
     streams = counted_streams(recording)
@@ -315,7 +322,7 @@ def _layers(recording: Recording) -> Sequence[str]:
 
 
 def _within(parsed: ParsedLog, bounds_ns: Bounds) -> ParsedLog:
-    """Return the rows of a log in a window; tables without times stay complete."""
+    """Return the rows of a log in a time interval; tables without times remain complete."""
     log, tables = parsed
     timed = {name: "time_ns" in table.columns for name, table in tables.items()}
     return ParsedLog(

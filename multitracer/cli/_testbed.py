@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def channel_facts(received: ReceivedPower) -> Iterator[tuple[str, str]]:
-    """Yield what `testbed channel` prints."""
+    """Yield name and value of each line that `testbed channel` prints."""
     power_dbm, step_ns = received.channel.power_dbm, received.channel.step_ns
     yield "received power", f"{power_dbm.min():.1f} to {power_dbm.max():.1f} dBm"
     yield "steps", f"{len(power_dbm):,} of {step_ns / 1e6:g} ms"
@@ -47,7 +47,10 @@ def channel_facts(received: ReceivedPower) -> Iterator[tuple[str, str]]:
 
 
 def plot_channel(reading: InputChoice, target: str, theme: ThemeName) -> None:
-    """Draw a scenario's radio, a file of `testbed channel`, or a run over such a radio; print the path."""
+    """Write the figure of a radio to a file: of a scenario, a file of `testbed channel`, or a run.
+
+    Print its path.
+    """
     from multitracer.cli._output import check_output, replacing
     from multitracer.cli._plotting import write
 
@@ -85,7 +88,7 @@ def _figure(name: str, theme: ThemeName) -> tuple[str, go.Figure]:
 
 
 def _session(folder: Path) -> tuple[ReceivedPower, PowerTransfer]:
-    """Return the radio of a run in virtual time, and its transfer on the radio's axis of time."""
+    """Return the radio of a run in virtual time, and its transfer with times since the start of the radio."""
     from multitracer.api.session import open as open_session
     from multitracer.lab.scenario.radio import power_of, repeated
     from multitracer.lab.scenario.session_folder import run_ns
@@ -126,7 +129,7 @@ _KILO = 1_000
 
 
 def counted(total: int) -> Callable[[int], None]:
-    """Return a function that shows on a terminal how many runs are done."""
+    """Return a function that shows on a terminal how many of `total` runs are finished."""
 
     def tell(done: int) -> None:
         if sys.stderr is not None and sys.stderr.isatty():
@@ -182,7 +185,7 @@ def _row(each: TransportResults, first: TransportResults) -> tuple[str, ...]:
 
 
 def shown(of: Spread, digits: int, *, scale: float = 1) -> str:
-    """Return a median, with its range if that differs: `142.0 (118.3 to 165.1)`."""
+    """Return the median as text, followed by the range if the values differ: `142.0 (118.3 to 165.1)`."""
     if of.median is None or of.minimum is None or of.most is None:
         return "-"
     median, minimum, most = (f"{value * scale:.{digits}f}" for value in (of.median, of.minimum, of.most))
@@ -190,7 +193,7 @@ def shown(of: Spread, digits: int, *, scale: float = 1) -> str:
 
 
 def shown_share(of: Share) -> str:
-    """Return a share with its interval: `146 % (115 to 190 %)`."""
+    """Return a ratio as text with its confidence interval: `146 % (115 to 190 %)`."""
     if of.value is None:
         return "-"
     ends = "" if of.low is None or of.high is None else f" ({of.low * 100:.0f} to {of.high * 100:.0f} %)"

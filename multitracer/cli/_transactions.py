@@ -62,15 +62,15 @@ _RATIO_HEADER = ("size", "ratio", "95 %", "with set-up", "95 %", "difference", "
 
 
 def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[Inputs]:
-    """Return the sessions if the command is to show their transactions; otherwise none.
+    """Return the sessions of transactions among the inputs; empty if transactions are not to be shown.
 
     Parameters
     ----------
     inputs : sequence of str
         Names of the inputs as the user gave them.
     wanted : bool
-        Whether the user asks for transactions; otherwise one session that holds captures of TCP too is about
-        these.
+        Whether the user requests transactions; if not, a single session that also has TCP captures does
+        not count.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[In
 
 
 def refuse_capture_options(reading: InputChoice) -> None:
-    """Refuse options that have no meaning for transactions."""
+    """Raise an error for options that have no effect on transactions."""
     if reading.connection is not None or reading.window != EVERYTHING or reading.max_packets is not None:
         raise click.UsageError(
             "--connection, --from, --to and --max-packets cannot be used with transactions; omit "
@@ -102,7 +102,7 @@ def refuse_capture_options(reading: InputChoice) -> None:
 def read_transports(
     sessions: Sequence[Inputs], *, pool: bool = False, some: bool = True
 ) -> tuple[list[Transport], list[str]]:
-    """Return the transactions of the sessions by variant, and why a session could not be used.
+    """Return the transactions of the sessions by transport, and the reasons why sessions are not used.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def read_transports(
 
 
 def title_of(sessions: Sequence[Inputs]) -> str:
-    """Return the title of a page on these sessions."""
+    """Return the title of a page about these sessions."""
     names = list(dict.fromkeys(session.name for session in sessions))
     return ", ".join(names[:_MOST_NAMES]) + (
         f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
@@ -131,7 +131,7 @@ def title_of(sessions: Sequence[Inputs]) -> str:
 
 
 def show_transactions(sheet: Page, transports: Sequence[Transport]) -> None:
-    """Write a line for each size of each variant, then the ratios of compared variants."""
+    """Write a line for each message size of each transport, then the ratios between transports."""
     if not transports:
         sheet.line("No transaction was finished yet.")
         return
@@ -172,7 +172,7 @@ def _ratio_line(row: Row) -> tuple[str, ...]:
 
 
 def write_transactions_csv(stream: TextIO, transports: Sequence[Transport]) -> None:
-    """Write a line for each size of each variant."""
+    """Write a CSV line for each message size of each transport."""
     writer = csv.writer(stream, lineterminator="\n")
     for number, record in enumerate(_records(transports)):
         if not number:
@@ -183,9 +183,9 @@ def write_transactions_csv(stream: TextIO, transports: Sequence[Transport]) -> N
 
 
 def write_transactions_json(stream: TextIO, transports: Sequence[Transport]) -> None:
-    """Write one object: the sizes of each variant, and the comparisons.
+    """Write a JSON object with the sizes of each transport, and the comparisons.
 
-    Unknown or unbounded values are null.
+    Unknown or infinite values are null.
     """
     compared = [
         {"first": first.name, "second": second.name, "varied": first.vary} | _known(row)
@@ -213,7 +213,7 @@ def _known(row: Row) -> Row:
 def plot_transactions(
     transports: Sequence[Transport], kind: str, size: int | None, output: str, *, title: str, theme: ThemeName
 ) -> None:
-    """Draw one of the figures of transactions into a file."""
+    """Write a figure of transactions to the file `output`; `kind` selects the figure."""
     from multitracer.cli._plotting import write
     from multitracer.figures.environment import overlay, panels
     from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
@@ -236,7 +236,7 @@ def write_measured(
     pool: bool = False,
     assets: Assets | None = None,
 ) -> str:
-    """Write the page of one session to a file, of several into a folder; return the page's path.
+    """Write the page of one session to a file, or of several sessions into a folder; return its path.
 
     Parameters
     ----------
@@ -278,7 +278,10 @@ def write_measured(
 
 
 def links_to(sessions: Sequence[Inputs], target: str, *, several: bool) -> dict[str, Path]:
-    """Return the paths of the reports of the sessions' captures, in the folder or beside the page."""
+    """Return the paths of the reports about the sessions' captures, by name of the session.
+
+    They are in the folder `target`, or beside the page.
+    """
     if several:
         from multitracer.report.index import file_name
 
@@ -289,7 +292,7 @@ def links_to(sessions: Sequence[Inputs], target: str, *, several: bool) -> dict[
 
 
 def _session_facts(session: Inputs) -> Iterator[tuple[str, str]]:
-    """Yield the facts of a session: times, settings, and the checksum of its transactions."""
+    """Yield name and value of each fact about a session: times, settings, checksum of its transactions."""
     if session.manifest is not None:
         yield "Recorded", moment(session.manifest.created_ns)
         for name, value in list(session.manifest.variables.document().items())[:_MOST_VARIABLES]:

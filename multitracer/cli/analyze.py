@@ -115,7 +115,7 @@ def command(  # noqa: PLR0913  # each is an option
 
 
 def _wrote_transactions(reading: InputChoice, output: str | None, form: str, *, pool: bool) -> bool:
-    """Write the numbers of transactions, if the folders hold these and no capture; return whether they do."""
+    """Write the results of transactions if the inputs contain some to show; return whether they do."""
     from multitracer.cli import _transactions
     from multitracer.cli._output import check_output, page, text_output
 

@@ -159,7 +159,11 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
 def _rehearsal(
     chosen: Document, *, has_command: bool
 ) -> Iterator[tuple[Document, tuple[str, ...], RehearsedDrive | None]]:
-    """Run what a rehearsal needs, if one is wanted; yield its ports, its traffic's command, its drive."""
+    """Run the simulated devices during the `with` block, if a rehearsal is requested.
+
+    Yield three values: options with the ports, the command that makes traffic, and the drive (None
+    without).
+    """
     if not chosen["rehearse"]:
         if chosen["seed"] is not None:
             raise InputError("--seed needs --rehearse; add --rehearse, or omit --seed")
@@ -178,7 +182,10 @@ def _rehearsal(
 
 @contextmanager
 def _path(drive: RehearsedDrive | None, session: SessionFolder) -> Iterator[None]:
-    """Make the network path of a rehearsed drive; the session gets the logs of its far end."""
+    """Set up the network path of a rehearsed drive during the `with` block.
+
+    The logs of the far end go into the session.
+    """
     if drive is None:
         yield
         return

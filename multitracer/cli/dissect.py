@@ -51,7 +51,7 @@ def command(capture: str, display_filter: str | None, max_packets: int) -> None:
 
 
 def _refuse_log(path: str) -> None:
-    """Refuse a log of ours: Wireshark guesses, and takes a text for a capture of some rare device."""
+    """Raise an error for a log of MultiTracer; Wireshark would guess a format and misread it."""
     from pathlib import Path
 
     import parsers

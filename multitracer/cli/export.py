@@ -74,7 +74,7 @@ def wireshark(reading: InputChoice, output: str, snap: int | None) -> None:
 
 
 def _selection(recording: Recording, reading: InputChoice) -> Selection:
-    """Return which packets the options mean."""
+    """Return which packets the options select."""
     from multitracer.cli._reading import chosen
     from multitracer.export.wireshark import Selection
     from multitracer.recording.cut import warn_of_empty
@@ -546,7 +546,10 @@ def session(session: str, output: str, anonymize: bool) -> None:
 
 
 def _write_anonymous_copy(name: str, output: str) -> dict[str, str]:
-    """Write the copy to a new or empty folder; return the logs that were left out or changed."""
+    """Write the copy to a new or empty folder.
+
+    Return why logs were left out or changed, by name of the log.
+    """
     from multitracer.anonymize.session import anonymize
     from multitracer.cli._output import replacing_folder, warn
     from multitracer.recording.inputs import find_inputs

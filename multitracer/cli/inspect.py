@@ -115,7 +115,7 @@ def _manifest_facts(folder: Path, manifest: Manifest) -> Iterator[tuple[str, str
 
 
 def _ending(folder: Path, run: CollectorRun) -> str:
-    """Return how a collector ended, and when, unless it ended in order."""
+    """Return a text about how and when a collector ended; empty if it ended regularly."""
     from multitracer.words import moment
 
     if run.outcome is not None:
@@ -127,7 +127,10 @@ def _ending(folder: Path, run: CollectorRun) -> str:
 
 
 def _last_written_ns(folder: Path, run: CollectorRun) -> int | None:
-    """Return the modification time of a collector's log, if it is where `capture` writes it."""
+    """Return the modification time of a collector's log in ns.
+
+    None if it is not where `capture` writes it.
+    """
     import stat
     from pathlib import Path
 
@@ -146,7 +149,7 @@ def _key(name: str) -> str:
 
 
 def _short(value: object) -> str:
-    """Return a value of the manifest; of one that is nested more than once, only its size."""
+    """Return a value of the manifest as text; of a deeply nested value only its size."""
     if isinstance(value, dict | list):
         members = list(value.items() if isinstance(value, dict) else enumerate(value))
         if any(isinstance(member, dict | list) for _, member in members):

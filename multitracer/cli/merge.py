@@ -94,7 +94,7 @@ def _with_logs(session: Path, others: tuple[Path, ...], folder: Path, *, host: s
 
 
 def _check_log(log: Path) -> None:
-    """Refuse what no format knows: a session holds only what can be read."""
+    """Raise an error if no parser reads the format of a file, because a session has only readable files."""
     import parsers
     from multitracer.errors import InputError
 
@@ -104,14 +104,14 @@ def _check_log(log: Path) -> None:
 
 
 def _map_of(log: Path) -> Path | None:
-    """Return the map of columns beside a CSV, without which the copy could not be read."""
+    """Return the path of a CSV file's column map; None if there is none."""
     from parsers._stream import has_map, map_of
 
     return Path(map_of(log)) if has_map(log) else None
 
 
 def _check_read(place: Path, logs: list[Path]) -> None:
-    """Refuse a log whose name a session reserves for other files."""
+    """Raise an error if a log has a name that sessions reserve for other files."""
     from multitracer.errors import InputError
     from multitracer.recording.inputs import find_inputs
 

@@ -177,7 +177,7 @@ def command(
 def _plot_flows(
     reading: InputChoice, kind: str, target: str, wish: Wish, *, window_s: float | None, theme: Theme
 ) -> None:
-    """Draw what each flow of one recording or several delivered."""
+    """Write a figure of the packets or rates of each flow of one or several recordings."""
     from multitracer.cli._flows import plot_flows
 
     if wish != Wish():
@@ -190,7 +190,7 @@ def _plot_flows(
 
 
 def _plot_handovers(reading: InputChoice, target: str, wish: Wish, theme: Theme) -> None:
-    """Draw a quantity laid over all handovers of a drive."""
+    """Write a figure of a quantity around all handovers of a drive."""
     from multitracer.api.session import Session
     from multitracer.cli._output import replacing
     from multitracer.cli._plotting import write
@@ -208,7 +208,10 @@ def _plot_handovers(reading: InputChoice, target: str, wish: Wish, theme: Theme)
 def _of_transactions(
     reading: InputChoice, kind: str | None, size: int | None, target: str, *, theme: Theme, pool: bool
 ) -> bool:
-    """Draw transactions if they are requested or the only data; return whether they were drawn."""
+    """Write a figure of transactions, if it is requested or if there are no other data to show.
+
+    Return whether the figure was written.
+    """
     from pathlib import Path
 
     if kind is None and not all(Path(name).is_dir() for name in reading.inputs):
@@ -235,7 +238,7 @@ def _plot_connection(
     wish: Wish,
     theme: Theme,
 ) -> None:
-    """Draw a connection, and print the slopes and the path."""
+    """Write the figure of a connection; print the slopes and the path."""
     from multitracer.cli._output import replacing
     from multitracer.cli._plotting import Plot, write
     from multitracer.cli._reading import load, one

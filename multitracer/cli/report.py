@@ -95,7 +95,10 @@ def command(
 def _write_measured(  # each is an option
     sessions: list[Inputs], reading: InputChoice, target: str, request: Request, *, pdf: bool, pool: bool
 ) -> str:
-    """Write the page on transactions; sessions with captures get their reports beside it."""
+    """Write the page about transactions, and reports of the sessions with captures.
+
+    Return the page's path.
+    """
     from multitracer.cli._transactions import links_to, refuse_capture_options, write_measured
 
     captured = [session for session in sessions if session.points]
@@ -120,7 +123,7 @@ def _write_one(session: Inputs, reading: InputChoice, target: str, request: Requ
 
 
 def _print(pages: list[Path]) -> None:
-    """Print pages to PDF, and show the paths."""
+    """Convert pages to PDF, and print the paths."""
     from multitracer.report.pdf import print_pdf
 
     for page in pages:
@@ -132,7 +135,10 @@ def _print(pages: list[Path]) -> None:
 def _write_several(
     sessions: list[Inputs], reading: InputChoice, folder: str, request: Request, *, pdf: bool
 ) -> str:
-    """Write all reports that can be written; fail at the end if one could not."""
+    """Write the reports of all inputs; if one cannot be written, continue, and raise an error at the end.
+
+    Return the path of the index page.
+    """
     from multitracer.cli._output import check_output, warn
     from multitracer.report.index import write_reports
 
@@ -161,7 +167,7 @@ def _write_several(
 
 
 def _analysed(session: Inputs, reading: InputChoice, request: Request, *, output: str | None = None) -> Input:
-    """Read and analyse one input; return it with the options of its report."""
+    """Read and analyse one input; return the result together with the options of its report."""
     from multitracer.cli._output import warn
     from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.recording.cut import warn_of_empty

@@ -361,7 +361,7 @@ def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: flo
 
 
 def _with_radio(scenario: Scenario, path: Path | None, at_end: AtEnd | None) -> tuple[Scenario, Realism]:
-    """Return the scenario under the trace that an option names, and how real its radio is."""
+    """Return the scenario with the trace of an option as its radio, and the realism of the radio."""
     from multitracer.lab.scenario.library import read_error_trace
     from multitracer.lab.scenario.radio import realism_of, under_errors, with_end
 
@@ -375,7 +375,10 @@ def _with_radio(scenario: Scenario, path: Path | None, at_end: AtEnd | None) -> 
 def _with_options(
     scenario: Scenario, *, transport: str | None, as_linux: bool, at_end: AtEnd | None
 ) -> Scenario:
-    """Return the scenario with a last line that names the options that its keys do not hold."""
+    """Return the scenario with a last line that names the options which its keys cannot express.
+
+    The line is a comment of the TOML text.
+    """
     named = {"transport": transport, "at-end": at_end}
     words = [f"--{name} {value}" for name, value in named.items() if value] + ["--as-linux"] * as_linux
     lines = scenario.source.splitlines(keepends=True)

@@ -85,14 +85,14 @@ def alignment_figure(clocks: Clocks, *, theme: ThemeName = "light") -> go.Figure
 
 
 def _in_two_lines(words: go.layout.Annotation) -> None:
-    """Break a panel's title after the names of its clocks, because a phone is too narrow for one line."""
+    """Break a panel's title after the names of the clocks, because it is too long for one line on a phone."""
     names, *rest = _BEFORE_THE_OFFSET.split(words.text.removesuffix("</b>"), maxsplit=1)
     if rest:
         words.update(text=f'{names}</b><br><span style="font-size:11px">{rest[0]}</span>', align="left")
 
 
 def _as_band(trace: go.Scatter) -> None:
-    """Change the style of a trace so that its bars form a shaded band."""
+    """Change the style of a trace so that its vertical bars form a shaded band."""
     times, low, high = trace.x[0::3], trace.y[0::3], trace.y[1::3]
     trace.update(
         x=np.concatenate([times, times[::-1]]),
@@ -106,9 +106,9 @@ def _as_band(trace: go.Scatter) -> None:
 
 
 def _look_closely(drawn: go.Figure, panel: Panel, axis: int) -> None:
-    """Limit the value axis to the range near the envelopes.
+    """Limit the panel's value axis to the range near the envelopes.
 
-    Delays of full queues are up to 1000 times larger.
+    Delays of full queues are up to 1000 times larger, and would hide the rest.
     """
     ends = [int(np.abs(s.value).max()) for s in panel.drawn if "envelope" in s.role or s.role == _BOUND]
     farthest = max(int(np.abs(series.value).max()) for series in panel.drawn)
@@ -142,7 +142,10 @@ def _title(relation: Relation) -> str:
 
 
 def _evidence(relation: Relation, direction: int, start: int) -> list[Series]:
-    """Return the residuals of one direction and, for packets, their envelope in each interval."""
+    """Return the series of residuals for one direction; for packets, also their envelope in each interval.
+
+    A residual is the difference between the evidence and the fitted clock relation, in ns.
+    """
     label, role, doc = _WORDS[direction]
     times, values, edges = [], [], []
     for estimate in relation.estimates:
@@ -178,7 +181,7 @@ def _sorted(label: str, role: str, time_ns: np.ndarray, value: np.ndarray, doc: 
 
 
 def _bound(parts: list[tuple[Estimate, int]]) -> Series:
-    """Return the 95 % confidence interval of the relation around 0, as bars."""
+    """Return the 95 % confidence interval of the clock relation, as vertical bars around 0."""
     times, values = [], []
     for estimate, first in parts:
         stamps = np.linspace(0, estimate.last_ns - estimate.first_ns, _BOUND_BARS).astype(np.int64)

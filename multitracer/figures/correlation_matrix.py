@@ -74,7 +74,7 @@ def _matrix_cell(table: Table, xs: list[str], ys: list[str], more: str = "") -> 
 
 
 def _names(names: list[str]) -> Props:
-    """Return the properties of a category axis with these names."""
+    """Return the properties of an axis whose categories are these names."""
     shown = [_short(name) for name in names]
     return {"type": "category", "tickvals": names, "ticktext": shown, "automargin": True}
 
@@ -94,12 +94,15 @@ def _short(name: str) -> str:
 
 
 def _shown(table: Table) -> Array:
-    """Return the indices of the rows that the matrix shows, one for each pair."""
+    """Return the indexes of the table rows that the matrix shows: for each pair its peak over the lags.
+
+    A pair without a number has one row, which is also shown.
+    """
     return np.flatnonzero(table["is_peak"] | np.isnan(table["lag_s"]))
 
 
 def _notes(table: Table, columns: int) -> list[Props]:
-    """Return the text in each cell of the matrix."""
+    """Return an annotation with the text in each cell of the matrix."""
     between = " at " if columns <= _MOST_WIDE else "<br>"
     notes: list[Props] = []
     for row in _shown(table).tolist():

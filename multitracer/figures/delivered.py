@@ -128,7 +128,7 @@ def _drawn(
 
 
 def _style(sessions: Sequence[Sequence[FlowCurve]], number: int, place: int) -> tuple[SeriesStyle, str]:
-    """Return colour and dash of the flow at index `place` of recording `number`."""
+    """Return the style of a flow, and its dash; the flow has index `place` in recording `number`."""
     if max(map(len, sessions)) == 1:
         return TRANSPORTS[number % len(TRANSPORTS)], _DASHES[number % len(_DASHES)]
     again = place if len(sessions) == 1 else number
@@ -148,7 +148,7 @@ def _names(sessions: Sequence[Sequence[FlowCurve]]) -> list[list[str]]:
 
 
 def _steps(curve: FlowCurve) -> Props:
-    """Return the cumulative packets and bytes from the first delivery to the end of the recording."""
+    """Return the trace of a flow: total packets and bytes, from the first delivery to the recording's end."""
     count = len(curve.time_s)
     rows = np.unique(np.linspace(0, max(count - 1, 0), min(count, _MOST_POINTS)).astype(np.int64))
     total = np.cumsum(curve.new_bytes)
@@ -161,6 +161,6 @@ def _steps(curve: FlowCurve) -> Props:
 
 
 def _from_first_to_last(time_s: Array, curve: FlowCurve) -> Array:
-    """Return the times in s; the first time is repeated, and the end of the recording is appended."""
+    """Return the times of a curve in s, with the first time twice and the end of the recording added."""
     first_s = curve.time_s[0] if len(curve.time_s) else curve.until_s
     return np.concatenate([[first_s], time_s, [max(curve.until_s, first_s)]])

@@ -113,7 +113,7 @@ itself."""
 
 @dataclass(frozen=True)
 class OverDistance:
-    """Panels over distance.
+    """Panels whose horizontal axis is the distance along the route.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ def over_distance(
 
 
 class _Chunks:
-    """The parts of a route between its gaps; the position is known at all times within a part."""
+    """The parts of a route between its gaps; within a part the position is known at all times."""
 
     def __init__(self, route: Route, speed: float, origin_ns: int) -> None:
         time_ns = route.table["time_ns"]
@@ -192,13 +192,13 @@ class _Chunks:
         return np.asarray(np.searchsorted(self._begin, recorded, side="right") - 1)
 
     def known(self, time_ns: Times) -> Array:
-        """Return for each time whether the position is known: bool, shape of `time_ns`."""
+        """Return a mask of the times at which the position is known: bool, shape of `time_ns`."""
         recorded = self._recorded(time_ns)
         chunk = self._chunk(recorded)
         return np.asarray((chunk >= 0) & (recorded <= self._end[chunk]))
 
     def _ticks(self, recorded: Times) -> Array:
-        """Return the distance at times within the parts of the route, in ticks; it never decreases."""
+        """Return the distance from the start of the route at times within its parts, in micrometres."""
         metres = np.maximum.accumulate(self._route.at(recorded).distance_m)
         return np.asarray(np.rint(metres * _TICKS_PER_M).astype(np.int64))
 
@@ -220,7 +220,10 @@ class _Chunks:
         return replace(complete, value=value)
 
     def strip(self, series: Series) -> Series:
-        """Return a series of intervals over distance, cut to the times with a known position."""
+        """Return a series of intervals as intervals of distance.
+
+        Parts without a known position are cut off.
+        """
         begin, end = self._recorded(series.time_ns[::2]), self._recorded(series.time_ns[1::2])
         first = np.searchsorted(self._end, begin, side="left")
         last = np.searchsorted(self._begin, end, side="right")

@@ -64,7 +64,7 @@ _STRONG_DBM = -51.0
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """One measured quantity of each transaction."""
+    """One quantity with a value for each transaction, and the band of the picture for it."""
 
     name: str
     role: str
@@ -82,7 +82,7 @@ class _Curve:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Return the lower and upper end of the band, in the unit of the curve."""
+        """Return the values at the lower and the upper edge of the curve's band, in the unit of the curve."""
         low = float(self.known.min()) if self.minimum is None else self.minimum
         high = float(self.known.max())
         if self.role == "radio_rssi":
@@ -208,7 +208,7 @@ def panels_sheet(
 
 
 def _stacked(transport: Transport, size: int, theme: ThemeName) -> Iterator[tuple[SheetPanel, list[Props]]]:
-    """Yield the panels of one transport with their traces."""
+    """Yield each panel of one transport, with the list of its traces."""
     table = _first(transport.at(size))
     began_s = transport.begin_s(table)
     curves = _curves(transport, table)
@@ -230,7 +230,11 @@ def _stacked(transport: Transport, size: int, theme: ThemeName) -> Iterator[tupl
 
 
 def _chosen(transports: Sequence[Transport], size_bytes: int | None) -> list[tuple[Transport, int]]:
-    """Return the transports with this message size; without a size, all with their default size."""
+    """Return pairs of a transport and a message size.
+
+    They are the transports that have `size_bytes`; without a size, all transports with their
+    default size.
+    """
     if size_bytes is None:
         return [(transport, default_size(transport)) for transport in transports[:_MOST_TRANSPORTS]]
     cells = [(transport, size_bytes) for transport in transports if size_bytes in transport.sizes]
@@ -309,7 +313,7 @@ def _trace(curve: _Curve, x: Array, y: Array, theme: ThemeName) -> Props:
 
 
 def _diamonds(table: Table, x: Array, y: float, theme: ThemeName) -> list[Props]:
-    """Return a mark for each dropped transaction, above the RTT of all finished ones."""
+    """Return a trace with a mark for each dropped transaction; `y` is above the RTT of all finished ones."""
     lost = dropped(table)
     if not lost.any():
         return []
@@ -332,7 +336,7 @@ def _diamonds(table: Table, x: Array, y: float, theme: ThemeName) -> list[Props]
 
 
 class _Lane(NamedTuple):
-    """Description of a panel: key, title, unit, share of the height, and the role of each series."""
+    """Description of a panel: key, title, unit, relative height, and the role of each series."""
 
     key: str
     title: str

@@ -71,7 +71,7 @@ def _lines(epochs: Table, theme: ThemeName) -> list[Props]:
 
 
 def _faint(colour: str) -> str:
-    """Return a colour as rgba with little opacity."""
+    """Return a colour as rgba text with low opacity."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{_BAND_OPACITY})"
 

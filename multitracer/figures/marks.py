@@ -32,7 +32,10 @@ _ROOM = 0.012
 
 @dataclass(frozen=True, slots=True)
 class FigureMark:
-    """An interval to frame with a rectangle (ns since 1970; None: unbounded), and its label."""
+    """An interval that the figure shows with a rectangle, and its label.
+
+    Times are ns since 1970; None means unbounded.
+    """
 
     from_ns: int | None
     to_ns: int | None
@@ -74,9 +77,9 @@ def with_marks(
 
 
 def _frame(panel: Panel, mark: FigureMark, origin_ns: int) -> dict[str, object] | None:
-    """Return the rectangle around the points of an interval, except bounds such as windows.
+    """Return the rectangle around the points of a panel in an interval; None without points.
 
-    The result is None without points.
+    Bounds, such as windows, do not count.
     """
     inside = [s.between(mark.from_ns, mark.to_ns) for s in panel.drawn if not s.bound and s.role != "trend"]
     values = [column for s in inside for column in (s.value, s.until) if column is not None and len(column)]

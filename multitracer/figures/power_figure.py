@@ -98,7 +98,7 @@ def power_figure(
 
 
 def _thinned(time_ns: Times, power_dbm: Array) -> tuple[Array, Array]:
-    """Return times in s and power in dBm; of too many points, the minimum and maximum of each interval."""
+    """Return times in s and power in dBm; if there are too many points, minimum and maximum per interval."""
     per = -(-len(power_dbm) // (_MOST_POINTS // 2))
     if per < 3:
         return time_ns / NS_PER_S, power_dbm
@@ -110,7 +110,7 @@ def _thinned(time_ns: Times, power_dbm: Array) -> tuple[Array, Array]:
 def _panels(
     transfer: PowerTransfer, axis: Props, lowest: Props, theme: ThemeName
 ) -> tuple[list[SheetPanel], list[Props]]:
-    """Return the four panels below the power, and their traces."""
+    """Return the four panels below the power panel, and the list of all their traces."""
     arrived_s, rate = moving_rate(transfer.arrived_ns, transfer.arrived_bytes)
     unknown = "" if len(transfer.window_ns) else "No log of the sender's variables was found."
     cells = [

@@ -83,7 +83,7 @@ def rtt_size_sheet(transports: Sequence[Transport], *, theme: ThemeName = "light
 
 
 def looks_of(transports: Sequence[Transport]) -> list[SeriesStyle]:
-    """Return the style of each transport; transports with the same name share a style."""
+    """Return the style of each transport; transports with equal names have the same style."""
     names = list(dict.fromkeys(transport.name for transport in transports))
     return [TRANSPORTS[names.index(transport.name) % len(TRANSPORTS)] for transport in transports]
 
@@ -160,7 +160,11 @@ def _highest(group: Sequence[_Drawn]) -> float:
 
 
 def _upper(table: Table) -> Array:
-    """Return the upper end of the bar of each size in s: the 95th percentile, or the maximum if it is inf."""
+    """Return the upper end of each size's bar in s.
+
+    It is the 95th percentile of the RTT; if this is infinite because of dropped transactions, the
+    maximum.
+    """
     return np.where(np.isinf(table["p95_s"]), table["most_s"], table["p95_s"])
 
 
@@ -329,7 +333,10 @@ def cdf_sheet(transports: Sequence[Transport], *, theme: ThemeName = "light") ->
 
 
 def _gaps(transports: Sequence[Transport]) -> dict[tuple[str, int], str]:
-    """Return a text for each size that compares two transports: ratio of medians, maximum CDF distance."""
+    """Return a text for each varied message and size, which compares two transports.
+
+    The text has the ratio of the medians and the maximum distance of the CDFs.
+    """
     gaps = {}
     if len({transport.name for transport in transports}) == 2:
         for first, second in pairs(transports):
@@ -340,7 +347,10 @@ def _gaps(transports: Sequence[Transport]) -> dict[tuple[str, int], str]:
 
 
 def _reach(transports: Sequence[Transport]) -> list[float] | None:
-    """Return the common limits of the RTT axes as decimal logarithms; None if no transaction finished."""
+    """Return the limits that all RTT axes share, as decimal logarithms of s.
+
+    None if no transaction finished.
+    """
     rtts = [transport.rtt_s(transport.table) for transport in transports]
     done = [value for each in rtts for value in each[np.isfinite(each) & (each > 0)].tolist()]
     return [float(np.log10(min(done) / _ROOM)), float(np.log10(max(done) * _ROOM))] if done else None
@@ -399,7 +409,10 @@ def _curve(
 
 
 def _thinned(finished: Array, count: int) -> tuple[Array, Array]:
-    """Return at most 400 corners of a CDF, including the first (share 0) and the last."""
+    """Return the coordinates (RTT in s, share) of at most 400 corners of a CDF, from share 0 to the last.
+
+    `finished` are the RTTs, `count` is the number of all transactions.
+    """
     if not len(finished):
         return finished, finished
     rows = np.unique(np.linspace(0, len(finished) - 1, min(_MOST_POINTS, len(finished))).astype(np.int64))

@@ -108,7 +108,7 @@ def sheet(cells: list[SheetPanel], traces: list[Props], *, theme: ThemeName, col
 
 
 def _blanks(cells: list[SheetPanel]) -> list[Props]:
-    """Return a trace without points for each cell; plotly draws no axis that no trace uses."""
+    """Return a trace without points for each panel, because plotly draws no axis without a trace."""
     blank = {"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}
     return [
         blank | {"xaxis": axis_name("x", n), "yaxis": axis_name("y", n)}
@@ -119,7 +119,7 @@ def _blanks(cells: list[SheetPanel]) -> list[Props]:
 
 @dataclass(frozen=True, slots=True)
 class _Screen:
-    """The screen of a layout: characters that fit above a panel, and number of columns."""
+    """Properties of the screen for which a layout is made: characters above a panel, and columns."""
 
     theme: ThemeName
     letters: int
@@ -154,7 +154,7 @@ class _Screen:
         return frame
 
     def _heights(self, row: list[SheetPanel]) -> tuple[int, int, int]:
-        """Return the space above the panels of a row, their height, and the space below them, in pixels."""
+        """Return the space above the panels of a row, their height, and the space below, each in pixels."""
         lines = max(len(self._lines(cell.title)) + len(self._lines(cell.more)) for cell in row)
         below = _BELOW_PX if any(cell.own_x for cell in row) else 0
         return _TITLE_PX + _LINE_PX * lines, max(cell.height_px for cell in row), below

@@ -155,8 +155,8 @@ def plain_figure(
     ----------
     panels : list of Panel
         Panels from top to bottom.
-        origin_ns : int
-            Time at 0 s of the axis.
+    origin_ns : int
+        Time at 0 s of the axis.
     theme : "light" or "dark"
     height_px : int
     x_axis : SharedAxis
@@ -311,7 +311,7 @@ def _value_axis(panel: Panel, domain: list[float]) -> Props:
 def _shades(panel: Panel, origin_ns: int, theme: ThemeName) -> list[Props]:
     """Return a rectangle for each interval in which a series of the panel is 1.
 
-    If there are too many, only the longest intervals have a rectangle.
+    If there are too many intervals, only the longest ones get a rectangle.
     """
     shapes = []
     for series in (s for s in panel.drawn if s.rare):
@@ -367,7 +367,7 @@ def _extremes(series: Series) -> tuple[int, int]:
 
 
 def _words(panel: Panel, axis: int, theme: ThemeName) -> list[Props]:
-    """Return the title above a panel and, if the panel is empty, the reason to print in it."""
+    """Return the annotations of a panel: its title and, if the panel is empty, the reason."""
     reference = "y" if axis == 1 else f"y{axis}"
     base = {"xref": "paper", "yref": f"{reference} domain", "showarrow": False}
     title = base | {
@@ -391,7 +391,7 @@ def _fits_in_a_line(panel: Panel) -> bool:
 
 
 def _key(panel: Panel, base: Props, theme: ThemeName) -> Props:
-    """Return the annotation below a panel with the names of its series in their colours."""
+    """Return the annotation below a panel that names its series in their colours (a legend)."""
     names = [
         f'<span style="color:{LOOKS[series.role].colour(theme)}">■</span> {plain(series.label)}'
         for series in panel.drawn
@@ -401,7 +401,7 @@ def _key(panel: Panel, base: Props, theme: ThemeName) -> Props:
 
 
 def _bounds_above(panel: Panel, base: Props) -> list[Props]:
-    """Return a note on the bounds that are cut off at the top of the panel."""
+    """Return an annotation that names the bounds above the visible range of the panel; empty without any."""
     top = (value_range(panel) or [0, 0])[1] / panel.unit.scale
     names = [series.label for series in panel.drawn if series.bound and _extremes(series)[1] > top]
     if not names:

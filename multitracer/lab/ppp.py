@@ -42,7 +42,7 @@ def fcs16(data: bytes) -> int:
 
 
 class PppPacket(NamedTuple):
-    """A frame that arrived with a good FCS."""
+    """The content of a frame whose FCS was correct."""
 
     protocol: int
     information: bytes
@@ -51,7 +51,7 @@ class PppPacket(NamedTuple):
 
 
 class PppDamage(NamedTuple):
-    """A frame that the receiver discarded."""
+    """A frame that the receiver discarded, with the reason."""
 
     cause: Literal["fcs", "short", "abort", "long"]
     wire_bytes: int
@@ -90,7 +90,7 @@ class PppFramer:
         self._open = True
 
     def idle(self) -> None:
-        """Record that the line was idle or reset: the next frame starts with a flag."""
+        """Record that the line was idle or was reset, so that the next frame starts with a flag."""
         self._open = True
 
     def frame(self, protocol: int, information: bytes) -> bytes:

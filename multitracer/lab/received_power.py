@@ -36,13 +36,15 @@ class ChannelPower:
 
     @property
     def power(self) -> pd.DataFrame:
-        """The power of each step: columns time_s (since the start) and power_dbm."""
+        """The received power of each step: columns time_s (seconds since the start) and power_dbm."""
         channel = self._received.channel
         return pd.DataFrame({"time_s": channel.time_ns / NS_PER_S, "power_dbm": channel.power_dbm})
 
     @property
     def fades(self) -> Fades | None:
-        """The fades below the threshold: share of time, number and mean duration; None without a threshold.
+        """Statistics of the intervals below the threshold: share of time, number, mean duration in s.
+
+        None without a threshold.
 
         Examples
         --------
@@ -60,7 +62,7 @@ class ChannelPower:
         )
 
     def __repr__(self) -> str:
-        """Return the name, the length and the range of the power."""
+        """Return the name, the length, and the lowest and highest power as text."""
         power_dbm = self._received.channel.power_dbm
         return f"<{self.name}: {len(power_dbm)} steps, {power_dbm.min():.1f} to {power_dbm.max():.1f} dBm>"
 

@@ -26,7 +26,7 @@ _RUN_ROLE, _MEDIAN_ROLE = "ack", "data"
 def transports_figure(
     compared: Sequence[TransportResults], *, title: str, theme: ThemeName = "light"
 ) -> go.Figure:
-    """Return the goodput of each transport in kbit/s: a point per run, the median and the range.
+    """Return a figure of the goodput of each transport in kbit/s: a point for each run, median and range.
 
     Parameters
     ----------

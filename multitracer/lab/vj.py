@@ -33,7 +33,7 @@ MOST_SLOTS = 256  # RFC 1144: the connection number has 8 bits
 
 
 class ChangeMask(IntFlag):
-    """The change mask, first octet of a compressed packet."""
+    """Bits of the change mask, the first octet of a compressed packet (RFC 1144, section 3.2.2)."""
 
     NONE = 0x00
     U = 0x01
@@ -60,7 +60,7 @@ SPECIAL_D = DELTAS
 
 
 class ChangingFields(NamedTuple):
-    """The fields of one packet that change from one packet to the next."""
+    """The header fields that a compressed packet encodes as differences to the previous packet."""
 
     header_octets: int
     """Octets of the IP and TCP headers with their options."""
@@ -87,7 +87,7 @@ def header_octets(packet: bytes) -> int | None:
 
 
 def read_fields(packet: bytes, header: int) -> ChangingFields:
-    """Return the changing fields of a packet whose TCP/IP header has `header` octets."""
+    """Return the fields that compression encodes as differences; the TCP/IP header has `header` octets."""
     tcp = (packet[0] & 0x0F) * 4
     return ChangingFields(
         header_octets=header,
@@ -184,7 +184,10 @@ class VjCompressor:
 
 
 def _constant_part(header: bytes) -> tuple[bytes, ...]:
-    """Return the fields that must not change: all but length, id, checksums and TCP fields with a delta."""
+    """Return the header fields that must be equal in consecutive packets for compression.
+
+    All others are length, identification, checksums, and the fields that are sent as differences.
+    """
     ip = (header[0] & 0x0F) * 4
     ece_cwr = header[ip + 13] & ~PUSHED_OR_URGENT
     return (
@@ -197,12 +200,12 @@ def _constant_part(header: bytes) -> tuple[bytes, ...]:
 
 
 def _encoded(value: int) -> bytes:
-    """Return an encoded delta: one octet for 1 to 255, otherwise a zero octet and two octets."""
+    """Return a difference as octets: one octet for 1 to 255, otherwise a zero octet and two octets."""
     return bytes((value,)) if 0 < value < 256 else b"\0" + value.to_bytes(2)
 
 
 def _changes(old: ChangingFields, new: ChangingFields) -> tuple[ChangeMask, bytes]:
-    """Return the change mask without C, and the encoded deltas."""
+    """Return the change mask without its bit C (slot id), and the encoded differences."""
     changes, deltas = _urgent(old, new)
     window = new.window - old.window & 0xFFFF
     ack = new.ack - old.ack & 0xFFFFFFFF
@@ -235,7 +238,7 @@ def _urgent(old: ChangingFields, new: ChangingFields) -> tuple[ChangeMask, bytes
 
 
 def _is_first_data(old: ChangingFields, new: ChangingFields) -> bool:
-    """Return whether new data follow an empty packet; otherwise an unchanged packet is a retransmission."""
+    """Return whether data follow a packet without data; an unchanged packet is otherwise a retransmission."""
     return new.data_octets != old.data_octets and old.data_octets == 0
 
 
@@ -246,7 +249,10 @@ _LONGEST_PACKET = 0xFFFF  # RFC 791, 3.1: the total length has 16 bits
 
 
 class VjError(RemoteProtocolError):
-    """Octets that no compressor sends, or that name an unused slot; the toss flag is then set."""
+    """Octets that no compressor sends, or that name an unused slot.
+
+    The decompressor then discards packets.
+    """
 
 
 class _Reader:
@@ -291,7 +297,7 @@ class VjDecompressor:
         """Number of packets that were discarded."""
 
     def line_error(self) -> None:
-        """Report that the framer lost a frame: the slot of the next packet is then unknown."""
+        """Record that a frame was lost: packets are discarded until one contains its slot id."""
         self.tossing = True
 
     def decompress(self, protocol: int, octets: bytes) -> bytes | None:
@@ -365,7 +371,10 @@ class VjDecompressor:
 
 
 def _updated(saved: bytes, changes: ChangeMask, reader: _Reader) -> bytes:
-    """Return the next header of a slot; lengths and IP checksum are still those of the previous packet."""
+    """Return the next header of a connection.
+
+    Its lengths and IP checksum are still those of the previous packet.
+    """
     old = read_fields(saved, len(saved))
     checksum = reader.take(2)
     seq, ack, window, urgent, flags = old.seq, old.ack, old.window, old.urgent, old.flags & ~PUSHED_OR_URGENT

@@ -94,7 +94,7 @@ class CapacityTrace:
         return len(self) * (OPPORTUNITY_BYTES - 4) * 8_000 / self.lasts_ms
 
     def facts(self) -> Document:
-        """Return the manifest entry of the trace."""
+        """Return the trace's entry in the manifest: number of opportunities and length."""
         return {"opportunities": len(self), "lasts_ms": self.lasts_ms}
 
     def text(self) -> str:

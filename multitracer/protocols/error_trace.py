@@ -94,7 +94,7 @@ class LostRuns:
 
     @property
     def runs(self) -> Runs:
-        """Runs of failed slots, ascending; they do not touch."""
+        """Runs of consecutive failed slots, each as (first slot, count), ascending; two runs never touch."""
         return tuple(self._runs)
 
 

@@ -42,7 +42,7 @@ class GsmtapType(IntEnum):
 
 
 class Gsmtap(NamedTuple):
-    """The header fields that are used here, with the payload."""
+    """A GSMTAP packet: the header fields that are used here, and the payload."""
 
     type: int
     uplink: bool
@@ -83,7 +83,7 @@ def encode(kind: GsmtapType, payload: bytes, *, uplink: bool, frame_number: int)
     uplink : bool
         Whether the mobile sent it.
     frame_number : int
-            32 bits of the header; MultiTracer writes the number of the 20 ms slot.
+        32 bits of the header; MultiTracer writes the number of the 20 ms slot.
     """
     arfcn = _UPLINK if uplink else 0
     header = _HEADER.pack(
@@ -126,7 +126,7 @@ def log_line(text: str, *, time_ns: int, process: str, subsystem: str) -> bytes:
 
 
 def log_text(payload: bytes) -> str:
-    """Return the line in the payload of a LOG packet.
+    """Return the text in the payload of a LOG packet.
 
     Raises
     ------

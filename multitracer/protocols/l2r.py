@@ -35,7 +35,7 @@ class Address(IntEnum):
 
 
 class L2rError(RemoteProtocolError):
-    """An information field that no relay sends."""
+    """An information field that a correct relay never sends."""
 
 
 class L2rCharacters(NamedTuple):
@@ -83,7 +83,7 @@ def unpack(info: bytes) -> list[L2rCharacters]:
 
 
 def _chunk(info: bytes, at: int) -> tuple[L2rCharacters, int, bool]:
-    """Return a status octet with its characters, the next position, and whether another octet follows."""
+    """Return a status octet with its characters, the next position, and whether a status octet follows."""
     status, address = info[at] & _STATUS, info[at] & ~_STATUS
     if address == Address.FULL:
         return L2rCharacters(status, info[at + 1 :]), len(info), False

@@ -82,7 +82,7 @@ class BurstSent(NamedTuple):
 
 
 class RateAssigned(NamedTuple):
-    """A mobile's channel has a new rate from now on, in the direction of this side's data (cdma2000)."""
+    """A mobile's channel has a new data rate, in the direction in which this side sends (cdma2000)."""
 
     time_ns: int
     tick: int
@@ -95,7 +95,7 @@ class RateAssigned(NamedTuple):
 
 
 class NakSent(NamedTuple):
-    """A NAK requests missing octets from the other side (RLP type 3, C.S0017)."""
+    """A NAK was sent: it requests missing octets from the other side (RLP type 3, C.S0017)."""
 
     time_ns: int
     tick: int
@@ -396,7 +396,7 @@ class VjTossed(NamedTuple):
 
 
 class IdleFrames(NamedTuple):
-    """Number of idle frames since the last event of this kind."""
+    """Number of idle frames since the last event of this class."""
 
     time_ns: int
     tick: int

@@ -93,7 +93,10 @@ def interface_block(
     capture_filter: str = "",
     snap_bytes: int = 0,
 ) -> bytes:
-    """Return the description of the section's next interface, with nanosecond time stamps."""
+    """Return the block that describes the section's next interface.
+
+    Its packets have nanosecond time stamps.
+    """
     options = [(2, name.encode()), (3, description.encode()), (9, b"\x09")]
     if capture_filter:
         options.append((11, b"\0" + capture_filter.encode()))

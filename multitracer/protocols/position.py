@@ -48,11 +48,13 @@ _PIVOT_YEAR = 80
 
 
 class NmeaError(RemoteProtocolError):
-    """A line that is not a sentence, or was damaged in transit."""
+    """A line that is not an NMEA sentence, or whose checksum is wrong."""
 
 
 def sentence(line: str) -> tuple[str, list[str]]:
-    """Return the type of a sentence (`RMC`; a proprietary one with its P) and its fields.
+    """Return the type of an NMEA sentence, such as `RMC`, and the list of its fields.
+
+    A proprietary type begins with P.
 
     Raises
     ------
@@ -73,15 +75,15 @@ def sentence(line: str) -> tuple[str, list[str]]:
 
 
 class Epochs:
-    """Groups the sentences with the same time of day."""
+    """Joins the sentences of one time of day (an epoch) to one fix."""
 
     def __init__(self) -> None:
         self._fix: Fix = {}
 
     def take(self, kind: str, fields: Sequence[str], **stamps: int) -> Iterator[Fix]:
-        """Process a sentence; yield the previous epoch if this sentence begins a new one.
+        """Process a sentence; if it begins a new epoch, yield the fix of the previous one.
 
-        `stamps` become columns of the new epoch.
+        `stamps` become columns of the new fix.
         """
         values = _READERS[kind](_padded(fields)) if kind in _READERS else {}
         tod = values.get("tod_ns")
@@ -93,7 +95,7 @@ class Epochs:
         self._fix |= {name: value for name, value in values.items() if value is not None}
 
     def finish(self) -> Iterator[Fix]:
-        """Yield the current epoch, if it has a position or reports that there is no fix."""
+        """Yield the fix of the current epoch, if it has a position or says that there is no fix."""
         fix, self._fix = self._fix, {}
         if "valid" not in fix:
             return
@@ -209,7 +211,7 @@ def _day(text: str) -> int | None:
 
 
 def _days(year: int, month: int, day: int) -> int | None:
-    """Return the days since 1970 of a Gregorian date; None if there is no such day."""
+    """Return the number of days from 1970 to a Gregorian date; None if the date does not exist."""
     from datetime import date  # noqa: PLC0415  # only where a date is read
 
     try:
@@ -219,10 +221,10 @@ def _days(year: int, month: int, day: int) -> int | None:
 
 
 class Dates:
-    """Gives each fix its date; a fix without a date gets that of its neighbours.
+    """Adds the date to each fix; a fix without a date gets the date of its neighbours.
 
-    A time of day that decreases by more than half a day is after midnight. Fixes before the first known date
-    wait for it.
+    A time of day that decreases by more than half a day is after midnight. Fixes before the first
+    known date wait for it.
     """
 
     def __init__(self) -> None:
@@ -232,13 +234,13 @@ class Dates:
 
     @property
     def is_known(self) -> bool:
-        """Whether at least one fix had a date."""
+        """Whether at least one fix contained a date."""
         return self._day is not None
 
     def take(self, fix: Fix) -> Iterator[Fix]:
-        """Process the next fix.
+        """Process the next fix; yield the fixes whose date is now known.
 
-        Yield fixes with a known date, with `fix_time_ns` in place of day and time.
+        They have `fix_time_ns` in place of day and time of day.
         """
         self._waiting.append(fix)
         if self._day is None and "day" in fix and "tod_ns" in fix:
@@ -249,7 +251,7 @@ class Dates:
             yield from self.finish()
 
     def finish(self) -> Iterator[Fix]:
-        """Yield the fixes that still wait for a date."""
+        """Yield the fixes that still wait for a date; without a date they have no time."""
         waiting, self._waiting = self._waiting, []
         yield from map(self._dated, waiting)
 
@@ -264,7 +266,10 @@ class Dates:
 
 
 def _midnights(before_ns: int, tod_ns: int) -> int:
-    """Return the number of midnights (-1, 0 or 1) between two times of day less than half a day apart."""
+    """Return the number of midnights, -1, 0 or 1, from one time of day to the next.
+
+    They are less than 12 h apart.
+    """
     return round((before_ns - tod_ns) / DAY_NS)
 
 
@@ -291,7 +296,9 @@ class ReportError(RemoteProtocolError):
 
 
 def report(line: str) -> tuple[str, Fix]:
-    """Return the class of a report, and the values of a TPV in columns of POSITION.
+    """Return the class of a gpsd report, and the values of a TPV report in columns of POSITION.
+
+    The values are empty for other classes.
 
     Raises
     ------

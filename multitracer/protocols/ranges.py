@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class RangeSet:
-    """Disjoint, sorted ranges `[left, right)`; neighbours that touch are one range."""
+    """A set of integers as sorted, disjoint ranges `[left, right)`; ranges that touch are joined."""
 
     def __init__(self) -> None:
         self._lefts: list[int] = []
@@ -30,7 +30,7 @@ class RangeSet:
 
     @property
     def highest(self) -> int | None:
-        """End of the last range; None if the set is empty."""
+        """End (exclusive) of the last range; None if the set is empty."""
         return self._rights[-1] if self._rights else None
 
     def add(self, left: int, right: int) -> None:
@@ -65,7 +65,7 @@ class RangeSet:
         self.total = 0
 
     def holding(self, value: int) -> tuple[int, int] | None:
-        """Return the range that contains `value`, or None."""
+        """Return the range that contains `value`; None if the set does not contain it."""
         i = bisect_right(self._lefts, value) - 1
         if i >= 0 and value < self._rights[i]:
             return self._lefts[i], self._rights[i]
@@ -79,6 +79,6 @@ class RangeSet:
         return holder is not None and right <= holder[1]
 
     def above(self, value: int) -> tuple[int, int] | None:
-        """Return the first range that begins above `value`, or None."""
+        """Return the first range that begins above `value`; None if there is none."""
         i = bisect_right(self._lefts, value)
         return (self._lefts[i], self._rights[i]) if i < len(self._lefts) else None

@@ -126,7 +126,7 @@ class FrameKind(IntEnum):
 
 
 class Supervisory(IntEnum):
-    """Supervisory function of an S or I+S frame; it is about the other direction (clause 5.2.3)."""
+    """Supervisory function of an S or I+S frame, about data in the opposite direction (clause 5.2.3)."""
 
     RR = 0
     RNR = 1
@@ -210,15 +210,15 @@ def seal(header: int, info: bytes, *, octets: int) -> bytes:
 
 @cache
 def sealed_without_info(header: int, octets: int) -> bytes:
-    """Return `seal` of a frame without information.
+    """Return the octets of a frame without information; see `seal`.
 
-    Cached, because there are few and most slots carry one.
+    Results are cached, because there are few of them and most slots carry one.
     """
     return seal(header, b"", octets=octets)
 
 
 class RlpHeader(NamedTuple):
-    """The fields of a header, with the meaning of those in `RlpFrame`."""
+    """The fields of a frame's header; `RlpFrame` explains them."""
 
     kind: FrameKind
     function: Supervisory | Unnumbered

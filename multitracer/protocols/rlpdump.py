@@ -59,7 +59,7 @@ Fact = str | int | float
 
 
 def words(facts: Mapping[str, Fact | None]) -> str:
-    """Return `key=value` words; None and empty values are left out.
+    """Return facts as `key=value` words; None and empty values are left out.
 
     Raises
     ------
@@ -137,7 +137,7 @@ class RlpdumpWriter:
         return packet_block(packet[:-cut], time_ns=time_ns, comment=comment, original_bytes=len(packet))
 
     def _line(self, event: LinkEvent, time_ns: int) -> bytes:
-        """Return the record of an event: a blank record with the times and the text inserted."""
+        """Return the pcapng record of an event without a frame, as a GSMTAP log line."""
         text = _text(event).encode("ascii", "backslashreplace")
         record = bytearray(_blank_line(len(text), self._side))
         seconds, rest = divmod(time_ns, NS_PER_S)
@@ -160,12 +160,15 @@ def _text(event: LinkEvent) -> str:
 
 @lru_cache
 def _template(name: str, count: int) -> str:
-    """Return the template of an event's words, with a placeholder for each of `count` fields."""
+    """Return the text of an event with `count` fields, with a placeholder for each value."""
     return " ".join([name, *(f"{fact}=%s" for fact in _FACTS[name][:count])])
 
 
 @lru_cache(maxsize=1024)
 def _blank_line(length: int, side: Literal["mobile", "fixed"]) -> bytes:
-    """Return the record of a text of `length` spaces at time 0."""
+    """Return the pcapng record of a log line that consists of `length` spaces, at time 0.
+
+    The caller writes text and time into a copy.
+    """
     line = log_line(" " * length, time_ns=0, process="rlpdump", subsystem=side)
     return packet_block(encode(GsmtapType.LOG, line, uplink=side == "mobile", frame_number=0), time_ns=0)

@@ -83,7 +83,7 @@ class TcpCaState(IntEnum):
 
 
 class ReadBy(IntEnum):
-    """Method by which a row of tcp_state was obtained."""
+    """How a row of tcp_state was recorded."""
 
     TCP_INFO = 1
     """Polled: the state at some time between read_before and read_after."""
@@ -131,7 +131,7 @@ class _Message(IntEnum):
 
 
 class _Attribute(IntEnum):
-    """Attributes of an answer in addition to the socket (INET_DIAG_*)."""
+    """Types of the attributes that an answer has in addition to the socket (INET_DIAG_*)."""
 
     INFO = 2
     VEGAS = 3
@@ -218,13 +218,13 @@ class DiagSocket:
 
     @property
     def cookie(self) -> int:
-        """Number that the kernel gives to only one socket until it restarts."""
+        """The kernel's number of the socket; it is unique until the kernel restarts."""
         low, high = struct.unpack_from("=II", self.identity, 40)
         return int(high << 32 | low)
 
     @property
     def tcp_info(self) -> bytes | None:
-        """The raw struct; None if the kernel sent none."""
+        """The raw `struct tcp_info`; None if the kernel sent none."""
         return self.attributes.get(_Attribute.INFO)
 
     @property
@@ -236,14 +236,14 @@ class DiagSocket:
 
 @dataclass(frozen=True, slots=True)
 class DumpDone:
-    """The end of a dump."""
+    """The message that ends a dump (a list of sockets)."""
 
     interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An error of the kernel: `errno` 2 (ENOENT) if the requested socket no longer exists."""
+    """An error message of the kernel: `errno` 2 (ENOENT) if the requested socket no longer exists."""
 
     errno: int
 
@@ -448,9 +448,9 @@ def _clause_bytes(clause: Sequence[tuple[int, bytes]]) -> int:
 
 
 def _assemble(clause: Sequence[tuple[int, bytes]], *, rest: int) -> bytes:
-    """Return one clause: the first true condition jumps to its end.
+    """Return the bytecode of one clause: at the first true condition it jumps to the end of the clause.
 
-    If none is true, the socket is rejected.
+    If no condition is true, the socket is rejected. `rest` is the length of the clauses after it.
     """
     program, length = b"", _clause_bytes(clause)
     for code, argument in clause[:-1]:
@@ -526,9 +526,9 @@ def decode_tcp_info(blob: bytes, *, byte_order: ByteOrder = sys.byteorder) -> di
 
 
 def _split(fields: Document, byte_order: ByteOrder) -> None:
-    """Replace the two bit fields by their parts.
+    """Replace the bit fields `wscale` and `flags` by a field for each value in them.
 
-    On a little-endian machine the first part has the lowest bits.
+    In little-endian data the first value has the lowest bits.
     """
     little = byte_order == "little"
     if "wscale" in fields:
@@ -542,7 +542,7 @@ def _split(fields: Document, byte_order: ByteOrder) -> None:
 
 
 def tcp_info_columns(blobs: Sequence[bytes], *, byte_order: ByteOrder = "little") -> dict[str, Numbers]:
-    """Return the fields of many structs at once.
+    """Return the fields of many `struct tcp_info` as columns, by the kernel's names.
 
     Returns
     -------

@@ -163,9 +163,9 @@ def _parsed(path: Path, where: str) -> Document:
 
 
 def _lines_of(document: Document, where: str) -> Iterator[object]:
-    """Yield the unchecked list of positions of each line of all geometries.
+    """Yield the list of positions, unchecked, of each line in all geometries.
 
-    The result is None for a geometry without a line.
+    None is yielded for a geometry that has no line.
     """
     waiting: list[tuple[object, int]] = [(document, 0)]
     while waiting:
@@ -247,7 +247,10 @@ def base_document(
 
 
 def _fitting(lines: _Kept, roughest_m: float) -> tuple[_Kept, float]:
-    """Return the thinned lines and their grid size in m, which is as small as possible."""
+    """Return lines that are thinned until they fit into the page, and the width of the thinning grid in m.
+
+    The width is at most `roughest_m`.
+    """
     finest_m = _FINEST_M
     while len((kept := _thinned(lines, finest_m)).east) > MOST_DRAWN and finest_m * 1.5 <= roughest_m:
         finest_m *= 1.5
@@ -255,7 +258,11 @@ def _fitting(lines: _Kept, roughest_m: float) -> tuple[_Kept, float]:
 
 
 def _within(lines: _Kept, route: tuple[Array, Array], reach_m: float) -> _Kept:
-    """Return the line segments with an endpoint in a grid cell of the route or in a neighbouring cell."""
+    """Return the line segments near the route.
+
+    One of their endpoints is in a grid cell of the route or in a neighbouring cell; a cell is
+    `reach_m` wide.
+    """
     own = _cells(route[0], route[1], reach_m)
     wide = [own + east * _ROW + north for east in (-1, 0, 1) for north in (-1, 0, 1)]
     near = np.isin(_cells(lines.east, lines.north, reach_m), np.unique(np.concatenate(wide)))
@@ -274,14 +281,14 @@ def _cells(east: Array, north: Array, size_m: float) -> Array:
 
 
 def _steps(lines: _Kept, inside: Mask) -> _Kept:
-    """Return the line segments that end at the chosen points; each also has its first point."""
+    """Return the line segments that end at the points of the mask `inside`, each with its first point."""
     point = inside.copy()
     point[:-1] |= inside[1:]
     return _Kept(lines.east[point], lines.north[point], inside[point])
 
 
 def _around(lines: _Kept, route: tuple[Array, Array]) -> _Kept:
-    """Return the line segments whose bounding box overlaps the square around the route."""
+    """Return the line segments whose bounding box overlaps the square around the route, in metres."""
     inside = np.zeros(len(lines.east), dtype=bool)
     inside[1:] = lines.joined[1:]
     long_m = max(float(np.ptp(each)) for each in route)
@@ -296,7 +303,10 @@ def _around(lines: _Kept, route: tuple[Array, Array]) -> _Kept:
 
 
 def _thinned(lines: _Kept, finest_m: float) -> _Kept:
-    """Return the lines thinned on a grid: of consecutive points in one cell, only the first remains."""
+    """Return the lines with fewer points: of consecutive points in one grid cell only the first remains.
+
+    A cell is `finest_m` metres wide.
+    """
     cell_x, cell_y = np.floor(lines.east / finest_m), np.floor(lines.north / finest_m)
     same = np.zeros(len(cell_x), dtype=bool)
     same[1:] = lines.joined[1:] & (cell_x[1:] == cell_x[:-1]) & (cell_y[1:] == cell_y[:-1])

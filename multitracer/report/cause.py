@@ -124,7 +124,7 @@ def explanation(diagnosis: Diagnosis) -> Explanation:
 
 
 def lost_segments(diagnosis: Diagnosis) -> tuple[int, int]:
-    """Return the number of lost segments and of all segments; (0, 0) if losses did not cause the limit."""
+    """Return two numbers: lost segments and all segments; (0, 0) if losses did not cause the limit."""
     seen = diagnosis.limited.seen
     if seen is None or diagnosis.headline.limit not in AFTER_LOSSES:
         return 0, 0
@@ -205,7 +205,10 @@ _MOST_BANDS = 400
 
 
 class Marks(NamedTuple):
-    """Times of events to draw at the upper edge of the picture: int64, ns, recorded time, shape (n,)."""
+    """Times of one kind of event, drawn as marks at the upper edge of the picture.
+
+    They are int64, ns, recorded time, shape (n,).
+    """
 
     kind: str
     time_ns: Array

@@ -30,7 +30,7 @@ is drawn too."""
 
 
 class Worst(NamedTuple):
-    """The largest round-trip time of a direction."""
+    """The largest round-trip time of a direction, and its time."""
 
     rtt_ns: int
     at_s: float
@@ -40,7 +40,7 @@ class Worst(NamedTuple):
 
 @dataclass(frozen=True)
 class Drawn:
-    """One direction of a connection with a figure."""
+    """One direction of a connection for which the page has a figure."""
 
     capture: Capture
     connection: int

@@ -51,7 +51,7 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
     diagnosis : Diagnosis
     origin_ns : int
         Time at 0 s of the figure.
-        speed : float
+    speed : float
         Seconds of the figure in a second of the recording.
     figure : bool
         Whether the first figure of the page shows the transfer: incidents then have a button that moves the

@@ -128,7 +128,7 @@ def stretches_section(
 
 
 def _answer(drive: Drive) -> str:
-    """Return a sentence on the duration of the bad segments and their main cause."""
+    """Return a sentence: how long the segments of the route were bad, and what was their main cause."""
     table = drive.stretches
     judged = table.provenance.get("judged_s", {})
     seconds = sum(judged.get(name, 0) for name in ("by rate", "by radio"))
@@ -149,7 +149,7 @@ def _answer(drive: Drive) -> str:
 
 
 def _how(drive: Drive, origin_ns: int, speed: float) -> str:
-    """Return the text on the criteria by which a second counts as bad."""
+    """Return a text about the rule by which a second of the drive is bad."""
     facts = drive.stretches.provenance
     judged = facts.get("judged_s", {})
     words = [] if drive.shown_ns == (None, None) else [_OF_A_PART]
@@ -210,7 +210,7 @@ def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[M
 
 
 def _when_of_the_cause(row: Row) -> str:
-    """Return the duration of a cause, and the rate before and after; empty if unknown."""
+    """Return a text: the duration of the cause, and the rate before and after it; empty if unknown."""
     begin, end = ((row[name], row[f"cause_{name}"]) for name in ("begin_ns", "end_ns"))
     if any(time in (None, NOT_A_TIME) for time in (*begin, *end)):
         return ""
@@ -532,9 +532,9 @@ def _number(value: float | None, words: Callable[[float], str]) -> Markup:
 
 
 def _spread(row: Row, names: Sequence[str], unit: str, words: str) -> Markup:
-    """Return the table cell of the first known quantity of `names`.
+    """Return a table cell with the first of the quantities `names` that is known in the row.
 
-    The cell names it unless it is `names[0]`.
+    The cell has the name of the quantity, unless this is `names[0]`.
     """
     name = next((each for each in names if row[f"{each}_median_{unit}"] is not None), names[0])
     low, high = row[f"{name}_q1_{unit}"], row[f"{name}_q3_{unit}"]

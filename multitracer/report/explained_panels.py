@@ -73,9 +73,9 @@ def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: in
 
 
 def logged_bps(diagnosis: Diagnosis) -> float | None:
-    """Return the rate in bit/s that a slotted link logged while it was sending.
+    """Return the mean rate in bit/s at which the link's log shows the link sending.
 
-    The result is None if there is no such log.
+    None without such a log, or if the link has no slots.
     """
     near, slot_ns = diagnosis.transfer.near, diagnosis.transfer.slot_ns
     if near is None or not slot_ns:

@@ -104,7 +104,7 @@ def drive_figure_section(figures: int = 1, *, picture: Markup | None = None) -> 
 
 
 def _controls(titles: Sequence[str], label: str) -> list[Markup]:
-    """Return the menu of the figures, and the buttons that zoom and move the figure."""
+    """Return the controls of the figures: the menu, and the buttons that zoom and move."""
     options = (element("option", title, value=number) for number, title in enumerate(titles))
     choice = [element("select", options, aria_label=label)] if len(titles) > 1 else []
     moves = (

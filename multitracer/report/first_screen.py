@@ -252,7 +252,7 @@ def heights(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit) -> Array:
 
 
 def _area(height: Array, kind: str, label: str) -> Markup:
-    """Return the shape of a row; each bin above 0 is drawn high enough to be visible."""
+    """Return the SVG shape of a row; a bin with any value above 0 is high enough to be visible."""
     tall = np.where(height > 0, np.maximum(np.round(height, 2), _MIN_HEIGHT), 0)
     bounds = np.flatnonzero(np.diff(tall, prepend=-1.0))
     ends = np.append(bounds[1:], len(tall))

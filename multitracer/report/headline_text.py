@@ -125,7 +125,7 @@ def headline_text(diagnosis: Diagnosis) -> str:
 
 
 def _within(diagnosis: Diagnosis, sentence: str) -> str:
-    """Return the sentence with the bounds of a weak share and without the confidence of its cause."""
+    """Return the sentence with the bounds of a weak (inferred) share, without the confidence of its cause."""
     own = [each for each in shares_of(diagnosis) if each.limit is diagnosis.headline.limit]
     within, weak = bounds(own[0]) if len(own) == 1 else "", _WEAK.search(sentence)
     if not within or weak is None:
@@ -160,7 +160,7 @@ def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
 
 
 def _words(diagnosis: Diagnosis, first: Incident) -> str:
-    """Return a sentence that describes an incident; "" if the incident only repeats the limit."""
+    """Return a sentence that describes an incident; "" if it says only what the limit says."""
     numbers = diagnosis.findings[first.parts[0]].numbers
     if first.kind in ("outage", "blackout"):
         return _dead(diagnosis, first, numbers)
@@ -249,7 +249,7 @@ class SegmentLoss(NamedTuple):
 
 
 def goodput_bps(diagnosis: Diagnosis, drawn: Drawn) -> float | None:
-    """Return the goodput in bit/s, link time; None if it is not known."""
+    """Return the goodput of the transfer in bit/s of link time; None if it is not known."""
     speed = drawn.goodput_bps
     return None if speed is None else speed / diagnosis.transfer.speed
 
@@ -324,7 +324,10 @@ _CHANGES = {"rate-change", "handover", "competing-traffic", "path-change"}
 
 
 def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:
-    """Return the calculation as a sentence; "" if no rate is known well enough, or the sum is wrong."""
+    """Return the calculation as a sentence: the bytes at the rate of the link, or a buffer per round trip.
+
+    "" if no rate is known well enough, or the calculated time is longer than the measured time.
+    """
     headline, limited, group = diagnosis.headline, diagnosis.limited, diagnosis.group
     sent, took_s, logged = drawn.direction["unique_bytes"], limited.total_s, logged_bps(diagnosis)
     is_scaled = diagnosis.transfer.speed != 1

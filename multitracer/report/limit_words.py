@@ -94,7 +94,7 @@ def shares_of(diagnosis: Diagnosis) -> list[LimitShare]:
 
 
 def says(row: LimitShare) -> str:
-    """Return the explanation of a limit or of its subtype."""
+    """Return a sentence that explains a limit or its subtype."""
     return _PARTS.get(row.part, _LIMITS[row.limit])
 
 
@@ -107,7 +107,7 @@ def bounds(row: LimitShare) -> str:
 
 
 def surely(row: LimitShare) -> str:
-    """Return a text on the confidence of a share, with its range if the share is weak."""
+    """Return a text about the confidence of a share; for a weak share, also its range."""
     within = bounds(row)
     return f"{row.confidence.label}: {within}" if within else row.confidence.label
 

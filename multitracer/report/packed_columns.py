@@ -164,7 +164,11 @@ def _thinned(
     packets: Sequence[bool],
     reduced: str,
 ) -> Fitted:
-    """Return the encoded series, thinned until they fit the budget."""
+    """Return the encoded series after removing points until their texts fit into `budget_bytes`.
+
+    Rare events remain as far as they fit. `reduced` is the sentence about data that were omitted
+    before.
+    """
     complete, room = [False] * len(series), 2 * budget_bytes // (5 * _RARE_BYTES)
     for i in sorted(range(len(series)), key=lambda i: len(series[i])):  # the rarest events come first
         if series[i].rare and len(series[i]) <= min(RARE_LIMIT, room):
@@ -197,11 +201,9 @@ def _written(
     packets: Sequence[bool] | None,
     reduced: str,
 ) -> Fitted:
-    """Return the texts of all columns.
+    """Return the encoded columns of all series as texts; equal columns share one text.
 
-    `packets` selects the series with a column of frame numbers; None: all.
-
-    Equal columns, such as the times of ACKs and of their windows, share one text.
+    `packets` selects the series with a column of frame numbers; None means all.
     """
     lines: list[str] = []
     known: dict[bytes, tuple[int, int]] = {}  # of each column its line and its planes, bytes of a number

@@ -153,7 +153,7 @@ def document(
         Title of the window and the page.
     sections
         Content of ``main``.
-        figures : list of dict, optional
+    figures : list of dict, optional
         Figures from `embed.embed`; the texts of their series are written at the end of the page.
     route : dict, optional
         Map from `route_map.map_document`.

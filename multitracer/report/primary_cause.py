@@ -143,9 +143,9 @@ def swatch(role: str) -> Markup:
 
 
 def _pen(role: str) -> tuple[str, str, dict[str, object]]:
-    """Return the style of strokes: line ends, CSS class for the colour in both themes, and SVG attributes.
+    """Return the style for strokes of a role: line end, CSS class, and SVG attributes.
 
-    Not only the colour distinguishes events from data.
+    Events and data differ not only in colour, but also in the form of the strokes.
     """
     look = LOOKS[role]
     colour = f"color:{look.light};color:light-dark({look.light},{look.dark})"
@@ -242,7 +242,7 @@ _MOST_STAGES = 2_000
 
 
 class _Look(NamedTuple):
-    """Options with which the first screen draws a panel."""
+    """Options of the picture of one panel on the first screen."""
 
     says: str
     words: dict[str, str]

@@ -21,9 +21,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextlib.contextmanager
 def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """Yield the path of a new file in the folder of `target`; after success, the new file replaces `target`.
+    """Yield the path of a new file beside `target`; at the end of the `with` block it replaces `target`.
 
-    If the target is not a regular file (a pipe, a device), its own path is yielded.
+    After an error `target` remains unchanged. If the target is not a regular file (a pipe, a
+    device), its own path is yielded.
 
     Raises
     ------
@@ -48,7 +49,10 @@ def replacing(target: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the path of a new folder beside `target`; after success, its files move into `target`."""
+    """Yield the path of a new folder beside `target`.
+
+    At the end of the `with` block, without an error, its files are moved into `target`.
+    """
     final = Path(os.path.realpath(os.fspath(target)))
     temporary = final.with_name(_HIDDEN.format(final.name, os.getpid()))
     try:
@@ -66,7 +70,10 @@ def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def named(target: str | os.PathLike[str], temporary: Path) -> Iterator[None]:
-    """Convert an OSError of the body to an InputError that names the target, not the temporary file."""
+    """Convert an OSError in the `with` block to an InputError that names the target.
+
+    The error itself names the temporary file.
+    """
     try:
         yield
     except (MultiTracerError, BrokenPipeError):

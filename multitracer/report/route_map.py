@@ -39,7 +39,7 @@ KINDS = {"handover": "Handovers", "outage": "Outages", "marker": "Marks of the e
 
 
 class RouteEvent(NamedTuple):
-    """An event on the route."""
+    """An event on the route: its time, its kind and its text."""
 
     time_ns: int
     kind: str
@@ -248,7 +248,7 @@ def _on_axis(time_ns: Times, drive: MappedDrive) -> Times:
 
 
 class _Plane(NamedTuple):
-    """The tangent plane of the earth at a reference point."""
+    """The tangent plane of the earth at a reference point, for positions in metres."""
 
     lat_deg: float
     lon_deg: float
@@ -269,12 +269,15 @@ class _Plane(NamedTuple):
 
 
 def _turned(degrees: Array) -> Array:
-    """Return differences of longitudes, wrapped to the range -180 to 180."""
+    """Return differences of longitude in degrees, changed to the range -180 to 180."""
     return (degrees + 180) % 360 - 180
 
 
 def _quantities(drive: MappedDrive, time_ns: Times) -> list[tuple[Document, Coloured]]:
-    """Return the quantities that can colour the route, for `map.js` and for the static picture."""
+    """Return the quantities that can colour the route.
+
+    Each is a pair: JSON for `map.js`, and the colour class of each point for the static picture.
+    """
     shown = []
     for label in drive.quantities:
         scale, value = SCALES[label], held(drive.series[label], time_ns)
@@ -311,7 +314,7 @@ def _quantities(drive: MappedDrive, time_ns: Times) -> list[tuple[Document, Colo
 
 
 def held(series: Table, time_ns: Times) -> Array:
-    """Return the last value of SERIES at or before each time; NaN if that value is too old.
+    """Return the last value of a series at or before each time; NaN if it is too old.
 
     Returns
     -------
@@ -408,7 +411,11 @@ def picture(east: Array, north: Array, joined: Mask, quantity: Coloured) -> Mark
 
 
 def _thinned(x: Array, y: Array, joined: Mask, kind: Array, finest: float) -> Array:
-    """Return which points to draw: first in each grid cell, changes of class, and both ends of a gap."""
+    """Return the indexes of the points to draw.
+
+    They are the first point in each grid cell, each change of colour class, and both ends of a gap.
+    A grid cell is `finest` wide.
+    """
     cell = np.floor(np.column_stack([x, y]) / finest)
     keep = np.ones(len(x), dtype=bool)
     keep[1:] = (cell[1:] != cell[:-1]).any(axis=1) | ~joined[1:] | (kind[1:] != kind[:-1])
@@ -418,7 +425,7 @@ def _thinned(x: Array, y: Array, joined: Mask, kind: Array, finest: float) -> Ar
 
 
 def _steps(x: Array, y: Array, chosen: Mask) -> str:
-    """Return the lines from the previous points to the chosen points as an SVG path."""
+    """Return an SVG path with a line to each point of the mask `chosen` from the point before it."""
     words: list[str] = []
     last = -1
     for i in np.flatnonzero(chosen).tolist():

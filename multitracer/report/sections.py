@@ -229,7 +229,10 @@ def provenance_section(recording: Recording, *, command: str) -> Markup:
 
 
 def _file_facts(point: str, file: SourceFile, hashes: dict[str, str]) -> _Facts:
-    """Return table rows on a file: packets, times, clock, capture point and capture program."""
+    """Return table rows about a file: packets, times, clock, capture point and capture program.
+
+    `hashes` are the SHA-256 sums by path.
+    """
     span = None if file.first_ns is None or file.last_ns is None else file.last_ns - file.first_ns
     during = f"{moment(file.first_ns)} to {moment(file.last_ns)} ({duration(span)})"
     finest = min((i.resolution_ns for i in file.interfaces), default=None)

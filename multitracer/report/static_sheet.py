@@ -92,7 +92,7 @@ class _Axis(NamedTuple):
         return np.asarray((own - self.low) / (self.high - self.low))
 
     def place(self, own: float) -> float:
-        """Return the relative position of a number of the axis: on a logarithmic axis, of a logarithm."""
+        """Return the relative position of an axis coordinate; on a logarithmic axis this is a logarithm."""
         return (own - self.low) / (self.high - self.low)
 
 
@@ -176,7 +176,7 @@ def _cell(cell: SheetPanel, x: _Axis, y: _Axis, traces: Sequence[Props]) -> Mark
 
 
 def _times(x: _Axis) -> str:
-    """Return the CSS class of the tick labels; long labels get a class that can hide every second one."""
+    """Return the CSS class of the tick labels; for long labels the class can hide every second label."""
     return "times" if sum(len(word) for _, word in x.ticks) <= _MOST_LETTERS else "times dense"
 
 
@@ -255,7 +255,7 @@ def _marks(trace: Props, x: _Axis, y: _Axis) -> Markup | None:
 
 
 def _words_of(trace: Props, known: Sequence[object] | None, row: int) -> str:
-    """Return the tooltip of a mark."""
+    """Return the tooltip of the mark in row `row`."""
     words = known[row] if known is not None else None
     name = _text(trace["name"])
     return f"{name}: {_text(words)}" if isinstance(words, str) else name

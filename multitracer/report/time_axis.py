@@ -63,9 +63,10 @@ class TimeAxis(NamedTuple):
         return f"left:{left:.3%};width:{right - left:.3%}"
 
     def spread(self, stretches: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-        """Return the intervals (begin, end, words) to draw.
+        """Return those intervals (begin, end, text) that are drawn.
 
-        Of the intervals that begin within two pixels, only the one that ends last is returned.
+        Of intervals that begin within two pixels of each other, only the one that ends last is
+        drawn.
         """
         kept: dict[int, tuple[int, int, str]] = {}
         for each in stretches:
@@ -85,7 +86,7 @@ def round_step(span: float, about: int) -> float:
 
 
 def row(name: Child, track: Child, value: Child, *, kind: str = "") -> list[Markup]:
-    """Return the three table cells of a row: name, track and value."""
+    """Return the three table cells of a row: its name, its picture (`track`) and its value."""
     added = f" {kind}" if kind else ""
     return [
         element("div", name, class_=f"name{added}"),

@@ -434,7 +434,10 @@ def _lost(rows: list[Row], prefix: str) -> str:
 
 
 def _sizes(chosen: list[int], every: list[int]) -> str:
-    """Return sizes as text, consecutive sizes as ranges: `128 to 2048 and 8192 bytes`."""
+    """Return sizes as text; consecutive sizes become ranges: `128 to 2048 and 8192 bytes`.
+
+    `every` are all measured sizes.
+    """
     places = [every.index(size) for size in chosen]
     runs = [[p for _, p in run] for _, run in groupby(enumerate(places), lambda pair: pair[1] - pair[0])]
     words = [str(every[r[0]]) if len(r) == 1 else f"{every[r[0]]} to {every[r[-1]]}" for r in runs]

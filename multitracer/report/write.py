@@ -74,8 +74,8 @@ class Request:
         Title of the page; by default the names of the capture points.
     command : str
         The command line, for the section on provenance.
-        base_map : BaseMap, optional
-            Lines to draw below the route of a drive.
+    base_map : BaseMap, optional
+        Lines to draw below the route of a drive.
     assets : Assets, optional
         Folder for script and style of the page; by default the page contains them.
     """
@@ -89,7 +89,10 @@ class Request:
     assets: Assets | None = None
 
     def recorded_ns(self, origin_ns: int, speed: float) -> Bounds:
-        """Return the interval in recorded time, without its end; `origin_ns` is the recorded time of 0."""
+        """Return the requested interval in recorded time; its end is not included.
+
+        `origin_ns` is the recorded time of 0 s.
+        """
         begin, end = (
             None if each is None else origin_ns + round((each - origin_ns) / speed)
             for each in (self.from_ns, None if self.to_ns is None else self.to_ns + 1)
@@ -245,7 +248,7 @@ class _Shown(NamedTuple):
 
 
 def _shown(transfer: Transfer, drawn: Drawn, speed: float, request: Request) -> _Shown:
-    """Return the content of the figure of a direction, from all logs that describe it."""
+    """Return the content of a direction's figure, made from all logs of the transfer."""
     begin_ns, end_ns, first_ns = request.from_ns, request.to_ns, axis_origin_ns(drawn.capture)
     if transfer.has_more and transfer.at_sender.capture is drawn.capture:
         return _Shown(
@@ -286,7 +289,7 @@ def _explained(recording: Recording, connection: int | None) -> Diagnosis | None
 
 
 def _budgets(figures: int, route: DrawnRoute | None) -> list[int]:
-    """Return the maximum bytes of encoded series for each figure, after subtracting the bytes of the map."""
+    """Return the maximum number of bytes for the encoded series of each figure; the map's are subtracted."""
     spent = 0 if route is None else len(json.dumps(route.document))
     first = max(FIRST_BYTES - spent, FIRST_BYTES // 2)
     further = FURTHER_BYTES // max(figures - 1, 1)

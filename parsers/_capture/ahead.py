@@ -29,9 +29,9 @@ _ROOM_BYTES = 64 * 1024
 
 
 def ahead(blocks: Iterable[PacketRecords]) -> Generator[PacketRecords]:
-    """Yield blocks in their order; while one is used, a thread finds the next one.
+    """Yield blocks in order; while the caller uses a block, a thread reads the next one.
 
-    Close the generator before the file: only then has the thread stopped reading.
+    The generator must be closed before the file, so that the thread has stopped reading.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def ahead(blocks: Iterable[PacketRecords]) -> Generator[PacketRecords]:
 
 
 class _Chunk(NamedTuple):
-    """Bytes that were read ahead: those of `data` from `_ROOM_BYTES` to `end`."""
+    """Bytes that the thread has read: `data[_ROOM_BYTES:end]`."""
 
     data: Bytes
     end: int
@@ -92,7 +92,7 @@ class AheadStream:
             self._thread.shutdown()
 
     def readinto(self, buffer: memoryview, /) -> int:
-        """Fill a part of `buffer` from the thread's position; return the byte count, 0 only at the end."""
+        """Read bytes into `buffer`; return their number, 0 only at the end of the stream."""
         if self._left:
             chunk, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
             buffer[: len(chunk)] = chunk
@@ -103,7 +103,7 @@ class AheadStream:
         return self._read_once(buffer) or 0
 
     def read_on(self, size: int) -> None:
-        """Let the thread read the next window of `size` bytes, less the rest of the previous one."""
+        """Let the thread read the next `size` bytes while the current window is used."""
         self._windows += 1
         if self._windows <= _ALONE or self._left or self._error:
             return
@@ -114,7 +114,11 @@ class AheadStream:
         self._next = self._thread.submit(self._chunk, size)
 
     def take(self, known: Bytes) -> tuple[Bytes, int, int] | None:
-        """Return a window that begins with known bytes, as data, begin and end; None if it must be read."""
+        """Return the window that the thread has read, with the bytes `known` before its bytes.
+
+        The result is a tuple of data, begin and end; None if the thread has read nothing, and the
+        caller must read.
+        """
         if self._next is None:
             return None
         (data, end, self._error), self._next = self._next.result(), None

@@ -17,11 +17,14 @@ bit in the seconds by up to 68. Smaller backward steps count in the verdict on t
 
 
 def largest_packet(link_type: int) -> int:
-    """Return the maximum captured length of a link type, bytes; a record that states more is damaged."""
+    """Return the maximum captured length of packets of a link type in bytes; larger lengths are damage."""
     return _LARGEST_OF_LINK.get(link_type, LARGEST_PACKET)
 
 
 def cut_off(what: str, offset: int, left: int) -> str:
-    """Return the message that a record or block at `offset` is cut off after its first `left` bytes."""
+    """Return the message that the file ends within a record or block.
+
+    `what` is its kind, `offset` its position in the file, `left` how many bytes of it are present.
+    """
     left_of_it = "only 1 byte of it is" if left == 1 else f"only {left} bytes of it are"
     return f"the {what} at byte {offset} is truncated: {left_of_it} left"

@@ -27,7 +27,7 @@ _MOST_GAPS = 1000
 
 
 class FileDamage:
-    """The damage of a file: the byte ranges that were lost, and why reading ended early, if it did."""
+    """Records the damage of a file: the ranges of lost bytes, and why reading ended early."""
 
     def __init__(self, source: SourceFile) -> None:
         self._source = source
@@ -41,7 +41,7 @@ class FileDamage:
         return self._gaps >= _MOST_GAPS
 
     def lost(self, begin: int, end: int, reason: str) -> None:
-        """Note that the bytes from `begin` to `end` of the file are lost; reading continued after them."""
+        """Record that the bytes from `begin` to `end` are lost, and that reading continued after them."""
         ranges = self._source.lost_ranges
         self._gaps += 1
         if ranges and ranges[-1][1] >= begin:
@@ -51,7 +51,7 @@ class FileDamage:
         self._source.damaged = self._words()
 
     def ended(self, reason: str | None) -> None:
-        """Note why reading ended before the stream did; None if it did not."""
+        """Record why reading ended before the end of the stream; None if it did not."""
         words = [self._words() if self._source.lost_ranges else None, reason]
         self._source.damaged = "; ".join(word for word in words if word) or None
 
@@ -70,7 +70,7 @@ _FAR_APART = f"more than {ERA_YEARS} years from the others"
 
 
 class _Shown(NamedTuple):
-    """Summary of the known times of some packets."""
+    """Summary of packet times: number, range, and steps backwards."""
 
     packets: int
     """Number of packets with a time; if 0, `last` is the previous one and the other fields are not valid."""
@@ -82,7 +82,10 @@ class _Shown(NamedTuple):
 
 
 def _what_shows(known: Numbers, last: int | None) -> _Shown:
-    """Return the summary of times that follow `last`; steps longer than an era are not counted."""
+    """Return the summary of some times; `last` is the time before them.
+
+    Steps backwards that are longer than an era (several years) are not counted.
+    """
     lowest_ns = int(known.min(initial=np.iinfo(np.int64).max))
     if lowest_ns == NOT_A_TIME:
         return _what_shows(known[known != NOT_A_TIME], last)
@@ -96,7 +99,7 @@ def _what_shows(known: Numbers, last: int | None) -> _Shown:
 
 
 class StampFacts:
-    """Writes into a file's facts what its time stamps show."""
+    """Summarizes the time stamps of a file, and writes the summary into the facts of the file."""
 
     def __init__(self, source: SourceFile) -> None:
         self._source = source
@@ -105,7 +108,7 @@ class StampFacts:
         """Number of packets, smallest and largest time, by years since 1970."""
 
     def note(self, time_ns: Numbers) -> None:
-        """Note the next times, in the order of the file: int64, ns since 1970; NOT_A_TIME if missing."""
+        """Add times in the order of the file: int64, ns since 1970; NOT_A_TIME if missing."""
         known, self._last, steps, largest_ns, lowest, highest = _what_shows(time_ns, self._last)
         facts = self._source
         facts.without_time += len(time_ns) - known
@@ -131,9 +134,9 @@ class StampFacts:
         self._years[year] = count + packets, min(first, lowest), max(last, highest)
 
     def era(self) -> tuple[int, int] | None:
-        """Return the first and last time of the era with most packets; None if there are no others.
+        """Return the first and last time of the era (a range of some years) with most packets.
 
-        Packets outside this era count as packets without a time.
+        Packets outside this era count as packets without a time. None if all times are in one era.
         """
         years, facts = self._years, self._source
         if not years or max(years) - min(years) <= ERA_YEARS:
@@ -156,10 +159,10 @@ def decode_file(
     max_packets: int | None = None,
     share: Callable[[int], float | None] = lambda _: None,
 ) -> None:
-    """Decode the blocks of one file; stop after `max_packets` of it.
+    """Decode the blocks of one file; stop after `max_packets` packets of the file.
 
-    `share` returns the fraction of the file, 0 to 1, that a number of decompressed bytes is; None if not
-    known.
+    `share` converts a number of decompressed bytes to the fraction of the file, 0 to 1; None if
+    unknown.
     """
     clock = StampFacts(source)
     for _ in decode_blocks(blocks, source, decoder, clock, max_packets=max_packets, share=share):
@@ -177,7 +180,7 @@ def decode_blocks(
     max_packets: int | None = None,
     share: Callable[[int], float | None] = lambda _: None,
 ) -> Iterator[PacketRecords]:
-    """Decode the blocks of one file as `decode_file` does, and yield each of them then."""
+    """Decode the blocks of one file as `decode_file` does; yield each block after it is decoded."""
     decoder.files.append(source)
     done = 0
     with reading(source.path):
@@ -199,7 +202,7 @@ def decode_blocks(
 def decode_stream(
     stream: BinaryIO, source: SourceFile, blocks: Callable[[Readable, SourceFile], Iterable[PacketRecords]]
 ) -> CaptureTables:
-    """Return the capture that one stream holds."""
+    """Return the capture in one stream; `blocks` finds the records in it."""
     readable = cast("Readable", stream)
     decoder = Decoder()
     decode_file(blocks(readable, source), source, decoder)

@@ -32,19 +32,22 @@ _LARGEST_SPAN_BYTES = 16_384
 
 
 class RecordLayout(Protocol):
-    """The layout of records: functions to find them."""
+    """Interface of the functions that find records of one format."""
 
     def following(self, data: Bytes) -> Following:
-        """Return a function that maps positions of records to positions of the next ones.
+        """Return a function that converts positions of records to positions of the next records.
 
         If there is no next record, the position is far behind the data.
         """
 
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
-        """Return whether a record may begin at each of `at` (int64, shape (n,)): bool, shape (n,)."""
+        """Return a mask of the positions `at` (int64, shape (n,)) at which a record may begin."""
 
     def likely(self, chunks: NDArray[np.uint8]) -> Mask:
-        """Return where a record may begin in each row of bytes, by a fast test; shape (lanes, bytes - 8)."""
+        """Return a mask of the bytes in each row at which a record may begin; shape (lanes, bytes - 8).
+
+        This test is fast, and less strict than `plausible`.
+        """
 
 
 def walk_lanes(
@@ -82,7 +85,10 @@ def walk_lanes(
 
 
 def _first_plausible(data: Bytes, near: Numbers, span: int, end: int, layout: RecordLayout) -> Numbers:
-    """Return where the first plausible record at or after each of `near` begins; 0 without one."""
+    """Return for each position in `near` where the first plausible record begins.
+
+    The search ends after `span` bytes; 0 if it finds none.
+    """
     chunks = rows(data, near, span + 8)
     likely = layout.likely(chunks.view(np.uint8).reshape(len(near), span + 8))
     lane, offset = np.divmod(np.flatnonzero(likely), span)
@@ -97,7 +103,13 @@ def _first_plausible(data: Bytes, near: Numbers, span: int, end: int, layout: Re
 
 
 def _walk_in_step(first: Numbers, end: int, following: Following, most: int) -> tuple[Numbers, int]:
-    """Walk from each of `first` to the next; return the records up to the first lane that misses."""
+    """Follow the records of all lanes together.
+
+    Return the positions of the records, and the position after them.
+
+    Each lane begins at its position in `first`, and must end exactly where the next lane begins.
+    The records after the first lane that does not are left out.
+    """
     target = np.append(first[1:], end)
     steps = [first]
     while len(steps) <= most and (len(steps) % 8 or (steps[-1] < target).any()):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RecordLength(NamedTuple):
-    """Position and form of the length field of a record; the length includes the header."""
+    """Where a record has its length, and in which form; the length includes the header."""
 
     header_bytes: int
     length: struct.Struct
@@ -48,7 +48,7 @@ def batches(
 
 
 def _walk(window: StreamWindow, layout: RecordLength) -> tuple[list[int], str | None]:
-    """Return positions of complete records, and why they end; move the window past them."""
+    """Return the positions of complete records and why they end (else None); move the window past them."""
     starts: list[int] = []
     while len(window) >= layout.header_bytes:
         length = layout.length.unpack_from(window.view, window.begin + layout.length_at)[0]

@@ -54,17 +54,20 @@ class StreamWindow:
 
     @property
     def is_full(self) -> bool:
-        """Whether `begin` must be advanced before more can be read."""
+        """Whether the buffer is full, so that `begin` must be moved before more bytes can be read."""
         return len(self) == self._size
 
     def remains(self, what: str) -> str | None:
-        """Return why the stream ends inside a record or block; None if it ends between two."""
+        """Return a message if the stream ends inside a record or block (`what`).
+
+        None if it ends after one.
+        """
         if self.damage or not len(self):
             return self.damage
         return cut_off(what, self.offset, len(self))
 
     def refill(self) -> bool:
-        """Read until the buffer is full or the stream ends; return whether new bytes came."""
+        """Read until the buffer is full or the stream ends; return whether there are new bytes."""
         kept = len(self)
         known, begin = self.data[self.begin : self.end], self.begin
         taken = None if self._ahead is None else self._ahead.take(known)
@@ -93,7 +96,7 @@ class StreamWindow:
             return 0
 
     def skip(self, count: int) -> int:
-        """Skip `count` bytes, also more than the buffer contains; return the number of skipped bytes."""
+        """Skip up to `count` bytes, also more than the buffer has; return how many were skipped."""
         skipped = 0
         while True:
             step = min(count - skipped, len(self))

@@ -50,14 +50,14 @@ _ETHERTYPES = {
 
 
 def link(link_type: int) -> int:
-    """Return the number of the header that frames of a link type begin with."""
+    """Return the number of the header kind with which frames of a link type begin."""
     return _LINK + link_type
 
 
 def ip_packets(
     packets: LayerPackets, kind: int, steps: Mapping[int, Step], ledger: PacketCounts
 ) -> list[tuple[LayerPackets, int]]:
-    """Return the IP packets in `packets` with their version; count all others in `ledger`.
+    """Return the IP packets among `packets`, grouped by version; count all others in `ledger`.
 
     Parameters
     ----------
@@ -92,9 +92,10 @@ def ip_packets(
 
 
 def by_version(packets: LayerPackets, expected: int) -> list[tuple[LayerPackets, int]]:
-    """Return the packets by IP version: the one in their own first four bits, if their lengths agree.
+    """Return the packets in groups, each with its IP version, 4 or 6.
 
-    `expected`, 4 or 6, is the version that the header before IP states; all other packets have it.
+    The version is `expected`, which the header before IP states. It is the other one if the first
+    four bits of a packet say so and its length fields are valid for that version.
     """
     here = packets.at < packets.end
     other = 10 - expected
@@ -115,7 +116,10 @@ def by_version(packets: LayerPackets, expected: int) -> list[tuple[LayerPackets,
 def _alike(
     packets: LayerPackets, kinds: Numbers, steps: Mapping[int, Step], ledger: PacketCounts
 ) -> list[tuple[int, LayerPackets]]:
-    """Return the packets by the kind of their header; count those of a kind that has no step."""
+    """Return the packets in groups, each with the kind of its next header.
+
+    Packets of a kind without a step are counted in `ledger` and left out.
+    """
     distinct = [int(kinds[0])] if (kinds == kinds[0]).all() else np.unique(kinds).tolist()
     known = [k for k in distinct if k in steps or k in (IPV4, IPV6)]
     if len(known) < len(distinct):
@@ -131,7 +135,10 @@ def _count_unknown(kinds: Numbers, ledger: PacketCounts) -> None:
 
 
 def ethertype_step(name: str, *, length: int, at: int) -> Step:
-    """Return the step for a header of `length` bytes with an EtherType, or a length, at a fixed place."""
+    """Return a step that skips a header of `length` bytes with an EtherType at offset `at`.
+
+    `name` is the name of the header in the counts.
+    """
 
     def step(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
         packets = packets.keep(ledger.complete(packets, length, f"{name} header"))
@@ -141,7 +148,7 @@ def ethertype_step(name: str, *, length: int, at: int) -> Step:
 
 
 def ethertypes(packets: LayerPackets, offset: int) -> Numbers:
-    """Return what follows by the EtherType at `offset`.
+    """Return the kind of the next header, from the EtherType at `offset` after each packet's `at`.
 
     Returns
     -------
@@ -154,7 +161,10 @@ def ethertypes(packets: LayerPackets, offset: int) -> Numbers:
 
 
 def fixed_step(name: str, *, length: int, following: int) -> Step:
-    """Return the step for a header of `length` bytes that one kind of header follows."""
+    """Return a step that skips a header of `length` bytes.
+
+    The next header is always of the kind `following`.
+    """
 
     def step(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
         packets = packets.keep(ledger.complete(packets, length, f"{name} header"))

@@ -28,7 +28,7 @@ def _none(dtype: str) -> Array:
 
 
 class GrowingArray:
-    """One array with spare capacity."""
+    """An array to which values are appended; memory is reserved ahead."""
 
     def __init__(self, dtype: str) -> None:
         self._array = _none(dtype)
@@ -58,7 +58,7 @@ class GrowingArray:
 
 
 class GrowingTable:
-    """A table with spare capacity."""
+    """A table to which rows are appended; memory is reserved ahead."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -68,7 +68,10 @@ class GrowingTable:
         return len(self._columns[self._schema.names[0]])
 
     def append(self, columns: Mapping[str, Array], *, share: float | None = None) -> None:
-        """Append rows, all columns of them; `share` as for an array."""
+        """Append rows; `columns` must have all columns of the table.
+
+        `share` is the fraction of the input that has been read, 0 to 1; None if unknown.
+        """
         for name, column in self._columns.items():
             column.append(columns[name], share=share)
 
@@ -77,5 +80,5 @@ class GrowingTable:
         return self._columns[name].values
 
     def finish(self) -> Table:
-        """Return the table."""
+        """Return the complete table; nothing can be appended afterwards."""
         return Table(self._schema, {name: column.values for name, column in self._columns.items()})

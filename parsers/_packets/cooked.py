@@ -38,21 +38,30 @@ def _little(data: Bytes, at: Numbers, size: int) -> Numbers:
 
 
 def null(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off BSD's address family, in the byte order of the host that captured (NULL and LOOP)."""
+    """Skip BSD's header (NULL and LOOP): an address family in the byte order of the capturing host.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 4, "loopback header"))
     family = np.minimum(u32(packets.data, packets.at), _little(packets.data, packets.at, 4))
     return _by_family(family, packets.advanced(4), ledger)
 
 
 def encapsulating(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off OpenBSD's header of encapsulating interfaces (ENC): address family, SPI, flags."""
+    """Skip OpenBSD's header of encapsulating interfaces (ENC): address family, SPI, flags.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 12, "ENC header"))
     family = np.minimum(u32(packets.data, packets.at), _little(packets.data, packets.at, 4))
     return _by_family(family, packets.advanced(12), ledger)
 
 
 def packet_filter_log(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off the header of pf's log (PFLOG), whose length is padded to four bytes."""
+    """Skip the header of pf's log (PFLOG), whose length is padded to a multiple of four bytes.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 2, "PFLOG header"))
     length = packets.data[packets.at].astype(np.int64) + 3 & ~3
     packets = packets.keep(ledger.complete(packets, length, "PFLOG header"))
@@ -62,25 +71,37 @@ def packet_filter_log(packets: LayerPackets, ledger: PacketCounts) -> tuple[Laye
 
 
 def solaris_ipnet(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off the header of Solaris's IP observability (IPNET); its family is 2 or 26."""
+    """Skip the header of Solaris's IP observability (IPNET); its address family is 2 or 26.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 24, "IPNET header"))
     return packets.advanced(24), np.full(len(packets), RAW_IP)
 
 
 def linux_cooked(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off the 16 bytes of Linux's "any" device (SLL)."""
+    """Skip the 16-byte header of Linux's device "any" (SLL).
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 16, "SLL header"))
     return packets.advanced(16), ethertypes(packets, 14)
 
 
 def linux_cooked_2(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off the 20 bytes of Linux's "any" device, version 2 (SLL2)."""
+    """Skip the 20-byte header of Linux's device "any", version 2 (SLL2).
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 20, "SLL2 header"))
     return packets.advanced(20), ethertypes(packets, 0)
 
 
 def netfilter_log(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Walk the attributes of a netfilter log record (NFLOG) to the packet in it."""
+    """Skip the attributes of a netfilter log record (NFLOG) up to the packet in it.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 4, "NFLOG header"))
     family = packets.data[packets.at].astype(np.int64)
     at = packets.at + 4
@@ -100,7 +121,10 @@ def netfilter_log(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPac
 
 
 def apple_packet_tap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off Apple's PKTAP header, which names the link type that follows."""
+    """Skip Apple's PKTAP header, which names the link type of the frame after it.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 12, "PKTAP header"))
     length = _little(packets.data, packets.at, 4)
     kinds = link(0) + np.minimum(_little(packets.data, packets.at + 8, 4), 0xFFFF)
@@ -111,7 +135,10 @@ def apple_packet_tap(packets: LayerPackets, ledger: PacketCounts) -> tuple[Layer
 
 
 def token_ring(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off a token ring header, source route included; LLC follows."""
+    """Skip a token ring header with its source route; the next header is LLC.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 16, "token ring header"))
     routed = packets.data[packets.at + 8] & 0x80 != 0
     length = 14 + np.where(routed, packets.data[packets.at + 14] & 0x1F, 0).astype(np.int64)
@@ -122,7 +149,10 @@ def token_ring(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPacket
 
 
 def classical_ip_over_atm(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off LLC where IP over ATM has it; without LLC, the packet begins with IP (ATM_CLIP)."""
+    """Skip the LLC header of IP over ATM (ATM_CLIP); a packet without LLC begins with IP.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 3, "ATM CLIP header"))
     is_llc = u16(packets.data, packets.at) == 0xAAAA
     return packets, np.where(is_llc, LLC, RAW_IP)

@@ -55,7 +55,7 @@ Key = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Open:
-    """A fragmented datagram that is not complete yet."""
+    """A fragmented datagram of which fragments are still missing."""
 
     first: int | None = None
     """Number of the packet that brought the first fragment."""
@@ -69,7 +69,7 @@ class _Open:
     """Begin and end of the fragments other than the first."""
 
     def reach(self) -> int:
-        """Return up to where the datagram is present without a gap."""
+        """Return the number of bytes that are present from the start of the datagram without a gap."""
         end = self.first_end
         for begin, chunk_end in sorted(self.chunks):
             if begin > end:
@@ -79,7 +79,7 @@ class _Open:
 
 
 class Fragments:
-    """All fragmented datagrams seen so far."""
+    """The fragmented datagrams of a capture; their number is limited."""
 
     def __init__(self) -> None:
         self._open: dict[Key, _Open] = {}
@@ -116,13 +116,17 @@ class Fragments:
             self.extra_bytes[datagram.first] = datagram.reach() - datagram.first_end
 
     def finish(self) -> None:
-        """Stop waiting for more fragments."""
+        """Process the end of the capture: missing fragments will not come."""
         for key in list(self._open):
             self._close(key)
 
 
 def _rows(datagrams: Datagrams) -> Iterator[tuple[Key, int, int, int, bool]]:
-    """Yield key, record, begin, end and whether more follow, of each fragment."""
+    """Yield a tuple for each fragment.
+
+    Its elements are the key of the datagram, the record number, begin and end in the datagram, and
+    whether more fragments follow.
+    """
     packets = datagrams.packets
     offset = datagrams.fragment_offset
     columns = (
@@ -171,7 +175,11 @@ def joined_across_vlans(flows: Table, directed: Flow) -> tuple[Table, Flow]:
 
 
 def _opposite_pairs(flows: Table, one_way: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the rows of flows that are the only two directions of the same endpoints."""
+    """Return the rows of two flows for each pair that is joined: the first flows, and the second flows.
+
+    A pair are the only two flows between the same endpoints, in opposite directions. `one_way` are
+    the rows of the flows with packets in one direction only.
+    """
     a, b = (endpoints_that_sort(flows, side)[one_way] for side in "ab")
     swapped: Mask = a > b
     low, high = np.where(swapped, b, a), np.where(swapped, a, b)
@@ -186,7 +194,7 @@ def _opposite_pairs(flows: Table, one_way: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def endpoints_that_sort(flows: Table, side: str) -> NDArray[np.bytes_]:
-    """Return IP version, port and address of one side as bytes that sort.
+    """Return IP version, port and address of the endpoint a or b (`side`) of each flow, as sortable bytes.
 
     Returns
     -------
@@ -209,7 +217,7 @@ _KEY = ("ip_id", "seq", "ack", "flags", "payload_bytes")
 
 
 class _Flow(NamedTuple):
-    """The packets of one flow, in capture order."""
+    """The packets of one flow in capture order: comparison keys and times."""
 
     key: Numbers
     """Side, and the columns of _KEY; shape (n, 6)."""
@@ -219,7 +227,9 @@ class _Flow(NamedTuple):
 def joined_on_trunk(
     flows: Table, segments: Table, ends: NDArray[np.bytes_]
 ) -> tuple[Table, Numbers, Numbers]:
-    """Return the flows, each segment's directed flow, and the first row of each flow that was joined.
+    """Return the flows after joining those that a trunk port captured twice, in two VLANs.
+
+    Also return each segment's directed flow, and the first segment of each flow that was joined to another.
 
     Parameters
     ----------
@@ -258,7 +268,7 @@ def joined_on_trunk(
 
 
 def _candidates(flows: Table, ends: NDArray[np.bytes_], packets: Numbers) -> Iterator[tuple[int, int, bool]]:
-    """Yield two flows with equal endpoints in different VLANs, and whether their endpoints are swapped."""
+    """Yield two rows of flows with the same endpoints in different VLANs, and whether a and b are swapped."""
     if (flows["vlan"] == UNTAGGED).all():
         return
     turned = ends[:, 0] > ends[:, 1]
@@ -278,7 +288,7 @@ def _flow(segments: Table, rows: Numbers, *, turned: bool) -> _Flow:
 
 
 def _recurs(one: _Flow, two: _Flow) -> bool:
-    """Return whether nearly all packets of one of two flows are also in the other, within a round trip."""
+    """Return whether nearly all packets of one flow are also in the other, at most a round trip apart."""
     key = np.concatenate([one.key, two.key])
     time_ns = np.concatenate([one.time_ns, two.time_ns])
     of_two = np.repeat([False, True], [len(one.key), len(two.key)])
@@ -291,7 +301,10 @@ def _recurs(one: _Flow, two: _Flow) -> bool:
 
 
 def _round_trip_ns(flow: _Flow) -> int:
-    """Return the time from the first SYN to the ACK that ends the handshake; by default a typical value."""
+    """Return the duration of a flow's handshake in ns, from the first SYN to its ACK.
+
+    A default if unknown.
+    """
     side, flags = flow.key[:, 0], flow.key[:, 1 + _KEY.index("flags")]
     syn = np.flatnonzero((flags & (Flag.SYN | Flag.ACK)) == Flag.SYN)
     if not len(syn):
@@ -326,7 +339,7 @@ _IS_TUNNEL = members(INSIDE)
 
 
 class Decoder:
-    """Collects the segments of one or more files of one capture point."""
+    """Decodes the packets of the files of one capture point, and collects the segments."""
 
     def __init__(self) -> None:
         self.files: list[SourceFile] = []
@@ -345,9 +358,9 @@ class Decoder:
         self._syn_options = GrowingTable(SYN_OPTIONS)
 
     def add(self, records: PacketRecords, source: SourceFile, *, share: float | None = None) -> None:
-        """Decode one block of `source`, which is `files[-1]`; its facts are brought up to date.
+        """Decode one block of `source`, the last of `files`, and update the counts in it.
 
-        `share` is how much of the file has been read, from 0 to 1, if that is known.
+        `share` is the fraction of the file that has been read, 0 to 1; None if unknown.
         """
         ledger = PacketCounts(source.protocols, source.not_decoded)
         overwritten = self._is_overwritten(records, source)
@@ -367,12 +380,15 @@ class Decoder:
         self._records += len(records)
 
     def _by_kernel(self, records: PacketRecords, source: SourceFile) -> DecodedBlock | None:
-        """Return what the native kernel decodes of a block."""
+        """Return the result of the native kernel for a block; None if the kernel cannot decode the block."""
         del source
         return decoded(records)
 
     def _datagrams(self, frames: list[tuple[int, LayerPackets]], ledger: PacketCounts) -> list[Datagrams]:
-        """Return the IP datagrams in frames, by their link type, that carry no further IP packets."""
+        """Return the IP datagrams in frames; from a tunnel, the datagrams inside it.
+
+        `frames` are pairs of a link type and its packets.
+        """
         pending = []
         for link_type, packets in frames:
             pending += ip_packets(packets, link(link_type), STEPS, ledger)
@@ -392,7 +408,11 @@ class Decoder:
         return complete
 
     def _is_overwritten(self, records: PacketRecords, source: SourceFile) -> bool:
-        """Return whether the original lengths of a file were overwritten, as its first TCP packets show."""
+        """Return whether a file's field for the original length has the captured length instead.
+
+        This is decided by its first TCP packets: more than half are longer by their IP header than
+        by this field.
+        """
         if self._overwritten is None or self._overwritten[0] is not source:
             share = _share_cut(records.first(_PROBED_RECORDS))
             if share is None and source.packets < _MOST_UNCLEAR:
@@ -403,7 +423,7 @@ class Decoder:
         return self._overwritten[1]
 
     def _without_fragments(self, datagrams: Datagrams, ledger: PacketCounts) -> Datagrams:
-        """Count the bytes of later fragments, and return the datagrams without them."""
+        """Count later fragments of datagrams, store them, and return the datagrams without them."""
         later = datagrams.fragment_offset > 0
         fragment = later | datagrams.more_fragments
         if not fragment.any():
@@ -413,7 +433,11 @@ class Decoder:
         return datagrams.keep(~later)
 
     def _segments_of(self, parts: list[Datagrams], ledger: PacketCounts, native: int) -> list[BlockSegments]:
-        """Return the segments in datagrams of one IP version; `native` is how many more the kernel read."""
+        """Return the segments in datagrams of one IP version.
+
+        `native` is the number of segments of this version that the native kernel has decoded in the
+        block.
+        """
         if not parts:
             ledger.count_protocol("tcp", native)
             return []
@@ -430,7 +454,7 @@ class Decoder:
     def _append(
         self, parts: list[BlockSegments], records: PacketRecords, first_frame: int, share: float | None
     ) -> None:
-        """Append the segments of one block in capture order."""
+        """Append the segments of one block to the tables, in capture order."""
         numbered(parts, self._flows, records_before=self._records)
         for part in in_order(parts):
             before = len(self._segments)
@@ -448,7 +472,7 @@ class Decoder:
             self._segments.append(columns, share=share)
 
     def _credit_fragments(self, table: Table) -> None:
-        """Add the payload of later fragments to their segments."""
+        """Add the payload bytes of later fragments to the segments that their first fragments began."""
         if not self._fragments.extra_bytes:
             return
         first_record = np.cumsum([0, *(f.packets for f in self.files)])
@@ -461,14 +485,17 @@ class Decoder:
         table["payload_bytes"][row[there]] += np.array(extra, np.int32)
 
     def finish_fragments(self) -> None:
-        """Stop waiting for fragments, and count those without a first one."""
+        """Process the end of the capture: count fragments whose first fragment is missing."""
         self._fragments.finish()
         for file, count in self._fragments.without_first.items():
             ledger = PacketCounts(self.files[file].protocols, self.files[file].not_decoded)
             ledger.moved("ip fragment", "IP fragment without its first", count)
 
     def _without_trunk(self, flows: Table, segments_table: Table) -> Table:
-        """Join the flows that a trunk port shows twice, in two VLANs, and note it."""
+        """Return the flows after joining those that a trunk port captured in two VLANs.
+
+        Add a warning to the files.
+        """
         if not len(flows) or (flows["vlan"] == UNTAGGED).all():
             return flows
         ends = np.stack([endpoints_that_sort(flows, side) for side in "ab"], axis=1)
@@ -482,7 +509,7 @@ class Decoder:
         return flows
 
     def keep_times(self, first_ns: int, last_ns: int) -> None:
-        """Remove the times of those segments of the last file that are not between these two."""
+        """In the last file, set times before `first_ns` or after `last_ns` to NOT_A_TIME."""
         begin = int(np.searchsorted(self._segments.values("file"), len(self.files) - 1))
         time_ns = self._segments.values("time_ns")[begin:]
         time_ns[(time_ns < first_ns) | (time_ns > last_ns)] = NOT_A_TIME
@@ -491,10 +518,10 @@ class Decoder:
         return len(self._segments)
 
     def take(self) -> CaptureTables:
-        """Return the segments since the last call, and remove them here; flows keep their numbers.
+        """Return the segments decoded since the last call of this method, and remove them from the decoder.
 
-        Steps that need all packets are left out: flows of several VLANs are not joined, and a late fragment
-        is not credited to a segment that was already returned.
+        Flows keep their numbers. Steps that need all packets are left out: flows of several VLANs
+        are not joined, and a late fragment does not change a segment that was already returned.
         """
         segments_table = self._segments.finish()
         self._credit_fragments(segments_table)
@@ -504,17 +531,20 @@ class Decoder:
         return CaptureTables(self.files, segments_table, self._flows.table(), *sides)
 
     def keep_flows(self, kept: Numbers) -> tuple[Table, Numbers]:
-        """Remove all flows except these (int64, ascending); return those left, and the new number of each."""
+        """Remove all flows except `kept` (int64, ascending).
+
+        Return the table of the remaining flows, and the new number of each of `kept`.
+        """
         self._flows, number = self._flows.without_others(kept)
         return self._flows.table(), number.astype(np.int64)
 
     def flows_in_order(self) -> tuple[Table, Numbers]:
-        """Return the flows in order of first sight, and the row in it of each by their present numbers."""
+        """Return the flows in order of their first packets, and the row in this table of each flow number."""
         flows, renumbered = self._flows.finish()
         return flows, np.arange(len(flows)) if renumbered is None else renumbered.astype(np.int64)
 
     def finish(self) -> CaptureTables:
-        """Return the capture; the decoder must not be used afterwards."""
+        """Return the decoded capture; the decoder must not be used afterwards."""
         self.finish_fragments()
         segments_table = self._segments.finish()
         self._credit_fragments(segments_table)
@@ -530,7 +560,10 @@ class Decoder:
 
 
 def _is_gsmtap(datagrams: Datagrams) -> Mask:
-    """Return which datagrams go to the UDP port of GSMTAP; both ports are captured of each."""
+    """Return a mask of the datagrams that go to the UDP port of GSMTAP.
+
+    It is False where the ports were not captured.
+    """
     packets = datagrams.packets
     mask: Mask = (datagrams.protocol == _UDP) & (packets.end - packets.at >= 4)
     if mask.any():
@@ -539,7 +572,7 @@ def _is_gsmtap(datagrams: Datagrams) -> Mask:
 
 
 def _is_wtcp_syn(datagrams: Datagrams) -> Mask:
-    """Return which datagrams are a SYN of WTCP: its length, and ten octets that are always the same."""
+    """Return a mask of the datagrams that are a SYN of WTCP, by their length and ten fixed octets."""
     packets = datagrams.packets
     mask: Mask = (datagrams.protocol == _UDP) & (packets.end - packets.at >= 18)
     if mask.any():
@@ -550,7 +583,7 @@ def _is_wtcp_syn(datagrams: Datagrams) -> Mask:
 
 
 def _opened(datagrams: Datagrams, ledger: PacketCounts) -> tuple[Datagrams, list[tuple[LayerPackets, int]]]:
-    """Return the datagrams that are not tunnels, and the IP packets inside the tunnels."""
+    """Return the datagrams that are not tunnels, and the IP packets in the tunnels with their versions."""
     if (datagrams.protocol == _TCP).all():
         return datagrams, []
     tunnel = _IS_TUNNEL[datagrams.protocol]
@@ -567,7 +600,12 @@ def _opened(datagrams: Datagrams, ledger: PacketCounts) -> tuple[Datagrams, list
 
 
 def _share_cut(records: PacketRecords) -> float | None:
-    """Return the share of TCP packets longer by IP than by both lengths of the record; None if unknown."""
+    """Return the fraction of TCP packets whose IP length is above captured and original length.
+
+    None if unknown.
+
+    Such a packet was cut, although its record says that it is complete.
+    """
     if len(records) < _FEWEST_SEGMENTS:
         return None
     cut, lengths, ledger = [np.empty(0, np.bool_)], [np.empty(0, np.int64)], PacketCounts({}, {})
@@ -585,7 +623,10 @@ def _share_cut(records: PacketRecords) -> float | None:
 
 
 def _share(cut: Mask, captured: Numbers) -> float:
-    """Return the share of cut packets; 1 if nearly all packets longer than the shortest cut one are cut."""
+    """Return the fraction of cut packets.
+
+    It is 1 if nearly all packets that are longer than the shortest cut packet are cut.
+    """
     if np.count_nonzero(cut) >= _FEWEST_SEGMENTS:
         longer = cut[cut | (captured > captured[cut].min())]
         if longer.mean() > _NEARLY_ALL:
@@ -594,14 +635,14 @@ def _share(cut: Mask, captured: Numbers) -> float:
 
 
 def _mark_overwritten(frames: Iterable[LayerPackets]) -> None:
-    """Mark the packets whose two lengths are equal: it is not known whether they were cut."""
+    """Mark the packets whose captured and original length are equal, because they may be cut nevertheless."""
     for packets in frames:
         cut = packets.end == packets.stop
         packets.marks |= np.where(cut, np.uint16(CaptureMark.LENGTH_OVERWRITTEN), np.uint16(0))
 
 
 def _count_links(records: PacketRecords, source: SourceFile) -> None:
-    """Count the packets of a block by their link type."""
+    """Count the packets of a block by link type in the facts of its file."""
     link_type = np.atleast_1d(records.link_type)
     if (link_type == link_type[0]).all():
         counts = {int(link_type[0]): len(records)}
@@ -612,7 +653,7 @@ def _count_links(records: PacketRecords, source: SourceFile) -> None:
 
 
 def by_link_type(records: PacketRecords, chosen: Numbers | None = None) -> list[tuple[int, LayerPackets]]:
-    """Return the packets of a block by their link type: `at` is where the frame begins.
+    """Return the packets of a block in groups, each with its link type; `at` is where the frame begins.
 
     `chosen` are the indexes of the records to use: int64, ascending; None means all.
     """

@@ -25,7 +25,10 @@ _BRIDGED_ORGANISATION = 0x0080C2
 
 
 def raw_ip(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take nothing off: the packet begins with IP, and its first four bits are the version."""
+    """Skip nothing: the packet begins with an IP header, whose first four bits are the version.
+
+    Return the packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 1, "IP header"))
     version = packets.data[packets.at] >> 4
     good = (version == 4) | (version == 6)
@@ -34,7 +37,10 @@ def raw_ip(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, N
 
 
 def vlan_tag(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take one VLAN tag off; the id 0 marks a priority, not a VLAN (IEEE 802.1Q, 6.9)."""
+    """Skip one VLAN tag and store its id; id 0 is only a priority, not a VLAN (IEEE 802.1Q, 6.9).
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 4, "VLAN tag"))
     room = packets.vlan < 1 << 12 * _MOST_VLANS
     ledger.drop(~room, f"more than {_MOST_VLANS} VLAN tags")
@@ -47,20 +53,29 @@ def vlan_tag(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets,
 
 
 def mpls_label(kind: int, packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take one MPLS label off; the payload follows the label with the bottom-of-stack bit."""
+    """Skip one MPLS label; the payload follows the label with the bottom-of-stack bit.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 4, "MPLS label"))
     bottom = packets.data[packets.at + 2] & 1 == 1
     return packets.advanced(4), np.where(bottom, MPLS_PAYLOAD, kind)
 
 
 def mpls_payload(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Guess what MPLS carries by the first four bits, as other tools do: no field names it."""
+    """Guess the protocol after MPLS by the first four bits, as other tools do, because no field names it.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 1, "MPLS payload"))
     return packets, _INSIDE_MPLS[packets.data[packets.at] >> 4]
 
 
 def llc(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take LLC off; SNAP follows, or IP under its own SAP."""
+    """Skip the LLC header; SNAP follows, or IP with an SAP of its own.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 3, "LLC header"))
     saps = u16(packets.data, packets.at)
     known = (saps == 0xAAAA) | (saps == 0x0606)
@@ -69,7 +84,10 @@ def llc(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numb
 
 
 def snap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take the organisation and the protocol off; a bridged frame is Ethernet once more."""
+    """Skip the SNAP header (organisation and protocol); a bridged frame is an Ethernet frame again.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 5, "SNAP header"))
     organisation = u32(packets.data, packets.at) >> 8
     bridged = organisation == _BRIDGED_ORGANISATION

@@ -32,7 +32,10 @@ _EMPTY = -1
 
 
 class KeyIndex:
-    """Numbers distinct keys of `width` words, from 0 on, in the order in which they are first seen."""
+    """A hash table that numbers different keys from 0 on, in the order of their first occurrence.
+
+    A key has `width` 64-bit words.
+    """
 
     def __init__(self, width: int) -> None:
         self._multipliers: list[np.uint64] = list(
@@ -45,7 +48,7 @@ class KeyIndex:
         return len(self._keys[0])
 
     def numbers(self, words: Sequence[Words]) -> tuple[NDArray[np.int32], Numbers]:
-        """Return the number of each key, and the positions at which a new key is seen first.
+        """Return the number of each key, and the positions at which new keys occur first.
 
         Parameters
         ----------
@@ -71,7 +74,7 @@ class KeyIndex:
         return number, unknown[first]
 
     def _slots(self, words: Sequence[Words]) -> Numbers:
-        """Return the first slot to probe for each key."""
+        """Return the hash of each key: the first slot of the table to look at."""
         mixed = words[0] * self._multipliers[0]
         for word, multiplier in zip(words[1:], self._multipliers[1:], strict=False):
             mixed ^= mixed >> np.uint64(29)
@@ -83,7 +86,7 @@ class KeyIndex:
         return (mixed >> np.uint64(64 - bits)).astype(np.int64)
 
     def _is_key(self, number: NDArray[np.int32], words: Sequence[Words]) -> Mask:
-        """Return where the key with a number equals the given one."""
+        """Return a mask: whether the stored key with each number equals the key in `words`."""
         same: Mask = number != _EMPTY
         if len(self):
             for key, word in zip(self._keys, words, strict=True):
@@ -91,7 +94,7 @@ class KeyIndex:
         return same
 
     def _look_up(self, words: Sequence[Words], numbers: NDArray[np.int32]) -> Numbers:
-        """Fill in the numbers of the known keys; return the positions of the others, ascending."""
+        """Write the numbers of known keys into `numbers`; return the positions of unknown keys, ascending."""
         slot = self._slots(words)
         number = self._number[slot]
         same = self._is_key(number, words)
@@ -107,7 +110,10 @@ class KeyIndex:
     def _look_further(
         self, words: Sequence[Words], numbers: NDArray[np.int32], todo: Numbers, slot: Numbers
     ) -> Numbers:
-        """Probe the following slots for the keys at `todo`; return the unknown ones."""
+        """Look at the next slots for the keys at the positions `todo`; write the numbers that are found.
+
+        Return the positions of unknown keys.
+        """
         unknown = [todo[:0]]
         while len(todo):
             slot = (slot + 1) & (len(self._number) - 1)
@@ -121,7 +127,7 @@ class KeyIndex:
         return np.concatenate(unknown)
 
     def _add(self, words: Sequence[Words]) -> None:
-        """Add distinct keys that are not there yet; at most half of the slots are taken afterwards."""
+        """Add new, distinct keys; the table grows so that at most half of the slots are used."""
         before = len(self)
         for key, word in zip(self._keys, words, strict=True):
             key.append(word)
@@ -131,7 +137,7 @@ class KeyIndex:
         self._place([key.values[before:] for key in self._keys], before)
 
     def _place(self, words: Sequence[Words], first: int) -> None:
-        """Put the keys with the numbers from `first` on into their slots."""
+        """Write the keys with numbers from `first` on into their slots of the table."""
         slot = self._slots(words)
         todo = np.arange(first, len(self), dtype=np.int32)
         while len(todo):
@@ -155,7 +161,7 @@ def _first_of_each(words: Sequence[Words]) -> Numbers:
 
 
 class PacketEndpoints(NamedTuple):
-    """One endpoint (source or destination) of each of n packets: shape (n,) each."""
+    """One endpoint (source or destination) of each of n packets; all arrays have shape (n,)."""
 
     high: Words
     """IPv4 address, or the first half of an IPv6 address."""
@@ -168,7 +174,7 @@ class PacketEndpoints(NamedTuple):
         return PacketEndpoints(self.high[which], self.low[which], self.port[which])
 
     def addresses(self, ip_version: int) -> NDArray[np.void]:
-        """Return the addresses as 16 bytes in network order; IPv4 in the first 4."""
+        """Return each address as 16 bytes in network order; an IPv4 address is in the first 4 bytes."""
         halves = np.zeros((len(self.high), 2), ">u8")
         halves[:, 0] = self.high << np.uint64(32) if ip_version == 4 else self.high
         halves[:, 1] = self.low
@@ -176,7 +182,7 @@ class PacketEndpoints(NamedTuple):
 
 
 class FlowTable:
-    """All flows seen so far."""
+    """All flows seen so far, with their numbers."""
 
     def __init__(self) -> None:
         self._ipv4 = KeyIndex(3)
@@ -196,9 +202,9 @@ class FlowTable:
         *,
         ip_version: int,
     ) -> Flow:
-        """Return the directed flow of each packet: 2 x flow, + 1 if the flow's endpoint b sent it.
+        """Return the directed flow of each packet: 2 x flow number, + 1 if endpoint b sent the packet.
 
-        `seen` is the number of each packet in the capture; at the end, flows are sorted by it.
+        `seen` is the number of each packet in the capture; flows are sorted by it at the end.
         """
         if ip_version == 4:
             one, two = (end.high << np.uint64(16) | end.port for end in (source, destination))
@@ -219,7 +225,7 @@ class FlowTable:
         return directed
 
     def _remember(self, a: PacketEndpoints, b: PacketEndpoints, vlan: Numbers, ip_version: int) -> None:
-        """Add new flows; endpoint a sent their first packet."""
+        """Add new flows; endpoint a is the sender of their first packet."""
         columns = {
             "ip_version": np.full(len(vlan), ip_version, np.uint8),
             "address_a": a.addresses(ip_version),
@@ -231,11 +237,11 @@ class FlowTable:
         self._table.append(columns)
 
     def table(self) -> Table:
-        """Return the flows seen so far, by their present numbers."""
+        """Return the table of the flows, in the order of their current numbers."""
         return self._table.finish()
 
     def without_others(self, kept: Numbers) -> tuple[FlowTable, Flow]:
-        """Return only these flows (int64, ascending), and the new number of each."""
+        """Return a flow table with only the flows `kept` (int64, ascending), and the new number of each."""
         fewer, table, number = FlowTable(), self.table().take(kept), np.empty(len(kept), np.int32)
         for version in (4, 6):
             here = np.flatnonzero(table["ip_version"] == version)
@@ -246,7 +252,10 @@ class FlowTable:
         return fewer, number
 
     def finish(self) -> tuple[Table, Flow | None]:
-        """Return the table of flows in order of first sight, and new numbers by old where they differ."""
+        """Return the flows in order of their first packets, and the new number of each old flow number.
+
+        The second value is None if no number changes.
+        """
         table, seen = self._table.finish(), self._seen.values
         if not np.any(seen[1:] < seen[:-1]):
             return table, None
@@ -257,14 +266,14 @@ class FlowTable:
 
 
 def _endpoints(flows: Table, side: str) -> PacketEndpoints:
-    """Return one end of each flow, all of one IP version, as the packets gave it."""
+    """Return the endpoint a or b (`side`) of each flow; all flows must have the same IP version."""
     address = np.ascontiguousarray(flows[f"address_{side}"]).view(">u8").reshape(-1, 2).astype(np.uint64)
     shift = np.where(flows["ip_version"] == 4, np.uint64(32), np.uint64(0))
     return PacketEndpoints(address[:, 0] >> shift, address[:, 1], flows[f"port_{side}"].astype(np.uint64))
 
 
 def _is_higher(source: PacketEndpoints, destination: PacketEndpoints) -> Mask:
-    """Return where the source is the greater endpoint."""
+    """Return a mask of the packets whose source endpoint sorts after the destination endpoint."""
     above: Mask = source.port > destination.port
     for one, two in ((source.low, destination.low), (source.high, destination.high)):
         above = (one > two) | ((one == two) & above)

@@ -69,7 +69,7 @@ _JUMBO_OPTION = 0xC204
 
 @dataclass(slots=True)
 class Datagrams:
-    """IP packets without their headers; arrays of shape (n,)."""
+    """IP packets whose headers are already read; arrays of shape (n,)."""
 
     version: int
     packets: LayerPackets
@@ -104,7 +104,7 @@ class Datagrams:
 
 
 def in_capture_order(parts: list[Datagrams]) -> Datagrams:
-    """Return the datagrams of several parts of one block, all of one IP version."""
+    """Return the datagrams of several parts of a block in capture order; all have the same IP version."""
     if len(parts) == 1:
         return parts[0]
     order = np.argsort(np.concatenate([p.packets.record for p in parts]), kind="stable")
@@ -125,9 +125,10 @@ def in_capture_order(parts: list[Datagrams]) -> Datagrams:
 
 
 def ipv4(packets: LayerPackets, ledger: PacketCounts) -> Datagrams:
-    """Take the IPv4 headers off; packets with a cut or contradictory header are counted and left out.
+    """Read the IPv4 headers; packets with a cut or invalid header are counted in `ledger` and left out.
 
-    `packets` has shape (n,), `at` where IP begins; the result has shape (m,), m <= n, in the same order.
+    `packets` has shape (n,), `at` is where IP begins; the result has shape (m,), m <= n, in the
+    same order.
     """
     header = headers(packets.data, packets.at, _IPV4)
     header_bytes = (header["version_ihl"] & 0x0F).astype(np.int64) << 2
@@ -157,9 +158,12 @@ def ipv4(packets: LayerPackets, ledger: PacketCounts) -> Datagrams:
 
 
 def ipv6(packets: LayerPackets, ledger: PacketCounts) -> Datagrams:
-    """Take the IPv6 headers and extension headers off; cut or invalid packets are counted and left out.
+    """Read the IPv6 headers and extension headers.
 
-    `packets` has shape (n,), `at` where IP begins; the result has shape (m,), m <= n, in the same order.
+    Cut or invalid packets are counted in `ledger`, and left out.
+
+    `packets` has shape (n,), `at` is where IP begins; the result has shape (m,), m <= n, in the
+    same order.
     """
     header = headers(packets.data, packets.at, _IPV6)
     captured = packets.at + 40 <= packets.end
@@ -189,7 +193,10 @@ def ipv6(packets: LayerPackets, ledger: PacketCounts) -> Datagrams:
 
 
 def _bounded(packets: LayerPackets, length: Numbers) -> LayerPackets:
-    """Return the packets ended by their IP length; 0 (segmentation offload) leaves the end as it is."""
+    """Return the packets with `end` and `stop` limited to their IP length.
+
+    Length 0 (segmentation offload) changes nothing. Packets with an invalid length are marked.
+    """
     stop = packets.at + length
     beyond = (stop > packets.stop) & (packets.marks & _IS_FRAGMENT == 0)
     marks = packets.marks
@@ -222,7 +229,10 @@ def _jumbo_length(options: LayerPackets) -> Numbers:
 
 
 def _without_extensions(datagrams: Datagrams, ledger: PacketCounts, kinds: Mask) -> Datagrams:
-    """Walk the chain of extension headers of `kinds` until each datagram is at its transport header."""
+    """Return the datagrams moved past the IPv6 extension headers of `kinds`, at their transport header.
+
+    Datagrams with cut headers are counted in `ledger` and left out.
+    """
     for _ in range(_MOST_EXTENSIONS):
         if (datagrams.protocol == _TCP).all():
             return datagrams
@@ -243,7 +253,7 @@ def _without_extensions(datagrams: Datagrams, ledger: PacketCounts, kinds: Mask)
 
 
 def _step_over(datagrams: Datagrams, extended: Mask) -> None:
-    """Move the extended datagrams past one extension header, in place."""
+    """Move the datagrams of the mask `extended` past one extension header, in place."""
     which = np.flatnonzero(extended)
     data, at, kind = datagrams.packets.data, datagrams.packets.at[which], datagrams.protocol[which]
     length = (data[at + 1].astype(np.int64) + 1) << 3

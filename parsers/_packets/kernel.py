@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DecodedBlock(NamedTuple):
-    """The kernel's answer for one block."""
+    """The result of the native kernel for one block."""
 
     parts: list[BlockSegments]
     rest: Numbers
@@ -28,9 +28,9 @@ class DecodedBlock(NamedTuple):
 
 
 def decoded(records: PacketRecords) -> DecodedBlock | None:
-    """Return the segments that the kernel decodes in a block.
+    """Return the segments that the native kernel decodes in a block, and the indexes of the other records.
 
-    The result is None without a kernel, or if the kernel cannot decode the block.
+    None without a kernel, or if the kernel can decode no record of the block.
     """
     native = kernel()
     if native is None or not len(records):

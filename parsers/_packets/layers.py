@@ -66,7 +66,7 @@ UNTAGGED = -1
 
 
 def rows(data: Bytes, at: Numbers, width: int) -> NDArray[np.void]:
-    """Return the `width` bytes that begin at each of `at`.
+    """Return `width` bytes from each position in `at`.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def _bytes(width: int) -> np.dtype[np.void]:
 
 
 def headers(data: Bytes, at: Numbers, dtype: np.dtype[np.void]) -> NDArray[np.void]:
-    """Return the header of type `dtype` that begins at each of `at`; its fields are free views.
+    """Return the header of type `dtype` at each position in `at`; access to its fields makes no copy.
 
     Parameters
     ----------
@@ -176,17 +176,20 @@ class LayerPackets:
         )
 
     def keep(self, mask: Mask) -> LayerPackets:
-        """Return the packets where `mask` (bool, shape (n,)) is set; without a copy if all are."""
+        """Return the packets that the mask (bool, shape (n,)) selects; if it selects all, no copy is made."""
         return self if mask.all() else self.pick(mask)
 
     def advanced(self, length: Numbers | int) -> LayerPackets:
-        """Return the packets with `at` moved on by `length` >= 0 bytes: an int, or int64 of shape (n,)."""
+        """Return the packets with `at` increased by `length` bytes: an int, or int64 of shape (n,).
+
+        At least 0.
+        """
         at = self.at + length
         return LayerPackets(self.data, self.record, at, self.end, self.stop, self.vlan, self.marks)
 
 
 def members(numbers: Iterable[int]) -> Mask:
-    """Return a table of the 256 byte values: True for those in `numbers`; bool, shape (256,)."""
+    """Return a mask over the 256 byte values, True for those in `numbers`: bool, shape (256,)."""
     mask: Mask = np.zeros(256, np.bool_)
     mask[list(numbers)] = True
     return mask
@@ -215,7 +218,7 @@ def joined(parts: list[LayerPackets], order: Numbers) -> LayerPackets:
 
 @dataclass(slots=True)
 class PacketCounts:
-    """The counts of packets: each once, under its protocol or under the reason why it was not decoded."""
+    """Counts of packets: each is counted once, by its protocol or by the reason why it was not decoded."""
 
     protocols: dict[str, int]
     not_decoded: dict[str, int]
@@ -226,9 +229,10 @@ class PacketCounts:
             self.protocols[protocol] = self.protocols.get(protocol, 0) + count
 
     def count_each(self, numbers: Numbers, names: dict[int, str], other: str) -> None:
-        """Count a packet for each of `numbers` (int64, shape (n,)) by its name; without one, by `other`.
+        """Count a packet for each of `numbers` (int64, shape (n,)), by the name of the number in `names`.
 
-        `other` is a format string with a placeholder for the number.
+        A number without a name is counted as `other`, a format string with a placeholder for the
+        number.
         """
         if len(numbers):
             distinct, counts = np.unique(numbers, return_counts=True)
@@ -236,12 +240,12 @@ class PacketCounts:
                 self.count_protocol(names.get(number) or other.format(number), count)
 
     def dropped(self, reason: str, count: int) -> None:
-        """Count packets that were not decoded."""
+        """Count `count` packets that were not decoded, by reason."""
         if count:
             self.not_decoded[reason] = self.not_decoded.get(reason, 0) + count
 
     def moved(self, protocol: str, reason: str, count: int) -> None:
-        """Move packets that were counted under a protocol to those that were not decoded."""
+        """Count packets as not decoded instead of under a protocol, where they were counted before."""
         if count:
             self.dropped(reason, count)
             self.protocols[protocol] -= count
@@ -249,13 +253,13 @@ class PacketCounts:
                 del self.protocols[protocol]
 
     def drop(self, mask: Mask, reason: str) -> None:
-        """Count the packets where `mask` (bool, shape (n,)) is set as not decoded."""
+        """Count the packets that the mask (bool, shape (n,)) selects as not decoded, by reason."""
         self.dropped(reason, int(np.count_nonzero(mask)))
 
     def complete(self, packets: LayerPackets, length: Numbers | int, header: str) -> Mask:
-        """Return which packets have `length` bytes captured from `at` on; count the others.
+        """Return a mask of the packets of which `length` bytes from `at` on were captured; count the others.
 
-        `length` is in bytes, one number or int64 of shape (n,); the answer is bool, shape (n,).
+        `length` is one number of bytes, or int64 of shape (n,); the mask is bool, shape (n,).
         """
         mask: Mask = packets.at + length <= packets.end
         self.drop(~mask, f"{header} cut short")

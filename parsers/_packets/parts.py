@@ -35,7 +35,7 @@ class AddressColumns(NamedTuple):
 
 @dataclass(slots=True)
 class BlockSegments:
-    """Segments in the order of the block."""
+    """Segments of one block in the order of its records."""
 
     record: Numbers
     """Index of each segment's record in the block: shape (n,), ascending."""
@@ -68,7 +68,7 @@ def of_segments(segments: TcpSegments) -> BlockSegments:
 
 
 def of_kernel(answer: DecodedPart) -> BlockSegments:
-    """Return one part of the native kernel's answer."""
+    """Return the segments of one part of the native kernel's result."""
     record, flow = answer["record"], answer["segments"].pop("flow")
     ends, place = _by_version(answer["flows"])
     flow = flow if place is None else place[flow >> 1] << 1 | flow & 1
@@ -76,7 +76,10 @@ def of_kernel(answer: DecodedPart) -> BlockSegments:
 
 
 def _by_version(flows: Columns) -> tuple[list[AddressColumns], Flow | None]:
-    """Return the ends of flows by IP version, and the new place of each if it is another one."""
+    """Return the endpoints of flows by IP version, and the new position of each flow.
+
+    The second value is None if all flows have the same version, so that no position changes.
+    """
     version = flows["version"]
     if (version == version[:1]).all():
         return [_of_flows(int(version[0]), flows)] if len(version) else [], None
@@ -96,7 +99,7 @@ def _of_flows(version: int, flows: Columns) -> AddressColumns:
 
 
 def numbered(parts: list[BlockSegments], flows: FlowTable, *, records_before: int) -> None:
-    """Give the segments of all parts of a block the directed flows of the capture, as the column `flow`.
+    """Add the column `flow`, the directed flow in the capture, to the segments of all parts of a block.
 
     `records_before` is the number of records of the capture before the block.
     """
@@ -115,7 +118,10 @@ def numbered(parts: list[BlockSegments], flows: FlowTable, *, records_before: in
 
 
 def _directed(ends: list[AddressColumns], flows: FlowTable, records_before: int) -> list[Flow]:
-    """Return the directed flows of each of `ends`, all of one IP version, by the order of the block."""
+    """Return the directed flows for each element of `ends`; flows are numbered in the order of the block.
+
+    All elements have the same IP version.
+    """
     order = None
     if len(ends) > 1:
         order = np.argsort(np.concatenate([e.record for e in ends]), kind="stable")
@@ -142,7 +148,7 @@ def _joined_endpoints(ends: list[PacketEndpoints], order: Numbers | None) -> Pac
 
 
 def in_order(parts: list[BlockSegments]) -> list[BlockSegments]:
-    """Return the parts so that each begins where the one before it ended: as they are, or merged into one."""
+    """Return the parts in the order of the block; parts that overlap are merged into one."""
     if all(one.record[-1] < two.record[0] for one, two in pairwise(parts)):
         return parts
     order = np.argsort(np.concatenate([p.record for p in parts]), kind="stable")
@@ -161,7 +167,7 @@ def in_order(parts: list[BlockSegments]) -> list[BlockSegments]:
 
 
 def _placed(columns: Columns, rows: Numbers) -> Columns:
-    """Return the rows of a rare option, with the row numbers of their segments replaced by new ones.
+    """Return the rows of an option table with new row numbers of their segments.
 
     `rows` has the new number of each segment: int64, shape (n_segments,).
     """
@@ -179,7 +185,7 @@ def _sorted_by_row(chunks: list[Columns]) -> Columns:
 
 
 def flows_of(columns: dict[str, Array]) -> tuple[Table, Numbers]:
-    """Return FLOWS in order of first sight, and the row in it of each of these flows of the kernel."""
+    """Return the table FLOWS in order of first packets, and its row for each of the kernel's flows."""
     flows, (ends, place) = FlowTable(), _by_version(columns)
     place = np.arange(len(columns["record"]), dtype=np.int32) if place is None else place
     first = BlockSegments(columns["record"], {}, {}, {}, ends, place << 1)

@@ -31,7 +31,10 @@ _NLPID_SNAP, _NLPID_IPV4, _NLPID_IPV6 = 0x80, 0xCC, 0x8E
 
 
 def framed_ppp(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off address and control (FF 03, unless compressed away) of PPP in HDLC; Cisco HDLC has others."""
+    """Skip address and control (FF 03, unless compressed) of PPP in HDLC; Cisco HDLC has other values there.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 2, "PPP header"))
     first = packets.data[packets.at]
     cisco = (first == 0x0F) | (first == 0x8F)
@@ -44,7 +47,10 @@ def framed_ppp(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPacket
 
 
 def ppp(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off the protocol field: two bytes, or one if it is compressed."""
+    """Skip the protocol field of PPP: two bytes, or one if it is compressed.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 2, "PPP protocol"))
     first = packets.data[packets.at].astype(np.int64)
     short = first & 1 == 1
@@ -56,14 +62,24 @@ def ppp(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numb
 
 
 def pppd(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off the direction byte of Linux pppd; PPP follows, with or without control (LINKTYPE_PPP_PPPD)."""
+    """Skip the direction byte of Linux pppd (LINKTYPE_PPP_PPPD).
+
+    PPP follows, with or without address and control.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 2, "PPP header"))
     control = packets.data[packets.at + 1] == 0x03
     return packets.advanced(np.where(control, 2, 1)), np.full(len(packets), PPP)
 
 
 def frame_relay(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off frame relay's two-byte address; RFC 2427 follows, or an EtherType as Cisco writes it."""
+    """Skip the two-byte address of frame relay.
+
+    The payload is that of RFC 2427, or Cisco's with an EtherType.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 5, "frame relay header"))
     data, at = packets.data, packets.at
     standard = data[at + 2] == 0x03

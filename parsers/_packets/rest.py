@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RestDecoder(Decoder):
-    """Counts the packets of a file that the kernel did not decode, by their protocols."""
+    """Counts the packets that the native kernel did not decode in a file, by protocol."""
 
     def __init__(self, source: SourceFile) -> None:
         super().__init__()
@@ -31,7 +31,10 @@ class RestDecoder(Decoder):
         time_ns: list[int],
         segments: list[int],
     ) -> None:
-        """Count the consecutive packets of a block, and its segments in IPv4 and IPv6."""
+        """Count the packets of one block, which lie one after the other in `data`.
+
+        `segments` are the numbers of segments in IPv4 and IPv6 that the kernel has decoded.
+        """
         lengths = np.array(captured, np.int64)
         source, self._segments_by_version = self.files[0], dict(zip((4, 6), segments, strict=True))
         records = PacketRecords(
@@ -53,6 +56,6 @@ class RestDecoder(Decoder):
         return False  # the kernel saw no length that contradicts another
 
     def holds_segments(self) -> bool:
-        """Return whether some of the packets are segments, now that all are there."""
+        """Return whether some of these packets are TCP segments; call it after the last block."""
         self.finish_fragments()
         return len(self) > 0

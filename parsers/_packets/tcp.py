@@ -30,7 +30,7 @@ _MOST_OPTIONS = 40
 
 @dataclass(slots=True)
 class TcpOptionColumns:
-    """The values of the options of n segments; arrays of shape (n,), NA is -1."""
+    """The option values of n segments; arrays of shape (n,), -1 if a segment does not have the option."""
 
     has_timestamps: Mask
     tsval: NDArray[np.uint32]
@@ -46,7 +46,7 @@ class TcpOptionColumns:
 
     @classmethod
     def none(cls, n: int) -> TcpOptionColumns:
-        """Return the options of `n` segments without any."""
+        """Return the columns for `n` segments without options."""
         return cls(
             has_timestamps=np.zeros(n, np.bool_),
             tsval=np.zeros(n, np.uint32),
@@ -93,7 +93,7 @@ def read_options(data: Bytes, at: Numbers, length: Numbers, *, unexpected: Mask)
 
 
 def _walk(data: Bytes, first: Numbers, stop: Numbers, row: Numbers, options: TcpOptionColumns) -> None:
-    """Read the options of the segments `row`, one option of all segments at a time."""
+    """Read the options of the segments `row` into `options`, one option of all segments at a time."""
     at = first[row]
     for _ in range(_MOST_OPTIONS):
         inside = at < stop[row]
@@ -113,7 +113,10 @@ def _walk(data: Bytes, first: Numbers, stop: Numbers, row: Numbers, options: Tcp
 def _note(
     data: Bytes, at: Numbers, kind: Numbers, length: Numbers, row: Numbers, options: TcpOptionColumns
 ) -> None:
-    """Note one option of each segment `row`."""
+    """Store an option of each segment in `row` into `options`.
+
+    The option begins at `at` and has the number `kind` and the length `length`.
+    """
     for code in np.flatnonzero(np.bincount(kind, minlength=256)).tolist():
         here = kind == code
         which, position, size = row[here], at[here], length[here]
@@ -196,7 +199,10 @@ class TcpSegments:
 
 
 def segments(datagrams: Datagrams, ledger: PacketCounts) -> TcpSegments:
-    """Decode TCP headers and options; cut or invalid segments are counted and left out."""
+    """Return the TCP segments in datagrams, with headers and options decoded.
+
+    Cut or invalid segments are counted in `ledger` and left out.
+    """
     packets = datagrams.packets
     header = headers(packets.data, packets.at, _TCP)
     offset_flags = header["offset_flags"].astype(np.int64)

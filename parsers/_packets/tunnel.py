@@ -24,7 +24,10 @@ _ERSPAN = 0x88BE
 
 
 def gre(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take a GRE header off, of version 0 or 1 (PPTP)."""
+    """Skip a GRE header of version 0, or of version 1 (PPTP).
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 4, "GRE header"))
     flags = u16(packets.data, packets.at)
     length = np.full(len(packets), 4)
@@ -43,7 +46,10 @@ def gre(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numb
 
 
 def redirected(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off what WCCP puts before IP: nothing, or a redirect header of four bytes."""
+    """Skip WCCP's redirect header of four bytes before IP, if there is one.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 5, "WCCP header"))
     bare = packets.data[packets.at] >> 4 == 4
     return packets.advanced(np.where(bare, 0, 4)), np.full(len(packets), IPV4)

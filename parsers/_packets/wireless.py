@@ -36,7 +36,10 @@ def _le32(data: Bytes, at: Numbers) -> Numbers:
 def _after(
     packets: LayerPackets, length: Numbers, kinds: Numbers, name: str, ledger: PacketCounts
 ) -> tuple[LayerPackets, Numbers]:
-    """Take off headers that state their own length."""
+    """Skip headers whose lengths are given in `length`; return the remaining packets and their next kinds.
+
+    `name` is the name of the header in the counts.
+    """
     inside = packets.advanced(length)
     fits = (length > 0) & (inside.at <= inside.end)
     ledger.drop(~fits, f"{name} header cut short")
@@ -44,12 +47,20 @@ def _after(
 
 
 def ieee80211(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off the header of a data frame; encrypted, empty and aggregated frames are counted."""
+    """Skip the header of an 802.11 data frame.
+
+    Encrypted, empty and aggregated frames are counted, not returned.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     return _mac_header(packets, ledger, padded=False)
 
 
 def padded_80211(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off a header that is padded to a multiple of four bytes (radiotap flag 0x20)."""
+    """Skip an 802.11 header that is padded to a multiple of four bytes (radiotap flag 0x20).
+
+    Return the remaining packets, and the kind of each next header.
+    """
     return _mac_header(packets, ledger, padded=True)
 
 
@@ -87,7 +98,10 @@ def _mac_header(packets: LayerPackets, ledger: PacketCounts, *, padded: bool) ->
 
 
 def radiotap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take the radiotap header off; of its fields only the padding flag matters here."""
+    """Skip the radiotap header; of its fields only the padding flag is used.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 8, "radiotap header"))
     data, at = packets.data, packets.at
     present = _le32(data, at + 4)
@@ -108,7 +122,10 @@ def radiotap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets,
 
 
 def prism(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off a Prism monitor header, or the AVS header that some drivers write instead."""
+    """Skip a Prism monitor header, or the AVS header that some drivers write instead.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 8, "Prism header"))
     data, at = packets.data, packets.at
     avs = u32(data, at) & 0xFFFFF000 == _AVS_MAGIC
@@ -118,7 +135,10 @@ def prism(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Nu
 
 
 def per_packet_information(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
-    """Take off a PPI header, which names the link type that follows."""
+    """Skip a PPI header, which names the link type of the frame after it.
+
+    Return the remaining packets, and the kind of each next header.
+    """
     packets = packets.keep(ledger.complete(packets, 8, "PPI header"))
     data, at = packets.data, packets.at
     kinds = link(0) + np.minimum(_le32(data, at + 4), 0xFFFF)

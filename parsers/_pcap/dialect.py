@@ -50,7 +50,7 @@ _HEADER_NAMES = {20: "Nokia", 28: "modified (ss990915)"}
 
 
 class Dialect(NamedTuple):
-    """The layout of the records of one file."""
+    """A variant of the pcap format: the layout of the records of one file."""
 
     order: str
     """struct's sign for the byte order."""
@@ -66,22 +66,22 @@ class Dialect(NamedTuple):
 
     @property
     def first_record(self) -> int:
-        """Position of the first record."""
+        """Position of the first record in the file, in bytes."""
         return FILE_HEADER_BYTES + self.magic.extra
 
     @property
     def largest(self) -> int:
-        """Maximum captured length; a record that states more is damaged."""
+        """Maximum captured length in bytes; a record with a larger length is damaged."""
         return largest_packet(self.link_type)
 
     @property
     def ticks_per_second(self) -> int:
-        """How many ticks of the sub-second field make a second."""
+        """Number of units of the sub-second field in a second."""
         return 1_000_000_000 // self.magic.tick_ns
 
     @property
     def description(self) -> str:
-        """The dialect in words."""
+        """The name of the dialect as text."""
         order = "little-endian" if self.order == "<" else "big-endian"
         unit = "ns" if self.magic.tick_ns == 1 else "µs"
         special = _HEADER_NAMES.get(self.header_bytes, self.magic.name)
@@ -92,7 +92,7 @@ class Dialect(NamedTuple):
 
     @property
     def layout(self) -> dict[str, bool | int]:
-        """How its records lie in the file, as the native kernel takes it."""
+        """The layout of the records, as parameters for the native kernel."""
         return {
             "big_endian": self.order == ">",
             "header_bytes": self.header_bytes,
@@ -103,14 +103,14 @@ class Dialect(NamedTuple):
         }
 
     def lengths(self, view: memoryview | bytes, at: int) -> tuple[int, int]:
-        """Return captured and original length of the record at `at`."""
+        """Return the captured and the original length, in bytes, of the record at position `at`."""
         captured, original = struct.unpack_from(self.order + "II", view, at + 8)
         if self.swapped and captured > original:
             return original, captured
         return captured, original
 
     def following(self, data: Bytes) -> Following:
-        """Return a function from where records begin to where the next ones do."""
+        """Return a function that converts positions of records to positions of the next records."""
         import numpy as np  # noqa: PLC0415  # only damage, and Python alone, look at all records at once
 
         captured = np.ndarray((len(data) - 11,), self.order + "u4", data, offset=8, strides=(1,))
@@ -118,7 +118,7 @@ class Dialect(NamedTuple):
         return lambda at: at + captured[at] + header_bytes
 
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
-        """Return where a record with sane lengths and fraction may begin: bool, shape of `at`."""
+        """Return a mask of the positions where a record may begin, by lengths and fraction of a second."""
         from parsers._packets.layers import rows  # noqa: PLC0415
 
         words = rows(data, at, 16).view(self.order + "u4").reshape(-1, 4)
@@ -129,7 +129,10 @@ class Dialect(NamedTuple):
         return sane
 
     def likely(self, chunks: NDArray[np.uint8]) -> Mask:
-        """Return where the upper half of the seconds is that of the first record; see `RecordLayout`."""
+        """Return a mask of the bytes at which the upper half of the seconds equals the first record's.
+
+        See `RecordLayout`.
+        """
         first, second = (3, 2) if self.order == "<" else (0, 1)
         width = chunks.shape[1] - 8
         high: Mask = chunks[:, first : first + width] == self.high_seconds >> 8

@@ -41,7 +41,7 @@ def dialect_of(head: bytes, *, path: str) -> Dialect:
 
 
 def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:
-    """Return the dialect in which most of the first records are plausible; if unclear, the standard one."""
+    """Return the dialect with most plausible records in `head`; if it is unclear, the standard dialect."""
     typical, *rare = candidates
     if not rare or _is_clear(typical, head):
         return typical
@@ -61,7 +61,7 @@ def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:
 
 
 def _is_clear(dialect: Dialect, head: bytes) -> bool:
-    """Return whether the first records make sense in a dialect, as far as `head` reaches."""
+    """Return whether all records in `head` are plausible in a dialect."""
     at = dialect.first_record
     for _ in range(_CLEAR_RECORDS):
         if at + 16 > len(head):

@@ -48,7 +48,7 @@ class RecordHeaderFields(NamedTuple):
         return cls(words[:, 0], words[:, 1], captured, original)
 
     def sane(self, dialect: Dialect) -> Mask:
-        """Return where lengths and fraction have values that a record may have."""
+        """Return a mask of the records whose lengths and fraction of a second have possible values."""
         good: Mask = (self.captured <= self.original) & (self.original > 0)
         good &= self.original <= LARGEST_PACKET
         good &= self.fraction < dialect.ticks_per_second
@@ -63,17 +63,21 @@ class RecordHeaderFields(NamedTuple):
         return times
 
     def complete(self, dialect: Dialect) -> Mask:
-        """Return where a record holds the complete packet, or as much of it as the snap length allows."""
+        """Return a mask of the records that have the complete packet, or all that the snap length allows."""
         intact: Mask = (self.captured == self.original) | (self.captured == dialect.snap_length)
         return intact
 
     def blank(self) -> Mask:
-        """Return where a header is all zeros: zeros are frequent in a packet's payload."""
+        """Return a mask of the headers that consist of zeros; zeros are frequent in packets."""
         empty: Mask = (self.original | self.captured | self.seconds | self.fraction) == 0
         return empty
 
     def hollow(self) -> Mask:
-        """Return where a header is all zeros, or has no captured bytes and a time far from the previous."""
+        """Return a mask of the headers that prove nothing.
+
+        They consist of zeros, or have no captured bytes and a time far from that of the previous
+        record.
+        """
         empty: Mask = self.captured == 0
         empty[:1] = False
         empty[1:] &= np.abs(np.diff(self.seconds)) > NEAR_S
@@ -82,7 +86,7 @@ class RecordHeaderFields(NamedTuple):
 
 
 def flagged(fields: RecordHeaderFields, dialect: Dialect) -> Mask:
-    """Return where a record is not sane, or far in time from the previous one.
+    """Return a mask of the unexpected records: impossible values, or a time far from the previous record.
 
     Returns
     -------
@@ -94,9 +98,11 @@ def flagged(fields: RecordHeaderFields, dialect: Dialect) -> Mask:
 
 
 def doubtful(fields: RecordHeaderFields, dialect: Dialect, *, ends_well: bool) -> tuple[Mask, Mask]:
-    """Return which unexpected records the next ones do not confirm, and which have too few to decide.
+    """Return two masks of unexpected records (see `flagged`).
 
-    `ends_well`: the last record ends exactly at the end of the file, which confirms it.
+    The first has those that the next records do not confirm, the second those with too few next
+    records to decide. `ends_well`: the last record ends exactly at the end of the file, which
+    confirms it.
 
     Returns
     -------
@@ -119,15 +125,15 @@ def doubtful(fields: RecordHeaderFields, dialect: Dialect, *, ends_well: bool) -
 
 
 class Chains:
-    """Finds the chains of plausible records in `data[begin:end]`.
+    """Finds chains (several plausible records, one directly after the other) in `data[begin:end]`.
 
     Parameters
     ----------
     final : bool
         The stream ends at `end`.
     near_s : int or None
-        Seconds of a record that was believed; a chain is within ten years of it, one of fewer than three
-        records, which must end exactly where the stream does, within a month.
+        Time in seconds of an accepted record. A chain must be within ten years of it. A chain of fewer than
+        three records must end exactly at the end of the stream, and be within a month.
     """
 
     def __init__(self, data: Bytes, end: int, dialect: Dialect, *, final: bool, near_s: int | None) -> None:
@@ -135,7 +141,7 @@ class Chains:
         self._final, self._near_s = final, near_s
 
     def first(self, begin: int) -> int | None:
-        """Return where the first chain at or after `begin` begins."""
+        """Return the position of the first chain at or after `begin`; None if there is none."""
         chunk = _FIRST_CHUNK_BYTES  # first small: most damage is, and a file may have much of it
         last = self._end - RECORD_HEADER_BYTES + 1
         while begin < last:
@@ -148,11 +154,11 @@ class Chains:
         return None
 
     def count(self, begin: int) -> int:
-        """Return how many chains begin at or after `begin`."""
+        """Return the number of positions from `begin` on at which a chain begins."""
         return len(self._followed(self._sane_places(begin, self._end - RECORD_HEADER_BYTES + 1), times=CHAIN))
 
     def begin_at(self, places: Numbers) -> Mask:
-        """Return at which places (int64, shape (n,)) a chain begins: bool, shape (n,)."""
+        """Return a mask of the positions (int64, shape (n,)) at which a chain begins: bool, shape (n,)."""
         inside = (places > 0) & (places + RECORD_HEADER_BYTES <= self._end)
         here = places[inside]
         sane = here[RecordHeaderFields.of(self._data, here, self._dialect).sane(self._dialect)]
@@ -161,7 +167,7 @@ class Chains:
         return begins
 
     def _sane_places(self, begin: int, end: int) -> Numbers:
-        """Return positions in [`begin`, `end`) with lengths and fraction that a record may have."""
+        """Return the positions in [`begin`, `end`) at which lengths and fraction of a record are possible."""
         if end <= begin:
             return np.empty(0, np.int64)
         fraction, captured, original = (
@@ -178,9 +184,10 @@ class Chains:
         return here + begin
 
     def _followed(self, places: Numbers, *, times: int) -> Numbers:
-        """Return the positions whose record is followed by the given number of plausible ones.
+        """Return those positions whose record is followed by `times` plausible records.
 
-        A file that ends exactly after a record, near the expected time, confirms it as well.
+        A record near the expected time that ends exactly at the end of the file needs none after
+        it.
         """
         begin, at = places, places
         ended = np.empty(0, np.int64)
@@ -197,7 +204,7 @@ class Chains:
         return np.sort(np.append(ended, begin))
 
     def _is_within(self, at: Numbers, most_s: int) -> Mask:
-        """Return which records are close enough to the expected time."""
+        """Return a mask of the records whose time is at most `most_s` seconds from the expected time."""
         if self._near_s is None:
             return np.ones(len(at), bool)
         near: Mask = (

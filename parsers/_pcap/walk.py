@@ -41,7 +41,7 @@ class _Seen(NamedTuple):
 
 
 class RecordBatches:
-    """The records of one file, batch by batch."""
+    """Reads the records of one file; each window is a batch."""
 
     def __init__(self, window: StreamWindow, dialect: Dialect, damage: FileDamage) -> None:
         self.done = False
@@ -69,12 +69,12 @@ class RecordBatches:
         return self._records(self._seen(np.empty(0, np.int64)), 0)
 
     def advance(self) -> None:
-        """Read the next window."""
+        """Move on to the next window of the file."""
         more = self._window.refill()
         self.done = self.done or not (more or self._window.offset > self.offset)
 
     def finish(self) -> None:
-        """Note the damage of the file."""
+        """Write the damage that was found into the facts of the file."""
         reason = self._reason or (self._lost and self._lost[1])
         self._damage.ended(reason or self._window.remains("record"))
 
@@ -92,7 +92,7 @@ class RecordBatches:
         return self._records(seen, kept)
 
     def _plain(self) -> PacketRecords | None:
-        """Return the records of the window if the native kernel finds all of them regular; else None."""
+        """Return the records of the window by the native kernel; None if it finds an unexpected record."""
         window, dialect, native = self._window, self._dialect, kernel()
         walked = native and native.walk_pcap(window.data, window.begin, window.end, dialect.layout)
         if not walked:
@@ -105,7 +105,7 @@ class RecordBatches:
         return PacketRecords(window.data, start, captured, original, time_ns, dialect.link_type)
 
     def _seen(self, starts: Numbers) -> _Seen:
-        """Return the complete records, and the next one if its header is present."""
+        """Return the header fields of the complete records, and of the next one if its header is present."""
         window = self._window
         at = starts
         if len(window) >= RECORD_HEADER_BYTES:
@@ -113,7 +113,7 @@ class RecordBatches:
         return _Seen(at, RecordHeaderFields.of(window.data, at, self._dialect), len(starts))
 
     def _records(self, seen: _Seen, count: int) -> PacketRecords:
-        """Return the first `count` records."""
+        """Return the first `count` records in the form for the decoder."""
         fields, dialect = seen.fields, self._dialect
         time_ns = fields.times_ns(dialect)[:count]
         self.without_time = int(np.count_nonzero(time_ns == NOT_A_TIME))
@@ -131,7 +131,7 @@ class RecordBatches:
         return mask
 
     def _judge(self, seen: _Seen) -> int:
-        """Return the number of records to accept; move the window to the place where reading continues."""
+        """Return how many records to accept; move the window to the position where reading continues."""
         window = self._window
         too_long = self._too_long(seen)
         ends_well = window.ended and not len(window)
@@ -155,7 +155,7 @@ class RecordBatches:
         return seen.complete
 
     def _swallows(self, seen: _Seen) -> Mask:
-        """Return which records are longer than their packet and contain other records after its end."""
+        """Return a mask of the records that are longer than their packet and have other records after it."""
         fields, dialect = seen.fields, self._dialect
         swallows: Mask = (fields.captured > fields.original) & (fields.original > 0)
         if swallows.any():
@@ -165,7 +165,10 @@ class RecordBatches:
         return swallows
 
     def _wait(self, seen: _Seen, fault: int) -> int:
-        """Leave a record with too few following ones, and the record before it, for the next window."""
+        """Leave the record `fault` and the record before it for the next window; return how many to accept.
+
+        The record cannot be judged yet, because too few records follow it in this window.
+        """
         if fault < 2:
             return seen.complete  # nothing would change
         self._window.begin = int(seen.at[fault - 1])
@@ -178,21 +181,25 @@ class RecordBatches:
 
     @staticmethod
     def _search_from(seen: _Seen, fault: int) -> int:
-        """Return where the search for a record begins: the length of the previous one may be wrong."""
+        """Return the position at which the search after a fault begins.
+
+        It is behind the header of the record before the fault, because the length of that record
+        may be wrong.
+        """
         return int(seen.at[fault - 1]) + RECORD_HEADER_BYTES if fault else int(seen.at[fault]) + 1
 
     @staticmethod
     def _arrival(seen: _Seen, fault: int, position: int) -> int:
-        """Return the index of the record at `position` if the lengths lead there without a loss, else 0.
+        """Return the index of the record at `position`, if the lengths of records lead there; otherwise 0.
 
-        Headers of zeros lead on in steps of one header, so they prove nothing.
+        Headers of zeros are each followed by the next header, so they prove nothing.
         """
         index = int(np.searchsorted(seen.at, position))
         there = index < len(seen.at) and int(seen.at[index]) == position and index > fault
         return index if there and not seen.fields.hollow()[fault:index].any() else 0
 
     def _resume(self, seen: _Seen, fault: int, position: int) -> int:
-        """Continue at `position`; return the number of records before it to accept."""
+        """Continue reading at `position` after a fault; return the number of records to accept before it."""
         kept = fault
         if fault and not (position >= seen.at[fault] and self._is_complete(seen, fault - 1)):
             kept = fault - 1
@@ -206,12 +213,12 @@ class RecordBatches:
         return kept
 
     def _is_complete(self, seen: _Seen, index: int) -> bool:
-        """Return whether a record is regular, including its captured length."""
+        """Return whether the record with this index is plausible and has its expected captured length."""
         as_expected = seen.fields.complete(self._dialect) & ~flagged(seen.fields, self._dialect)
         return bool(as_expected[index])
 
     def _nothing_behind(self, seen: _Seen, fault: int, too_long: Mask) -> int:
-        """Return the number of records to accept if no chain follows a fault in the window."""
+        """Return how many records to accept if the window has no chain after the fault."""
         if self._only_zeros(seen, fault):
             too_long[fault] = True
         if not too_long[fault:].any():
@@ -224,12 +231,15 @@ class RecordBatches:
 
     @staticmethod
     def _only_zeros(seen: _Seen, fault: int) -> bool:
-        """Return whether only zeros follow, also from inside a header; an interrupted write leaves zeros."""
+        """Return whether only zeros follow the fault.
+
+        An interrupted write leaves zeros, also within a header.
+        """
         blank = seen.fields.blank()[fault:]
         return bool(blank[1:].all()) and (bool(blank[0]) or len(blank) > CHAIN)
 
     def _seek(self, begin: int, reason: str) -> None:
-        """Look for the next chain in the window."""
+        """Move the window to the next chain in it; the bytes before the chain are lost for `reason`."""
         window = self._window
         chains = Chains(window.data, window.end, self._dialect, final=window.ended, near_s=self._near_s)
         position = chains.first(window.begin)
@@ -240,7 +250,7 @@ class RecordBatches:
             self._lost, window.begin = None, position
 
     def _leave_searched(self) -> None:
-        """Keep only the end of the window, where a chain may begin."""
+        """Discard the searched part of the window, except its end, where a chain may begin."""
         window = self._window
         window.begin = window.end if window.ended else max(window.begin, window.end - OVERLAP_BYTES)
 
@@ -254,7 +264,10 @@ class RecordBatches:
         return f"{where} has an invalid length of {seen.fields.captured[index]} bytes, longer than any packet"
 
     def _skip_oversized(self, seen: _Seen) -> PacketRecords:
-        """Skip a record that is larger than the window; return it without its bytes."""
+        """Skip a record that is larger than the window.
+
+        Return its header fields as a record without bytes.
+        """
         window, offset = self._window, self._window.offset
         length = self._dialect.header_bytes + int(seen.fields.captured[0])
         records = self._records(seen, 1)

@@ -28,9 +28,9 @@ _LARGEST_OFFSET_S = 1 << 32
 
 
 def first_packet(head: bytes, sections: Sections) -> int | None:
-    """Read the section and its interfaces; return the position of the first packet.
+    """Read all blocks before the first packet; return the position of the first packet block.
 
-    The result is None if there is no packet, or an unexpected block before it.
+    None if there is no packet, or if an unexpected block is before it.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def first_packet(head: bytes, sections: Sections) -> int | None:
 
 
 def _took_in(kind: int, block: bytes, sections: Sections) -> bool:
-    """Read a block that is not a packet; return False if it is unexpected, or begins another section."""
+    """Read a block that is not a packet; return False if it is invalid or begins a second section."""
     if kind == BlockType.SECTION:
         return not sections.count and sections.begin_section(block, sections.order) is None
     if kind == BlockType.INTERFACE:
@@ -67,7 +67,10 @@ def _took_in(kind: int, block: bytes, sections: Sections) -> bool:
 
 
 def note_other(block: bytes, sections: Sections) -> bool:
-    """Read a block that is not a packet, section or interface; return False if it may have been a packet."""
+    """Read a block other than packet, section and interface.
+
+    Return False if it is invalid, or may be a packet block whose type is damaged.
+    """
     (kind,) = struct.unpack_from(sections.order + "I", block)
     if kind == BlockType.STATISTICS:
         return sections.other(kind, block, packets_before=0) is None
@@ -75,7 +78,11 @@ def note_other(block: bytes, sections: Sections) -> bool:
 
 
 def form_of(sections: Sections) -> dict[str, bool | int | list[int]] | None:
-    """Return the layout of the packets of a section; None if its interfaces differ."""
+    """Return the layout of a section's packets as parameters for the native kernel.
+
+    None if its interfaces differ in link type or time resolution, or the kernel does not support
+    the resolution.
+    """
     interfaces = [sections.source.interfaces[known] for known in sections.local]
     resolutions = {sections.resolutions[known].key for known in sections.local}
     if len({interface.link_type for interface in interfaces}) > 1 or len(resolutions) > 1:
@@ -114,12 +121,12 @@ _LONGEST_TEXT = 4096
 
 
 def is_pcapng(head: bytes) -> bool:
-    """Return whether a file whose first bytes are `head` is a capture, and no other format claims it."""
+    """Return whether a file that begins with `head` is a pcapng capture that no other format claims."""
     return head[:4] == SECTION_HEADER and _RLPDUMP not in head and not has_plug_ins()
 
 
 def byte_order(head: bytes) -> str:
-    """Return struct's character for the byte order of the section at `head`; "" without a magic number."""
+    """Return `<` or `>` for the byte order of the section at `head`; "" without a magic number."""
     orders = [o for o in "<>" if head[8:12] == struct.pack(o + "I", _MAGIC)]
     return orders[0] if orders else ""
 
@@ -136,12 +143,12 @@ def options(body: bytes, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def text(value: bytes) -> str:
-    """Return an option's text; octets that are not UTF-8 are replaced, long text is cut."""
+    """Return the text of an option; octets that are not UTF-8 are replaced, and long text is truncated."""
     return value[:_LONGEST_TEXT].decode("utf-8", "replace").rstrip("\0")
 
 
 class Resolution:
-    """The unit of an interface's time stamps: ticks of 10^-n or 2^-n seconds, from an offset."""
+    """Resolution of an interface's time stamps: units of 10^-n or 2^-n seconds, and an offset in seconds."""
 
     __slots__ = ("binary", "exponent", "offset_s")
 
@@ -152,20 +159,21 @@ class Resolution:
 
     @property
     def ns(self) -> float:
-        """Length of a tick, ns."""
+        """Length of a unit in ns."""
         return 1e9 * (2.0 if self.binary else 10.0) ** -self.exponent
 
     @property
     def key(self) -> tuple[bool, int, int]:
-        """A key for comparison: equal resolutions have equal keys."""
+        """Tuple that is equal for equal resolutions."""
         return self.binary, self.exponent, self.offset_s
 
 
 class Sections:
-    """The sections and interfaces read so far.
+    """The sections and interfaces that were read.
 
-    An interface that a later section describes in the same words is the same one. `local` lists interfaces
-    by their number within each section of the current window; `base` is where the current section begins.
+    Interfaces with equal descriptions in several sections count as one. `local` lists interfaces by
+    their number within each section of the current window; `base` is where the current section
+    begins.
     """
 
     def __init__(self, source: SourceFile) -> None:
@@ -184,22 +192,23 @@ class Sections:
         """Packets dropped in the ended sections, by position in `source.interfaces`."""
 
     def forget(self) -> None:
-        """Discard the sections that have ended; called at the start of a window."""
+        """Discard the sections that have ended; called at the start of each window."""
         self.local = self.local[self.base :]
         self.since = [0] * len(self.local)
         self.base = 0
 
     def rewind(self, packet: int, *, base: int, order: str) -> None:
-        """Discard those sections and interfaces of the window that follow the packet with this index.
+        """Discard the sections and interfaces of the window that come after packet number `packet`.
 
-        Blocks after damage are read again. `base` and `order` are those of that packet's section.
+        The blocks there are read again after damage. `base` and `order` are those of that packet's
+        section.
         """
         kept = bisect_right(self.since, packet)
         del self.local[kept:], self.since[kept:]
         self.base, self.order = base, order
 
     def begin_section(self, block: bytes, order: str) -> str | None:
-        """Read a section header block; return a description of an error in it, or None."""
+        """Read a section header block; return a description of the error in it, or None."""
         major, minor = struct.unpack_from(order + "HH", block, 12)
         if (major, minor) not in ((1, 0), (1, 2)):
             return f"version {major}.{minor} of pcapng is not supported"
@@ -221,7 +230,7 @@ class Sections:
         return None
 
     def other(self, kind: int, block: bytes, *, packets_before: int) -> str | None:
-        """Read any other block that is not a packet; return a description of an error in it, or None."""
+        """Read any other block than packet and section; return a description of the error in it, or None."""
         if kind == BlockType.INTERFACE:
             return self._interface(block, packets_before)
         if kind == BlockType.STATISTICS and len(block) >= 24:
@@ -271,7 +280,10 @@ class Sections:
         return None
 
     def _statistics(self, block: bytes) -> None:
-        """Read the drop counters; they count from the start of the section, so the last ones are valid."""
+        """Read the drop counters of an interface.
+
+        The last ones are valid, because they count from the start.
+        """
         number = struct.unpack_from(self.order + "I", block, 8)[0]
         if self.base + number >= len(self.local):
             return
@@ -287,11 +299,11 @@ class Sections:
 
     @property
     def has_all_comments(self) -> bool:
-        """Whether the limit of comments is reached."""
+        """Whether the maximum number of comments is stored, so that further ones are ignored."""
         return len(self.source.comments) > _MOST_COMMENTS
 
     def comment(self, packet: int | None, value: bytes) -> None:
-        """Store a comment."""
+        """Store the comment of a packet (None: of the file), unless the maximum number is stored."""
         comments = self.source.comments
         if len(comments) < _MOST_COMMENTS:
             comments.append((packet, text(value)))
@@ -318,7 +330,10 @@ def first_section(head: bytes, path: str) -> str:
 
 
 def is_laid_out_as_packet(block: bytes | memoryview, sections: Sections) -> bool:
-    """Return whether a block could be an enhanced packet block except for its type: one bit may be wrong."""
+    """Return whether a block has the layout of an enhanced packet block.
+
+    If its type says otherwise, one bit of the type may be damaged.
+    """
     if len(block) < SMALLEST[BlockType.ENHANCED_PACKET]:
         return False
     number, _, _, captured, original = struct.unpack_from(sections.order + "5I", block, 8)

@@ -32,7 +32,7 @@ _MOST_OPTIONS = 64
 
 
 def comments(data: Bytes, at: Numbers, end: Numbers, *, big_endian: Mask) -> list[tuple[int, bytes]]:
-    """Return index and text of each comment in the option lists between `at` and `end`, in order.
+    """Return index of the list and text for each comment in the option lists from `at` to `end`, in order.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def comments(data: Bytes, at: Numbers, end: Numbers, *, big_endian: Mask) -> lis
 
 
 def _heads(data: Bytes, at: Numbers, big: Mask) -> tuple[Numbers, Numbers]:
-    """Return code and length of the option at each place."""
+    """Return code and length of the option at each position in `at`; `big` selects big-endian ones."""
     raw = rows(data, at, 4)
     little_words, big_words = (raw.view(sign + "u2").reshape(-1, 2).astype(np.int64) for sign in "<>")
     words = np.where(big[:, None], big_words, little_words)
@@ -71,7 +71,7 @@ _LARGEST = (1 << 63) - 1
 
 
 def times_ns(ticks: Numbers, interface: Numbers, resolutions: list[Resolution]) -> Numbers:
-    """Return each packet's time in ns since 1970, rounded down; one that int64 cannot hold is NOT_A_TIME.
+    """Return each packet's time in ns since 1970, rounded down; NOT_A_TIME if int64 cannot hold it.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def _scaled(ticks: Numbers, resolution: Resolution) -> Numbers:
 
 
 def _exactly(ticks: Numbers, resolution: Resolution) -> Numbers:
-    """Return the times in ns, computed with Python's integers: for unusual resolutions and large values."""
+    """Return times in ns, computed with Python integers, for unusual resolutions and large values."""
     base = (2 if resolution.binary else 10) ** resolution.exponent
     offset = resolution.offset_s * _SECOND
     unsigned = ticks.astype(np.uint64).tolist()
@@ -148,10 +148,10 @@ class _Blocks:
 def packet_records(
     window: StreamWindow, walked: WalkedBlocks, sections: Sections, packets_before: int
 ) -> tuple[PacketRecords, str | None]:
-    """Return the packets of a walk, and the reason if they are fewer than the walk found.
+    """Return the packets of the blocks that a walk found, and a reason if some are missing (else None).
 
-    A packet in a block whose closing length is wrong is returned if none of its bytes are missing; packets
-    after it are not.
+    A packet in a block whose closing length is wrong is returned if none of its bytes are missing;
+    packets after it are not.
     """
     if (plain := _plain(window, walked, sections)) is not None:
         return plain, None
@@ -184,7 +184,7 @@ def packet_records(
 
 
 def _plain(window: StreamWindow, walked: WalkedBlocks, sections: Sections) -> PacketRecords | None:
-    """Return the packets of a walk if the native kernel finds all of them regular; else None."""
+    """Return the packets by the native kernel; None if it finds an unexpected packet block."""
     native, section = kernel(), walked.sections[0]
     if native is None or len(walked.sections) > 1 or not walked.count:
         return None
@@ -211,7 +211,7 @@ def _plain(window: StreamWindow, walked: WalkedBlocks, sections: Sections) -> Pa
 
 
 def _first_false(mask: Mask) -> int:
-    """Return the index of the first False in the mask, or its length."""
+    """Return the index of the first False in the mask; without any, the length of the mask."""
     return len(mask) if mask.all() else int(np.argmin(mask))
 
 
@@ -255,12 +255,12 @@ def _read(data: Bytes, walked: WalkedBlocks, sections: Sections) -> _Blocks:
 
 
 def _of_each(index: Numbers, values: list[int]) -> Numbers:
-    """Return the value at each index; 0 if there are no values."""
+    """Return `values[index]` for each index; 0 for all if there are no values."""
     return np.array(values or [0], np.int64)[index]
 
 
 def _words(data: Bytes, at: Numbers, walked: WalkedBlocks, count: int) -> Numbers:
-    """Return the first `count` 32-bit words at each place, in the byte order of its section."""
+    """Return the first `count` 32-bit words at each position, in the byte order of the packet's section."""
     raw = rows(data, at, 4 * count)
     words = raw.view("<u4").reshape(-1, count).astype(np.int64)
     big = _is_big_endian(walked)
@@ -275,7 +275,7 @@ def _is_big_endian(walked: WalkedBlocks) -> Mask:
 
 
 def _interfaces(words: Numbers, walked: WalkedBlocks, sections: Sections) -> tuple[Numbers, Mask]:
-    """Return the interface of each packet, and whether a block before the packet describes it."""
+    """Return the interface of each packet, and a mask: whether the file describes it before the packet."""
     number = np.where(words[:, 0] == BlockType.SIMPLE_PACKET.value, 0, words[:, 2])
     obsolete = words[:, 0] == BlockType.OBSOLETE_PACKET.value
     if obsolete.any():  # 16 bits of interface, then 16 bits of drop count
@@ -294,7 +294,7 @@ def _interfaces(words: Numbers, walked: WalkedBlocks, sections: Sections) -> tup
 def _note_comments(
     records: PacketRecords, end: Numbers, walked: WalkedBlocks, sections: Sections, *, first: int
 ) -> None:
-    """Keep the comments of packets from number `first` on; the options of each lie before `end`."""
+    """Store the comments of the packets from index `first` on; the options of a packet end at `end`."""
     at = records.start + (records.captured + 3 & ~3)
     big = _is_big_endian(walked)[: len(records)]
     for index, value in comments(records.data, at, end[: len(records)], big_endian=big):

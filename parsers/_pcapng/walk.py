@@ -51,7 +51,7 @@ _SAMPLE = 64
 
 @dataclass(slots=True)
 class Section:
-    """Start of a section in the window."""
+    """A section in the window: its byte order, and its first packet."""
 
     first: int
     """Index of its first packet."""
@@ -61,7 +61,7 @@ class Section:
 
 
 class WalkedBlocks:
-    """The result of a walk over the blocks of a window."""
+    """Positions of the packet blocks that a walk found in a window, and their sections."""
 
     def __init__(self, sections: Sections) -> None:
         self.sections: list[Section] = []
@@ -79,24 +79,27 @@ class WalkedBlocks:
         self.begin_section(sections)
 
     def begin_section(self, sections: Sections) -> None:
-        """Note that the packets from here on belong to the current section."""
+        """Record that all packets added from now on belong to the current section."""
         self.sections.append(Section(self.count, sections.order, sections.base))
 
     def add(self, starts: Numbers | list[int]) -> None:
-        """Note where packet blocks begin: int64, positions in the window, ascending."""
+        """Add positions of packet blocks in the window: int64, ascending."""
         self._chunks.append(np.asarray(starts, np.int64))
         self.count += len(starts)
 
     def section_of(self, packet: int) -> Section:
-        """Return the section of the packet with this index."""
+        """Return the section to which the packet with this index belongs."""
         return next(section for section in reversed(self.sections) if section.first <= packet)
 
     def starts(self) -> Numbers:
-        """Return where all packet blocks begin: int64, shape (count,), ascending."""
+        """Return the positions of all packet blocks: int64, shape (count,), ascending."""
         return np.concatenate([*self._chunks, np.empty(0, np.int64)])
 
     def each(self, values: list[int]) -> Numbers:
-        """Return for each packet the one of `values` that belongs to its section: int64, shape (count,)."""
+        """Return for each packet the value of its section: int64, shape (count,).
+
+        `values` has a value for each section.
+        """
         firsts = [s.first for s in self.sections]
         return np.repeat(np.array(values, np.int64), np.diff([*firsts, self.count]))
 
@@ -108,9 +111,9 @@ class _EnhancedPackets:
     order: str
 
     def following(self, data: Bytes) -> Following:
-        """Return a function that maps positions of blocks to those of the next ones.
+        """Return a function that converts positions of packet blocks to positions of the next blocks.
 
-        For other blocks the position is far behind the data.
+        For other blocks than enhanced packet blocks the result is far behind the data.
         """
         kinds = np.ndarray((len(data) - 3,), self.order + "u4", data, strides=(1,))
         lengths = np.ndarray((len(data) - 7,), self.order + "u4", data, offset=4, strides=(1,))
@@ -123,7 +126,10 @@ class _EnhancedPackets:
         return following
 
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
-        """Return where a block with the same plausible length at both ends may begin."""
+        """Return a mask of the positions where a block may begin.
+
+        It has equal lengths at both ends, and they are plausible.
+        """
         following = self.following(data)(at)
         inside = (following - at <= _LARGEST_SPECULATED) & (following <= len(data))
         end = np.where(inside, following, at + 8)
@@ -132,7 +138,7 @@ class _EnhancedPackets:
         return same
 
     def likely(self, chunks: NDArray[np.uint8]) -> Mask:
-        """Return where the four bytes of the block's type are."""
+        """Return a mask of the bytes where the type of an enhanced packet block (four bytes) begins."""
         width = chunks.shape[1] - 8
         wanted = _ENHANCED.to_bytes(4, "little" if self.order == "<" else "big")
         likely: Mask = np.ones((len(chunks), width), np.bool_)
@@ -144,9 +150,10 @@ class _EnhancedPackets:
 def next_block(
     window: StreamWindow, begin: int, order: str, *, only_a_section: bool = False, stop: int | None = None
 ) -> int | None:
-    """Return the position of the first packet, interface or section block whose two lengths agree.
+    """Return the first position in [`begin`, `stop`) of a packet, interface or section block.
 
-    It begins in [`begin`, `stop`).
+    Its two lengths must agree; None if there is no such block. With `only_a_section`, only section
+    blocks count.
     """
     data, end = window.data, window.end if stop is None else min(stop + SMALLEST_BLOCK - 1, window.end)
     count = end - SMALLEST_BLOCK - begin + 1
@@ -173,10 +180,10 @@ def _is_closed(window: StreamWindow, at: int, order: str) -> bool:
 
 
 def is_spliced(window: StreamWindow, start: int, length: int, captured: int, order: str) -> bool:
-    """Return whether bytes are missing in a packet block whose two lengths differ: others begin inside it.
+    """Return whether bytes are missing in a packet block whose two lengths differ.
 
-    If another block begins at its end, by its own length or by that of the packet, only a length is wrong,
-    whatever the packet holds.
+    Bytes are missing if another block begins inside it. If a block begins exactly at its end, by
+    its own length or by that of the packet, only a length is wrong.
     """
     packet_end = start + PACKET_AT + captured
     for end in (start + length, start + PACKET_AT + (captured + 3 & ~3) + 4):
@@ -186,7 +193,7 @@ def is_spliced(window: StreamWindow, start: int, length: int, captured: int, ord
 
 
 def walk(window: StreamWindow, sections: Sections) -> WalkedBlocks:
-    """Find the complete packet blocks of the window, and move the window past them."""
+    """Return the complete packet blocks of the window, and move the window past them."""
     sections.forget()
     walked = WalkedBlocks(sections)
     while True:
@@ -196,7 +203,7 @@ def walk(window: StreamWindow, sections: Sections) -> WalkedBlocks:
 
 
 def _enhanced_packets(window: StreamWindow, sections: Sections, walked: WalkedBlocks) -> None:
-    """Walk over enhanced packet blocks, and over blocks without information about packets."""
+    """Add enhanced packet blocks to `walked`, many at once, and skip blocks that do not concern packets."""
     if (native := kernel()) is not None:
         _by_kernel(native, window, sections, walked)
         return
@@ -223,7 +230,10 @@ def _by_kernel(native: Kernel, window: StreamWindow, sections: Sections, walked:
 
 
 def _step_by_step(window: StreamWindow, sections: Sections, walked: WalkedBlocks, *, most: int) -> list[int]:
-    """Return where up to `most` enhanced packet blocks begin; skip blocks that do not concern packets."""
+    """Return the positions of up to `most` enhanced packet blocks.
+
+    Skip blocks that do not concern packets.
+    """
     unpack = struct.Struct(sections.order + "II").unpack_from
     closing = struct.Struct(sections.order + "I").unpack_from
     view, end, at = window.view, window.end, window.begin
@@ -246,7 +256,7 @@ def _step_by_step(window: StreamWindow, sections: Sections, walked: WalkedBlocks
 
 
 def _other_block(window: StreamWindow, sections: Sections, walked: WalkedBlocks) -> bool:
-    """Read the block at the begin of the window; return whether the walk can continue after it."""
+    """Read the block at the start of the window; return whether the walk can continue after it."""
     if len(window) < SMALLEST_BLOCK:
         return False
     at = walked.damaged_at = window.begin
@@ -273,7 +283,10 @@ def _other_block(window: StreamWindow, sections: Sections, walked: WalkedBlocks)
 
 
 def _block_head(window: StreamWindow, order: str) -> tuple[int, int, str]:
-    """Return type, length and byte order of the block at the window's begin; order "" if it has none."""
+    """Return type, length and byte order of the block at the start of the window.
+
+    The byte order is "" for a section block without a valid magic number.
+    """
     head = bytes(window.view[window.begin : window.begin + SMALLEST_BLOCK])
     if head[:4] == SECTION_HEADER:
         order = byte_order(head)
@@ -284,7 +297,7 @@ def _block_head(window: StreamWindow, order: str) -> tuple[int, int, str]:
 def _take_in(
     kind: int, block: memoryview, order: str, sections: Sections, walked: WalkedBlocks
 ) -> str | None:
-    """Read a block that is not a packet; return a description of an error in it, or None."""
+    """Read a block that is not a packet; return a description of the error in it, or None."""
     if block[-4:] != block[4:8]:
         return "its two length fields differ"
     head = bytes(block[:_LARGEST_METADATA])
@@ -298,7 +311,7 @@ def _take_in(
 
 
 def skip_oversized(window: StreamWindow, sections: Sections) -> str | None:
-    """Skip a block that is larger than the window; return a description of an error in it, or None."""
+    """Skip a block that is larger than the window; return a description of the error in it, or None."""
     offset = window.offset
     kind, length, order = _block_head(window, sections.order)
     if not order or kind in SMALLEST:

@@ -81,7 +81,7 @@ class RlpPackets(NamedTuple):
     comment_bytes: Numbers
 
     def where(self, chosen: Array) -> RlpPackets:
-        """Return the packets that a mask (bool, shape (n,)) or positions (int64) choose."""
+        """Return the packets that a mask (bool, shape (n,)) or positions (int64) select."""
         columns: list[Array] = [column[chosen] for column in self[1:]]
         return RlpPackets(self.data, *columns)
 
@@ -110,7 +110,7 @@ def take(log: RlpTotals, data: Bytes, starts: list[int], first: int) -> None:
 
 
 def _taken(log: RlpTotals, packets: RlpPackets) -> Mask:
-    """Add the frames and lines among packets to the log; return which packets were added."""
+    """Add those packets that are frames or log lines to the log; return a mask of them."""
     is_line = packets.kind == GsmtapType.LOG
     for line in zip(*(column[is_line].tolist() for column in _of_lines(packets)), strict=True):
         time_ns, tick, place, uplink, at, kept = line
@@ -132,7 +132,7 @@ def _of_lines(packets: RlpPackets) -> tuple[Array, ...]:
 
 
 def _little(data: Bytes, dtype: str) -> Array:
-    """Return the little-endian number that begins at each octet."""
+    """Return a view with the little-endian number at each octet of the data."""
     size = np.dtype(dtype).itemsize
     return np.ndarray((len(data) - size + 1,), dtype, data, strides=(1,))
 
@@ -140,10 +140,9 @@ def _little(data: Bytes, dtype: str) -> Array:
 def _laid_out(
     data: Bytes, at: Numbers, place: Numbers, resolutions: list[Resolution]
 ) -> tuple[RlpPackets, Mask]:
-    """Return the packets with the standard layout, and the indexes of their blocks.
+    """Return the packets with the standard layout, and a mask over all blocks: which of them have it.
 
-    In a log of rlpdump a packet with a line has no comment; one with a comment does not have the usual
-    layout.
+    In this layout a packet with a log line has no comment.
     """
     u4 = _little(data, "<u4")
     size, interface, kept = (u4[at + where].astype(np.int64) for where in (4, 8, 20))
@@ -177,7 +176,7 @@ def _laid_out(
 
 
 def _is_gsmtap(data: Bytes, packet: Numbers) -> Mask:
-    """Return which packets have IPv4, UDP and GSMTAP headers of the standard lengths."""
+    """Return a mask of the packets with IPv4, UDP and GSMTAP headers of the standard lengths."""
     udp, tap = packet + IP_OCTETS, packet + IP_OCTETS + UDP_OCTETS
     to_port = (u16(data, udp) == PORT) | (u16(data, udp + 2) == PORT)
     is_gsmtap: Mask = (data[packet] == 0x45) & (data[packet + 9] == IpProtocol.UDP.value) & to_port
@@ -186,7 +185,7 @@ def _is_gsmtap(data: Bytes, packet: Numbers) -> Mask:
 
 
 def _comment(data: Bytes, at: Numbers, end: Numbers) -> tuple[Numbers, Mask]:
-    """Return the length of each block's comment, and where there is no other option."""
+    """Return the length of each block's comment (0 without one), and a mask: no other option is there."""
     u2 = _little(data, "<u2")
     has_none = (end - at < 4) | (u2[at] == 0)
     length = np.where(has_none, 0, u2[at + 2].astype(np.int64))
@@ -200,7 +199,7 @@ def _comment(data: Bytes, at: Numbers, end: Numbers) -> tuple[Numbers, Mask]:
 
 
 def _frames(log: RlpTotals, packets: RlpPackets, length: int) -> tuple[dict[str, Array], Mask]:
-    """Return columns of LINK_FRAMES for frames of one length, and which of them can be frames."""
+    """Return the columns of LINK_FRAMES for frames of one length, and a mask of the valid frames."""
     words = _Words(packets)
     complete = np.flatnonzero(packets.kept == length)
     lost = words.text("fate") == "lost"
@@ -237,7 +236,7 @@ _NOTHING: Document = {
 
 
 def _is_intact(data: Bytes, at: Numbers, length: int) -> Mask:
-    """Return which complete frames have a correct FCS (3GPP TS 24.022, clause 4.4)."""
+    """Return a mask of the frames whose FCS is correct (3GPP TS 24.022, clause 4.4)."""
     octets = rows(data, at, length).view(np.uint8).reshape(len(at), length)
     zeros, tables = position_tables(length - FCS_OCTETS)
     fcs = np.full(len(at), zeros, dtype=np.int64)
@@ -248,7 +247,10 @@ def _is_intact(data: Bytes, at: Numbers, length: int) -> Mask:
 
 
 def _facts(packets: RlpPackets, length: int) -> tuple[dict[str, Array], Mask]:
-    """Return the fields in the frames' octets, and whether they are valid, as `read_header` does."""
+    """Return the columns of the fields in the frames' headers, and a mask of the valid headers.
+
+    They are equal to those of `read_header`.
+    """
     header = _little(packets.data, "<u2")[packets.at].astype(np.int64)
     n_s, n_r = header >> 3 & 0x3F, header >> 10
     is_u, is_s = n_s == U_FRAME >> 3, n_s == S_FRAME >> 3
@@ -274,7 +276,7 @@ _UNNUMBERED = np.array([{each.value: each.name for each in Unnumbered}.get(bits,
 
 
 def _characters(packets: RlpPackets, length: int) -> Numbers:
-    """Return how many characters the information field of each frame carries."""
+    """Return the number of characters in the information field of each frame."""
     status = packets.data[packets.at + 2] & 0x1F
     characters = np.where(status == _FULL, length - 6, 0)
     has_header = packets.kept > 2
@@ -307,27 +309,33 @@ class _Words:
         self.offset: Numbers = np.where(is_stated, self.number("off", MOST, NA), value)
 
     def number(self, key: str, most: int, otherwise: int) -> Numbers:
-        """Return a word's number in each comment: int64, shape (n_packets,); NA where it is not valid."""
+        """Return the number after `key=` in each comment: int64, shape (n_packets,).
+
+        `otherwise` where the key is absent; NA where the number is not valid or above `most`.
+        """
         typical = None if otherwise == NA else str(otherwise)
         values = np.array([number(words.get(key, typical), most) for words in self._each])
         return np.asarray(values[self._which])
 
     def text(self, key: str) -> Array:
-        """Return the text of a word in each comment: shape (n_packets,); empty where the word is absent."""
+        """Return the text after `key=` in each comment: shape (n_packets,); empty where the key is absent."""
         dtype = next(column.dtype for column in LINK_FRAMES if column.name == key)
         values = np.array([words.get(key, "") for words in self._each], dtype=dtype)
         return np.asarray(values[self._which])
 
 
 def _texts(data: Bytes, at: Numbers, size: Numbers) -> Array:
-    """Return octets as byte strings."""
+    """Return the `size` octets at each position as byte strings."""
     octets = rows(data, at, _LONGEST_COMMENT).view(np.uint8).reshape(len(at), _LONGEST_COMMENT).copy()
     octets[np.arange(_LONGEST_COMMENT) >= size[:, None]] = 0
     return octets.view(f"S{_LONGEST_COMMENT}").reshape(len(at))
 
 
 def _leading_offset(data: Bytes, at: Numbers, size: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the number of each comment that begins `off=NUMBER`, else NA, and where the rest begins."""
+    """Return the number of each comment that begins with `off=NUMBER`, and where the rest of it begins.
+
+    The number is NA for other comments.
+    """
     width = 4 + _MOST_DIGITS + 1
     octets = rows(data, at, width).view(np.uint8).reshape(len(at), width)
     octets = np.where(np.arange(width) < size[:, None], octets, ord(" "))

@@ -52,7 +52,7 @@ class Facts(NamedTuple):
 
 
 class RlpRecord(NamedTuple):
-    """A packet of the file: its time, slot, direction, and comments."""
+    """A packet of the file: time, slot, direction and comment words."""
 
     time_ns: int
     tick: int
@@ -67,14 +67,14 @@ def words_in(line: str) -> dict[str, str]:
 
 
 def number(value: str | None, most: int) -> int:
-    """Return a count of the log; NA if it is absent or not valid."""
+    """Return a count in the log as an integer; NA if it is absent, not valid or above `most`."""
     if value is None or not value.isascii() or not value.isdigit() or len(value) > len(str(most)):
         return NA
     return int(value) if int(value) <= most else NA
 
 
 def frame_facts(octets: bytes, *, length: int) -> Facts:
-    """Return the fields of a frame of `length` octets, of which `octets` are present.
+    """Return the fields of a frame of `length` octets; `octets` are the stored ones, from its start.
 
     Raises
     ------
@@ -99,7 +99,10 @@ def frame_facts(octets: bytes, *, length: int) -> Facts:
 
 
 def payload_bytes(info: bytes, length: int) -> int:
-    """Return the characters in an information field; of a cut one, those that its first status states."""
+    """Return the number of characters in an information field of `length` octets; 0 if it is not valid.
+
+    If `info` is truncated, the number is taken from the status octets that are present.
+    """
     try:
         return sum(len(chunk.data) for chunk in unpack(info[:length].ljust(length, b"\x1f")))
     except L2rError:
@@ -107,7 +110,7 @@ def payload_bytes(info: bytes, length: int) -> int:
 
 
 class RlpTotals:
-    """The totals of the blocks read so far.
+    """The rows and counts of a log, up to the block that was read last.
 
     Attributes
     ----------
@@ -140,7 +143,7 @@ class RlpTotals:
 
     @property
     def is_overheard(self) -> bool:
-        """Whether the log was written by a listener that decodes frames, and not by the sender itself."""
+        """Whether the log was written by a listener on the radio channel instead of one of the two sides."""
         return self.header.get("source") == "gsmtap"
 
     def skip(self, reason: str) -> None:
@@ -150,7 +153,7 @@ class RlpTotals:
     # --- blocks; `body` is what stands between a block's lengths ---
 
     def section(self, body: bytes) -> None:
-        """Begin a section."""
+        """Read a section header block: a new section begins."""
         self.order = byte_order(b"\0" * 8 + body) or self.order
         self.resolutions = []
         comments = [
@@ -161,12 +164,12 @@ class RlpTotals:
                 self.header = words_in(comment)
 
     def interface(self, body: bytes) -> None:
-        """Read the description of the section's next interface."""
+        """Read the description of the next interface of the section."""
         codes = {code: value for code, value in options(body[8:], self.order) if value}
         self.resolutions.append(Resolution(codes.get(_TIME_RESOLUTION, b"\x06")[0]))
 
     def packet(self, place: int, body: bytes) -> None:
-        """Read the packet with this number in the file."""
+        """Read packet number `place` of the file, and add its frame or log line."""
         interface, high, low, kept, _ = struct.unpack_from(self.order + "IIIII", body)
         packet = body[20 : 20 + kept]
         header = (packet[0] & 0x0F) * 4 if packet else 0
@@ -202,7 +205,7 @@ class RlpTotals:
     # --- records ---
 
     def frame(self, record: RlpRecord, octets: bytes, length: int) -> None:
-        """Add a frame of `length` octets, of which `octets` are present."""
+        """Add a frame of `length` octets; `octets` are the stored ones, from its start."""
         complete = len(octets) == length in FRAME_OCTETS
         lost = record.words.get("fate") == "lost" or (complete and not is_intact(octets))
         try:
@@ -234,7 +237,7 @@ class RlpTotals:
         )
 
     def line(self, record: RlpRecord, payload: bytes) -> None:
-        """Add a line of a log: an event and its words."""
+        """Add an event from a log line, with its `key=value` words."""
         try:
             line = log_text(payload)
         except GsmtapError:
@@ -251,7 +254,10 @@ class RlpTotals:
     # --- the end ---
 
     def tables(self, damaged: str | None, *, name: str) -> dict[str, Table]:
-        """Return both tables, with remarks for the reader of the log."""
+        """Return the tables `link_frames` and `link_events`, with warnings about the log in their provenance.
+
+        `damaged` describes the damage of the file; None without damage.
+        """
         provenance: dict[str, object] = {
             "path": self.path,
             "format": name,
@@ -265,7 +271,7 @@ class RlpTotals:
 
 
 class _Events:
-    """Rows of LINK_EVENTS; each event has values in a few of the columns."""
+    """Rows of LINK_EVENTS; an event has values only in the columns of its kind."""
 
     def __init__(self) -> None:
         self._rows = Rows(LINK_EVENTS, LINK_EVENTS.names)
@@ -276,7 +282,7 @@ class _Events:
         self._numbers: dict[str, tuple[list[int], list[str]]] = {name: ([], []) for name in _NUMBER_COLUMNS}
 
     def append(self, record: RlpRecord, name: str, words: dict[str, str]) -> None:
-        """Add one event."""
+        """Add one event with its name and its `key=value` words."""
         row, cause = len(self._texts), words.pop("cause", "")
         self._texts.append((record.time_ns, record.tick, record.number, name, cause))
         for key, value in words.items():
@@ -299,13 +305,13 @@ class _Events:
         self._begin()
 
     def columns(self) -> dict[str, Array]:
-        """Return the columns collected, by name: each of shape (n_events,), dtype of its column."""
+        """Return the collected columns by name, each of shape (n_events,), with the dtype of the schema."""
         self._pack()
         return self._rows.columns()
 
 
 def _numbers(values: list[str]) -> Array:
-    """Return counts of the log, as `number` does each."""
+    """Return counts of the log as integers; see `number`."""
     digits = "".join(values)
     if digits.isascii() and digits.isdigit() and max(map(len, values)) < len(str(MOST)):
         return np.array(values).astype(np.int64)
@@ -313,7 +319,7 @@ def _numbers(values: list[str]) -> Array:
 
 
 def _table(schema: Schema, rows: Rows | _Events, provenance: dict[str, object]) -> Table:
-    """Return rows in order of time, those of one instant in order of the log."""
+    """Return the rows as a table in order of time; rows with equal times are in the order of the log."""
     columns = rows.columns()
     order = np.argsort(columns["frame"], kind="stable")
     return filled(schema, {name: values[order] for name, values in columns.items()}, provenance)

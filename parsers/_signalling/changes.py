@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KnownCell:
-    """The known identity of a cell; NA for unknown parts."""
+    """The identity of a cell, as far as it is known; unknown parts are NA."""
 
     rat: str = ""
     physical_cell_id: int = NA
@@ -34,23 +34,23 @@ class KnownCell:
     cell_id: int = NA
 
     def columns(self, which: str) -> dict[str, object]:
-        """Return the columns of one end of a change."""
+        """Return the columns of `handovers` for this cell: `which` is the old or the new cell of a change."""
         return {f"{which}_{name}": getattr(self, name) for name in KnownCell.__slots__}
 
     def may_be(self, other: KnownCell) -> bool:
-        """Return whether two cells may be the same: no part that is known of both differs."""
+        """Return whether two cells can be the same one: no known part differs."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in KnownCell.__slots__)
         return all(a == b for a, b in pairs if a not in ("", NA) and b not in ("", NA))
 
     def completed(self, other: KnownCell) -> KnownCell:
-        """Return this cell with its unknown parts taken from the other one."""
+        """Return this cell with its unknown parts replaced by those of another cell."""
         known = {name: getattr(self, name) for name in KnownCell.__slots__}
         return KnownCell(**{n: getattr(other, n) if v in ("", NA) else v for n, v in known.items()})
 
 
 @dataclass(slots=True)
 class CellChange:
-    """A change of a serving cell, in progress or complete."""
+    """A change of the serving cell or of the NR carrier beside LTE, in progress or complete."""
 
     kind: HandoverKind
     time_ns: int
@@ -66,12 +66,12 @@ class CellChange:
     evidence: str = "signalling"
 
     def end(self, at: SeenMessage, result: Result, cause: str = "") -> None:
-        """Record the end of the change."""
+        """Record the end of the change: the message, its result and its cause."""
         self.result, self.complete_ns, self.complete_line = result, at.time_ns, at.frame
         self.cause = cause or self.cause
 
     def row(self, modem: int) -> dict[str, object]:
-        """Return the columns of `handovers`."""
+        """Return the change as a row of `handovers`; `modem` is the number of the radio."""
         served = self.complete_ns if self.result == Result.COMPLETE else NOT_A_TIME
         return {
             "time_ns": self.time_ns,
@@ -93,7 +93,7 @@ class CellChange:
 
 @dataclass(frozen=True, slots=True)
 class SeenMessage:
-    """A message, with its time and the cell it was exchanged with."""
+    """A message with its time, and the cell with which the phone exchanged it."""
 
     time_ns: int
     frame: int
@@ -107,11 +107,11 @@ class SeenMessage:
 
     @property
     def cell(self) -> int:
-        """Physical identity of that cell; NA if unknown."""
+        """Physical identity of the cell with which the message was exchanged; NA if unknown."""
         return self.dissected.numbered.message.physical_cell_id
 
     def first(self, name: str) -> int:
-        """Return the first value of a field, NA if it has none."""
+        """Return the first value of a field of the message; NA if the message does not have the field."""
         value = self.dissected.first(name)
         return NA if value is None else value
 
@@ -142,12 +142,12 @@ _RECONFIGURATIONS = (
 
 
 class Tracker:
-    """Follows the serving cells of one radio of a phone.
+    """Follows the serving cell of one radio of a phone, and collects its changes.
 
     Parameters
     ----------
     modem : int
-        Its number, NA if there is one alone.
+        Number of the radio; NA if the phone has only one.
     """
 
     def __init__(self, modem: int) -> None:
@@ -160,7 +160,7 @@ class Tracker:
         self._done: list[CellChange] = []
 
     def finish(self) -> None:
-        """Discard changes that are not complete: the log ends, or its clock changes."""
+        """Discard changes that are not complete, because the log ends or its clock jumps."""
         self._pending = self._leg_pending = self._leg = None
         self.serving, self._trigger = KnownCell(), NA
 
@@ -170,7 +170,7 @@ class Tracker:
             yield change.row(self.modem)
 
     def take_reading(self, reading: Reading, time_ns: int, frame: int) -> None:
-        """Process a reading of the phone about its serving cell."""
+        """Process a reading about the serving cell; another cell than before is a reselection."""
         if reading.get("role") != "serving" or "cell_id" not in reading:
             return
         cell = KnownCell(*(reading.get(name, NA) for name in KnownCell.__slots__))  # type: ignore[arg-type]
@@ -188,7 +188,7 @@ class Tracker:
 
     @property
     def _last(self) -> CellChange | None:
-        """The last change of the serving cell itself."""
+        """Last finished change of the serving cell; changes of the NR carrier beside LTE do not count."""
         return next((each for each in reversed(self._done) if each.kind not in _OF_LEG), None)
 
     def _redirected(self, cell: KnownCell, time_ns: int, frame: int) -> None:
@@ -200,7 +200,7 @@ class Tracker:
         self._pending = None
 
     def take(self, seen: SeenMessage) -> None:
-        """Process a message of RRC, or of radio resources of GSM."""
+        """Process a message of RRC, or a radio resource message of GSM."""
         self._expire(seen)
         name = seen.named.name
         if name in ("MeasurementReport", "Measurement Report"):
@@ -212,7 +212,7 @@ class Tracker:
             handler(self, seen)
 
     def _expire(self, seen: SeenMessage) -> None:
-        """Discard commands whose reply is overdue."""
+        """Discard commands to which no reply came in time."""
         for slot in ("_pending", "_leg_pending"):
             change: CellChange | None = getattr(self, slot)
             if change is None:
@@ -222,7 +222,7 @@ class Tracker:
                 setattr(self, slot, None)
 
     def _locate(self, seen: SeenMessage) -> None:
-        """Update the serving cell from a message, as far as the message shows it."""
+        """Update the known serving cell from the cell of a message."""
         message = seen.dissected.numbered.message
         is_gsm = seen.named.rat == "GSM" and message.uplink is True
         if seen.named.contained or not (is_gsm or message.logical_channel.endswith(("DCCH", "CCCH"))):
@@ -249,7 +249,7 @@ class Tracker:
     # --- commands ---
 
     def _order(self, seen: SeenMessage, kind: HandoverKind, target: KnownCell, cause: str = "") -> CellChange:
-        """Record a command to change the serving cell."""
+        """Record a command of the network to change to the cell `target`; return the new change."""
         transaction = seen.named.transaction
         change = CellChange(kind, seen.time_ns, seen.frame, self.serving, target, cause, transaction)
         change.trigger, self._trigger = self._trigger, NA
@@ -268,7 +268,7 @@ class Tracker:
         return change
 
     def _complete(self, seen: SeenMessage) -> None:
-        """Record a reply that the change is complete."""
+        """Record the reply that the commanded change is complete."""
         change = self._pending
         if change is not None and _is_reply(seen.named.transaction, change.transaction):
             change.end(seen, Result.COMPLETE)
@@ -280,13 +280,13 @@ class Tracker:
             self._leg = None if leg.kind is HandoverKind.SECONDARY_RELEASED else leg.target
 
     def _refuse(self, seen: SeenMessage) -> None:
-        """Record a reply that the command failed: the phone stays in its cell."""
+        """Record the reply that the commanded change has failed; the phone remains in its cell."""
         if self._pending is not None:
             self._pending.end(seen, Result.FAILED, seen.named.cause)
             self._pending = None
 
     def _release(self, seen: SeenMessage) -> None:
-        """Record the end of a connection."""
+        """Record that the connection has ended."""
         if self._leg is not None:
             self._order_leg(
                 seen, HandoverKind.SECONDARY_RELEASED, self._leg, KnownCell(), "release of the connection"
@@ -311,7 +311,7 @@ class Tracker:
             self._order_leg(seen, kind, self._leg or KnownCell(), target)
 
     def lte_release(self, seen: SeenMessage) -> None:
-        """Process RRCConnectionRelease (TS 36.331, 5.3.8), which may redirect."""
+        """Process RRCConnectionRelease (TS 36.331, 5.3.8), which can redirect to another frequency."""
         self._release(seen)
         choice = seen.first("redirected")
         if choice == NA:
@@ -327,7 +327,7 @@ class Tracker:
         self._order(seen, HandoverKind.INTER_RAT, self._other(seen, rat))
 
     def nr_failure(self, seen: SeenMessage) -> None:
-        """Process SCGFailureInformationNR (TS 36.331, 5.6.13a): the leg is lost until it is restored."""
+        """Process SCGFailureInformationNR (TS 36.331, 5.6.13a): the NR carrier is lost until set up again."""
         if self._leg_pending is not None and self._leg_pending.kind is not HandoverKind.SECONDARY_RELEASED:
             self._leg_pending.end(seen, Result.FAILED, seen.named.cause)
         elif self._leg is not None:
@@ -361,7 +361,7 @@ class Tracker:
             self.serving, self._pending = self._pending.target, None
 
     def rejected(self, seen: SeenMessage) -> None:
-        """Process the rejection of a re-establishment, or a new connection instead."""
+        """Process a rejected re-establishment, or a new connection that replaces it."""
         if self._pending is not None and self._pending.kind is HandoverKind.RE_ESTABLISHMENT:
             self._pending.end(seen, Result.FAILED)
             self.serving, self._pending = self._pending.target, None
@@ -376,7 +376,7 @@ class Tracker:
             self._order(seen, HandoverKind.HANDOVER, KnownCell("NR", seen.first("nr_cell"), channel))
 
     def nr_complete(self, seen: SeenMessage) -> None:
-        """Process RRCReconfigurationComplete."""
+        """Process RRCReconfigurationComplete (TS 38.331, 5.3.5): the commanded change is complete."""
         if not seen.named.contained:
             self._complete(seen)
 
@@ -408,13 +408,13 @@ class Tracker:
         self._order(seen, HandoverKind.ACTIVE_SET, KnownCell("UMTS", added, self.serving.channel))
 
     def umts_active_set_done(self, seen: SeenMessage) -> None:
-        """Process ActiveSetUpdateComplete; the serving cell stays."""
+        """Process ActiveSetUpdateComplete; the serving cell does not change."""
         if self._pending is not None and self._pending.kind is HandoverKind.ACTIVE_SET:
             self._pending.end(seen, Result.COMPLETE)
             self._pending = None
 
     def umts_cell_update(self, seen: SeenMessage) -> None:
-        """Process CellUpdate (TS 25.331, 8.3.1), after a radio link failure or a reselection."""
+        """Process CellUpdate (TS 25.331, 8.3.1), which follows a radio link failure or a reselection."""
         causes = {
             "radiolinkFailure": HandoverKind.RE_ESTABLISHMENT,
             "cellReselection": HandoverKind.RESELECTION,
@@ -423,7 +423,7 @@ class Tracker:
             self._order(seen, kind, KnownCell("UMTS", seen.cell, seen.channel), seen.named.cause)
 
     def leave_umts(self, seen: SeenMessage) -> None:
-        """Process a command to another technology (TS 25.331, 8.3.7 and 8.3.11)."""
+        """Process a command to change to another technology (TS 25.331, 8.3.7 and 8.3.11)."""
         rat = "LTE" if seen.named.name.endswith("EUTRA") else "GSM"
         self._order(seen, HandoverKind.INTER_RAT, self._other(seen, rat))
 
@@ -437,7 +437,7 @@ class Tracker:
 
     @staticmethod
     def _other(seen: SeenMessage, rat: str) -> KnownCell:
-        """Return the target in another technology, from the command that the message carries."""
+        """Return the target cell in technology `rat`, from the handover command inside the message."""
         if rat == "UMTS":
             return KnownCell(rat, seen.first("umts_scrambling"), seen.first("umts_channel"))
         if rat == "LTE":
@@ -447,7 +447,7 @@ class Tracker:
         return KnownCell(rat, NA, seen.first("gsm_target_channel") if rat == "GSM" else NA)
 
     def enter(self, seen: SeenMessage) -> None:
-        """Process a reply in the new technology."""
+        """Process the first reply in the new technology: the change is complete."""
         if self._pending is not None and self._pending.kind is HandoverKind.INTER_RAT:
             self._pending.end(seen, Result.COMPLETE)
             self.serving, self._pending = self._pending.target, None

@@ -32,7 +32,9 @@ _MOST_SHOWN = 4
 
 
 def stretches(time_ns: Times) -> Numbers:
-    """Return the number of the clock of each row, from 0, in the order of the log.
+    """Return the number of the clock by which each row's time was taken, from 0.
+
+    It increases by 1 at each jump of the log's clock.
 
     Parameters
     ----------
@@ -55,10 +57,10 @@ def stretches(time_ns: Times) -> Numbers:
 
 
 def _returns(steps: Times) -> list[int]:
-    """Return the steps forward that return to an earlier clock.
+    """Return the indexes of the forward steps at which the log returns to an earlier clock.
 
-    Between two jumps backwards by the same amount there must be one forward: tasks of a modem adopt a new
-    clock one after the other, so that the log alternates between both.
+    The tasks of a modem adopt a new clock one after the other, so a log can alternate between both
+    clocks: between two jumps backwards by the same amount there is one forward.
     """
     back = np.flatnonzero(steps < -_BACK_NS)
     chosen = []
@@ -73,7 +75,7 @@ def _returns(steps: Times) -> list[int]:
 
 
 def without_network(time_ns: Times, clock: Numbers) -> Times:
-    """Return the times, missing where they count from 1980 although others of the log do not."""
+    """Return the times; those that count from 1980 become NOT_A_TIME if other times of the log do not."""
     early = (time_ns != NOT_A_TIME) & (time_ns < _FIRST_NETWORK_NS)
     if not len(clock) or clock[-1] == 0 or early.all():
         return time_ns
@@ -81,7 +83,7 @@ def without_network(time_ns: Times, clock: Numbers) -> Times:
 
 
 def sentences(time_ns: Times, clock: Numbers) -> list[str]:
-    """Return sentences about the clocks of the log; none if there is only one clock and it is right."""
+    """Return warnings about the clocks of the log; empty if there is only one clock, and it is right."""
     if not len(clock):
         return []
     count = int(clock[-1]) + 1

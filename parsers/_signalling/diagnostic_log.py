@@ -48,7 +48,7 @@ _MOST_WORDS_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """Frames of a log in a file of their own."""
+    """A file with a part of the frames of a log."""
 
     path: Path
     lengths: list[int]
@@ -56,7 +56,7 @@ class LogChunk:
 
 
 class Conversion:
-    """The conversion of a log by SCAT.
+    """Converts a log to GSMTAP packets by the program SCAT.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Conversion:
         self._files = self._runs = 0
 
     def convert(self, frames: Iterable[bytes]) -> None:
-        """Give the frames to SCAT."""
+        """Convert the frames; if SCAT fails on a frame, continue after it."""
         pending = self._written(frames)
         restarts = 0
         while pending:
@@ -107,7 +107,10 @@ class Conversion:
             pending = self._behind(pending[reading], failure) + pending[reading + 1 :]
 
     def _behind(self, chunk: LogChunk, failure: str) -> list[LogChunk]:
-        """Return the frames after the one on which SCAT failed."""
+        """Return the frames after the frame on which SCAT failed, as new chunks.
+
+        `failure` is SCAT's message.
+        """
         data, begin, single = chunk.path.read_bytes(), 0, []
         for length in chunk.lengths:
             single.append(self._chunk([data[begin : begin + length]]))
@@ -128,7 +131,7 @@ class Conversion:
         return [LogChunk(behind.path, rest)]
 
     def _written(self, frames: Iterable[bytes]) -> list[LogChunk]:
-        """Write all frames to chunk files."""
+        """Write all frames to files, and return the files."""
         chunks, held, size, total = [], list[bytes](), 0, 0
         for frame in frames:
             if total + len(frame) > MOST_BYTES:
@@ -149,7 +152,10 @@ class Conversion:
         return LogChunk(path, [len(frame) for frame in frames])
 
     def _run(self, chunks: list[LogChunk], capture: Path, *, counts: bool) -> tuple[str, int | None]:
-        """Return why SCAT failed on the chunks, and the number of the chunk that it was reading."""
+        """Run SCAT on some chunks; return why it failed, and the index of the chunk that it was reading.
+
+        The reason is "" and the index None if SCAT did not fail.
+        """
         self._runs += 1
         size = sum(sum(chunk.lengths) for chunk in chunks)
         bounds = ProgramBounds(MIN_S + size / BYTES_PER_S, MIN_OUTPUT_BYTES + EXPANSION * size)
@@ -172,7 +178,7 @@ _UNHEARD = "127.77.47.29"
 
 
 class LogFrames(Protocol):
-    """The frames of a log, and their counts."""
+    """Interface of the frames of a log, with counts of them."""
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield each complete frame."""
@@ -236,7 +242,7 @@ def tables_of_log(
 
 
 def _warnings(conversion: Conversion) -> list[str]:
-    """Return a sentence for each part of the log that SCAT did not read."""
+    """Return a sentence about each kind of data in the log that SCAT did not convert."""
     stopped, failed, refused = conversion.stopped, conversion.failed, conversion.refused
     warnings = [f"scat {stopped}; the messages read before are used"] if stopped else []
     warnings += [
@@ -250,7 +256,7 @@ def _warnings(conversion: Conversion) -> list[str]:
 
 
 def untimed(tables: dict[str, Table], warning: str) -> dict[str, Table]:
-    """Return the tables without times, and with a warning: their times are those of the conversion."""
+    """Return the tables without times and with a warning; use it if a log has no times of its own."""
     for table in tables.values():
         for column in table.schema:
             if column.is_time:

@@ -73,7 +73,7 @@ def program(name: str) -> str:
 def run(
     command: Sequence[str], *, into: Path, bounds: ProgramBounds, env: Mapping[str, str] | None = None
 ) -> str:
-    """Run a program to its end, its standard output written to a file.
+    """Run a program to its end, with its standard output in a file.
 
     Parameters
     ----------
@@ -123,7 +123,10 @@ def _limit(pid: int, bounds: ProgramBounds) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the program and its children, if it runs; first as Ctrl-C does, so that it writes what it has."""
+    """End a running program and its children.
+
+    First by the signal of Ctrl-C, so that it can write its output.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return
@@ -257,22 +260,22 @@ _UNKNOWN = re.compile(r"^\s+([\w.-]+)$", re.MULTILINE)
 
 
 class DissectedMessage(NamedTuple):
-    """tshark's description of one message: values by name of a column or field; absent if it has none."""
+    """One message as tshark describes it: values by the name of a column or field."""
 
     numbered: Numbered
     values: dict[str, str]
 
     def integers(self, name: str) -> list[int]:
-        """Return the values of a field in their order in the message; empty if it has none."""
+        """Return the values of a field, in their order in the message; empty if the field is absent."""
         return [int(each, 0) for each in self.values.get(name, "").split(",") if each.lstrip("-").isalnum()]
 
     def first(self, name: str) -> int | None:
-        """Return the first value of a field; None if it has none."""
+        """Return the first value of a field; None if the field is absent."""
         values = self.integers(name)
         return values[0] if values else None
 
     def bits(self, name: str, bits: int) -> int | None:
-        """Return the first value of a bit-string field, shown in hexadecimal, as a number, or None."""
+        """Return the first value of a bit-string field of `bits` bits as an integer; None if it is absent."""
         text = self.values.get(name, "").split(",")[0].replace(":", "")
         if not text or not re.fullmatch("[0-9a-fA-F]{1,16}", text):
             return None
@@ -280,7 +283,7 @@ class DissectedMessage(NamedTuple):
 
 
 class Dissection:
-    """The messages of a capture with tshark's description.
+    """Iterates over the messages of a capture, each with tshark's description.
 
     Attributes
     ----------
@@ -309,7 +312,7 @@ class Dissection:
             yield from self._dissected(tshark, Path(folder), written)
 
     def _written(self, folder: Path) -> list[Numbered]:
-        """Write the messages as a capture for tshark, and return them."""
+        """Write the messages into a capture file for tshark; return the written messages."""
         written: list[Numbered] = []
         with (folder / "messages.pcapng").open("wb") as file:
             file.write(section_header() + interface_block(link_type=_RAW))
@@ -355,7 +358,7 @@ class Dissection:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return an environment in which tshark has no settings but ours."""
+    """Return the environment for tshark, in which the user's settings of tshark have no effect."""
     empty = str(folder / "settings")
     return {"WIRESHARK_CONFIG_DIR": empty, "WIRESHARK_DATA_DIR": "", "HOME": empty, "LC_ALL": "C"}
 
@@ -371,7 +374,10 @@ def _command(tshark: str, folder: Path, fields: list[str]) -> list[str]:
 
 
 def _known_fields(tshark: str, folder: Path, env: dict[str, str]) -> list[str]:
-    """Return the names of `FIELDS` that this tshark has: one that is refused names those that it lacks."""
+    """Return those of `FIELDS` that this version of tshark supports.
+
+    An attempt with all fields fails, and its error message names the unknown ones.
+    """
     empty = folder / "none.pcapng"
     empty.write_bytes(section_header() + interface_block(link_type=_RAW))
     command = [tshark, "-r", str(empty), "-T", "fields"]
@@ -386,7 +392,7 @@ def _known_fields(tshark: str, folder: Path, env: dict[str, str]) -> list[str]:
 
 
 def _lines(output: Path, fields: list[str]) -> Iterator[dict[str, str]]:
-    """Yield names and values of the existing fields of each message."""
+    """Yield the values of each message by field name; absent fields are left out."""
     names = [*COLUMNS, "info", *fields]
     with output.open(encoding="utf-8", errors="replace", newline="\n") as file:
         for line in file:

@@ -141,7 +141,7 @@ class GsmtapVersionError(RemoteProtocolError):
 
 
 class Message(NamedTuple):
-    """A GSMTAP packet."""
+    """The content of a GSMTAP packet of version 2 or 3."""
 
     type: int
     """Type of the packet, a key of `TYPE_NAMES`."""
@@ -161,15 +161,18 @@ class Message(NamedTuple):
 
     @property
     def type_name(self) -> str:
-        """The type's name, or its number."""
+        """Name of the packet's type; its number if the type has no name."""
         return TYPE_NAMES.get(self.type, f"type 0x{self.type:02x}")
 
     def text(self) -> str:
-        """Return the line of a LOG packet, "" if it is cut."""
+        """Return the line in a LOG packet; "" if the packet is truncated."""
         return self.payload[_LOG_HEADER:].split(b"\0")[0].decode("ascii", "backslashreplace")
 
     def packet(self) -> bytes:
-        """Return the packet for tshark: an exported PDU (link type 252), else an IPv4 packet (101)."""
+        """Return the packet in a form that tshark dissects, with its link type.
+
+        It is an exported PDU (link type 252) or an IPv4 packet (101).
+        """
         if self.exported:
             name = self.exported.encode()
             name += bytes(-len(name) % 4)
@@ -180,7 +183,7 @@ class Message(NamedTuple):
 
 
 def message(datagram: bytes) -> Message:
-    """Return the message in a GSMTAP datagram.
+    """Return the content of a GSMTAP datagram.
 
     Raises
     ------
@@ -215,7 +218,7 @@ def _of_version_2(datagram: bytes) -> Message:
 
 
 def _uplink(channel: str) -> bool | None:
-    """Return whether messages of a channel go up; None if its name does not say."""
+    """Return whether a channel is an uplink channel, by its name; None if the name does not show it."""
     if channel.startswith("UL-") or channel == "RACH":
         return True
     return (
@@ -246,7 +249,7 @@ def _of_version_3(datagram: bytes) -> Message:
 
 
 def _downlink(kind: int, channel: int) -> int:
-    """Return the channel of the downlink for one that may be of the uplink."""
+    """Return the downlink channel number of a cell; `channel` may be its uplink channel number."""
     if kind == LTE_RRC:
         for first, end, above in _UPLINK_CHANNELS:
             if first <= channel < end:
@@ -255,7 +258,7 @@ def _downlink(kind: int, channel: int) -> int:
 
 
 def _old_subtype(kind: int, subtype: int) -> int | None:
-    """Return the subtype of version 2 that stands for one of version 3."""
+    """Return the GSMTAP version 2 subtype of a version 3 subtype; None if there is none."""
     if kind == 0x0403:
         return _LTE_V3.get(subtype)
     if kind == 0x0303:
@@ -268,7 +271,7 @@ def _old_subtype(kind: int, subtype: int) -> int | None:
 
 
 def _tags(datagram: bytes, end: int) -> tuple[dict[int, int], int]:
-    """Return the tags that are whole numbers, and where the payload begins."""
+    """Return the integer tags of a version 3 header by number, and the position of the payload."""
     at, tags = _V3.size, dict[int, int]()
     for _ in range(_MOST_TAGS):
         if at + 2 > len(datagram) or at >= end:
@@ -293,7 +296,7 @@ _MOST_MODEMS = 8  # SCAT numbers the cards of a phone; a phone has two, rarely t
 
 
 class Numbered(NamedTuple):
-    """A GSMTAP packet in its capture."""
+    """A GSMTAP packet with its frame number in the capture."""
 
     frame: int
     """Frame number in the capture, from 1."""
@@ -346,7 +349,7 @@ class Messages:
         yield Numbered(packet.frame, time_ns, _modem(packet.data), decoded)
 
     def _bare(self, records: PacketRecords, first_frame: int) -> Iterator[Numbered]:
-        """Yield the packets of a link type that begins with GSMTAP's header."""
+        """Yield the packets of a capture whose link type has GSMTAP headers directly, without IP."""
         for i in range(len(records)):
             link_type = records.link_type
             kind = link_type if isinstance(link_type, int) else int(link_type[i])
@@ -363,13 +366,13 @@ class Messages:
 
 
 def gsmtap_datagram(packet: IpPacket) -> bytes | None:
-    """Return the payload of a UDP packet to GSMTAP's port; None of any other packet, or of a fragment."""
+    """Return the payload of a UDP packet to the port of GSMTAP; None for a fragment or another packet."""
     datagram = udp_datagram(packet)
     return datagram.payload if datagram is not None and datagram.ports[1] == PORT else None
 
 
 def _modem(data: bytes) -> int:
-    """Return the number of the radio from SCAT's destination address, 127.0.0.1 and following."""
+    """Return the number of the phone's radio; SCAT writes it as destination address, from 127.0.0.1 on."""
     if data[0] >> 4 != 4 or data[12] != 127:
         return NA
     number = int.from_bytes(data[16:20], "big") - _LOOPBACK

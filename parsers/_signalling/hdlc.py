@@ -69,7 +69,7 @@ class HdlcFrames:
     last_ns: int = NOT_A_TIME
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield each complete frame as it is in the log, with its flag."""
+        """Yield each complete frame as it is in the log, with escape octets and its flag."""
         rest = b""
         while chunk := self.stream.read(_CHUNK_BYTES):
             *ended, rest = (rest + chunk).split(FLAG)
@@ -80,7 +80,7 @@ class HdlcFrames:
         self.cut_bytes = len(rest)
 
     def _is_complete(self, raw: bytes) -> bool:
-        """Count a frame, and return whether its check sequence holds."""
+        """Count a frame; return whether its check sequence is correct."""
         if not raw:
             return False  # two flags in a row
         frame = unescaped(raw)
@@ -106,17 +106,17 @@ class HdlcFrames:
 
 
 def unescaped(raw: bytes) -> bytes:
-    """Return a frame without its escapes; no other octets than 0x7d and 0x7e are escaped."""
+    """Return the octets of a frame with its escape sequences (for 0x7d and 0x7e) decoded."""
     return raw.replace(b"\x7d\x5e", FLAG).replace(b"\x7d\x5d", _ESCAPE)
 
 
 def holds(frame: bytes) -> bool:
-    """Return whether the check sequence at the end of a frame is correct."""
+    """Return whether the check sequence at the end of an unescaped frame is correct."""
     return binascii.crc_hqx(frame.translate(_TURNED), 0xFFFF) == _GOOD
 
 
 def escaped(payload: bytes) -> bytes:
-    """Return a frame with its check sequence and its flag."""
+    """Return a payload as a frame: check sequence appended, octets escaped, flag at the end."""
     register = binascii.crc_hqx(payload.translate(_TURNED), 0xFFFF)
     check = int(f"{register:016b}"[::-1], 2) ^ 0xFFFF
     frame = payload + check.to_bytes(2, "little")
@@ -124,6 +124,6 @@ def escaped(payload: bytes) -> bytes:
 
 
 def stamp_ns(stamp: int) -> int | None:
-    """Return a time of the log in ns since 1970, as the modem counts; None if it is beyond the year 2200."""
+    """Return a modem time stamp in ns since 1970; None if it is after the year 2200."""
     time_ns = _GPS_EPOCH_NS + (stamp >> 16) * _TICK_NS + (stamp & 0xFFFF) * _TICK_NS // _PARTS
     return time_ns if time_ns < 7_258_118_400 * 1_000_000_000 else None

@@ -25,7 +25,10 @@ _NUMBER = r"(-?\d+(?:\.\d+)?)"
 
 
 def readings(dissected: DissectedMessage, name: str, rat: str) -> Iterator[Reading]:
-    """Yield a row for each cell of a measurement report; nothing for another message."""
+    """Yield a row of `radio` for each cell of a measurement report; nothing for other messages.
+
+    `name` is the name of the message, `rat` its technology.
+    """
     if name == "MeasurementReport" and rat == "LTE":
         yield from _lte(dissected)
     elif name == "MeasurementReport" and rat == "NR":
@@ -37,32 +40,35 @@ def readings(dissected: DissectedMessage, name: str, rat: str) -> Iterator[Readi
 
 
 def _edge(index: int | None, *, zero: float, step: float, most: int) -> float | None:
-    """Return the lower edge of a bin; None for an index that the standard does not use."""
+    """Return the lower edge of a reported bin: `zero + step * index`.
+
+    None above index `most`, or without index.
+    """
     return None if index is None or not 0 <= index <= most else zero + step * index
 
 
 def lte_rsrp_dbm(index: int | None) -> float | None:
-    """Return RSRP of a report of LTE, dBm (TS 36.133, table 9.1.4-1)."""
+    """Return the RSRP in dBm of an index in an LTE report (TS 36.133, table 9.1.4-1); None if not valid."""
     return _edge(index, zero=-141.0, step=1.0, most=97)
 
 
 def lte_rsrq_db(index: int | None) -> float | None:
-    """Return RSRQ of a report of LTE, dB (TS 36.133, table 9.1.7-1)."""
+    """Return the RSRQ in dB of an index in an LTE report (TS 36.133, table 9.1.7-1); None if not valid."""
     return _edge(index, zero=-20.0, step=0.5, most=34)
 
 
 def nr_rsrp_dbm(index: int | None) -> float | None:
-    """Return SS-RSRP of a report of NR, dBm (TS 38.133, table 10.1.6.1-1)."""
+    """Return the SS-RSRP in dBm of an index in an NR report (TS 38.133, 10.1.6.1-1); None if not valid."""
     return _edge(index, zero=-157.0, step=1.0, most=126)
 
 
 def nr_rsrq_db(index: int | None) -> float | None:
-    """Return SS-RSRQ of a report of NR, dB (TS 38.133, table 10.1.11.1-1)."""
+    """Return the SS-RSRQ in dB of an index in an NR report (TS 38.133, 10.1.11.1-1); None if not valid."""
     return _edge(index, zero=-43.5, step=0.5, most=127)
 
 
 def nr_sinr_db(index: int | None) -> float | None:
-    """Return SS-SINR of a report of NR, dB (TS 38.133, table 10.1.16.1-1)."""
+    """Return the SS-SINR in dB of an index in an NR report (TS 38.133, 10.1.16.1-1); None if not valid."""
     return _edge(index, zero=-23.5, step=0.5, most=127)
 
 
@@ -101,7 +107,10 @@ def _nr(dissected: DissectedMessage) -> Iterator[Reading]:
 
 
 def _of_cells(values: list[int], cells: list[int], beams: list[int]) -> list[int]:
-    """Return the values of the cells, without those of their beams; of the first cell alone if unclear."""
+    """Return the values of cells, without those of their beams.
+
+    If that is unclear, only that of the first cell.
+    """
     if len(values) == len(cells):
         return values
     if len(beams) == len(cells) and len(values) == len(cells) + sum(beams):
@@ -164,14 +173,14 @@ _GSM_CELL = re.compile(
 
 
 class ScatLines:
-    """Reads the lines that SCAT prints besides its packets (signalcat 2.1), by their words."""
+    """Decodes the text lines that SCAT (signalcat 2.1) writes in addition to packets."""
 
     def __init__(self) -> None:
         self._channel: int | None = None
         self._serving: int | None = None
 
     def reading(self, line: str) -> Reading | None:
-        """Return the reading of a cell in a line; None if there is none."""
+        """Return the reading in a line; None if the line has none."""
         row = _identity(line) or self._measured(line)
         return None if row is None else {"source": _PROGRAM, **row}
 
@@ -208,7 +217,7 @@ def _lte_levels(match: re.Match[str], first: int) -> Reading:
 
 
 def _identity(line: str) -> Reading | None:
-    """Return which cell serves, with its identity."""
+    """Return the identity of the serving cell in a line; None if the line has none."""
     if match := _SERVING_CELL.match(line):
         is_hex = match["id_hex"] is not None
         area = int(match["area_hex"], 16) if is_hex else int(match["area"])

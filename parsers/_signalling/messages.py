@@ -41,7 +41,7 @@ _LONGEST_NAME = 64
 
 
 class Named(NamedTuple):
-    """A message with its name."""
+    """One message of a packet with its standard name."""
 
     rat: str
     layer: str
@@ -56,7 +56,7 @@ class Named(NamedTuple):
 
 
 def names(dissected: DissectedMessage, unknown: Counter[str]) -> Iterator[Named]:
-    """Yield the messages that one packet holds, RRC before NAS.
+    """Yield the messages in one packet, RRC before NAS (a packet can have both).
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def names(dissected: DissectedMessage, unknown: Counter[str]) -> Iterator[Named]
 
 
 def is_undissected(dissected: DissectedMessage) -> bool:
-    """Return whether tshark shows the payload as octets alone."""
+    """Return whether tshark could not dissect the payload, and shows only its octets."""
     protocols = dissected.values.get("protocols", "").split(":")
     return not protocols[0] or protocols[-1] in ("data", "gsmtap", "exported_pdu", "udp")
 
@@ -103,7 +103,7 @@ def _rrc(dissected: DissectedMessage, kind: int) -> Iterator[Named]:
 
 
 def _rrc_name(dissected: DissectedMessage, rat: str) -> str:
-    """Return the name of the RRC message of a technology, outermost if one holds another."""
+    """Return the name of the RRC message in a packet; of nested messages, the outermost."""
     column = _CONTAINED[rat]
     extended = f"{column}_extended" if f"{column}_extension" in dissected.values else ""
     text = dissected.values.get(extended) or dissected.values.get(column, "")
@@ -121,7 +121,7 @@ def _bare(text: str) -> str:
 
 
 def standard_name(field: str) -> str:
-    """Return the name of a message for the name of its field in ASN.1.
+    """Return the name of a message in the standard, from the name of its ASN.1 field.
 
     Examples
     --------
@@ -171,5 +171,5 @@ def _nas(dissected: DissectedMessage, rat: str) -> Iterator[Named]:
 
 
 def _word(text: str | None) -> str:
-    """Return a name of tshark as it can be shown; of several the first."""
+    """Return a name in tshark's output without invalid characters; of several names the first."""
     return _NOT_PRINTABLE.sub("", (text or "").split(",")[0])[:_LONGEST_NAME]

@@ -34,7 +34,7 @@ _BROADCASTS = ("SystemInformationBlockType1", "SIB1")
 
 
 def read_signalling(*paths: str | os.PathLike[str]) -> dict[str, Table]:
-    """Return what the GSMTAP packets of a capture hold: `signalling`, `radio` and `handovers`.
+    """Return the tables `signalling`, `radio` and `handovers` from the GSMTAP packets of a capture.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def read_signalling(*paths: str | os.PathLike[str]) -> dict[str, Table]:
 
 
 def tables_of(messages: Messages | list[Numbered], provenance: Document) -> dict[str, Table]:
-    """Return the tables of messages in the order of their log."""
+    """Return the tables `signalling`, `radio` and `handovers` of messages in the order of their log."""
     dissection = Dissection(messages)
     reader = _Reader()
     all_of_it = list(dissection)
@@ -85,7 +85,7 @@ def tables_of(messages: Messages | list[Numbered], provenance: Document) -> dict
 
 
 class _Reader:
-    """Takes one packet after the other, and collects rows."""
+    """Converts packets, one after the other, to rows of the three tables."""
 
     def __init__(self) -> None:
         self.unknown: Counter[str] = Counter()
@@ -98,7 +98,10 @@ class _Reader:
         self._clock = 0
 
     def take(self, dissected: DissectedMessage, time_ns: int, clock: int) -> None:
-        """Take the messages of a packet, or the line of a program's log."""
+        """Process a packet: its messages, or the line of a program's log.
+
+        `clock` is the number of its clock.
+        """
         if clock != self._clock:
             self._clock = clock
             for tracker in self._trackers.values():
@@ -133,7 +136,7 @@ class _Reader:
         self._radio.append({**reading, **place, "modem": modem})
 
     def warnings(self) -> Iterator[str]:
-        """Yield what could not be named, in words."""
+        """Yield a warning for each kind of message that has no name."""
         if self.unknown:
             kinds = ", ".join(f"{name} {n:,}" for name, n in self.unknown.most_common())
             yield (
@@ -142,7 +145,7 @@ class _Reader:
             )
 
     def tables(self, provenance: Document) -> dict[str, Table]:
-        """Return the tables in the order of the log."""
+        """Return the three tables by name, with rows in the order of the log."""
         handovers = Sparse(HANDOVERS)
         rows = [row for tracker in self._trackers.values() for row in tracker.rows()]
         for row in sorted(rows, key=_order):
@@ -184,7 +187,10 @@ def _row(dissected: DissectedMessage, named: Named, time_ns: int, clock: int) ->
 
 
 def _placed(reading: Reading, dissected: DissectedMessage, tracker: Tracker) -> Reading:
-    """Return a reading of a report, which does not name the serving cell, with that if it is known."""
+    """Return a reading of a measurement report with the identity of the serving cell added, if known.
+
+    The report itself does not name the serving cell.
+    """
     if reading.get("role") != "serving" or "physical_cell_id" in reading:
         return reading
     message, serving = dissected.numbered.message, tracker.serving

@@ -32,7 +32,7 @@ _DECADES = 5.0
 
 
 class PictureAxis(NamedTuple):
-    """One axis of a picture."""
+    """One axis of a picture: its range, its ticks, and whether it is logarithmic."""
 
     low: float
     high: float
@@ -42,7 +42,7 @@ class PictureAxis(NamedTuple):
     is_log: bool = False
 
     def share(self, value: float) -> float:
-        """Return the position of a value on the axis, 0 to 1."""
+        """Return the position of a value on the axis, from 0 (start) to 1 (end)."""
         if self.is_log:
             value, low, high = (math.log10(max(each, self.low)) for each in (value, self.low, self.high))
         else:
@@ -51,7 +51,7 @@ class PictureAxis(NamedTuple):
 
 
 def linear(low: float, high: float, words: Callable[[float], str]) -> PictureAxis:
-    """Return a linear axis with a few round ticks."""
+    """Return a linear axis with a few round ticks; `words` converts a tick's value to text."""
     high = high if high - low > _MIN_SPAN else low + 1
     raw = (high - low) / (_MOST_TICKS - 1)
     power = 10.0 ** math.floor(math.log10(raw))
@@ -62,9 +62,9 @@ def linear(low: float, high: float, words: Callable[[float], str]) -> PictureAxi
 
 
 def fitting(values: Sequence[float], words: Callable[[float], str]) -> PictureAxis:
-    """Return an axis from 0 for the values.
+    """Return an axis for some values: linear from 0, or logarithmic.
 
-    A logarithmic one if they differ by a factor of twenty or more.
+    It is logarithmic if the largest value is at least twenty times the smallest one above 0.
     """
     high = max(values)
     positive = [each for each in values if each > 0]
@@ -95,7 +95,7 @@ def line(points: Points, across: PictureAxis, up: PictureAxis, *, says: str, dot
 
 
 def bars(points: Points, across: PictureAxis, up: PictureAxis, *, says: str) -> Markup:
-    """Return a bar from the lower edge of the picture for each point."""
+    """Return an SVG picture with a vertical bar for each point; `says` is its text alternative."""
     wide = (_WIDTH - _LEFT - _RIGHT) / max(across.high - across.low, 1) * 0.8
     base = _y(up, up.low)
     rows = [
@@ -134,7 +134,7 @@ def _picture(across: PictureAxis, up: PictureAxis, drawn: list[Markup], says: st
 
 
 def _thinned(axis: PictureAxis) -> Sequence[float]:
-    """Return the ticks of the lower axis that can be labelled without overlap."""
+    """Return those ticks of the horizontal axis whose labels do not overlap."""
     every = math.ceil(len(axis.ticks) / _MOST_TICKS)
     return axis.ticks[::every] if every else axis.ticks
 
@@ -205,24 +205,24 @@ def table(caption: str, heads: Heads, rows: Iterable[Sequence[Markup]], *, filte
 
 
 def text(*words: Child, wrap: bool = False) -> Markup:
-    """Return a cell of text, which is escaped."""
+    """Return a table cell with text, which is escaped."""
     return element("td", *words, class_="wrap" if wrap else None)
 
 
 def number(value: float | None, words: Callable[[float], str]) -> Markup:
-    """Return a cell with a number; empty if it is missing. Missing numbers sort below all others."""
+    """Return a table cell with a number; empty if the number is None. Empty cells sort below all others."""
     if value is None:
         return element("td", class_="number", data_value="-1e99")
     return element("td", words(value), class_="number", data_value=value)
 
 
 def seconds(value: float | None) -> Markup:
-    """Return a cell with a duration."""
+    """Return a table cell with a duration in seconds; empty if it is None."""
     return number(value, lambda each: duration(each * NS_PER_S))
 
 
 def bar(part: float, complete: float) -> Markup:
-    """Return a table cell with a percentage and a bar; empty if `whole` is 0."""
+    """Return a table cell with `part` as a percentage of `complete`, and a bar; empty if `complete` is 0."""
     if not complete:
         return number(None, str)
     drawn = (
@@ -233,7 +233,10 @@ def bar(part: float, complete: float) -> Markup:
 
 
 def group_cells(row: Row) -> list[Markup]:
-    """Return the cells of a group of seconds under GROUP_HEADS; `questions.py` and `places.py` count them."""
+    """Return the table cells for a group of seconds, in the order of GROUP_HEADS.
+
+    `row` has the counts of the group from `questions.py` or `places.py`.
+    """
     return [
         bar(row["bad"], row["judged"]),
         seconds(row["bad"]),

@@ -331,8 +331,8 @@ def _month(day: float) -> str:
 def stretches_section(rows: Sequence[Row], links: Sequence[Markup], judged: int) -> Markup:
     """Return the section on the worst segments of the routes.
 
-    `links` has a link to the report of each segment, or the command that makes it. `judged` is the number of
-    seconds that can be classified.
+    `links` has, for each segment, a link to its session's report or the command that makes the
+    report. `judged` is the number of seconds that can be classified.
     """
     title = "The worst stretches" if rows else "Where was it worst?"
     heads = (

@@ -61,12 +61,15 @@ class Plane(NamedTuple):
 
     @property
     def metres(self) -> tuple[str, str]:
-        """SQL expressions for the metres east and north of the origin, which is on the equator."""
+        """SQL expressions for the distances east and north of the origin, in m.
+
+        The origin is on the equator.
+        """
         turned = f"((lon_deg - ({self.lon_deg!r}) + 540) % 360 - 180)"
         return f"radians({turned}) * cos(radians(lat_deg)) * {EARTH_M}", f"radians(lat_deg) * {EARTH_M}"
 
     def degrees(self, east: float, north: float) -> tuple[float, float]:
-        """Return the latitude and longitude of a point."""
+        """Return latitude and longitude in degrees of the point `east` and `north` metres from the origin."""
         lat = north / EARTH_M
         lon = self.lon_deg + math.degrees(east / (EARTH_M * max(math.cos(lat), 1e-9)))
         return math.degrees(lat), (lon + 540) % 360 - 180
@@ -100,7 +103,7 @@ class CampaignMap:
 
 
 def places(engine: Engine) -> CampaignMap | None:
-    """Return the map; None for a campaign without positions."""
+    """Return the map of the campaign; None if no session has positions."""
     lon_deg = engine.row(_MIDDLE)["lon_deg"]
     if lon_deg is None:
         return None
@@ -145,7 +148,10 @@ def axial(east: Array, north: Array, width_m: float) -> tuple[Array, Array]:
 
 
 def _axial_sql(source: str, width_m: float) -> str:
-    """Return an SQL source with additional columns `q` and `r`, computed as in `axial`."""
+    """Return SQL text: the rows of `source` with the hexagon of each position as columns `q` and `r`.
+
+    They are computed as in `axial`.
+    """
     root = repr(width_m * math.sqrt(3))
     return f"""(
         SELECT * EXCLUDE (fq, fr, iq, ir, js, q_off, r_off, s_off),
@@ -161,7 +167,7 @@ def _axial_sql(source: str, width_m: float) -> str:
 
 
 def _width(engine: Engine, plane: Plane) -> float:
-    """Return the smallest width in m with few enough hexagons."""
+    """Return the smallest width of hexagons, in m, with which their number is not too large."""
     points = engine.table(
         f"SELECT (floor(east / {SQUARE_M}) + 0.5) * {SQUARE_M} AS east, "
         f"(floor(north / {SQUARE_M}) + 0.5) * {SQUARE_M} AS north FROM {_located(engine, plane)} "
@@ -188,9 +194,9 @@ def _hexagons(engine: Engine, plane: Plane, width_m: float) -> pa.Table:
 
 
 def _squares(engine: Engine, plane: Plane) -> tuple[pa.Table, int]:
-    """Return the squares with most seconds, and the number of all squares.
+    """Return a table of the squares with most seconds, and the number of all squares.
 
-    Columns are computed only for these.
+    The columns are computed only for the squares in the table.
     """
     turn = 360 / SECTORS
     source = (
@@ -210,7 +216,10 @@ def _squares(engine: Engine, plane: Plane) -> tuple[pa.Table, int]:
 
 
 def worst(drawn: CampaignMap, most: int) -> list[Row]:
-    """Return at most `most` hexagons with most bad seconds, with `lat_deg` and `lon_deg` of their middles."""
+    """Return the hexagons with most bad seconds, at most `most`.
+
+    `lat_deg` and `lon_deg` are their middles.
+    """
     rows = [row for row in drawn.hexagons.slice(0, most).to_pylist() if row["bad"]]
     for row in rows:
         row["lat_deg"], row["lon_deg"] = drawn.plane.degrees(row["x"], row["y"])
@@ -308,10 +317,7 @@ def _rounded(value: float | None, scale: Scale) -> float | None:
 
 
 def map_section(places: CampaignMap | None, document: Document | None) -> Markup:
-    """Return the section on bad places: the map and the table of the worst.
-
-    One sentence without positions.
-    """
+    """Return the section on bad places, with the map and a table; without positions only a sentence."""
     if places is None or document is None:
         return element("section", element("h2", "Where is it bad?"), element("p", _NOTHING))
     titles = [each["title"] for each in document["quantities"]]

@@ -134,12 +134,12 @@ class Engine:
             ) from error
 
     def rows(self, sql: str) -> list[Row]:
-        """Return the result of a query, a dict for each row."""
+        """Return the result of a query as a list with a dict for each row."""
         rows: list[Row] = self.table(sql).to_pylist()
         return rows
 
     def row(self, sql: str) -> Row:
-        """Return the only row of a result."""
+        """Return the only row of a query's result as a dict."""
         return self.rows(sql)[0]
 
 
@@ -152,7 +152,7 @@ def _judged(bounds: RateBounds) -> str:
 
 
 class Cost(NamedTuple):
-    """Time of one limit in all explained transfers."""
+    """The time that one limit took in all explained transfers."""
 
     limit: Limit
     seconds: float
@@ -164,7 +164,7 @@ class Cost(NamedTuple):
 
 
 def limits(engine: Engine) -> list[Cost]:
-    """Return the limits by descending time, without those that took none."""
+    """Return the limits by descending time; limits that took no time are left out."""
     sums = ", ".join(f"coalesce(sum({name}), 0) AS {name}" for name in LIMIT_COLUMNS.values())
     seconds = engine.row(f"SELECT {sums} FROM transfers")
     sessions = {
@@ -220,7 +220,7 @@ _NUMBERS = (
 
 
 class Grouped(NamedTuple):
-    """The groups by one criterion, such as the technology or a label."""
+    """The groups of seconds by one criterion, such as the technology or a label."""
 
     title: str
     rows: list[Row]
@@ -228,7 +228,7 @@ class Grouped(NamedTuple):
 
 
 def cells(engine: Engine) -> list[Row]:
-    """Return the serving cells by descending number of bad seconds, with their identity and `level_dbm`."""
+    """Return the serving cells by descending number of bad seconds: identity, counts and `level_dbm`."""
     return engine.rows(
         f"SELECT {_CELL}, {_NUMBERS}, median(coalesce(rsrp_dbm, rscp_dbm, rssi_dbm)) AS level_dbm "
         f"FROM {engine.judged} WHERE coalesce(cell_id, physical_cell_id, channel) IS NOT NULL "
@@ -237,7 +237,7 @@ def cells(engine: Engine) -> list[Row]:
 
 
 def hours(engine: Engine) -> list[Row]:
-    """Return the hours of the day with seconds, in UTC and in order; `name` is 0 to 23."""
+    """Return the hours of the day that have seconds, in order; `name` is the hour in UTC, 0 to 23."""
     return engine.rows(
         f"SELECT epoch_ns(time_ns) // {3600 * NS_PER_S} % 24 AS name, {_NUMBERS} "
         f"FROM {engine.judged} GROUP BY name ORDER BY name"
@@ -245,7 +245,7 @@ def hours(engine: Engine) -> list[Row]:
 
 
 def devices(engine: Engine) -> list[Grouped]:
-    """Return the groups of seconds by technology, by host, and by each label that several sessions share."""
+    """Return the seconds grouped by technology, by host, and by each label that several sessions share."""
     groups = [
         Grouped("Technology", _by(engine, "rat", "FROM {judged}")),
         Grouped("Hosts", _by(engine, "hosts", "FROM {judged} JOIN sessions USING (session)")),
@@ -264,7 +264,7 @@ def _by(engine: Engine, name: str, source: str) -> list[Row]:
 
 
 def _labels(engine: Engine) -> list[str]:
-    """Return the labels with several values, without those that have another value in each session."""
+    """Return the labels with several values, except those whose value differs in every session."""
     rows = engine.rows(
         "SELECT entry.key AS label FROM (SELECT unnest(map_entries(labels)) AS entry FROM sessions) "
         f"GROUP BY label HAVING count(DISTINCT entry.value) BETWEEN 2 AND {_MOST_VALUES} "
@@ -341,13 +341,13 @@ def quality(engine: Engine) -> Quality:
 
 
 def _spread(engine: Engine, column: str) -> Sequence[float]:
-    """Return a column of `seconds` at PERCENTS; empty without values."""
+    """Return the quantiles PERCENTS of a column of `seconds`; empty if no second has a value."""
     row = engine.row(f"SELECT quantile_cont({column}, {_SHARES}) AS spread FROM seconds")
     return row["spread"] or ()
 
 
 def days(engine: Engine) -> list[Row]:
-    """Return the last days (UTC) in order, with numbers of all, bad and classified seconds, and medians.
+    """Return the last days (UTC) in order: numbers of all, classified and bad seconds, and medians.
 
     `day` is the number of the day since 1970.
     """
@@ -361,7 +361,7 @@ def days(engine: Engine) -> list[Row]:
 
 
 def failures(engine: Engine) -> list[str]:
-    """Return why inputs could not be read: a sentence each for the first ones by path."""
+    """Return a sentence for each of the first inputs, by path, that could not be read."""
     rows = engine.rows(f"SELECT sentence FROM failures ORDER BY path LIMIT {MOST_FAILURES}")
     return [str(row["sentence"]) for row in rows]
 
@@ -378,7 +378,7 @@ RADIO = "radio"
 
 
 def reasons(engine: Engine) -> list[BadSecondReason]:
-    """Return the causes of bad seconds, by descending number of seconds."""
+    """Return the causes of bad seconds, the most frequent first."""
     rows = engine.rows(
         f"SELECT CASE WHEN by_rate THEN coalesce(limited_by, '{Limit.UNKNOWN.label}') ELSE '{RADIO}' END "
         "AS name, count(*) AS seconds "

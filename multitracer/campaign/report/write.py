@@ -94,7 +94,7 @@ def write_campaign_report(
 
 
 def _folder(target: Path, catalogue: Catalogue) -> Path:
-    """Make the folder and return it; raise an error for one inside the campaign."""
+    """Make the folder for the report and return it; raise an error if it is inside the campaign."""
     inside = target.resolve()
     if Path(catalogue.store.address) in (inside, *inside.parents):
         raise InputError(
@@ -198,7 +198,7 @@ def _page(
 def _document(
     title: str, sections: Sequence[Markup | None], places_: Document | None, assets: Assets | None
 ) -> str:
-    """Return the page; as every page, it loads nothing and runs only our own scripts."""
+    """Return the HTML of the page; it loads nothing from the network and runs only our own scripts."""
     map_code = [own_file("drive/map_gestures.js"), _own_file("places.js")] if places_ else []
     code = attached(
         own_file("page.css") + _own_file("campaign.css"), "\n".join([own_file("page.js"), *map_code]), assets

@@ -130,17 +130,17 @@ class BluetoothLink:
 
     @property
     def next_ns(self) -> int | None:
-        """Link time of the next event in ns; None if no event is due."""
+        """Link time of the next event in ns; None if no event is scheduled."""
         return self._agenda.next_ns
 
     @property
     def is_up(self) -> bool:
-        """Whether the two ends are connected and within reach of each other."""
+        """Whether the two devices are connected and no outage is active."""
         return self._is_connected and not self._outages
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the two ends are connected and in radio range of each other."""
+        """Return False: the link always sets up a lost connection again."""
         return False
 
     @property
@@ -149,7 +149,7 @@ class BluetoothLink:
         return self._in_host == 0 and all(end.is_drained for end in self._ends.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
-        """Return False: the link sets up a lost connection again."""
+        """Offer an IP packet of a host to the host's queue; return False if the queue refuses it."""
         side = one_of_two(host)
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
@@ -171,7 +171,10 @@ class BluetoothLink:
             self._piconet.kick(side, now_ns)
 
     def _chunk(self, packet: BasebandPacket, now_ns: int, fate: str) -> None:
-        """Process the end of a baseband packet with data."""
+        """Report the end of a baseband packet with data to both logs.
+
+        Deliver the IP packets that it completes.
+        """
         fragment = packet.fragment
         assert fragment is not None
         side, far = self._ends[packet.side], self._ends[FAR[packet.side]]
@@ -254,17 +257,23 @@ class BluetoothLink:
     # --- what it tells ---
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return the events of one end of the link since the last call, in order of time."""
+        """Return the events at a host since the last call of this method, in order of time."""
         return self._ends[one_of_two(host)].journal.events()
 
     def radio(self, now_ns: int) -> ErrorTrace:
-        """Return the slots of the data packets that were lost up to now; slots without data are unknown."""
+        """Return the error trace up to now: the slots of the data packets that were lost.
+
+        Slots without data are unknown.
+        """
         self._agenda.advance(now_ns)
         up, down = (self._lost[side].runs for side in SIDES)
         return ErrorTrace(SLOT_NS, -(-max(now_ns, 1) // SLOT_NS), up, down)
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return the reading of the controller; its packet error rate is None while it receives no data."""
+        """Return the signal values that the mobile's modem reports.
+
+        Its packet error rate is None while no data arrive.
+        """
         del host
         if self._outages:
             return RadioReading(self.config.signal.zero_dbm, None, None, None, "blackout")
@@ -314,16 +323,16 @@ class _End:
             self.journal.add(PppSent, now_ns, PppProtocol.IP, *sizes, facts.ip_id, facts.seq)
 
     def names_at(self, offset: int) -> tuple[int | None, int | None]:
-        """Return IP identification and sequence number of the packet at a stream offset.
+        """Return the IP identification and the TCP sequence number of the packet at a stream offset.
 
-        Offsets must not decrease from call to call.
+        Each is None if the packet does not have it. Offsets must not decrease from call to call.
         """
         while self._names and self._names[0][0] <= offset:
             self._names.popleft()
         return self._names[0][1:] if self._names else (None, None)
 
     def take(self, data: bytes, now_ns: int) -> list[bytes]:
-        """Accept octets from the other end; return the IP packets that are complete."""
+        """Process octets that arrived from the other end; return the IP packets that are now complete."""
         outcomes = self._deframer.feed(data)
         return [packet for outcome in outcomes if (packet := self._packet(outcome, now_ns)) is not None]
 

@@ -36,7 +36,7 @@ SLOT_NS = 625 * NS_PER_US
 
 
 class BasebandPacketType(NamedTuple):
-    """An ACL packet of the baseband."""
+    """A type of ACL packet (data packet) of the baseband: its slots, its capacity, and its error code."""
 
     name: str
     slots: int
@@ -211,7 +211,7 @@ class PiconetBitErrors:
         self._until_ns = 0
 
     def ber(self, now_ns: int) -> float:
-        """Return the bit error rate at a time; the time must not be before that of the last call."""
+        """Return the bit error rate, 0 to 1, at a time; times must not decrease from call to call."""
         while now_ns >= self._until_ns:
             self._is_bad = not self._is_bad
             mean_s = self._config.bad_s if self._is_bad else self._config.good_s
@@ -225,7 +225,10 @@ def header_error(ber: float) -> float:
 
 
 def payload_error(ber: float, kind: BasebandPacketType, octets: int) -> float:
-    """Return the probability that a payload of user octets fails its CRC."""
+    """Return the probability that a payload of `octets` user octets fails its CRC.
+
+    `kind` is the type of the packet that carries the payload.
+    """
     bits = (octets + _PAYLOAD_OVERHEAD_OCTETS[kind.slots]) * BITS_PER_BYTE
     if not kind.coded:
         return 1 - (1 - ber) ** bits
@@ -234,7 +237,10 @@ def payload_error(ber: float, kind: BasebandPacketType, octets: int) -> float:
 
 
 def link_quality(ber: float) -> int:
-    """Return the bit error rate on the scale 0 to 255 that controllers of CSR use (from memory)."""
+    """Return the link quality, 0 to 255, that controllers of CSR report for a bit error rate.
+
+    The scale is from memory.
+    """
     quality = 255 - ber / _QUALITY_STEP
     if quality < _QUALITY_KNEE:
         quality = _QUALITY_KNEE - (ber - (255 - _QUALITY_KNEE) * _QUALITY_STEP) / _QUALITY_STEP_BAD
@@ -256,7 +262,7 @@ _SHORT_LENGTH = 127
 
 
 class Octets(NamedTuple):
-    """Consecutive octets of the stream, and the offset of the first one."""
+    """Consecutive octets of the stream, and the stream offset of their first octet."""
 
     offset: int
     data: bytes
@@ -309,13 +315,18 @@ class RfcommEnd:
     # --- sending ---
 
     def write(self, data: bytes) -> None:
-        """Append octets to the stream."""
+        """Append octets to the stream that this end sends."""
         self._stream.append(Octets(self.written_bytes, data))
         self.written_bytes += len(data)
         self.unsent_bytes += len(data)
 
     def fragment(self, most_octets: int) -> Fragment | None:
-        """Return the content of the next baseband packet: the same fragment until it is acknowledged."""
+        """Return the data of the next baseband packet, at most `most_octets`.
+
+        None if there is nothing to send.
+
+        The result is the same fragment until it is acknowledged.
+        """
         if self._fragment is None:
             self._frame = self._frame or self._next_frame()
             if self._frame is not None:
@@ -325,7 +336,7 @@ class RfcommEnd:
         return self._fragment
 
     def acknowledged(self) -> None:
-        """Process the acknowledgement of the fragment in transit."""
+        """Process the acknowledgement of the fragment that was sent last."""
         if self._fragment is not None:
             self._fragment.frame.octets_left -= self._fragment.octets
             if self._fragment.frame.octets_left == 0:
@@ -334,7 +345,7 @@ class RfcommEnd:
 
     @property
     def has_work(self) -> bool:
-        """Whether there is something to send now."""
+        """Whether there are a partly sent frame, data with a credit for them, or credits to return."""
         can_send = self.unsent_bytes > 0 and self._credits > 0
         return self._frame is not None or can_send or self._taken >= self._config.grant_at
 
@@ -369,13 +380,16 @@ class RfcommEnd:
     # --- receiving ---
 
     def is_new(self, fragment: Fragment) -> bool:
-        """Return whether a fragment arrives for the first time: its SEQN has changed."""
+        """Return whether a fragment arrives for the first time.
+
+        A repeated fragment has the same number as the fragment before it.
+        """
         is_new = fragment.number != self._last_heard
         self._last_heard = fragment.number
         return is_new
 
     def receive(self, frame: RfcommFrame) -> bytes:
-        """Accept a complete frame; return its octets."""
+        """Process a complete frame and its credits; return its data octets."""
         self._credits += frame.credits
         if frame.octets.data:
             self._taken += 1
@@ -395,7 +409,7 @@ _SENSITIVITY_BER = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class BasebandPacket:
-    """A baseband packet; one without a fragment is POLL or NULL and takes one slot."""
+    """A packet of the baseband; without a fragment (data) it is a POLL or NULL packet of one slot."""
 
     side: Side
     """Side that sends the packet."""
@@ -407,7 +421,10 @@ class BasebandPacket:
 
 @dataclass(frozen=True, slots=True)
 class Air:
-    """Decides whether a packet arrives."""
+    """The processes that decide whether a packet arrives.
+
+    They are bit errors, received power, scripted fades, and recorded errors.
+    """
 
     errors: PiconetBitErrors
     signal: Signal
@@ -459,7 +476,7 @@ class Piconet:
     # --- when ---
 
     def kick(self, side: Side, now_ns: int) -> None:
-        """Start to send for a side that has new data."""
+        """Schedule the next transmission of a side that has data, unless the link is busy or out of range."""
         if self._is_busy or self._is_away or not self._ends[side].has_work:
             return
         due_ns = self._next_turn(side, now_ns)
@@ -467,9 +484,10 @@ class Piconet:
             self._plan(due_ns)
 
     def _next_turn(self, side: Side, now_ns: int) -> int:
-        """Return when an idle link can carry a side's data.
+        """Return the time in ns at which an idle link can carry data of a side.
 
-        The master can send at the next even slot, the slave when it is polled next.
+        The master can send at the next even slot; the slave can send only when the master polls it
+        next.
         """
         config = self._config
         step_ns = 2 * SLOT_NS if side == "fixed" else config.poll_slots * SLOT_NS
@@ -486,7 +504,7 @@ class Piconet:
         self._agenda.at(time_ns, lambda now_ns: self._turn(turn, now_ns))
 
     def set_away(self, now_ns: int, *, is_away: bool) -> None:
-        """Record that the two ends have lost radio contact, or have it again."""
+        """Record that the two devices have lost radio contact (True) or have it again (False)."""
         self._is_away = is_away
         self._turns += 1  # what is on the air is lost
         self._planned_ns = None
@@ -550,9 +568,9 @@ class Piconet:
             self.kick("mobile", now_ns)
 
     def _fate(self, packet: BasebandPacket, now_ns: int) -> tuple[bool, bool]:
-        """Return whether a packet's header is decoded, and whether its payload is correct.
+        """Return two booleans: whether a packet's header is decoded, and whether its payload is correct.
 
-        Record the payload.
+        Also record whether the payload was received, for the packet error rate.
         """
         ber = 0.0 if self._air.replayed else self._ber(now_ns)
         fades = self._air.fades[packet.side].lost(now_ns // SLOT_NS)
@@ -570,7 +588,7 @@ class Piconet:
         return is_understood, is_complete
 
     def _failed_then(self, packet: BasebandPacket, now_ns: int) -> bool:
-        """Return whether one of the packet's slots failed in the replayed recording."""
+        """Return whether the recorded errors destroy one of the packet's slots; False without a recording."""
         if packet.side not in self._air.replayed:
             return False
         return any(self._air.replayed[packet.side].lost_slots(packet.began_ns // SLOT_NS, now_ns // SLOT_NS))
@@ -579,15 +597,19 @@ class Piconet:
         return self.ber_at(self._air.errors.ber(now_ns), self._air.signal.dbm(now_ns))
 
     def ber_at(self, ber: float, dbm: float) -> float:
-        """Return the bit error rate at a received power.
+        """Return the bit error rate at a received power in dBm.
 
-        At the sensitivity it is that of the specification.
+        This is `ber`, but at or below the receiver's sensitivity it is at least the rate that the
+        specification allows there.
         """
         return max(ber, _SENSITIVITY_BER) if dbm <= self._config.signal.sensitivity_dbm else ber
 
 
 def _family(longest: str) -> list[BasebandPacketType]:
-    """Return the packet types with the same code, up to the longest one allowed, by ascending length."""
+    """Return the allowed packet types, in ascending length.
+
+    They have the same code as the longest allowed type, and are not longer.
+    """
     last = next(kind for kind in PACKET_TYPES if kind.name == longest)
     return [kind for kind in PACKET_TYPES if kind.coded == last.coded and kind.slots <= last.slots]
 

@@ -42,7 +42,7 @@ _MOST_DELAY_NS = 60 * NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedConfig:
-    """One direction: the trace that `trace` names in a scenario.
+    """Configuration of one direction: the capacity trace (key `trace` of a scenario) and the delay.
 
     Without a trace, packets only have the delay.
     """
@@ -78,7 +78,7 @@ class CapacityConfig:
 
     @property
     def traces(self) -> dict[str, CapacityTrace]:
-        """The traces by direction; a direction without a trace is absent."""
+        """Capacity traces by direction; a direction without a trace is absent."""
         named = {"up": self.up.trace, "down": self.down.trace}
         return {direction: trace for direction, trace in named.items() if trace is not None}
 
@@ -87,7 +87,7 @@ class CapacityConfig:
 
 
 class DeliveryOpportunity(NamedTuple):
-    """A time at which packets can be sent."""
+    """A time at which the link can send one packet or some octets."""
 
     time_ns: int
     opportunities: int
@@ -194,7 +194,7 @@ class CapacityLink:
 
     @property
     def next_ns(self) -> int | None:
-        """Link time of the next event in ns; None if no event is due."""
+        """Link time of the next event in ns; None if no event is scheduled."""
         return self._agenda.next_ns
 
     @property
@@ -224,7 +224,10 @@ class CapacityLink:
         return out
 
     def _left(self, side: Side, packet: bytes, offset_bytes: int, now_ns: int) -> None:
-        """Move a packet whose last octet is sent to the other side."""
+        """Pass a packet on to the other side, where it arrives after the delay.
+
+        Its last octet has been sent.
+        """
         far = FAR[side]
 
         def arrive(then_ns: int) -> None:

@@ -125,7 +125,7 @@ class ScheduledDirection:
         return self.interface.queue.queued_bytes + self.path.unsent_bytes
 
     def ecio_db(self, now_ns: int) -> float:
-        """Ec/Io that the mobile reports now, in dB."""
+        """Pilot strength Ec/Io that the mobile reports now, in dB."""
         return self._pilot.db(now_ns)
 
     @property
@@ -147,7 +147,7 @@ class ScheduledDirection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the frames of this direction carry nothing, and no burst is assigned."""
+        """Whether this direction has nothing to send and no supplemental channel is assigned to it."""
         return (
             self.on_air is None
             and self.assigned.present is None
@@ -159,7 +159,7 @@ class ScheduledDirection:
 
 @dataclass(frozen=True, slots=True)
 class Sector:
-    """State that the mobiles of a sector share."""
+    """Objects that all mobiles of a sector share."""
 
     config: Cdma2000Config
     agenda: Agenda
@@ -243,7 +243,7 @@ class SectorMobile:
 
     @property
     def is_idle(self) -> bool:
-        """Whether this mobile's frames can be skipped: none carries anything."""
+        """Whether both directions of this mobile are idle, so that its frames need no processing."""
         return self.under_way == 0 and all(way.is_idle for way in self.ways.values())
 
     # --- frames ---
@@ -282,7 +282,7 @@ class SectorMobile:
     def _arrive(
         self, side: Side, chunks: list[FrameOctets], nak: Nak | None, sent_up_to: int | None, now_ns: int
     ) -> None:
-        """Process what a side has sent, at the other side."""
+        """Process at the other side the content of a frame that a side has sent."""
         self.under_way -= 1
         path = self.ways[side].path
         if nak is not None:
@@ -320,7 +320,10 @@ class SectorMobile:
         way.frames = 0
 
     def _frame(self, side: Side, way: ScheduledDirection, now_ns: int) -> _OnAir | None:
-        """Return the frame that a side sends; None if it has no information for the other side."""
+        """Return the frame that a side sends, whether or not the radio destroys it.
+
+        None if the frame has no content.
+        """
         nak = self.ways[FAR[side]].path.nak(self._journals[side], now_ns)
         rate = way.rate
         room = 0 if nak is not None and rate is FUNDAMENTAL else way.room()  # a NAK takes the whole frame
@@ -332,7 +335,7 @@ class SectorMobile:
     # --- the script ---
 
     def play(self, event: ScriptEvent, now_ns: int) -> None:
-        """Apply a scripted fade or drop."""
+        """Apply a scripted fade or packet loss to this mobile."""
         for side in SIDES:
             if event.direction not in ("both", "up" if side == "mobile" else "down"):
                 continue
@@ -345,7 +348,7 @@ class SectorMobile:
     # --- what it tells ---
 
     def reading(self, now_ns: int, *, state: str) -> RadioReading:
-        """Return the modem's reading: Ec/Io, and the share of forward frames that were lost."""
+        """Return the values that the modem reports: Ec/Io in dB and the percentage of lost forward frames."""
         since_ns = now_ns - self._config.report_ns
         while self._down_frames and self._down_frames[0][0] <= since_ns:
             self._down_frames.popleft()
@@ -356,7 +359,10 @@ class SectorMobile:
 
 
 def _steady(config: Cdma2000Config, side: Side) -> tuple[Rate, float] | None:
-    """Return the steady rate of a direction and the octets per frame; None if rates are assigned."""
+    """Return the constant rate of a direction, and the mean octets per frame.
+
+    None if the scheduler assigns rates.
+    """
     if config.rate == "scheduled":
         return None
     mean = config.mean_bits_per_s if side == "fixed" else config.mean_up_bits_per_s
@@ -365,9 +371,9 @@ def _steady(config: Cdma2000Config, side: Side) -> tuple[Rate, float] | None:
 
 
 def _buffer(config: Cdma2000Config) -> QueueConfig:
-    """Return the configuration of the base station controller's buffer.
+    """Return the configuration of the packet buffer in the base station controller.
 
-    Hosts are not informed of its drops.
+    The hosts are not informed when this buffer drops a packet.
     """
     return replace(
         config.queue,
@@ -422,7 +428,10 @@ class Cdma2000Link:
         self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
 
     def _member(self, number: int, host: HostName) -> SectorMobile:
-        """Return the state of a mobile; the first one has the same random numbers as a single mobile."""
+        """Return a new `SectorMobile`.
+
+        The random numbers of mobile 1 do not depend on the number of mobiles.
+        """
         shared = Sector(self.config, self._agenda, self._journal, lambda: not self._outages, self._deliver)
         return SectorMobile(host, number, shared, seed=self._seed if number == 1 else f"{self._seed} {host}")
 
@@ -430,7 +439,7 @@ class Cdma2000Link:
 
     @property
     def next_ns(self) -> int | None:
-        """Link time of the next event in ns; None if no event is due."""
+        """Link time of the next event in ns; None if no event is scheduled."""
         return self._agenda.next_ns
 
     @property
@@ -536,14 +545,14 @@ class Cdma2000Link:
     # --- what it tells ---
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return the events at a host since the last call, in order.
+        """Return the events at a host since the last call of this method, in order of time.
 
-        The fixed host has those of all mobiles.
+        The fixed host has the events of all mobiles.
         """
         return self._journal.events() if host == FIXED else self._mobiles.named(host).journal.events()
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return the reading of a mobile's modem; by default that of the first mobile."""
+        """Return the values that a mobile's modem reports; by default of the first mobile."""
         kind = self._outages.kind
         state = "connected" if kind is None else STATES[kind]
         return self._mobiles.named(host or self.hosts[0]).reading(now_ns, state=state)

@@ -30,7 +30,7 @@ FRAME_NS = 20 * NS_PER_MS
 
 
 class Rate(NamedTuple):
-    """A rate of a traffic channel."""
+    """A data rate of a traffic channel, with the RLP octets of one frame."""
 
     bits_per_s: int
     info_bits: int
@@ -43,7 +43,7 @@ class Rate(NamedTuple):
 
     @property
     def walsh(self) -> float:
-        """Share of the forward link's codes: Walsh length 64 at 9.6 kbit/s, 4 at 153.6 (C.S0002)."""
+        """Fraction of the forward link's Walsh codes: 1/64 at 9.6 kbit/s, 1/4 at 153.6 kbit/s (C.S0002)."""
         return self.bits_per_s / _CODE_SPACE_BITS_PER_S
 
 
@@ -63,7 +63,10 @@ RATES = {rate.bits_per_s: rate for rate in (FUNDAMENTAL, *SUPPLEMENTAL)}
 
 
 def octets_at(bits_per_s: float) -> float:
-    """Return the RLP octets per frame of a steady rate, in the same proportion to bits as at 153.6 kbit/s."""
+    """Return the mean RLP octets per frame at a constant rate.
+
+    Headers take the same share as at 153.6 kbit/s.
+    """
     frame_octets = bits_per_s * FRAME_NS / NS_PER_S / BITS_PER_BYTE
     return frame_octets * FASTEST.octets / (FASTEST.bits_per_s * FRAME_NS / NS_PER_S / BITS_PER_BYTE)
 
@@ -128,7 +131,7 @@ class Cdma2000RadioConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorMapConfig:
-    """How Ec/Io determines the rate that can be assigned, and the frame error rate (`Pilot`)."""
+    """How Ec/Io determines which rate can be assigned, and how it determines the frame error rate."""
 
     full_rate_ecio_db: float = -7.5
     """Ec/Io at which 153.6 kbit/s need all power for supplemental channels; half the rate needs 3 dB less.
@@ -152,7 +155,7 @@ class ErrorMapConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentConfig:
-    """How supplemental channels are assigned, separately in each direction."""
+    """Rules by which supplemental channels are assigned, separately in each direction."""
 
     most_bits_per_s: int = FASTEST.bits_per_s
     """The maximum rate; 9600 means no supplemental channel."""
@@ -188,7 +191,10 @@ class AssignmentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rlp3Config:
-    """RLP type 3: rounds of NAKs, each with a number of copies; after the last round RLP gives up."""
+    """Parameters of RLP type 3: how many rounds of NAKs request a missing octet, and how often each is sent.
+
+    After the last round the octet is lost.
+    """
 
     first_naks: int = 1
     second_naks: int = 2
@@ -204,7 +210,7 @@ class Rlp3Config:
 
     @property
     def rounds(self) -> tuple[int, ...]:
-        """NAK copies in each round; rounds without copies are left out."""
+        """Number of NAK copies in each retransmission round; rounds without copies are left out."""
         return tuple(copies for copies in (self.first_naks, self.second_naks, self.third_naks) if copies)
 
     def __post_init__(self) -> None:
@@ -333,7 +339,7 @@ class Pilot:
         self._until_ns = STEP_NS
 
     def db(self, now_ns: int) -> float:
-        """Return Ec/Io in dB, at most 0."""
+        """Return the pilot's Ec/Io in dB, at most 0."""
         while now_ns >= self._until_ns:
             self._shadow_db = self._keep * self._shadow_db + self._gauss(0.0, self._renew_db)
             self._until_ns += STEP_NS
@@ -346,7 +352,10 @@ def needed_db(rate: Rate, config: ErrorMapConfig) -> float:
 
 
 def power_share(rate: Rate, ecio_db: float, config: ErrorMapConfig) -> float:
-    """Return the share of the supplemental power that a rate needs; above 1, the power is not sufficient."""
+    """Return the fraction of the supplemental channel's power that a rate needs at this Ec/Io.
+
+    Above 1, the rate is impossible.
+    """
     share: float = 10 ** ((needed_db(rate, config) - ecio_db) / 10)
     return share
 
@@ -380,7 +389,10 @@ class FrameErrors:
         self._needed: dict[int, float] = {}
 
     def rate_of(self, rate: Rate, ecio_db: float, remainder_db: float = 0.0) -> float:
-        """Return the frame error rate of a rate at an Ec/Io, 0 to 1."""
+        """Return the frame error rate, 0 to 1, of a data rate at an Ec/Io in dB.
+
+        `remainder_db` is the fast fading that remains after power control, in dB.
+        """
         target = self._targets[rate is FUNDAMENTAL]
         if target <= 0:
             return 0.0
@@ -392,7 +404,7 @@ class FrameErrors:
         return odds / (1 + odds)
 
     def is_lost(self, frame: int, rate: Rate, ecio_db: float) -> bool:
-        """Return whether a frame is lost; both channels use the same random number at one time."""
+        """Return whether a frame is lost; both channels of a frame use the same random number."""
         while self._frame < frame:
             self._frame += 1
             self._chance = self._random()
@@ -403,7 +415,11 @@ class FrameErrors:
 
 
 def _remainder(radio: Cdma2000RadioConfig) -> tuple[float, float]:
-    """Return the correlation of the remaining fast fading between frames, and its deviation in dB."""
+    """Return two numbers about the fast fading that remains after power control.
+
+    They are its correlation from frame to frame, 0 to 1, and its standard deviation in dB; both are
+    0 for a mobile that stands still.
+    """
     if radio.speed_m_per_s <= 0 or radio.remainder_db <= 0:
         return 0.0, 0.0
     doppler_hz = radio.speed_m_per_s * radio.carrier_mhz * 1e6 / _LIGHT_M_PER_S
@@ -430,7 +446,7 @@ def _remainder(radio: Cdma2000RadioConfig) -> tuple[float, float]:
 
 
 class BurstAssignment(NamedTuple):
-    """An assigned burst; frames are counted from the start of the link."""
+    """A supplemental channel assigned for some frames; frame 0 is the start of the link."""
 
     rate: Rate
     begin: int
@@ -441,7 +457,7 @@ class BurstAssignment(NamedTuple):
 
 
 class Assigned:
-    """The assignments of one mobile in one direction."""
+    """The active and the scheduled burst of one mobile in one direction."""
 
     def __init__(self) -> None:
         self.present: BurstAssignment | None = None
@@ -449,16 +465,16 @@ class Assigned:
 
     @property
     def power(self) -> float:
-        """Share of the power that the present or scheduled bursts take."""
+        """Fraction of the power that the active or the scheduled burst needs; of two, the larger."""
         return max((burst.power for burst in (self.present, self.promised) if burst), default=0.0)
 
     @property
     def walsh(self) -> float:
-        """Share of the codes that the present or scheduled bursts take."""
+        """Fraction of the Walsh codes that the active or the scheduled burst needs; of two, the larger."""
         return max((burst.rate.walsh for burst in (self.present, self.promised) if burst), default=0.0)
 
     def step(self, frame: int) -> None:
-        """Begin a frame: end an expired assignment, and start one that is due."""
+        """Begin a frame: remove the active burst if it has ended; start the scheduled burst if it is due."""
         if self.present is not None and frame >= self.present.end:
             self.present = None
         if self.promised is not None and frame >= self.promised.begin:
@@ -466,7 +482,7 @@ class Assigned:
 
 
 class User(Protocol):
-    """One direction of a mobile, as the scheduler needs it."""
+    """Interface of one direction of a mobile, as the scheduler uses it."""
 
     assigned: Assigned
 
@@ -526,7 +542,10 @@ class Scheduler:
                 return
 
     def _wanted(self, backlog: int) -> list[Rate]:
-        """Return the rates in ascending order, up to the lowest one that carries the backlog in one burst."""
+        """Return the rates to try, in ascending order.
+
+        The last one is the lowest rate that sends the backlog in one burst.
+        """
         frames = self._config.burst_frames
         enough = sum(rate.octets * frames < backlog for rate in self._rates)
         return self._rates[: enough + 1]

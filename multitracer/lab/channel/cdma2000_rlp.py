@@ -43,7 +43,7 @@ class FrameOctets(NamedTuple):
 
 
 class Nak(NamedTuple):
-    """A request for ranges of octets, each with the number of its transmission."""
+    """A request to retransmit ranges of octets; each range has the number of its round."""
 
     ranges: tuple[tuple[int, int, int], ...]
 
@@ -71,7 +71,10 @@ class _Hole:
     """End of the round in ns, set when all its copies are sent."""
 
     def fill(self, begin: int, end: int) -> int:
-        """Remove the octets that have arrived; return how many of them were missing."""
+        """Remove the octets `begin` to `end` from the hole, because they arrived.
+
+        Return how many were missing.
+        """
         left: list[tuple[int, int]] = []
         for first, last in self.missing:
             if end <= first or last <= begin:
@@ -97,7 +100,7 @@ class _Sender:
 
 
 class RlpPath:
-    """One direction, with its sender and its receiver.
+    """One direction of the radio link protocol, with its sender and its receiver.
 
     Parameters
     ----------
@@ -174,7 +177,7 @@ class RlpPath:
         return chunks
 
     def _take(self, now_ns: int) -> bool:
-        """Append the next packet to the stream; return False if the queue is empty."""
+        """Append the next packet of the sender's queue to the stream; return False if the queue is empty."""
         data = self._take_packet(now_ns)
         if data is None:
             return False
@@ -190,13 +193,16 @@ class RlpPath:
         return FrameOctets(begin, octets, attempt, None, None)  # a copy that is not needed any more
 
     def requested(self, nak: Nak) -> None:
-        """Process a NAK that has arrived at the sender."""
+        """Process a NAK that arrived at the sender: its octets are sent again."""
         self._sender.resend.extend(nak.ranges)
 
     # --- the receiver ---
 
     def receive(self, chunks: list[FrameOctets], now_ns: int) -> list[bytes]:
-        """Process the octets of a frame; return the packets that can be delivered now."""
+        """Process the octets of a frame that arrived.
+
+        Return the packets that are now complete and in order.
+        """
         for chunk in chunks:
             is_new = chunk.begin >= self._expected
             if is_new:
@@ -209,7 +215,10 @@ class RlpPath:
         return self._in_order(now_ns)
 
     def known(self, sent_up_to: int, now_ns: int) -> None:
-        """Process the position in an idle frame: octets below it that have not arrived are missing."""
+        """Process the sender's position from an idle frame.
+
+        Octets before this position that have not arrived are missing.
+        """
         if sent_up_to <= self._expected:
             return
         hole = _Hole([(self._expected, sent_up_to)])
@@ -232,7 +241,7 @@ class RlpPath:
         return filled
 
     def nak(self, journal: SideJournal, now_ns: int) -> Nak | None:
-        """Return the NAK to send in this frame; None if there is none."""
+        """Return the NAK that the receiver sends in this frame; None if it requests nothing."""
         due = [hole for hole in self._holes if hole.copies_due][:_MOST_HOLES_IN_NAK]
         if not due:
             return None
@@ -246,7 +255,7 @@ class RlpPath:
         return Nak(tuple(ranges))
 
     def expire(self, now_ns: int) -> list[bytes]:
-        """End the rounds that are over; return the packets that can be delivered now."""
+        """End the NAK rounds that have timed out; return the packets that can be delivered now."""
         for hole in [each for each in self._holes if not each.copies_due and each.due_ns <= now_ns]:
             hole.round += 1
             if hole.round < len(self._rounds):
@@ -265,7 +274,7 @@ class RlpPath:
                 packet.is_damaged = True
 
     def _in_order(self, now_ns: int) -> list[bytes]:
-        """Return the complete packets in order, without damaged ones."""
+        """Return the packets that are now complete, in order; discard those with missing octets."""
         done = min((hole.missing[0][0] for hole in self._holes), default=self._expected)
         packets = []
         while self._packets and self._packets[0].end <= done:

@@ -126,7 +126,7 @@ class FixedNetwork:
 
 @dataclass(frozen=True, slots=True)
 class CdpdChannelState:
-    """State that the mobiles of a cell share."""
+    """Objects that all mobiles of a cell share."""
 
     config: CdpdConfig
     times: BlockTimes
@@ -285,7 +285,7 @@ class CellMobile:
         self._shared.deliver("fixed", packet)
 
     def _cross(self, side: Side, packet: bytes, now_ns: int) -> None:
-        """Send a packet from one side through the fixed network to the other side."""
+        """Send a packet from one side of the radio through the fixed network to the other side."""
         if not self._networks[side].send(packet, now_ns):
             facts = ip_facts(packet)
             about = 0, len(packet), facts.ip_id, facts.seq, "network"
@@ -294,7 +294,7 @@ class CellMobile:
     # --- frames ---
 
     def _attend(self, side: Side, now_ns: int) -> None:
-        """Let a side send its data, and schedule its next timer."""
+        """Run the expired timers of a side, start to send its data, and schedule its next timer."""
         end = self._ends[side]
         if end.deadline_ns is not None and end.deadline_ns <= now_ns:
             end.expire(now_ns)
@@ -312,7 +312,7 @@ class CellMobile:
         self._attend(side, now_ns)
 
     def _carried(self, side: Side, carriage: Carriage, now_ns: int) -> None:
-        """Process the end of a frame's last block."""
+        """Process the end of a frame's last block: report the frame, and deliver it or report its loss."""
         frame, end = carriage.frame, self._ends[side]
         end.sent(frame, now_ns)
         about = end.frame_octets(frame), frame.offset_bytes
@@ -332,7 +332,10 @@ class CellMobile:
         self._attend(side, now_ns)
 
     def _loss_cause(self, side: Side, carriage: Carriage) -> str:
-        """Return why a sent frame does not arrive; an empty string if it arrives."""
+        """Return why a sent frame does not arrive: `outage`, `block` or `loss`.
+
+        An empty string if it arrives.
+        """
         is_lost = self._loss[side] > 0 and self._lose[side]() < self._loss[side]
         if carriage.is_damaged:
             return "outage" if self._worst else "block"
@@ -351,7 +354,7 @@ class CellMobile:
 
     @property
     def _worst(self) -> OutageKind | None:
-        """The worst present outage, of this mobile or of the channel; None if there is none."""
+        """Kind of the worst active outage, of this mobile or of the channel; None without an outage."""
         return self._outages.kind or self._shared.hops.kind
 
     @property
@@ -360,7 +363,7 @@ class CellMobile:
         return self._worst is None
 
     def begin_outage(self, now_ns: int, kind: OutageKind, lasts_ns: int) -> None:
-        """Begin an ejection or a blackout of this mobile."""
+        """Begin an outage (an ejection from the channel or a blackout) of this mobile, for `lasts_ns`."""
         self._outages.begin(now_ns, kind, lasts_ns)
 
     def _own_outage(self, now_ns: int, kind: OutageKind, begins: bool) -> None:
@@ -370,9 +373,9 @@ class CellMobile:
 
     @property
     def _own_journals(self) -> list[SideJournal]:
-        """Return the journals for outages of this mobile.
+        """Return the logs that report outages of this mobile.
 
-        Of several mobiles the network sees no single outage.
+        They are the mobile's log and, if there is only one mobile, also the log of the network.
         """
         is_only_one = self._shared.config.mobiles == 1
         return [self.journal, self._shared.journal] if is_only_one else [self.journal]
@@ -389,7 +392,7 @@ class CellMobile:
         self._reverse.set_away(now_ns, is_away=worst is not None)
 
     def play(self, event: ScriptEvent, now_ns: int) -> None:
-        """Apply a scripted fade or drop."""
+        """Apply a scripted fade or packet loss to this mobile."""
         for side in SIDES:
             if event.direction not in ("both", "up" if side == "mobile" else "down"):
                 continue
@@ -403,7 +406,7 @@ class CellMobile:
     # --- what it tells ---
 
     def radio(self, now_ns: int) -> ErrorTrace:
-        """Return the blocks that were destroyed up to now."""
+        """Return the error trace up to now: the blocks that the radio destroyed in each direction."""
         for side in SIDES:
             self._radios[side].bler_percent(now_ns)  # decides those that nobody asked for
         up_ns = self._block_ns["mobile"]
@@ -412,7 +415,10 @@ class CellMobile:
         return ErrorTrace(up_ns, slots, up, down, down_slot_ns=self._block_ns["fixed"])
 
     def reading(self, now_ns: int, channel: int) -> RadioReading:
-        """Return the modem's reading; without a channel the values of the channel are None."""
+        """Return the values that the modem reports.
+
+        The values of the channel are None while it has no channel.
+        """
         config, kind = self._shared.config, self._worst
         if kind in ("hop", "ejection"):
             return RadioReading(None, None, None, None, STATES[kind])
@@ -499,7 +505,10 @@ class CdpdLink:
         )
 
     def _joined(self, shared: CdpdChannelState) -> dict[HostName, CellMobile]:
-        """Return the mobiles by name; the first one has the same random numbers as a single mobile."""
+        """Return new mobiles by name.
+
+        The random numbers of the first do not depend on the number of mobiles.
+        """
         members = {}
         for number, host in enumerate(self.hosts[:-1], start=1):
             seed = self._seed if number == 1 else f"{self._seed} {host}"
@@ -510,7 +519,7 @@ class CdpdLink:
 
     @property
     def next_ns(self) -> int | None:
-        """Link time of the next event in ns; None if no event is due."""
+        """Link time of the next event in ns; None if no event is scheduled."""
         return self._agenda.next_ns
 
     @property
@@ -556,7 +565,7 @@ class CdpdLink:
     # --- outages and the script ---
 
     def _hop(self, now_ns: int, kind: OutageKind, begins: bool) -> None:
-        """Begin or end an outage of the channel for all mobiles."""
+        """Begin or end an outage that affects the channel of all mobiles."""
         self._journal.add(OutageStarted if begins else OutageEnded, now_ns, kind)
         for member in self._members.values():
             member.change_channel(now_ns, kind, begins=begins, journals=[member.journal])
@@ -564,9 +573,10 @@ class CdpdLink:
             self._channel = self._tuning.choice(_AMPS_CHANNELS)
 
     def _outage_ended(self, kind: OutageKind) -> None:
-        """End the outage of a mobile.
+        """After an outage of a mobile, choose its channel.
 
-        A single mobile tunes to a channel again; one of several returns to the common channel.
+        A single mobile tunes to a random channel, except after a blackout; one of several mobiles
+        returns to the common channel.
         """
         if kind != "blackout" and len(self._members) == 1:
             self._channel = self._tuning.choice(_AMPS_CHANNELS)
@@ -585,17 +595,17 @@ class CdpdLink:
     # --- what it tells ---
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return the events at a host since the last call, in order.
+        """Return the events at a host since the last call of this method, in order of time.
 
-        The fixed host has those of all mobiles.
+        The fixed host has the events of all mobiles.
         """
         journal = self._journals.get(host)  # asked for each host after each event: 31 times in a full cell
         return journal.events() if journal is not None else self._mobiles.named(host).journal.events()
 
     def radio(self, now_ns: int) -> ErrorTrace | None:
-        """Return the blocks that the radio has destroyed so far.
+        """Return the error trace up to now: the blocks that the radio destroyed.
 
-        None with several mobiles or without blocks.
+        None with several mobiles, or if the link has no blocks.
         """
         self._agenda.advance(now_ns)
         members = list(self._members.values())
@@ -603,5 +613,5 @@ class CdpdLink:
         return members[0].radio(now_ns) if is_complete else None
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return the reading of a mobile's modem; by default that of the first mobile."""
+        """Return the values that a mobile's modem reports; by default of the first mobile."""
         return self._mobiles.named(host or self.hosts[0]).reading(now_ns, self._channel)

@@ -63,23 +63,32 @@ class BlockRadio:
         """All blocks that were destroyed, for any reason."""
 
     def set_outage(self, now_ns: int, *, deaf: bool, dead: bool) -> None:
-        """Set the channel's state: `dead`: no block can be decoded; `deaf`: the modem does not receive."""
+        """Set the state of the channel. `dead`: no block can be decoded.
+
+        `deaf`: the modem does not receive at all.
+        """
         self._pass(now_ns // self._block_ns)
         self._is_deaf, self._is_dead = deaf, dead
 
     def is_lost(self, block: int) -> bool:
-        """Return whether a block is destroyed; calls must be in the order of blocks, gaps are allowed."""
+        """Return whether the radio destroys a block; block numbers must increase from call to call."""
         self._pass(block + 1)
         return self._last_lost
 
     def bler_percent(self, now_ns: int) -> float | None:
-        """Return the percentage of blocks lost in the last interval; None if no block was received in it."""
+        """Return the block error rate of the last report interval in percent.
+
+        None if no block was received in it.
+        """
         self._pass(now_ns // self._block_ns)
         received = len(self._lately) - self._lately.count(None)
         return 100 * self._lately.count(True) / received if received else None
 
     def _pass(self, until: int) -> None:
-        """Decide all blocks before `until`; those within one second of the signal are decided together."""
+        """Decide for every block with a number below `until` whether the radio destroys it.
+
+        The blocks within one second, while the received power is constant, are decided together.
+        """
         while self._next < until:
             is_zero, end = False, until
             if self._signal is not None:
@@ -120,7 +129,7 @@ _CODED_PAYLOAD_BITS = 282 - 8
 
 @dataclass(frozen=True, slots=True)
 class BlockTimes:
-    """Durations of a channel's elements, and the number of frame bits in its blocks."""
+    """Durations of blocks and microslots on a channel, and the number of frame bits in a block."""
 
     microslot_ns: int
     forward_ns: int
@@ -168,7 +177,7 @@ class BlockPath:
     """Called with each carriage that has ended, and the time of its end."""
 
     def next_carriage(self, now_ns: int) -> Carriage | None:
-        """Return the transmission of the next frame, or None."""
+        """Return the transmission of the next frame; None if there is no frame."""
         frame = self.end.next_frame(now_ns)
         return None if frame is None else Carriage(frame, self.end.frame_bits(frame), now_ns, self)
 
@@ -187,7 +196,7 @@ class Carriage:
 
 @dataclass(slots=True)
 class BlockContent:
-    """The content of one block."""
+    """The frames, or parts of frames, in one block."""
 
     carriages: list[Carriage] = field(default_factory=list)
     """Frames that are in the block, completely or partly."""
@@ -213,11 +222,11 @@ class BlockFiller:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no frame is partly sent."""
+        """Whether no frame is partly in a block and partly still to be sent."""
         return self._open is None
 
     def fill(self, now_ns: int) -> BlockContent | None:
-        """Return the next block, or None if nothing is to be sent."""
+        """Return the content of the next block; None if there is nothing to send."""
         carriage = self._open or self._next_carriage(now_ns)
         if carriage is None:
             return None
@@ -266,7 +275,7 @@ class ForwardChannel:
         self._blocks = 0
 
     def kick(self, path: BlockPath, now_ns: int) -> None:
-        """Register a path that may have a frame; start at the next block if no block is being sent."""
+        """Add a path to those that may send; if the channel is idle, start with the next block."""
         if path not in self._turns:
             self._turns.append(path)
         if not self._is_sending:
@@ -323,7 +332,7 @@ class StationBurst:
 
 
 class StationSpan(NamedTuple):
-    """A time in which a station used the channel."""
+    """An interval in which a station used the channel."""
 
     begin_ns: int
     end_ns: int
@@ -351,7 +360,7 @@ class ReverseChannel:
         self._past: deque[StationSpan] = deque()
 
     def is_busy(self, now_ns: int) -> bool:
-        """Return whether the busy/idle flag shows busy: the state of the channel a short time ago."""
+        """Return whether the busy/idle flag shows busy; the flag shows the channel with a short delay."""
         if now_ns < self._busy_until_ns:
             return True
         return bool(self._on_air) and self._on_air[0].began_ns <= now_ns - self.flag_delay_ns
@@ -372,9 +381,10 @@ class ReverseChannel:
             self._past.popleft()
 
     def busy_percent(self, since_ns: int, now_ns: int, *, owner: int) -> float | None:
-        """Return how long others used the channel, in percent of the time in which `owner` did not use it.
+        """Return the percentage of time from `since_ns` to `now_ns` in which other stations used the channel.
 
-        Bursts that ended before `since_ns` are removed from memory.
+        The time in which `owner` used the channel is excluded; None if no time remains. Bursts that
+        ended before `since_ns` are removed from memory.
         """
         while self._past and self._past[0].end_ns < since_ns:
             self._past.popleft()
@@ -385,7 +395,7 @@ class ReverseChannel:
 
 
 def _covered_ns(spans: list[StationSpan], since_ns: int) -> int:
-    """Return the length of the union of spans."""
+    """Return the total time in ns after `since_ns` that at least one of the intervals covers."""
     covered, reached = 0, since_ns
     for begin, end, _ in sorted(spans):
         if end > reached:
@@ -433,7 +443,7 @@ class Access:
         """Number of consecutive failures."""
 
     def want(self, now_ns: int) -> None:
-        """Start to wait for the channel."""
+        """Start to contend for the channel: wait until it is idle."""
         self.is_wanting = True
         self.deferrals = 0
         self._look_at(max(now_ns, self._may_at_ns))
@@ -456,7 +466,7 @@ class Access:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether the maximum number of consecutive failures is reached."""
+        """Whether so many attempts in a row have failed that the station must stop."""
         return self.failures >= self._config.max_attempts
 
     def _look_at(self, time_ns: int) -> None:
@@ -590,7 +600,7 @@ class ReverseTransmitter:
         self._wait(now_ns, cause)
 
     def _abandon(self, now_ns: int) -> None:
-        """Stop sending a block again; the data link recovers its frames."""
+        """Stop repeating a burst; the data link retransmits its frames."""
         block, self._block = self._block, None
         self._access.failures = 0
         for carriage in block.carriages if block else []:
@@ -608,7 +618,10 @@ class ReverseTransmitter:
     # --- outages ---
 
     def set_away(self, now_ns: int, *, is_away: bool) -> None:
-        """Record that the channel is lost, or is back; a partly sent frame is not discarded."""
+        """Record that the channel is lost (True) or is available again (False).
+
+        A partly sent frame remains.
+        """
         if is_away and self._access.is_wanting:
             self._access.give_up()
             self._waited(now_ns, "outage")
@@ -691,7 +704,7 @@ class CdpdCell:
         self._plan_next(now_ns)
 
     def _blocks(self) -> int:
-        """Draw the length of a burst: geometric, with the configured mean."""
+        """Return a random length of a burst in blocks, geometrically distributed with the configured mean."""
         mean = self._config.mean_blocks
         if mean <= 1:
             return 1
@@ -700,7 +713,7 @@ class CdpdCell:
 
 
 class _Station:
-    """Another mobile and its bursts, one after another; their blocks are never lost by bad radio."""
+    """Another mobile of the cell, and its bursts; the radio destroys none of their blocks."""
 
     def __init__(self, cell: CdpdCell) -> None:
         self._cell = cell
@@ -713,7 +726,10 @@ class _Station:
         )
 
     def take(self, blocks: int, now_ns: int) -> None:
-        """Send a burst now, or after those that wait; a full queue drops it."""
+        """Send a burst of `blocks` blocks now or after the waiting bursts.
+
+        Discard it if the queue is full.
+        """
         if len(self._waiting) < _MOST_WAITING:
             self._waiting.append(blocks)
             if len(self._waiting) == 1:
@@ -747,7 +763,7 @@ class _Station:
         self._cell.channel.end(self._burst, now_ns)
 
     def _next(self, now_ns: int) -> None:
-        """Continue with the next burst, after the idle time and the back-off of the previous one."""
+        """Send the next waiting burst, after the idle time and the back-off that follow a burst."""
         self._waiting.popleft()
         if self._waiting:
             self._access.want(now_ns)

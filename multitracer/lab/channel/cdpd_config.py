@@ -24,7 +24,7 @@ _MOST_ATTEMPTS = 1_000
 
 
 def _check(name: str, value: float, minimum: float, most: float) -> None:
-    """Raise an error if a value is outside a range or is not a number."""
+    """Raise an error unless a value is a finite number from `minimum` to `most`."""
     if not minimum <= value <= most:
         raise LocalProtocolError(f'CDPD: "{name}" must be {minimum:,} to {most:,}, but is {value}')
 
@@ -98,7 +98,7 @@ class CellConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MdlpConfig:
-    """The data link between the mobile and the network (MDLP, like LAPD), and the layer above it."""
+    """Parameters of the data link between mobile and network (MDLP, like LAPD), and of the layer above it."""
 
     window: int = 15
     """Maximum unacknowledged frames (from memory, low confidence)."""
@@ -134,7 +134,7 @@ class MdlpConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalConfig:
-    """Received power at the mobile: a mean and slow (shadow) fading in dB, correlated in time."""
+    """Received power at the mobile: a mean, and shadow fading in dB that is correlated in time."""
 
     mean_dbm: float = -85.0
     """Mean received power (our choice: a usable cell; -113 is the minimum in the paper's Figures 2 and 4)."""
@@ -300,7 +300,7 @@ class CdpdConfig:
                 )
 
     def _refuse_losses_of_the_other_recovery(self) -> None:
-        """Refuse keys that have no effect with the chosen recovery."""
+        """Raise an error for loss parameters that have no effect with the chosen `recovery`."""
         if self.recovery == "mdlp":
             if self.loss != LossConfig():
                 raise LocalProtocolError(

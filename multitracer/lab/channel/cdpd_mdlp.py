@@ -83,7 +83,7 @@ class MdlpEntity:
         self._forget()
 
     def _forget(self) -> None:
-        """Discard all frames in transit, and number from 0."""
+        """Discard all unacknowledged frames, and start to number frames from 0 again."""
         self._v_s = 0
         self._unacked: dict[int, MdlpTransmission] = {}
         self._resend: deque[tuple[int, str]] = deque()
@@ -100,12 +100,12 @@ class MdlpEntity:
     # --- what the channel asks ---
 
     def frame_octets(self, frame: MdlpTransmission) -> int:
-        """Return the length of a frame in octets, with its headers and one flag."""
+        """Return the length of a frame in octets, including its headers and one flag."""
         segment = self._config.sndcp_octets + len(frame.payload) if frame.kind == "I" else 0
         return self._config.header_octets + segment
 
     def frame_bits(self, frame: MdlpTransmission) -> int:
-        """Return the length of a frame on the channel in bits, with bit stuffing."""
+        """Return the length of a frame on the channel in bits, including those that bit stuffing inserts."""
         return -(-self.frame_octets(frame) * 8 * (1000 + round(10 * self._config.stuffing_percent)) // 1000)
 
     def next_frame(self, now_ns: int) -> MdlpTransmission | None:
@@ -176,7 +176,7 @@ class MdlpEntity:
     # --- what arrives ---
 
     def receive(self, frame: MdlpTransmission, now_ns: int) -> list[bytes]:
-        """Process an intact frame; return the packets that are complete."""
+        """Process a frame that arrived without errors; return the packets that are now complete."""
         if frame.kind == "SABME":
             self._peer_sets_up(frame.n_s, now_ns)
         elif frame.kind == "UA":
@@ -282,7 +282,7 @@ class MdlpEntity:
         self._control.append(MdlpTransmission("UA", n_s=number))
 
     def _flush(self, now_ns: int) -> None:
-        """Discard the frames in transit, and the rest of a packet of which a part is among them."""
+        """Discard all unacknowledged frames, and the unsent frames of the packet that is partly sent."""
         unacked = sum(len(frame.payload) for frame in self._unacked.values())
         unsent = sum(len(frame.payload) for frame in self._segments)
         self._journal.add(Flushed, now_ns, unacked, unsent, len(self._stored))
@@ -291,17 +291,17 @@ class MdlpEntity:
         self._forget()
 
     def settled(self) -> None:
-        """Do nothing: acknowledgements show which frames are in transit."""
+        """Do nothing, because acknowledgements show which frames are in transit."""
 
     # --- what it tells ---
 
     @property
     def is_drained(self) -> bool:
-        """Whether no packet of this side is in transit."""
+        """Whether no data of this side are partly sent or unacknowledged."""
         return not (self._unacked or self._segments)
 
     def has_work(self, now_ns: int, *, has_packet: bool) -> bool:
-        """Return whether there is a frame to be sent.
+        """Return whether this side has a frame to send now: a control frame, an acknowledgement or data.
 
         Parameters
         ----------
@@ -372,11 +372,11 @@ class PacketEnd:
         """Do nothing: no timer waits for an answer."""
 
     def settled(self) -> None:
-        """Record that a frame of this end has arrived or is lost."""
+        """Record that a frame which this end sent is no longer in transit: it arrived or was lost."""
         self._under_way -= 1
 
     def receive(self, frame: MdlpTransmission, now_ns: int) -> list[bytes]:
-        """Accept a frame of the other end; return its packet."""
+        """Return the packet in a frame that arrived from the other end."""
         about = len(frame.payload), frame.offset_bytes, frame.ip_id, frame.seq
         self._journal.add(PieceReceived, now_ns, *about, "")
         return [frame.payload]
@@ -390,6 +390,6 @@ class PacketEnd:
         return self._under_way == 0
 
     def has_work(self, now_ns: int, *, has_packet: bool) -> bool:
-        """Return whether there is a frame to be sent."""
+        """Return whether there is a frame to send: if the interface queue has a packet."""
         del now_ns
         return has_packet

@@ -152,7 +152,7 @@ class LinkConfig:
         return self.payload_bytes * NS_PER_S / self.slot_ns
 
     def queue_of(self, side: Literal["mobile", "fixed"]) -> QueueConfig:
-        """Return the configuration of the interface queue of one end."""
+        """Return the configuration of a side's interface queue."""
         is_typical = self.queue_at not in ("both", side)
         return QueueConfig(local_drops=self.queue.local_drops) if is_typical else self.queue
 
@@ -207,7 +207,7 @@ class Drain:
         return self._credit // NS_PER_S
 
     def spend(self, taken: int) -> None:
-        """Record how many bytes were read; an unused allowance is not saved."""
+        """Record how many bytes were read in this slot; an unused allowance does not carry over."""
         if not self.paused:
             self._credit = min(self._credit - taken * NS_PER_S, NS_PER_S - 1)
 
@@ -224,7 +224,7 @@ _INFO_BEGIN, _FCS_OCTETS = 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Count of characters of one or more directions; `bytes_in` must be the sum of the other fields."""
+    """Counts of characters, of one direction or of both; `bytes_in` must be the sum of the other counts."""
 
     bytes_in: int
     delivered: int
@@ -244,13 +244,13 @@ class Balance:
 
     @property
     def is_even(self) -> bool:
-        """Whether the counts agree: no character is missing or counted twice."""
+        """Whether the counts agree, so that no character is missing or counted twice."""
         minimum = min(self.delivered, self.flushed, self.queued)
         return minimum >= 0 and self.bytes_in == self.delivered + self.flushed + self.queued
 
 
 class DirectionLedger:
-    """Counts the characters of one direction from the sender's events and the receiver's counts."""
+    """Counts the sent, delivered and discarded characters of one direction."""
 
     def __init__(self) -> None:
         self._on_air_end = 0
@@ -286,7 +286,7 @@ class DirectionLedger:
             self._on_air_end = max(self._on_air_end, event.offset_bytes + count)
 
     def _close_epoch(self, received: int) -> None:
-        """Count the characters that the far relay lacks as lost: both ends have reset."""
+        """Count sent characters that the far relay has not received as lost, because both ends have reset."""
         self._flushed += self._on_air_end - self._epoch_begin - (received - self._received_before)
         self._flushed += self._unsent_flushed
         self._on_air_end += self._unsent_flushed
@@ -295,18 +295,18 @@ class DirectionLedger:
         self._received_before = received
 
     def balance(self, *, written: int, unsent: int, received: int, unread: int) -> Balance:
-        """Return the balance now.
+        """Return the counts of this direction up to now.
 
         Parameters
         ----------
         written : int
-            Characters that the sender's relay has taken.
+            Characters that the sender's relay has accepted.
         unsent : int
-            Characters of these that are still in its buffers.
+            Number of these characters that are still in the sender's buffers.
         received : int
             Characters that the far relay has received in order.
         unread : int
-            Characters of these that its terminal has not read yet.
+            Number of these characters that the far terminal has not read yet.
         """
         on_air = self._on_air_end - self._epoch_begin - (received - self._received_before)
         gone = on_air if self._is_over else 0
@@ -329,12 +329,12 @@ _RELAY_BYTES = 8192
 
 
 class GsmEnd:
-    """The protocol stack of one side.
+    """The protocols of one side of the call: interface queue, PPP, relay and RLP.
 
     Parameters
     ----------
     role : {"mobile", "fixed"}
-        Which end this is.
+        The side.
     config : LinkConfig
         The call's parameters.
     """
@@ -370,11 +370,11 @@ class GsmEnd:
         journal.add(kind(now_ns, journal.tick, *facts))
 
     def lose_packets(self, count: int) -> None:
-        """Drop the next `count` packets without informing the sender."""
+        """Discard the next `count` packets; the host is not informed."""
         self.interface.lose_packets(count)
 
     def outgoing(self, now_ns: int) -> bytes | None:
-        """Begin the next slot and return its frame; None after the end of the call."""
+        """Begin the next slot and return the frame that this side sends; None after the end of the call."""
         self._fill_relay(now_ns)
         frame = self.l2r.outgoing(now_ns)
         self._notice_reset()
@@ -382,7 +382,10 @@ class GsmEnd:
 
     @property
     def wants_packet(self) -> bool:
-        """Whether the next packet would be taken from the interface queue now."""
+        """Whether this side would take a packet out of its interface queue now.
+
+        It does so while few characters wait in its relay and the link is established.
+        """
         return (
             self.rlp.state is RlpState.ESTABLISHED and self.l2r.unsent_bytes < self.config.refill_below_bytes
         )
@@ -417,13 +420,16 @@ class GsmEnd:
     # --- frames in, packets out ---
 
     def incoming(self, frame: bytes | None, now_ns: int) -> list[bytes]:
-        """Accept the slot's frame, None if the radio destroyed it; return the packets that are complete."""
+        """Process the frame that arrives in this slot, None if the radio destroyed it.
+
+        Return the complete IP packets.
+        """
         self.l2r.receive(frame, now_ns)
         self._notice_reset()
         return self.read(now_ns)
 
     def read(self, now_ns: int) -> list[bytes]:
-        """Let the terminal read its share of this slot; return the IP packets that are complete."""
+        """Let the terminal read its characters of this slot; return the IP packets that are now complete."""
         data = self.l2r.read(self.drain.allowance())
         self.drain.spend(len(data))
         self.received_bytes += len(data)
@@ -462,7 +468,7 @@ class GsmEnd:
     # --- what it tells ---
 
     def events(self) -> list[LinkEvent]:
-        """Return the events of this end since the last call, in order of time."""
+        """Return the events of this side since the last call of this method, in order of time."""
         return self.l2r.events()
 
     @property
@@ -512,7 +518,7 @@ _REPORT_SLOTS = 250
 
 
 class OnAir(NamedTuple):
-    """Whether a frame was received over the radio: the truth, which is unknown to both ends."""
+    """A frame on the radio channel, and whether it was received; the two sides cannot know this truth."""
 
     side: Side
     """Side that sent the frame."""
@@ -591,7 +597,7 @@ class GsmLink:
 
     @property
     def is_drained(self) -> bool:
-        """Whether no user data wait anywhere."""
+        """Whether no user data wait or are in transit at either side."""
         return all(end.is_drained for end in self.ends.values())
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
@@ -638,7 +644,10 @@ class GsmLink:
         return [LinkDelivery(FAR[side], packet) for side in SIDES for packet in self._arrive(side, now_ns)]
 
     def _arrive(self, side: Side, now_ns: int) -> list[bytes]:
-        """Deliver the frame that `side` sent `pipe_slots` slots ago."""
+        """Deliver to the far side the frame that `side` sent `pipe_slots` slots ago.
+
+        Return the complete IP packets.
+        """
         lost = self._radio[side].lost(self.slot)
         if side == "fixed":
             self._lost_down.append(lost)
@@ -691,7 +700,7 @@ class GsmLink:
     # --- what it tells ---
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return the events of one end of the link since the last call, in order of time."""
+        """Return the events at a host since the last call of this method, in order of time."""
         side = one_of_two(host)
         end, far = self.ends[side], self.ends[FAR[side]]
         events = end.events()
@@ -702,7 +711,7 @@ class GsmLink:
         return events
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return the modem's reading; this radio model has lost frames but no power."""
+        """Return the values that the modem reports: the frame errors; this model has no received power."""
         del now_ns, host
         lost = self._lost_down
         bler = 100 * sum(lost) / len(lost) if lost else None
@@ -710,12 +719,12 @@ class GsmLink:
         return RadioReading(None, bler, None, None, state)
 
     def count_idle(self) -> None:
-        """Add events for the idle frames that were not reported yet."""
+        """Add an event to each log with the number of idle frames that no event has counted yet."""
         for end in self.ends.values():
             end.rlp.count_idle()
 
     def balance(self) -> Balance:
-        """Return the balance of both directions; call `events` of both sides first."""
+        """Return the sum of the character counts of both directions; call `events` of both hosts before."""
         up, down = (self._balance(side) for side in SIDES)
         return up + down
 

@@ -57,7 +57,7 @@ def positions(node: NodeConfig, times_s: Array, *, luck: Random) -> Array:
 
 
 def _gone(node: NodeConfig, times_s: Array, luck: Random) -> Array:
-    """Return the distance that a node has moved at each time, m, (n,)."""
+    """Return the distance in m that a node has moved at each time, (n,) float64."""
     if node.fastest_m_per_s == 0:
         return np.asarray(node.speed_m_per_s * times_s)
     count = int(times_s[-1] // node.speed_every_s) + 1
@@ -129,7 +129,7 @@ class Ray(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """Surfaces in the order in which a ray meets them, and the images of the transmitter."""
+    """Surfaces in the order in which a ray meets them, and the mirror images of the transmitter."""
 
     surfaces: tuple[Surface, ...]
     images: tuple[Array, ...]
@@ -140,7 +140,10 @@ class _Chain(NamedTuple):
     """Distance from the last surface to the previous image, m."""
 
     def image(self, number: int, rows: Array) -> Array:
-        """Return an image at some steps; the last image is computed only for steps that can have a ray."""
+        """Return the positions of mirror image `number` (0: the transmitter) at the steps `rows`, (n, 3) m.
+
+        The last image is computed only when this method asks for it.
+        """
         if number < len(self.images):
             return _at(self.images[number], rows)
         image, distance = _at(self.images[-1], rows), _at(self.distance, rows)
@@ -173,7 +176,7 @@ def rays_between(scene: Scene, source: Array, target: Array, radio: RayRadioConf
 
 
 def _chains(scene: Scene, chain: _Chain, rows: Array, left: int) -> Iterator[_Chain]:
-    """Yield a chain and all its extensions by at most `left` surfaces."""
+    """Yield a chain, and all chains that extend it by 1 to `left` surfaces."""
     yield chain
     if left == 0:
         return
@@ -197,7 +200,11 @@ def _mirrored(image: Array, distance: Array, surface: Surface) -> Array:
 
 
 def _way(chain: _Chain, target: Array, rows: Array) -> tuple[list[Array], Array]:
-    """Return the points of a ray from receiver to transmitter, and the steps at which it exists."""
+    """Return the points of a ray and the steps at which the ray exists.
+
+    The points are a list of (n, 3) arrays, from the receiver over each reflection to the
+    transmitter; the steps are (n,) int64.
+    """
     points, held = [target], rows
     for number in reversed(range(len(chain.surfaces))):
         surface, last = chain.surfaces[number], points[-1]
@@ -217,9 +224,9 @@ def _way(chain: _Chain, target: Array, rows: Array) -> tuple[list[Array], Array]
 
 
 def _kept(mask: Mask, arrays: list[Array]) -> list[Array]:
-    """Return the marked rows of arrays.
+    """Return the rows of each array that the mask marks.
 
-    A single row is valid for all steps and is returned if any is marked.
+    An array with a single row is valid for all steps; it stays as it is if the mask marks any step.
     """
     if mask.all():
         return arrays
@@ -234,7 +241,10 @@ def _at(array: Array, rows: Array) -> Array:
 
 
 def _gain(chain: _Chain, points: list[Array], rows: Array, radio: RayRadioConfig) -> Array | complex:
-    """Return the product of the reflection coefficients; points go from the receiver back."""
+    """Return the product of the complex reflection coefficients of a ray.
+
+    `points` are those of `_way`: the first is the receiver.
+    """
     gain: Array | complex = 1.0 + 0.0j
     last = len(chain.surfaces)
     for number, point in zip(range(last, 0, -1), points, strict=False):
@@ -244,14 +254,14 @@ def _gain(chain: _Chain, points: list[Array], rows: Array, radio: RayRadioConfig
 
 
 def _first_time(chain: _Chain, rows: Array, seen: dict[tuple[int, ...], list[tuple[_Chain, Array]]]) -> Mask:
-    """Return the steps at which no earlier order of the same surfaces gave the same ray.
+    """Return a mask of the steps at which this ray is new, and add the ray to `seen`.
 
-    Add this one to `seen`.
+    The same surfaces in another order can give the same ray; such a ray is counted once.
 
     Parameters
     ----------
     seen : dict
-        Chains and steps of each ray, by the set of its surfaces.
+        Chains and steps of each ray found so far, by the set of its surfaces.
     """
     last, new = len(chain.surfaces), np.ones(len(rows), dtype=np.bool_)
     known = seen.setdefault(tuple(sorted(map(id, chain.surfaces))), [])
@@ -266,7 +276,7 @@ def _first_time(chain: _Chain, rows: Array, seen: dict[tuple[int, ...], list[tup
 
 
 class Fades(NamedTuple):
-    """Statistics of the fades: intervals of a channel below a threshold (Table I of paper 002)."""
+    """Statistics of the intervals in which the power is below a threshold (Table I of paper 002)."""
 
     down_share: float
     """T_d: share of the time in which the link is down, 0 to 1."""
@@ -277,7 +287,7 @@ class Fades(NamedTuple):
 
 
 def switches(power_dbm: Array, threshold_dbm: float) -> tuple[bool, Numbers]:
-    """Return whether the link is up at the start, and the steps at which it changes."""
+    """Return whether the power is above the threshold at the start, and the steps at which this changes."""
     is_up = power_dbm >= threshold_dbm
     return bool(is_up[0]), np.flatnonzero(is_up[1:] != is_up[:-1]) + 1
 
@@ -304,7 +314,7 @@ NO_POWER_DBM = -300.0
 
 
 class Channel(NamedTuple):
-    """Received power of each step; a value is valid until the next step."""
+    """Received power of each time step."""
 
     step_ns: int
     power_dbm: Array
@@ -316,13 +326,15 @@ class Channel(NamedTuple):
         return np.arange(len(self.power_dbm), dtype=np.int64) * self.step_ns
 
     def fades(self, threshold_dbm: float) -> Fades:
-        """Return the fades below a threshold in dBm."""
+        """Return the statistics of the intervals in which the power is below a threshold in dBm."""
         return fades_of(self.power_dbm, threshold_dbm, step_s=self.step_ns / NS_PER_S)
 
 
 @lru_cache(maxsize=8)
 def channel_of(config: RayConfig, *, seed: int) -> Channel:
-    """Return the channel of a configuration; the last eight results are cached, and must not be changed.
+    """Return the received power of a ray-traced radio.
+
+    The last eight results are cached; callers must not change the result.
 
     Parameters
     ----------

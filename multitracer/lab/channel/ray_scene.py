@@ -43,7 +43,7 @@ _MOST_M = 100_000.0
 
 
 def _check_range(owner: object, minimum: float, most: float, *keys: str) -> None:
-    """Raise an error if a value is not a number or is outside a range."""
+    """Raise an error unless the attributes `keys` of `owner` are finite numbers from `minimum` to `most`."""
     for key in keys:
         value = getattr(owner, key)
         if not (isfinite(value) and minimum <= value <= most):
@@ -52,7 +52,7 @@ def _check_range(owner: object, minimum: float, most: float, *keys: str) -> None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayRadioConfig:
-    """The wave, the reflection coefficients, and the time steps."""
+    """The carrier wave, the reflection coefficients and the time steps."""
 
     frequency_mhz: float = 915.0
     """The centre of the band of 902 to 928 MHz (paper)."""
@@ -101,7 +101,7 @@ class RayRadioConfig:
 
     @property
     def steps(self) -> int:
-        """Number of samples of the channel."""
+        """Number of time steps of the channel."""
         return self.duration_ns // self.step_ns
 
 
@@ -209,7 +209,7 @@ class StreetConfig:
 
     @property
     def end_m(self) -> float:
-        """End of the street: x."""
+        """End of the street: its x coordinate in m."""
         return self.first_m + self.buildings * (self.building_m + self.gap_m)
 
 
@@ -306,11 +306,17 @@ class Surface:
     kind: Literal["ground", "wall"] = "wall"
 
     def distance(self, points: Array, rows: Array) -> Array:
-        """Return the distance of points from the plane, positive on the outer side; (n,) or (1,)."""
+        """Return the distance in m of points from the plane at the steps `rows`, (n,) or (1,).
+
+        It is positive on the outer side, to which `normal` points.
+        """
         return np.asarray(points @ self.normal - _at(self.offset_m, rows))
 
     def holds(self, begin: Array, end: Array, share: Array, rows: Array) -> Mask:
-        """Return which straight lines hit the surface within its edges, at fraction `share` of the line."""
+        """Return a mask of the lines that meet the surface's plane within the surface's edges.
+
+        A line meets the plane at fraction `share` of the way from `begin` to `end`.
+        """
         if self.along is None:
             return np.ones(1, dtype=np.bool_)
         along_m = _between(begin @ self.along, end @ self.along, share) - _at(self.start_m, rows)
@@ -319,7 +325,10 @@ class Surface:
         return np.asarray(inside & (height_m >= -ON_IT_M) & (height_m <= self.height_m + ON_IT_M))
 
     def crossed(self, begin: Array, end: Array, rows: Array) -> Mask:
-        """Return which straight lines pass through the surface, not only touch it; (n,) or (1,)."""
+        """Return a mask of the lines from `begin` to `end` that pass through the surface.
+
+        To touch it is not enough.
+        """
         before, after = self.distance(begin, rows), self.distance(end, rows)
         through = (np.minimum(before, after) < -ON_IT_M) & (np.maximum(before, after) > ON_IT_M)
         if not through.any():
@@ -337,7 +346,10 @@ def _between(begin: Array, end: Array, share: Array) -> Array:
 
 
 def lengths(vectors: Array) -> Array:
-    """Return the lengths of vectors, computed column by column: along rows NumPy takes 1 ms for 20,000."""
+    """Return the lengths of vectors, (n, 3) to (n,).
+
+    They are computed column by column, because NumPy takes 1 ms for 20,000 vectors along rows.
+    """
     x, y, z = vectors.T
     return np.asarray(np.sqrt(x * x + y * y + z * z))
 
@@ -371,7 +383,7 @@ class Solid:
         return len(self.faces) > 1
 
     def contains(self, points: Array) -> Mask:
-        """Return the steps at which a point is inside the box or on its sides; (n,) or (1,)."""
+        """Return a mask of the steps at which a point is inside the box or on its sides, (n,) or (1,)."""
         inside = np.ones(1, dtype=np.bool_)
         for axis in (1, 2, 0):  # most boxes are beside the way, some far along it
             at = points[:, axis]
@@ -463,7 +475,7 @@ class Scene:
         self._high = np.array([[axis.max() for axis in solid.high] for solid in self.solids]).reshape(-1, 3)
 
     def blocked(self, points: list[Array], rows: Array) -> Mask:
-        """Return the steps at which the path along points crosses a wall or a box."""
+        """Return a mask of the steps at which the path through `points` crosses a wall or a box."""
         mask = np.zeros(max(len(each) for each in points), dtype=np.bool_)
         for begin, end in pairwise(points):
             axes = [*zip(begin.T, end.T, strict=True)]  # NumPy takes 1.6 ms for the rows of 20,000 points
@@ -475,7 +487,10 @@ class Scene:
         return mask
 
     def _near(self, low: Array, high: Array) -> Mask:
-        """Return which solids overlap a box; a flat box, such as a wall, needs only to touch."""
+        """Return a mask of the solids that overlap the box from `low` to `high`.
+
+        If the solid or the box is flat, as a wall is, contact is enough.
+        """
         flat = (self._high - self._low) < _TOUCH_M
         slack = np.where(flat | (high - low < _TOUCH_M), -_TOUCH_M, _TOUCH_M)
         return np.asarray(((self._high > low + slack) & (self._low < high - slack)).all(axis=1))
@@ -600,7 +615,7 @@ _MOVE = "move the path of the node, or move the object"
 
 
 def _first_touch(face: Surface, path: Array) -> int | None:
-    """Return the first step at which a path touches or has crossed a wall; None if it never does."""
+    """Return the first step at which a path touches or crosses a wall; None if it never does."""
     steps = np.zeros(1, dtype=np.int64)
     distance = face.distance(path, steps)
     touches = (distance == 0) & face.holds(path, path, np.zeros(1), steps)

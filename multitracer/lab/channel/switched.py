@@ -82,7 +82,7 @@ step.
 
 
 class PowerTrace:
-    """Received power that does not depend on what is sent.
+    """Received power over time, which the traffic does not influence.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class PowerTrace:
         return self.channel.step_ns * len(self.channel.power_dbm)
 
     def facts(self) -> Document:
-        """Return the manifest entry of the trace."""
+        """Return the number of steps and their length, for the manifest."""
         return {"steps": len(self.channel.power_dbm), "step_ns": self.channel.step_ns}
 
 
@@ -169,7 +169,7 @@ def _numbers(line: str, path: str, at: int) -> tuple[float, float]:
 
 
 def _step_ns(times_s: Array, path: str) -> int:
-    """Return the time between two lines in ns; it must be the same everywhere."""
+    """Return the time between two lines in ns; raise an error if it is not constant."""
     back = np.flatnonzero(np.diff(times_s) < 0)
     if len(back):
         at = int(back[0])
@@ -248,7 +248,11 @@ class SwitchedConfig:
         self._check_power()
 
     def _check_power(self) -> None:
-        """Refuse a trace beside a geometry, a trace with too short steps, and `at_end` without a trace."""
+        """Raise an error for keys that exclude each other.
+
+        These are a power trace together with a geometry, a trace with too short steps, and `at_end`
+        without a trace.
+        """
         if self.power is None:
             if self.at_end != "repeat":
                 raise LocalProtocolError(
@@ -281,11 +285,14 @@ class SwitchedConfig:
         )
 
     def channel(self, *, seed: int) -> Channel:
-        """Return the received power: that of the trace, or else that of `channel_of`, with its errors."""
+        """Return the received power: that of the power trace, or else that computed by `channel_of`.
+
+        Errors of `channel_of` are raised.
+        """
         return channel_of(self.ray, seed=seed) if self.power is None else self.power.channel
 
     def air_ns(self, packet: bytes) -> int:
-        """Return the transmission time of a packet in ns: 6 ms for 1500 bytes at 2 Mb/s."""
+        """Return the transmission time of a packet in ns; for example 6 ms for 1500 bytes at 2 Mbit/s."""
         return len(packet) * 8 * NS_PER_S // self.bits_per_s
 
 
@@ -362,7 +369,7 @@ class SwitchedLink:
 
     @property
     def next_ns(self) -> int | None:
-        """Link time of the next event in ns; None if no event is due."""
+        """Link time of the next event in ns; None if no event is scheduled."""
         return self._agenda.next_ns
 
     @property
@@ -396,7 +403,7 @@ class SwitchedLink:
         return out
 
     def _start(self, side: Side, now_ns: int) -> None:
-        """Begin to send the next packet of a side, if the side is idle and the link allows it."""
+        """Begin to send a side's next packet, if the side is not sending and the link is up."""
         if self._sending[side] or (not self.is_up and self.config.when_down == "hold"):
             return
         packet = self._interfaces[side].take(now_ns)
@@ -459,7 +466,7 @@ class SwitchedLink:
             journal.add(OutageStarted if begins else OutageEnded, now_ns, cause)
 
     def _changed(self, now_ns: int, *, was_up: bool) -> None:
-        """Handle a change of the link between up and down."""
+        """Process a change of the link from up to down (`was_up`) or from down to up."""
         self.is_up = self._is_above and not self._outages and not self.is_dropped
         if was_up and not self.is_up:
             self._falls += 1
@@ -492,13 +499,16 @@ class SwitchedLink:
     # --- what it tells ---
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return the events of one end of the link since the last call, in order of time."""
+        """Return the events at a host since the last call of this method, in order of time."""
         journal = self._journals.get(host)  # type: ignore[call-overload]  # asked after every event
         journal = journal or self._journals[one_of_two(host)]
         return journal.events() if journal.waiting else []
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return the received power; after the end of a trace that does not repeat, that of its last step."""
+        """Return the received power that the modem reports.
+
+        After the end of a trace that does not repeat, this is the power of the last step.
+        """
         del host
         step, steps = now_ns // self.channel.step_ns, len(self.channel.power_dbm)
         step = step % steps if _repeats(self.config) else min(step, steps - 1)
@@ -507,14 +517,14 @@ class SwitchedLink:
 
 
 def _repeats(config: SwitchedConfig) -> bool:
-    """Return whether the power repeats after its end."""
+    """Return whether the received power starts again after its end."""
     return config.power is not None and config.at_end == "repeat"
 
 
 def _switch_times(channel: Channel, config: SwitchedConfig) -> tuple[bool, Iterator[int]]:
-    """Return whether the link is up at the start, and the times of its changes in ns.
+    """Return whether the link is up at the start, and an iterator of the times in ns at which this changes.
 
-    The times are endless if the power repeats.
+    The iterator never ends if the power repeats.
     """
     is_above, steps = switches(channel.power_dbm, config.threshold_dbm)
     once: list[int] = (steps * channel.step_ns).tolist()

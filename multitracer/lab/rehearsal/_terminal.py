@@ -44,7 +44,7 @@ class Terminal:
         return self._device
 
     def read(self) -> bytes:
-        """Return what a program wrote to the port."""
+        """Return the octets that a program has written to the port."""
         try:
             return os.read(self._device, 4096)
         except BlockingIOError:
@@ -56,7 +56,7 @@ class Terminal:
             os.write(self._device, data)
 
     def unplug(self) -> None:
-        """Remove the port."""
+        """Remove the port, as if the device was unplugged."""
         with contextlib.suppress(FileNotFoundError):
             self.link.unlink()
         self._close()
@@ -67,7 +67,7 @@ class Terminal:
 
 
 def say_back(**fields: object) -> None:
-    """Write one line to the controlling program, if it still reads."""
+    """Write one JSON object to standard output for the controlling program; no error if it has ended."""
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(fields) + "\n")
         sys.stdout.flush()

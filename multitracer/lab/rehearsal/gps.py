@@ -34,7 +34,7 @@ _STANDARD_INPUT = 0
 
 
 def sentences(where: CarPosition, time_ns: int) -> bytes:
-    """Return the sentences GGA, GSA and RMC for a position at a time (ns since 1970)."""
+    """Return the NMEA sentences GGA, GSA and RMC for a position of the car at a time (ns since 1970)."""
     now = datetime.fromtimestamp(time_ns // NS_PER_S, UTC)
     tod, date = f"{now:%H%M%S}.{time_ns % NS_PER_S // NS_PER_MS:03d}", f"{now:%d%m%y}"
     if where.in_tunnel:
@@ -55,7 +55,7 @@ def sentences(where: CarPosition, time_ns: int) -> bytes:
 
 
 def signed(body: str) -> bytes:
-    """Return a sentence with its checksum."""
+    """Return an NMEA sentence: `body` between `$` and `*`, and its checksum."""
     return f"${body}*{reduce(lambda sum_, c: sum_ ^ ord(c), body, 0):02X}\r\n".encode("ascii")
 
 
@@ -80,7 +80,7 @@ class RehearsedGps:
         self._control = b""
 
     def run(self, stop: Stop, *, control: bool) -> None:
-        """Run until `stop` returns true, or standard input ends."""
+        """Write sentences until `stop` returns true, or until the end of standard input."""
         due_ns = self._began_ns
         if control:
             say_back(link=str(self._link))

@@ -46,7 +46,7 @@ class CarPosition:
 
 
 def place(elapsed_s: float) -> CarPosition:
-    """Return the position of the car after some time: along a rectangle, at one speed."""
+    """Return the position of the car after some time; it drives around a rectangle at constant speed."""
     sides = [_distance_m(a, b) for a, b in zip(_CORNERS, (*_CORNERS[1:], _CORNERS[0]), strict=True)]
     speed = sum(sides) / LOOP_S
     left = elapsed_s % LOOP_S * speed
@@ -81,7 +81,7 @@ def _north_east_m(a: tuple[float, float], b: tuple[float, float]) -> tuple[float
 
 
 def radio(elapsed_s: float) -> dict[str, object]:
-    """Return the radio values at a time of the drive, in columns of RADIO; unknown values are absent."""
+    """Return the radio values at a time of the drive, by column of RADIO; unknown values are absent."""
     t = elapsed_s % LOOP_S
     fading = 10.0 * math.sin(2 * math.pi * t / 90.0) + 5.0 * math.sin(2 * math.pi * t / 17.0)
     busy = 30.0 + 20.0 * math.sin(2 * math.pi * t / 60.0)
@@ -112,12 +112,12 @@ class BundledDrive:
         self._speed = speed
 
     def values(self, elapsed_s: float) -> Mapping[str, object]:
-        """Return the radio values after some seconds."""
+        """Return the radio values after some seconds of real time, by column of RADIO."""
         return radio(elapsed_s * self._speed)
 
 
 class SetValues:
-    """Radio values that another program sets, so that a log contains the values that shaped the traffic."""
+    """Radio values that the controlling program sets; so the modem's log matches the simulated link."""
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {}
@@ -127,7 +127,7 @@ class SetValues:
         self._values |= values
 
     def values(self, _: float) -> Mapping[str, object]:
-        """Return the values that were set last."""
+        """Return the values that were set last, by column of RADIO, without unknown ones."""
         return {name: value for name, value in self._values.items() if value is not None}
 
 
@@ -178,7 +178,7 @@ CELL = 0x1A2D000
 
 @dataclass(frozen=True, slots=True)
 class PlantedFault:
-    """A planted fault: during it the link carries little or nothing, or the server sends nothing."""
+    """An interval in which the link carries little or nothing, or the server sends nothing."""
 
     kind: Kind
     begin_s: float
@@ -195,7 +195,7 @@ class Journey:
 
     @cached_property
     def events(self) -> tuple[PlantedFault, ...]:
-        """The events of the drive, in order."""
+        """The planted faults of the drive, in order of time."""
         return () if self.seed == CONTROL else tuple(self._drawn(random.Random(self.seed)))  # noqa: S311
 
     def _drawn(self, draw: random.Random) -> Iterator[PlantedFault]:
@@ -211,7 +211,10 @@ class Journey:
 
     @cached_property
     def _corners(self) -> tuple[list[float], list[tuple[float, float, float]]]:
-        """Return the times at which the car turns, and latitude, longitude and heading after each turn."""
+        """Return the times in s at which the car turns, and its places after the turns.
+
+        Each place is a tuple of latitude, longitude and heading, in degrees.
+        """
         draw = random.Random(f"route {self.seed}")  # noqa: S311
         times, legs = [0.0], [(*_START, draw.uniform(0.0, 360.0))]
         while times[-1] < LONGEST_S:
@@ -227,7 +230,7 @@ class Journey:
         return random.Random(f"speed {self.seed}").uniform(*_SPEED_MPS)  # noqa: S311
 
     def place(self, at_s: float) -> CarPosition:
-        """Return the position of the car."""
+        """Return the position of the car at a time."""
         times, legs = self._corners
         at_s = min(max(at_s, 0.0), LONGEST_S)
         leg = bisect_right(times, at_s) - 1
@@ -247,7 +250,7 @@ class Journey:
         return self.events[row].cell + (self.events[row].kind == "handover")
 
     def radio(self, at_s: float) -> dict[str, object]:
-        """Return the radio values, in columns of RADIO; without service the modem searches."""
+        """Return the radio values at a time, by column of RADIO; without service the modem is searching."""
         event = self.event(at_s)
         kind = None if event is None else event.kind
         if kind == "hole":
@@ -272,11 +275,11 @@ class Journey:
         }
 
     def values(self, elapsed_s: float) -> Mapping[str, object]:
-        """Return the radio values after some seconds."""
+        """Return the radio values after some seconds, by column of RADIO."""
         return self.radio(elapsed_s)
 
     def calls(self) -> list[Document]:
-        """Return the modem's reports of new cells, as events for its script."""
+        """Return the modem's unsolicited reports of new cells, as events of a modem script."""
         handovers = [event for event in self.events if event.kind == "handover"]
         return [
             {
@@ -288,7 +291,7 @@ class Journey:
         ]
 
     def _nearness(self, at_s: float) -> float:
-        """Return 1 at a handover, falling to 0 some seconds before and after it."""
+        """Return how near in time a handover is: 1 at a handover, falling to 0 within some seconds."""
         row = bisect_right(self.events, at_s, key=lambda event: event.end_s)
         around = [event for event in self.events[max(row - 1, 0) : row + 1] if event.kind == "handover"]
         away = [max(event.begin_s - at_s, at_s - event.end_s, 0.0) for event in around]
@@ -296,7 +299,10 @@ class Journey:
 
 
 def _moved(start: tuple[float, float, float], length_m: float) -> tuple[float, float]:
-    """Return latitude and longitude of the point `length_m` metres from a place along its heading."""
+    """Return latitude and longitude of the point `length_m` metres ahead of `start`.
+
+    `start` is latitude, longitude and heading in degrees.
+    """
     lat, lon, heading = start
     north, east = (length_m * turn(math.radians(heading)) for turn in (math.cos, math.sin))
     return lat + north / _DEGREE_M, lon + east / (_DEGREE_M * math.cos(math.radians(lat)))

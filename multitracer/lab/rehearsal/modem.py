@@ -98,7 +98,7 @@ def standard(command: str, values: Values) -> list[str] | None:
 
 
 def quectel(command: str, values: Values) -> list[str] | None:
-    """Return the answer of an RM500."""
+    """Return the lines that a Quectel RM500 answers to a command; None if the command is unknown."""
     if command == 'AT+QENG="servingcell"':
         if "cell_id" not in values:
             return ['+QENG: "servingcell","SEARCH"']
@@ -118,7 +118,10 @@ def quectel(command: str, values: Values) -> list[str] | None:
 
 
 def sierra(command: str, values: Values) -> list[str] | None:
-    """Return the answer of an MC7455: a page of names and values, separated by TABs."""
+    """Return the lines that a Sierra MC7455 answers: names and values, separated by TABs.
+
+    None if the command is unknown.
+    """
     if command != "AT!GSTATUS?":
         return standard(command, values)
     page = ["!GSTATUS: ", "Current Time:  22016\t\tTemperature: 40"]
@@ -137,7 +140,7 @@ def sierra(command: str, values: Values) -> list[str] | None:
 
 
 def ublox(command: str, values: Values) -> list[str] | None:
-    """Return the answer of a SARA-R5."""
+    """Return the lines that a u-blox SARA-R5 answers to a command; None if the command is unknown."""
     if command == "AT+UCGED=2":
         return []
     if command != "AT+UCGED?":
@@ -156,7 +159,10 @@ def ublox(command: str, values: Values) -> list[str] | None:
 
 
 def telit(command: str, values: Values) -> list[str] | None:
-    """Return the answer of an LE910; the subscriber is that of a test card."""
+    """Return the lines that a Telit LE910 answers to a command; None if the command is unknown.
+
+    The subscriber is that of a test card.
+    """
     if command == "AT#MONI=7":
         return []
     if "cell_id" not in values or command not in ("AT#RFSTS", "AT#SERVINFO", "AT#MONI"):
@@ -174,7 +180,7 @@ def telit(command: str, values: Values) -> list[str] | None:
 
 
 def simcom(command: str, values: Values) -> list[str] | None:
-    """Return the answer of a SIM7600."""
+    """Return the lines that a SIMCom SIM7600 answers to a command; None if the command is unknown."""
     if command != "AT+CPSI?":
         return standard(command, values)
     if "cell_id" not in values:
@@ -186,7 +192,10 @@ def simcom(command: str, values: Values) -> list[str] | None:
 
 
 def cdpd(command: str, values: Values) -> list[str] | None:
-    """Return the answer of a Sierra AirCard for CDPD, plus the busy time, which no AirCard reports."""
+    """Return the lines that a Sierra AirCard for CDPD answers; None if the command is unknown.
+
+    They also contain the busy time of the channel, which a real AirCard does not report.
+    """
     if command == "AT+WPRSSI":
         registered = int(values.get("registration") == 1)
         state, channel = (3, values.get("channel", 0)) if registered else (1, 0)
@@ -199,7 +208,10 @@ def cdpd(command: str, values: Values) -> list[str] | None:
 
 
 def link(command: str, values: Values) -> list[str] | None:
-    """Return the radio of the modelled link in one line; no real modem has this command."""
+    """Return one line with the radio values of the modelled link; None for any other command.
+
+    No real modem has this command.
+    """
     if command != "AT*MTLINK?":
         return standard(command, values)
     parts = (values.get(name) for name in ("rssi_dbm", "bler_pct", "cell_busy_pct"))
@@ -224,7 +236,7 @@ VOICES: dict[str, tuple[str, Voice]] = {
 
 
 def answer(profile: str, command: str, values: Values) -> list[str] | None:
-    """Return the lines before the final result; None if the command is refused."""
+    """Return the lines of an answer without its final result; None if the modem refuses the command."""
     identity, voice = VOICES[profile]
     maker, _, model = identity.partition("\r\n")
     if command in ("AT", "ATE0"):
@@ -242,14 +254,14 @@ _STANDARD_INPUT = 0
 
 
 class Provider(Protocol):
-    """Interface of an object that gives the radio conditions."""
+    """Interface of an object that returns the radio values at a time."""
 
     def values(self, elapsed_s: float) -> Mapping[str, object]:
-        """Return the radio values in columns of RADIO after a number of seconds."""
+        """Return the radio values after some seconds, by column of RADIO."""
 
 
 class FakeModem:
-    """A simulated modem: receives commands, and sends octets at the times of a real one.
+    """A simulated modem: receives commands, and returns octets at the times at which a real modem sends them.
 
     Parameters
     ----------
@@ -306,14 +318,14 @@ class FakeModem:
                 self._begin(parts, now_ns)
 
     def speak(self, now_ns: int) -> None:
-        """End the mode stall: send the answers to the commands that arrived during it."""
+        """Answer again: send the answers to all commands that arrived since the event `stall`."""
         self.mood = "speak"
         stalled, self._stalled = self._stalled, []
         for parts in stalled:
             self._begin(parts, now_ns)
 
     def say(self, text: str, now_ns: int) -> None:
-        """Send unsolicited text at once, between two lines of other output."""
+        """Send an unsolicited line now, also between two lines of an answer."""
         begins = [n for n, (_, chunk) in enumerate(self._to_say) if chunk.startswith(b"\r\n")]
         at = begins[0] if begins else len(self._to_say)
         due_ns = self._to_say[at][0] if begins else now_ns
@@ -324,7 +336,7 @@ class FakeModem:
         self._queue(self._random.randbytes(min(count, 1 << 20)), now_ns)
 
     def due(self, now_ns: int) -> Iterator[bytes]:
-        """Yield the octets that are due by now."""
+        """Yield the octets whose time of sending is not after `now_ns`."""
         while self._to_say and self._to_say[0][0] <= now_ns:
             yield self._to_say.pop(0)[1]
 
@@ -334,7 +346,7 @@ class FakeModem:
         return self._to_say[0][0] if self._to_say else None
 
     def _answer(self, command: str, elapsed_s: float) -> list[bytes]:
-        """Return the answer to a command: echo, lines, final result."""
+        """Return the chunks of the answer to a command: the echo, the lines, and the final result."""
         echo = f"{command}\r".encode("latin-1") if self._echo else b""
         lines = answer(self._profile, command, self._provider.values(elapsed_s))
         if command == "ATE0":
@@ -343,7 +355,7 @@ class FakeModem:
         return [echo, *body, b"\r\nERROR\r\n" if lines is None else b"\r\nOK\r\n"]
 
     def _begin(self, parts: list[bytes], now_ns: int) -> None:
-        """Send an answer after the modem's delay, counted from the end of the previous answer."""
+        """Schedule an answer after the modem's delay, which counts from the end of the previous answer."""
         begin_ns = max(now_ns, self._free_ns) + self._random.uniform(*self._delay_s) * NS_PER_S
         for part in parts:
             if len(parts) > 2 and self._random.random() < self._chatter:
@@ -351,7 +363,7 @@ class FakeModem:
             self._queue(part, begin_ns)
 
     def _queue(self, data: bytes, begin_ns: float) -> None:
-        """Queue octets for sending at the speed of the line."""
+        """Schedule octets from `begin_ns` on, at the bit rate of the line."""
         self._free_ns = max(self._free_ns, begin_ns)
         for at in range(0, len(data), _CHUNK_BYTES):
             chunk = data[at : at + _CHUNK_BYTES]
@@ -360,7 +372,7 @@ class FakeModem:
 
 
 class RehearsedModem:
-    """A simulated modem with its port, and the events of both."""
+    """A simulated modem with its port; it executes events for the modem and for the port."""
 
     def __init__(
         self, modem: FakeModem, values: SetValues, link: Path, stop: Stop, *, zero_ns: int | None = None
@@ -374,7 +386,7 @@ class RehearsedModem:
         self._control = b""
 
     def run(self, events: list[Document], *, control: bool) -> None:
-        """Run until `stop` returns true, or standard input ends."""
+        """Answer commands until `stop` returns true, or until the end of standard input."""
         if control:
             say_back(link=str(self._link))
         while self._wait(events, control=control):
@@ -426,7 +438,7 @@ class RehearsedModem:
         return self._stop.wait(min(due), readable=[*sources, _STANDARD_INPUT]) and self._take_control()
 
     def _take_control(self) -> bool:
-        """Execute the lines of standard input; return False at its end."""
+        """Execute the events that standard input contains; return False at its end."""
         os.set_blocking(_STANDARD_INPUT, False)
         try:
             control = os.read(_STANDARD_INPUT, 1 << 16)

@@ -41,7 +41,7 @@ _PATIENCE_S = 10.0
 
 
 def main(argv: Sequence[str]) -> None:
-    """Relay packets until stopped."""
+    """Set up both namespaces and relay packets between them until stopped."""
     chosen = _options(argv)
     with (
         Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
@@ -100,7 +100,7 @@ def _new_namespace() -> None:
 
 
 def _children(chosen: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
-    """Start the server and the collectors beside it, and wait for the server."""
+    """Start the server and the collectors beside it; return their processes once the server is ready."""
     drive = ("--seed", str(chosen.seed), "--began", str(chosen.began))
     server = _started("multitracer.lab.rehearsal.server", *drive, stdout=subprocess.PIPE)
     children = [server]

@@ -23,10 +23,10 @@ _PATIENCE_NS = 1_000_000_000
 
 
 class RelayDirection(Protocol):
-    """One direction of a link; reads no clock."""
+    """Interface of one direction of a link; it reads no clock."""
 
     def accept(self, packet: bytes, *, now_ns: int) -> str | None:
-        """Accept a packet; return why it is dropped, or None if it is not."""
+        """Accept a packet; return None, or the reason for which the packet is dropped."""
 
     def next_ns(self) -> int | None:
         """Arrival time of the next packet at the other side; None if no packet is in transit."""
@@ -36,7 +36,7 @@ class RelayDirection(Protocol):
 
 
 class Pipe:
-    """Base of link directions: a queue before the line, and packets in transit."""
+    """Base of the directions of a link: packets in transit, and the queue before them."""
 
     def __init__(self) -> None:
         self._queue: deque[tuple[int, int]] = deque()
@@ -166,7 +166,7 @@ _DISCARD_NS = 1500 * NS_PER_MS
 
 
 def rate_bps(journey: Journey, at_s: float) -> float:
-    """Return the rate of the link at a time of a journey, in bit/s; 0 without service."""
+    """Return the rate of the simulated link at a time of a drive in bit/s; 0 without service."""
     event = journey.event(at_s)
     if event is not None and event.kind in ("hole", "handover"):
         return 0.0
@@ -179,7 +179,7 @@ def rate_bps(journey: Journey, at_s: float) -> float:
 
 
 class RelayQueue(Pipe):
-    """The queue and the line of one direction of the link; reads no clock.
+    """One direction of the link with its queue; it reads no clock.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class RelayQueue(Pipe):
         self._rate_bps = rate_bps
 
     def accept(self, packet: bytes, *, now_ns: int) -> str | None:
-        """Accept a packet at a time of the journey; return why it is dropped, or None if it is not."""
+        """Accept a packet; return None, or the reason for which the packet is dropped."""
         self._leave_queue(now_ns)
         if self._queued_bytes + len(packet) > _QUEUE_BYTES:
             return "queue"
@@ -205,7 +205,10 @@ class RelayQueue(Pipe):
         return None
 
     def _sent_ns(self, bits: float, now_ns: int) -> int | None:
-        """Return when the last bit is sent; None if the packet is discarded first."""
+        """Return the time in ns at which the last bit of a packet is sent.
+
+        None if the packet is discarded before.
+        """
         at_ns, waited_ns = max(now_ns, self._free_ns), 0
         while waited_ns < _DISCARD_NS:
             rate = self._rate_bps(at_ns / NS_PER_S)

@@ -54,9 +54,10 @@ _LOOK_S = 0.02
 
 @contextlib.contextmanager
 def rehearsal(drive: RehearsedDrive | None = None) -> Iterator[Document]:
-    """Run a modem and a GPS receiver during the body; yield the options with which `capture` finds them.
+    """Run a simulated modem and GPS receiver in the `with` block; yield options for `capture`.
 
-    With a drive, both follow it, and the body has its own network namespace.
+    The options select the two devices. If a drive is given, both devices follow it, and the block
+    runs in its own network namespace.
     """
     with contextlib.ExitStack() as stack:
         ports = stack.enter_context(_folder())
@@ -77,9 +78,9 @@ def drawn_drive(
     sync_probe: str | None,
     warn: Callable[[str], None],
 ) -> RehearsedDrive | None:
-    """Return the random drive of a rehearsal.
+    """Return a random drive for a rehearsal.
 
-    None, after a warning with the reason, if it is not possible.
+    None, after a warning with the reason, if no drive is possible.
     """
     why = why_not(has_command=has_command, interface=interface, sync_probe=sync_probe)
     if why:
@@ -90,7 +91,7 @@ def drawn_drive(
 
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
-    """Make a folder for the names of the ports, and remove those of killed rehearsals.
+    """Make a temporary folder for the ports during the `with` block; remove the folders of killed rehearsals.
 
     A running process holds a lock on its folder; the kernel releases the locks of dead processes.
     """
@@ -118,7 +119,7 @@ def _remove_stale(place: Path) -> None:
 
 
 def _remove(path: Path, descriptor: int) -> None:
-    """Remove the names of the ports and the folder; the folder remains if it contains other files."""
+    """Remove the ports and the folder; a folder that contains other files remains."""
     for name in _DEVICES:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=descriptor)
@@ -133,7 +134,7 @@ def _started(module: str, *options: str) -> subprocess.Popen[bytes]:
 
 @dataclass(frozen=True)
 class RehearsedDrive:
-    """The drive of a seed, with its start time."""
+    """A random drive, and the time at which it starts."""
 
     seed: int
     began_ns: int
@@ -142,21 +143,21 @@ class RehearsedDrive:
 
     @classmethod
     def now(cls, seed: int) -> RehearsedDrive:
-        """Return the drive of a seed that starts now."""
+        """Return the random drive of this seed, starting now."""
         return cls(seed, time.monotonic_ns(), time.time_ns())
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Options for the programs of modem and GPS receiver."""
+        """Command-line options for the simulated modem and the simulated GPS receiver."""
         return ("--journey", str(self.seed), "--began", str(self.began_ns))
 
     @property
     def path_options(self) -> tuple[str, ...]:
-        """Options for the program of the link."""
+        """Command-line options for the program that simulates the link."""
         return ("--seed", str(self.seed), "--began", str(self.began_ns))
 
     def truth(self, ended_ns: int) -> Document:
-        """Return the faults that had begun by a time of CLOCK_MONOTONIC, with their times and places."""
+        """Return the planted faults that began before `ended_ns` (CLOCK_MONOTONIC), with times and places."""
         journey, ended_s = Journey(self.seed), (ended_ns - self.began_ns) / NS_PER_S
         return {
             "seed": self.seed,
@@ -211,7 +212,7 @@ def why_not(*, has_command: bool, interface: str | None, sync_probe: str | None)
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, then kill it."""
+    """Send a process the signal to end; kill it if it does not end in time."""
     child.terminate()
     try:
         child.wait(_PATIENCE_S)
@@ -222,7 +223,7 @@ def stop(child: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def own_network() -> Iterator[None]:
-    """Run this thread and its children in a new network namespace during the body."""
+    """Move this thread and its children into a new network namespace during the `with` block."""
     libc = ctypes.CDLL(None, use_errno=True)
     before = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -238,7 +239,9 @@ def own_network() -> Iterator[None]:
 
 @contextlib.contextmanager
 def rehearsed_path(drive: RehearsedDrive, folder: Path) -> Iterator[None]:
-    """Run link and server of a drive during the body, then write the planted faults into the folder.
+    """Run the link and the server of a drive during the `with` block.
+
+    Then write the planted faults into the folder.
 
     Raises
     ------

@@ -34,7 +34,7 @@ def _read_all(server: socket.socket) -> None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Send 50 kB/s, or receive data, until stopped."""
+    """Transfer data until stopped: 50 kB/s over loopback, or a download with `--server`."""
     options = parser(__doc__)
     options.add_argument("--server", action="store_true", help="download over the simulated path")
     chosen = options.parse_args(argv)

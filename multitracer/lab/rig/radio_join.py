@@ -83,7 +83,7 @@ def join_radio(folder: Path) -> int:
 
 
 def _readings(recording: Recording) -> dict[str, Readings]:
-    """Return the readings of the client's modem for its serving cell, by column of transactions.csv."""
+    """Return the readings of the client's modem for its serving cell, by the columns of transactions.csv."""
     by_host: dict[str, list[Table]] = {}
     for log, table in recording.tables("radio", "radio"):
         by_host.setdefault(log.host, []).append(table)
@@ -111,7 +111,11 @@ def _of_column(tables: list[Table], name: str) -> Readings:
 
 
 def _values(readings: dict[str, Readings], begin_ns: int, end_ns: int, before_ns: int) -> dict[str, str]:
-    """Return the radio cells of one transaction, by column."""
+    """Return the radio cells of one transaction's line as text, by column.
+
+    A cell is the mean from `begin_ns` to `end_ns`, else the last value at most `before_ns` earlier,
+    else empty.
+    """
     cells = dict.fromkeys(RADIO_COLUMNS, "")
     counts = []
     for name, (times, values) in readings.items():
@@ -128,7 +132,7 @@ def _values(readings: dict[str, Readings], begin_ns: int, end_ns: int, before_ns
 
 
 def _shown(value: float) -> str:
-    """Return a mean as text, without meaningless digits."""
+    """Return a mean as text, rounded to three decimals."""
     return repr(round(value, 3))
 
 
@@ -137,7 +141,7 @@ def _shown(value: float) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
-    """Open the file and lock it, so that no run writes it at the same time."""
+    """Open the file and lock it during the `with` block, so that no run of a measurement writes it."""
     try:
         with path.open("rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,7 +157,7 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
 
 
 def _read(stream: BinaryIO, path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Return the header and the lines, as cells by column; an incomplete line is left out."""
+    """Return the column names, and the lines as cells by column; an incomplete last line is left out."""
     text = stream.read()
     complete = text[: text.rfind(b"\n") + 1].decode("utf-8", "replace")
     header, *rows = list(csv.reader(io.StringIO(complete, newline=""))) or [[]]
@@ -181,7 +185,7 @@ def _span_ns(row: dict[str, str], second_ns: float, path: Path, line: int) -> tu
 
 
 def _replace(path: Path, header: list[str], rows: list[dict[str, str]]) -> None:
-    """Write a new file, then replace the old one by it."""
+    """Write the lines to a new file, then replace the old file by the new one."""
     temporary = path.with_name(f"{path.name}.tmp")
     with temporary.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, header, lineterminator="\n")
@@ -193,7 +197,7 @@ def _replace(path: Path, header: list[str], rows: list[dict[str, str]]) -> None:
 
 
 def _note(recording: Recording, path: Path) -> None:
-    """Update the entry of the file in the manifest, if there is one."""
+    """Update size and checksum of the file in the manifest, if the manifest lists the file."""
     manifest = recording.manifest
     if manifest is None:
         return

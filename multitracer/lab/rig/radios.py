@@ -58,7 +58,7 @@ TCP_PROFILES = {"1999": BSD, "today": as_linux(replace(MODERN, congestion="cubic
 
 
 def with_tcp_profile(scenario: Scenario, name: str | None) -> Scenario:
-    """Return a scenario with another TCP on both hosts; their MTU does not change.
+    """Return a scenario with another TCP profile on both hosts; the MTU does not change.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def profile_name(scenario: Scenario) -> str:
 
 
 def check_carried(protocol: ProtocolName, scenario: Scenario) -> None:
-    """Raise an error for an unknown transport, and for one whose packets are too long for the link.
+    """Raise an error if the transport is unknown, or if its packets are too long for the link.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def _scenario(
 
 
 def _of_scenario(scenario: Scenario, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
-    """Return the radio of a scenario; a scenario without traffic gets one transfer."""
+    """Return a scenario as the radio of a run; a scenario without traffic gets `traffic`."""
     if not scenario.traffic:
         scenario = replace(scenario, traffic=(traffic,), limit_s=seconds)
     realism = realism_of(scenario.link)
@@ -231,7 +231,7 @@ def _of_power(name: str, trace: PowerTrace, traffic: ScenarioTraffic, seconds: f
 
 
 def _with_threshold(radio: RigRadio, threshold_dbm: float) -> RigRadio:
-    """Return a radio with another threshold."""
+    """Return a radio whose link is up above another threshold."""
     link = radio.scenario.link
     if not isinstance(link, SwitchedConfig):
         raise InputError(
@@ -245,14 +245,20 @@ def _with_threshold(radio: RigRadio, threshold_dbm: float) -> RigRadio:
 def _of_errors(
     name: str, trace: ErrorTrace, traffic: ScenarioTraffic, seconds: float, base: Scenario | None = None
 ) -> RigRadio:
-    """Return the radio of an error trace, over the link of a scenario or the link with such slots."""
+    """Return an error trace as the radio of a run.
+
+    The link is that of the scenario `base`, or else the bundled link with the same frame duration.
+    """
     scenario = base or _scenario(name, *_link_with_slots(name, trace), traffic, seconds)
     scenario, realism = under_errors(scenario, trace, path=name, at_end="repeat")
     return RigRadio(scenario, realism, trace.lasts_ns / NS_PER_S)
 
 
 def _link_with_slots(name: str, trace: ErrorTrace) -> tuple[AnyLinkConfig, TcpProfile]:
-    """Return the link whose frame duration is the slot of the trace, without other errors, and its TCP."""
+    """Return the link whose frames last as long as the slots of the trace, and the TCP profile for this link.
+
+    The link has no errors of its own.
+    """
     slots = trace.slot_ns, trace.slot_ns_of("down")
     slow = replace(MODERN, send_buffer_bytes=_SLOW_BUFFER_BYTES, receive_buffer_bytes=_SLOW_BUFFER_BYTES)
     cdpd = CdpdConfig(outages=_NEVER, signal=SignalConfig(deviation_db=0.0))
@@ -270,10 +276,10 @@ def _link_with_slots(name: str, trace: ErrorTrace) -> tuple[AnyLinkConfig, TcpPr
 
 
 def _of_session(folder: Path, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
-    """Return the radio of a session.
+    """Return the radio of a recorded session.
 
-    It is the session's link, if a trace or its radio's power alone determines the state of that; else the
-    errors of the session; else the capacity that its receiver saw.
+    It is the session's own link if a capacity or power trace determines its state; otherwise the
+    frame errors of the session; otherwise the capacity that the receiver measured.
     """
     base = _scenario_of(folder)
     if base is not None and isinstance(base.link, SwitchedConfig | CapacityConfig):
@@ -297,7 +303,7 @@ def _of_session(folder: Path, traffic: ScenarioTraffic, seconds: float) -> RigRa
 
 
 def _scenario_of(folder: Path) -> Scenario | None:
-    """Return the scenario of a session; None if there is none, or its files are missing."""
+    """Return the scenario of a session; None if the session has none, or if files of it are missing."""
     path = folder / SCENARIO
     if not path.is_file():
         return None
@@ -311,13 +317,16 @@ def _scenario_of(folder: Path) -> Scenario | None:
 
 
 def _seed(folder: Path, scenario: Scenario) -> int:
-    """Return the seed of a session's run."""
+    """Return the random seed with which the session was run."""
     manifest = read_manifest(folder)
     seed = None if manifest is None else manifest.variables.seed
     return scenario.seed if seed is None else seed
 
 
 def _with_its_power(link: SwitchedConfig, seed: int) -> SwitchedConfig:
-    """Return a link with the power of one seed as a trace, so that every run has the same power."""
+    """Return a link whose received power is a trace, computed once with `seed`.
+
+    So all runs have the same power.
+    """
     geometry = {each.name: getattr(SwitchedConfig(), each.name) for each in fields(RayConfig)}
     return replace(link, **geometry, power=PowerTrace(link.channel(seed=seed)))

@@ -62,7 +62,7 @@ _LAST_WORDS = 300
 
 
 class RealCourse:
-    """Checks after each event whether a run is over; as a context it contains the measuring programs.
+    """Decides after each event whether the run is over; its `with` block contains the measuring programs.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class RealCourse:
         return self._reason(now_ns)
 
     def _hear(self) -> None:
-        """Report the progress that the client has printed."""
+        """Pass the progress lines that the client program has printed to `progress`."""
         with suppress(BlockingIOError):
             output = os.read(self._output.fileno(), _READ_BYTES)
             *lines, self._rest = (self._rest + output).split(b"\n")
@@ -345,7 +345,7 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
 
 
 def _about(name: str, scenario: Scenario, *, seed: int, options: TransportOptions) -> Manifest:
-    """Return the manifest entries other than the plan; a continued run must have the same."""
+    """Return the manifest entries other than the plan; they must be equal when a run is continued."""
     about = Manifest(name, created_ns=time.time_ns())
     about.hosts = {"mobile": Host(role=Role.CLIENT), "fixed": Host(role=Role.SERVER)}
     about.variables = Variables(
@@ -362,7 +362,10 @@ def _about(name: str, scenario: Scenario, *, seed: int, options: TransportOption
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Lock the folder for this run; the kernel releases the locks of dead processes."""
+    """Lock the folder during the `with` block, so that no other run uses it.
+
+    The kernel releases the locks of dead processes.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -382,7 +385,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _has_work(plan: MeasurementPlan, folder: Path, progress: Progress) -> bool:
-    """Report the progress of the plan; return whether transactions remain."""
+    """Report how much of the plan is done; return whether transactions remain."""
     with closing(MeasureJournal(folder, plan)) as journal:
         tell(journal, plan, progress)
         return is_left(plan, journal)
@@ -419,7 +422,7 @@ class RealMeasurement(Workload):
         network.manifest.variables.runs.append(self._facts)
 
     def logs(self) -> LinkLogs:
-        """Return the writer of the link's logs, which also captures where tcpdump may not run."""
+        """Return the object that writes the link's logs; it also captures packets if tcpdump may not run."""
         network = self._network
         facts = rlp_facts(network.scenario, speed=network.speed)
         snap_bytes = _SNAP_BYTES if self._capture and not network.privileges.may("tcpdump") else 0
@@ -445,7 +448,7 @@ class RealMeasurement(Workload):
         self._course = undo.enter_context(RealCourse(task, network.children, link, self._progress))
 
     def begin(self, clock: LinkClock) -> None:
-        """Give the modem the clock of the link."""
+        """Set the clock that converts link times, also for the modem."""
         self._radio.begin(clock)
 
     def reason(self, now_ns: int) -> str:
@@ -454,12 +457,12 @@ class RealMeasurement(Workload):
         return self._course.reason(now_ns)
 
     def conclude(self, link: PacketLink) -> None:
-        """Write the error trace: the slots that the radio destroyed."""
+        """Write the error trace: the slots whose frames the radio destroyed."""
         network = self._network
         write_radio(network.folder, link, now_ns=network.ended_ns, number=network.number)
 
     def note_end(self, ended: str, lateness: Lateness | None) -> None:
-        """Add end and lateness to the facts of this run of the plan."""
+        """Record why the run ended, and how late the link's events were, for the manifest."""
         self._facts |= {"ended": ended} | (lateness._asdict() if lateness is not None else {})
 
     def check(self) -> None:

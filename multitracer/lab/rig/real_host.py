@@ -85,14 +85,14 @@ class HostTask:
 
 
 class LinkTimeClient:
-    """A client that returns its outcomes in link time; the link runs `speed` times as fast as real time."""
+    """A client whose results are in link time; link time runs `speed` times as fast as real time."""
 
     def __init__(self, client: Client, speed: float) -> None:
         self._client = client
         self._speed = speed
 
     def reach(self) -> None:
-        """Return when the server has answered."""
+        """Wait until the server has answered."""
         self._client.reach()
 
     def transact(self, transaction: Transaction) -> TransactionOutcome:
@@ -105,7 +105,7 @@ class LinkTimeClient:
 
 
 def _measure(task: HostTask) -> None:
-    """Run the remaining transactions when the link is up; an unreachable server then drops transactions."""
+    """Run the remaining transactions once the server answers; if it never answers, they are dropped."""
     plan, options = task.plan, task.options
     timeout_s = plan.timeout_s / options.speed
     made = client(plan.protocol, task.address, run=secrets.randbits(64), timeout_s=timeout_s, options=options)
@@ -138,7 +138,7 @@ def _say_ready() -> None:
 
 
 def main() -> None:
-    """Run as the client or the server."""
+    """Run the measuring program of the client or of the server, as the command line says."""
     task = HostTask.parse(sys.stdin.readline())
     with contextlib.suppress(PermissionError):
         take_real_time_priority()

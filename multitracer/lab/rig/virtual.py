@@ -120,7 +120,10 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
 
 
 def _undelayed(scenario: Scenario) -> Scenario:
-    """Return the scenario with TCP_NODELAY, which the clients and servers of `measure` set."""
+    """Return the scenario with TCP_NODELAY on both hosts.
+
+    The clients and servers of `measure` set this option.
+    """
     mobile, fixed = (replace(profile, nagle=False) for profile in (scenario.mobile, scenario.fixed))
     return replace(scenario, mobile=mobile, fixed=fixed)
 
@@ -156,7 +159,7 @@ _CLIENTS: Mapping[
 
 
 class _FromTheStart:
-    """A client that first repeats the transactions of an earlier run, and checks that they are equal."""
+    """A client that first repeats the transactions of an interrupted run, and checks their results."""
 
     def __init__(self, client: Client, plan: MeasurementPlan, folder: Path, link: str) -> None:
         self._client = client
@@ -166,7 +169,7 @@ class _FromTheStart:
         self._known = _starts(folder)
 
     def reach(self) -> None:
-        """Return when the server has answered."""
+        """Wait until the server has answered."""
         try:
             self._client.reach()
         except UnreachableError as error:
@@ -180,7 +183,7 @@ class _FromTheStart:
         self._client.close()
 
     def transact(self, transaction: Transaction) -> TransactionOutcome:
-        """Run a transaction, after repeating all earlier ones."""
+        """Run one transaction and return its outcome; the first call repeats all earlier transactions."""
         for each in self._left:
             outcome = self._client.transact(each)
             if each.number == transaction.number:
@@ -238,7 +241,7 @@ def _manifest(
 
 
 def _complete(folder: Path) -> None:
-    """Add every log with its size and checksum to the manifest."""
+    """Write the size and the checksum of every log into the manifest."""
     manifest = read_manifest(folder)
     assert manifest is not None
     for run in manifest.collectors:

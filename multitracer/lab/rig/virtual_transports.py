@@ -66,7 +66,7 @@ class VirtualConnection(Application):
 
     @classmethod
     def dial(cls, network: VirtualNetwork, host: SimulatedHost, timeout_s: float) -> VirtualConnection:
-        """Return a connection to the server; raise OSError with the reason if it fails."""
+        """Return a new connection to the server; raise OSError with the reason if it cannot be set up."""
         made = cls(network, host)
         made.settimeout(timeout_s)
         tcp = made._socket.connection
@@ -91,14 +91,17 @@ class VirtualConnection(Application):
         self._wait(lambda: not self._unsent)
 
     def recv(self, most: int, /) -> bytes:
-        """Return received octets, at most `most`; empty at the end of the stream."""
+        """Return 1 to `most` received octets; empty at the end of the stream."""
         self._wait(lambda: bool(self._received) or self._socket.connection.at_end)
         octets = bytes(self._received[:most])
         del self._received[:most]
         return octets
 
     def close(self) -> None:
-        """Close the connection; sent data are still delivered, later data are answered by a RST."""
+        """Close the connection.
+
+        Written data are still delivered, and data that arrive later are answered with RST.
+        """
         tcp = self._socket.connection
         self._is_closed = True
         if tcp.state is ConnectionState.CLOSED:
@@ -124,7 +127,7 @@ class VirtualConnection(Application):
     # --- as of an application ---
 
     def advance(self, connection: Connection, now_ns: int) -> None:
-        """Move data between TCP and the client as far as possible."""
+        """Pass written data to TCP and take received data from TCP, as far as possible now."""
         del now_ns
         arrived = connection.read()
         if self._is_closed:
@@ -140,7 +143,7 @@ _WRITABLE = {ConnectionState.ESTABLISHED, ConnectionState.CLOSE_WAIT}
 
 
 class _Served(Application):
-    """The server's end of a connection."""
+    """The server's application on one connection."""
 
     def __init__(self, dialogue: Callable[[Connection], Dialogue]) -> None:
         self._make = dialogue
@@ -182,7 +185,7 @@ class VirtualTcp:
         server.listen(SERVER_PORT, lambda: _Served(self._dialogue))
 
     def dial(self, timeout_s: float) -> VirtualConnection:
-        """Return a new connection from the mobile to the server."""
+        """Return a new connection from the mobile to the server; raise OSError if it cannot be set up."""
         return VirtualConnection.dial(self._network, self._mobile, timeout_s)
 
     def _dialogue(self, connection: Connection) -> Dialogue:
@@ -240,11 +243,14 @@ class VirtualEndpoint:
         host.bind(port, self._take)
 
     def send(self, address: Address, kind: int, data: bytes, *, lifetime_ns: int) -> int:
-        """Put an object into the table of outgoing objects; return its handle."""
+        """Add an object of type `kind` to those to send to `address`; return its handle."""
         return self.worker.send(address, kind, data, self.clock(), lifetime_ns=lifetime_ns)
 
     def work(self, wait_s: float = 0.0) -> list[Event]:
-        """Do one small step; if there is nothing to do, advance time by at most `wait_s`."""
+        """Do one small step and return its events.
+
+        If nothing is to be done, let at most `wait_s` seconds pass.
+        """
         self.worker.on_timer(self.clock())
         packet = self.worker.outgoing(self.clock())
         if packet is not None:
@@ -282,7 +288,7 @@ class VirtualEndpoint:
         self.worker.sent(packet, self.clock())
 
     def _get(self) -> bool:
-        """Process the oldest received datagram; return False if there is none."""
+        """Process the oldest datagram that has arrived; return False if there is none."""
         if not self._inbox:
             return False
         source, port, _, _, payload = self._inbox.popleft()
@@ -332,7 +338,7 @@ class VirtualUdp:
         self._alarm_ns: int | None = None
 
     def _work(self) -> None:
-        """Let the server process everything that is due, then set its timer."""
+        """Let the server process all due timers and datagrams, then schedule its next timer."""
         self._server.work(0.0)
         while self._fixed.did_something:
             self._server.work(0.0)
@@ -351,7 +357,7 @@ class VirtualUdp:
 
 
 class VirtualWay:
-    """A UDP port of a host, from which datagrams go to one peer; `take` advances virtual time.
+    """A UDP port of a host that exchanges datagrams with one peer; `take` advances virtual time.
 
     Parameters
     ----------
@@ -434,7 +440,7 @@ class VirtualWtcp:
         self._work()
 
     def _work(self) -> None:
-        """Let the server process everything that is due, then set its timer."""
+        """Let the server process all due timers and datagrams, then schedule its next timer."""
         self._service.serve()
         while (packet := self._service.worker.outgoing(self._clock())) is not None:
             self._send(packet)
@@ -447,7 +453,7 @@ class VirtualWtcp:
             self._network.at(due_ns, self._ring)
 
     def _send(self, packet: WtcpOutgoing) -> None:
-        """Send a datagram; if the interface refuses it, it is lost for the protocol."""
+        """Send a datagram of the server; if the interface refuses it, the datagram is lost."""
         assert isinstance(packet.address, tuple)
         host, port = packet.address
         self._fixed.send_datagram(SERVER_PORT, Endpoint(IPv4Address(host).packed, port), packet.octets)

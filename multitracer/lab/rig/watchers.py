@@ -48,12 +48,15 @@ _RAT: dict[type, str] = {
 
 
 def modem_profile(config: AnyLinkConfig) -> str:
-    """Return the profile of a modem on a link; for CDPD that of a real modem."""
+    """Return the name of the modem profile that reports a link's radio values.
+
+    For CDPD that of a real modem.
+    """
     return "rehearsal_cdpd" if isinstance(config, CdpdConfig) else "rehearsal_link"
 
 
 def modem_values(reading: RadioReading, config: AnyLinkConfig) -> dict[str, object]:
-    """Return the radio values for `multitracer.lab.rehearsal.modem`: by column of RADIO, None if unknown."""
+    """Return radio values for the simulated modem, by column of RADIO; None if unknown."""
     return {
         "rat": _RAT.get(type(config), "GSM"),
         "rssi_dbm": reading.rssi_dbm,
@@ -99,7 +102,7 @@ class RigModemLog:
         )  # fmt: skip
 
     def reading(self, reading: RadioReading, *, now_ns: int) -> None:
-        """Write the modem's answers to each of its commands at this time."""
+        """Write the modem's answers to all of its commands, with these radio values, at this time."""
         reported = modem_values(reading, self._config)
         values = {name: value for name, value in reported.items() if value is not None}
         stamp_ns = self._clock.monotonic_ns(now_ns)
@@ -116,7 +119,7 @@ class RigModemLog:
         self._write(kind="clock", **self._clock.reading(now_ns), reads=self._reads, missed=0)
 
     def end(self) -> None:
-        """Write the line for a regular end."""
+        """Write the line that marks a regular end of the log."""
         self._write(kind="end", reason="the run is over", reads=self._reads, missed=0)
 
     def _write(self, **record: object) -> None:
@@ -129,7 +132,7 @@ _SNAP_BYTES = 96
 
 
 class RigRecorder(NetworkObserver):
-    """Writes the logs of both ends from their start; at its end a repeated run replaces the old logs.
+    """Writes the logs of both hosts; when a repeated run ends, its logs replace the old ones.
 
     Parameters
     ----------
@@ -172,7 +175,7 @@ class RigRecorder(NetworkObserver):
     # --- what it observes ---
 
     def reading(self, host: HostName, reading: RadioReading, *, now_ns: int) -> None:
-        """Write the reading of the modem."""
+        """Write the radio values that the modem reports into the radio log."""
         del host
         self._now_ns = now_ns
         self._modem.reading(reading, now_ns=now_ns)
@@ -187,7 +190,7 @@ class RigRecorder(NetworkObserver):
             self._logs[host].packet(data, now_ns)
 
     def state(self, host: HostName, socket: SimulatedSocket, *, now_ns: int) -> None:
-        """Write a socket's variables into the host's log."""
+        """Write the TCP variables of a socket into the host's log."""
         if host in self._logs:
             self._logs[host].state(socket, now_ns)
 

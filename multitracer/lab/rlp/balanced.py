@@ -53,7 +53,7 @@ class Sdu(NamedTuple):
 
 
 class _Slot:
-    """A frame that was sent and is not acknowledged yet."""
+    """A frame that was sent and is not acknowledged, with its last slot and its number of transmissions."""
 
     __slots__ = ("attempts", "cause", "sdu", "sent_tick")
 
@@ -81,7 +81,7 @@ class SendWindow:
         self._slots: dict[int, _Slot] = {}
 
     def clear(self) -> int:
-        """Discard all frames and number from 0; return how many user octets were discarded."""
+        """Discard all frames and restart at number 0; return how many user octets were discarded."""
         lost = self.unacked_bytes
         self.v_a = self.v_s = 0
         self.resend.clear()
@@ -104,7 +104,7 @@ class SendWindow:
         return self.v_a + ahead if ahead <= self.v_s - self.v_a else None
 
     def time(self, number: int, *, tick: int) -> None:
-        """Use the acknowledgment of all frames before `number` as a round-trip sample (Karn's rule)."""
+        """Sample the round-trip time from an acknowledgement of all frames before `number` (Karn's rule)."""
         newest = self._slots[number - 1]
         if newest.attempts == 1:
             sample = tick - newest.sent_tick
@@ -119,7 +119,7 @@ class SendWindow:
             del self.resend[0]
 
     def reject(self, number: int, *, tick: int) -> bool:
-        """Mark one frame for retransmission (SREJ); return False if the request was ignored."""
+        """Mark the frame `number` for retransmission (SREJ); return False if the request is ignored."""
         slot = self._slots.get(number)
         if slot is None or slot.cause or self._is_premature(slot, tick):
             return False
@@ -128,9 +128,9 @@ class SendWindow:
         return True
 
     def reject_from(self, number: int, *, tick: int) -> bool:
-        """Mark `number`, the oldest frame, and all later ones (REJ).
+        """Mark `number`, the oldest unacknowledged frame, and all later frames for retransmission (REJ).
 
-        Return False if the request was ignored.
+        Return False if the request is ignored.
         """
         slot = self._slots.get(number)
         if slot is None or slot.cause or self._is_premature(slot, tick):
@@ -142,27 +142,27 @@ class SendWindow:
         return tick - slot.sent_tick < self.round_trip_ticks
 
     def go_back(self, *, cause: str) -> None:
-        """Mark every frame for retransmission."""
+        """Mark all unacknowledged frames for retransmission, with this cause for the log."""
         self.resend = list(range(self.v_a, self.v_s))
         for slot in self._slots.values():
             slot.cause = cause
 
     def oldest_sent_tick(self) -> int | None:
-        """Return the slot in which the oldest frame was last sent.
+        """Return the slot in which the oldest unacknowledged frame was last sent.
 
-        None if there is none or it must be sent again.
+        None if there is no such frame, or it is marked for retransmission.
         """
         slot = self._slots.get(self.v_a)
         return None if slot is None or slot.cause else slot.sent_tick
 
     def attempts(self, number: int) -> int:
-        """Return how often a frame was sent up to now."""
+        """Return how often the frame `number` was sent so far."""
         return self._slots[number].attempts
 
     def next_retransmission(self, *, busy: bool) -> int | None:
-        """Return the number of the frame to retransmit now, or None.
+        """Return the number of the frame to retransmit now; None if there is none.
 
-        A busy peer gets only frames that it requested.
+        With `busy`, only a frame that the peer requested is returned.
         """
         if not self.resend:
             return None
@@ -171,7 +171,7 @@ class SendWindow:
         return self.resend[0]
 
     def retransmit(self, number: int, *, tick: int) -> tuple[Sdu, int, str]:
-        """Count a retransmission; return the data, the number of the transmission, and its cause."""
+        """Record a retransmission; return the data, the count of transmissions so far, and the cause."""
         slot = self._slots[number]
         self.resend.remove(number)
         cause, slot.cause = slot.cause, ""
@@ -188,7 +188,7 @@ class SendWindow:
 
 
 class ReceiveWindow:
-    """V(R), the frames received beyond it, and those that were requested again.
+    """V(R), the stored frames after it, and the frames that were requested again.
 
     Parameters
     ----------
@@ -208,12 +208,12 @@ class ReceiveWindow:
         self._due: dict[int, int] = {}
 
     def clear(self) -> int:
-        """Discard all state and expect number 0; return how many stored frames were discarded."""
+        """Discard all state and expect frame 0 next; return how many stored frames were discarded."""
         self.v_r = 0
         return self.forget_stored()
 
     def forget_stored(self) -> int:
-        """Discard frames out of order and pending requests; return how many frames were discarded."""
+        """Discard stored frames and pending requests; return how many frames were discarded."""
         lost = len(self._stored)
         self._stored.clear()
         self._due.clear()
@@ -221,9 +221,9 @@ class ReceiveWindow:
         return lost
 
     def accept(self, n_s: int, info: bytes, *, tick: int, deliver: list[bytes]) -> str:
-        """Process a frame; append the octets that are now in order to `deliver`.
+        """Process an information frame; append the octets that are now in order to `deliver`.
 
-        Return how it was handled.
+        Return how the frame was handled: `delivered`, `stored`, `duplicate` or `refused`.
         """
         ahead = (n_s - self.v_r) % MODULUS
         if ahead == 0:
@@ -259,7 +259,10 @@ class ReceiveWindow:
         return "stored"
 
     def rejected(self, *, tick: int, repeat_ticks: int) -> int | None:
-        """Return the number to request now, or None; it is requested again after `repeat_ticks`."""
+        """Return the number of the frame to request now; None if no request is due.
+
+        A frame is requested again after `repeat_ticks` slots.
+        """
         for number, due in self._due.items():
             if due <= tick:
                 self._due[number] = tick + repeat_ticks
@@ -271,9 +274,10 @@ _ACKNOWLEDGES = (Supervisory.RR, Supervisory.RNR)
 
 
 class ExhaustedError(Exception):
-    """N2 attempts failed; raised only within `RlpEntity`.
+    """A frame or a poll was sent N2 times without success; raised only within `RlpEntity`.
 
-    `n_s` is the number of the frame that failed, `attempts` how often the frame or the poll was sent.
+    `n_s` is the number of the frame that failed, `attempts` how often the frame or the poll was
+    sent.
     """
 
     def __init__(self, n_s: int | None, attempts: int) -> None:
@@ -291,7 +295,7 @@ class ResetLoss(NamedTuple):
 
 
 class BalancedMode:
-    """The state of numbered transfer on a link, from one set-up or reset to the next."""
+    """State of the transfer of numbered frames, from one set-up or reset to the next."""
 
     def __init__(self, config: RlpConfig, journal: SlotJournal) -> None:
         self._config = config
@@ -315,7 +319,7 @@ class BalancedMode:
         self._n2 = parameters.n2
 
     def clear(self) -> ResetLoss:
-        """Discard undelivered data and number from 0; return what was discarded."""
+        """Discard data that are not delivered, and restart at frame 0; return how much was discarded."""
         loss = ResetLoss(self._send.clear(), self.unsent_bytes, self._receive.clear())
         self._queue.clear()
         self._polls = 0
@@ -328,10 +332,10 @@ class BalancedMode:
         return loss
 
     def hold(self) -> None:
-        """Send no information until a frame of the peer arrives, because our UA may have been lost.
+        """Send no information frame until a frame of the peer arrives, because our UA may have been lost.
 
-        If it was lost, the peer repeats its SABM, and nothing needs to be flushed. If the peer received the
-        UA but sends nothing, it is polled.
+        If it was lost, the peer repeats its SABM, and no data are lost. If the peer received the UA
+        but sends nothing, this side polls it.
         """
         self._held_since = self._journal.tick
 
@@ -356,7 +360,7 @@ class BalancedMode:
 
     @property
     def can_queue(self) -> bool:
-        """Whether fewer units than a window wait to be sent."""
+        """Whether the queue of units to send is shorter than the window."""
         return len(self._queue) < self._send.size
 
     def queue(self, sdu: Sdu) -> None:
@@ -416,10 +420,7 @@ class BalancedMode:
         return self._receive.v_r % MODULUS << 10
 
     def _supervisory_header(self) -> int:
-        """Return the header bits other than N(S).
-
-        An answer to a poll comes first, then a rejection, else RR or RNR.
-        """
+        """Return the header bits other than N(S): the answer to a poll, else a rejection, else RR or RNR."""
         if self._final_due:
             self._final_due = False
             return self._readiness() << 1 | self._n_r_bits() | POLL_FINAL
@@ -480,7 +481,7 @@ class BalancedMode:
         )
 
     def _supervision(self, frame: RlpFrame, number: int) -> bool:
-        """Process the S bits; return whether the peer has become busy or ready."""
+        """Process the S bits; return whether the peer has changed between busy and ready."""
         code = frame.function
         tick = self._journal.tick
         if code is Supervisory.SREJ:  # acknowledges nothing

@@ -162,7 +162,10 @@ class RlpEntity:
         self._balanced.queue(Sdu(info, offset_bytes, len(info) if user_bytes is None else user_bytes))
 
     def read(self) -> list[bytes]:
-        """Return the information fields delivered since the last call, in order, with their padding."""
+        """Return the information fields that arrived since the last call of this method, in order.
+
+        They include their padding.
+        """
         delivered, self._balanced.delivered = self._balanced.delivered, []
         return delivered
 
@@ -176,11 +179,11 @@ class RlpEntity:
         self._balanced.local_busy = busy
 
     def events(self) -> list[LinkEvent]:
-        """Return the events since the last call, in order of time."""
+        """Return the events since the last call of this method, in order of time."""
         return self.journal.take()
 
     def count_idle(self) -> None:
-        """Add an event for the idle frames that are not in any event yet."""
+        """Add an event with the number of idle frames since the last such event."""
         self.journal.count_idle()
 
     @property
@@ -350,7 +353,10 @@ class RlpEntity:
     # -- changes of state ------------------------------------------------------------------------------
 
     def _established(self, *, hold: bool) -> None:
-        """Enter balanced mode with number 0; with `hold`, send no information until the peer answers."""
+        """Enter balanced mode, starting at frame 0.
+
+        With `hold`, send no information until the peer answers.
+        """
         was_reset = self.state is RlpState.RESETTING
         self.state = RlpState.ESTABLISHED
         self._command = None

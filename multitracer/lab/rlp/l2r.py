@@ -94,7 +94,10 @@ class L2rEntity:
     # -- the user's side -------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> int:
-        """Accept characters to send; return how many of `data` were accepted, from its start."""
+        """Accept characters to send, as many from the start of `data` as the buffer can take.
+
+        Return their number.
+        """
         taken = data[: max(0, self.config.transmit_bytes - len(self._transmit))]
         characters = self._without_flow_control(taken) if self.config.in_band else taken
         self._transmit += characters
@@ -149,7 +152,7 @@ class L2rEntity:
             self._watch_thresholds()
 
     def events(self) -> list[LinkEvent]:
-        """Return the events of this side since the last call, in order of time."""
+        """Return the events of this side since the last call of this method, in order of time."""
         return self.rlp.events()
 
     def _write_field(self, now_ns: int) -> None:
@@ -207,7 +210,10 @@ class L2rEntity:
         journal.add(kind(journal.now_ns, journal.tick, len(self._received)))
 
     def _flush(self) -> int:
-        """Discard unsent characters; after a reset, flow control is off until the peer activates it again."""
+        """Discard the characters that are not sent, and return their number.
+
+        The far end's stop signal is cleared.
+        """
         lost = len(self._transmit)
         self._transmit.clear()
         self.stopped = False

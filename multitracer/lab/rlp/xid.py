@@ -81,7 +81,10 @@ class Parameters:
         return octets + (bytes((_Type.COMPRESSION << 4 | 4,)) + self.compression if self.compression else b"")
 
     def agreed(self, other: Parameters) -> Parameters:
-        """Return the parameters that both ends use if one offers `self` and the other `other`; symmetric."""
+        """Return the parameters that both ends use if one offers `self` and the other `other`.
+
+        The order of the two does not matter.
+        """
         return Parameters(
             version=min(self.version, other.version),
             window_iwf_to_ms=min(self.window_iwf_to_ms, other.window_iwf_to_ms),
@@ -209,7 +212,7 @@ class RlpConfig:
 
     @property
     def info_octets(self) -> int:
-        """Octets of information in one frame: 25 or 67; in studies 37, 139 or 283."""
+        """Octets of information in one frame: 25 or 67; in experiments also 37, 139 or 283."""
         return self.frame_octets - 5
 
 
@@ -257,7 +260,7 @@ class Command:
         return self.tries == 0 or tick - self.sent_tick >= t1_ticks
 
     def send(self, tick: int) -> RlpFrame:
-        """Count an attempt and return the frame."""
+        """Count one more transmission of the command, and return its frame."""
         self.tries += 1
         self.sent_tick = tick
         return RlpFrame(FrameKind.U, self.function, command=True, poll_final=True, info=self.info)
@@ -267,7 +270,7 @@ class Command:
 
 
 class SlotJournal:
-    """The current slot, and the events that were not taken yet."""
+    """Number of the current slot, and the events that `take` has not returned yet."""
 
     __slots__ = ("_idle_received", "_idle_sent", "events", "now_ns", "tick")
 
@@ -283,22 +286,22 @@ class SlotJournal:
         self.events.append(event)
 
     def note(self, kind: Callable[..., LinkEvent], *facts: object) -> None:
-        """Record an event of this slot."""
+        """Record an event of class `kind` in the current slot, with its other fields."""
         self.events.append(kind(self.now_ns, self.tick, *facts))
 
     def sent(
         self, octets: bytes, offset_bytes: int | None = None, attempt: int = 1, cause: str = ""
     ) -> bytes:
-        """Record a sent frame, and return it."""
+        """Record an event for a sent frame with its data, and return the octets of the frame unchanged."""
         self.events.append(FrameSent(self.now_ns, self.tick, octets, offset_bytes, attempt, cause))
         return octets
 
     def received(self, octets: bytes, fate: str = "") -> None:
-        """Record a frame that arrived, and how it was handled."""
+        """Record a frame that arrived, and in `fate` how it was handled."""
         self.events.append(FrameReceived(self.now_ns, self.tick, octets, fate))
 
     def idle_sent(self, octets: bytes) -> bytes:
-        """Count a sent idle frame, and return it."""
+        """Count a sent idle frame, and return its octets unchanged."""
         self._idle_sent += 1
         return octets
 
@@ -307,7 +310,7 @@ class SlotJournal:
         self._idle_received += 1
 
     def take(self) -> list[LinkEvent]:
-        """Return the events since the last call."""
+        """Return the events since the last call of this method."""
         taken, self.events = self.events, []
         return taken
 

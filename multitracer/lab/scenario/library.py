@@ -40,7 +40,7 @@ def bundled_names() -> list[str]:
 
 
 def bundled_links() -> list[str]:
-    """Return the sorted names of the bundled links for measurements; `load_scenario` also loads them."""
+    """Return the sorted names of the bundled links for measurements; `load_scenario` accepts these names."""
     return list(_LINKS)
 
 
@@ -49,7 +49,7 @@ def _is_scenario(name: str) -> bool:
 
 
 def load_scenario(name: str, changes: Mapping[str, object] | None = None) -> Scenario:
-    """Return a bundled scenario or link by name, or any other by the path of its TOML file.
+    """Return a scenario: a bundled one by its name, or any other by the path of its TOML file.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _changed(text: str, changes: Mapping[str, object] | None, path: str) -> str:
 
 
 class _TraceFiles:
-    """The trace files that a scenario names; in the folder of a run, the copies in that folder."""
+    """Reads the trace files that a scenario names; in the folder of a run, the copies in that folder."""
 
     def __init__(self, scenario: Path) -> None:
         self._folder = scenario.parent
@@ -103,7 +103,7 @@ class _TraceFiles:
         self.texts: dict[str, str] = {}
 
     def text(self, relative: str, most_bytes: int = SMALL_BYTES) -> dict[str, str]:
-        """Return text and path of the named file; raises the errors of `inside` and `small_text`."""
+        """Return the text and the path of a trace file; raise the errors of `inside` and `small_text`."""
         path = inside(self._folder, relative)
         if self._is_kept:
             kept = inside(self._folder / KEPT_TRACES, relative)
@@ -160,7 +160,7 @@ def read_power_trace(path: Path) -> PowerTrace:
 
 
 def changed_text(text: str, changes: Mapping[str, object], *, path: str) -> str:
-    """Return a scenario's TOML text with some values changed; new lines are added to the start of a table.
+    """Return a scenario's TOML text with some values changed; new keys are added at the start of their table.
 
     Parameters
     ----------

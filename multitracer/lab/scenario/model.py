@@ -119,7 +119,7 @@ class ScenarioTraffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSetting:
-    """An error of the fixed host's clock relative to the mobile's; it affects only the logs."""
+    """The error of the fixed host's clock, relative to the mobile's clock; only logs contain it."""
 
     offset_s: float = 0.0
     skew_ppm: float = 0.0
@@ -135,7 +135,7 @@ class ClockSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """All parameters of one run; the seed can be replaced."""
+    """All parameters of one run; a caller can replace the seed."""
 
     name: str
     title: str = ""
@@ -162,7 +162,7 @@ class Scenario:
 
     @property
     def hosts(self) -> tuple[HostName, ...]:
-        """Names of the hosts, the mobiles in their order, then the fixed one."""
+        """Names of the hosts: the mobiles in order, then the fixed host."""
         return host_names(getattr(self.link, "mobiles", 1))
 
     @property
@@ -171,7 +171,7 @@ class Scenario:
         return min(self.mobile.mtu_bytes, self.fixed.mtu_bytes)
 
     def profile(self, host: HostName) -> TcpProfile:
-        """Return the TCP of a host."""
+        """Return the TCP profile of a host."""
         return self.fixed if host == FIXED else self.mobile
 
     def mobile_of(self, traffic: ScenarioTraffic) -> HostName:
@@ -188,7 +188,7 @@ class Scenario:
 
     @property
     def gsm(self) -> LinkConfig:
-        """Return the link of a scenario that has a GSM data call.
+        """Return the configuration of the GSM data call.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Scenario:
         return self.link
 
     def check_traffic(self) -> None:
-        """Raise an error for a scenario that cannot be run alone.
+        """Raise an error for a scenario without traffic, because it cannot be run alone.
 
         Raises
         ------
@@ -217,7 +217,10 @@ class Scenario:
             )
 
     def as_linux(self) -> Scenario:
-        """Return the scenario for a real run: Linux' TCP, by default not informed of local drops."""
+        """Return the scenario for a run with real kernels, with Linux' TCP.
+
+        Hosts do not learn of local drops, unless the scenario requires that they do.
+        """
         queue = self.link.queue
         if queue.local_drops == "default":
             queue = replace(queue, local_drops="silent")
@@ -255,7 +258,10 @@ class Scenario:
             self._check(traffic, f"[[traffic]] number {number}:")
 
     def _check(self, traffic: ScenarioTraffic, where: str) -> None:
-        """Raise an error for a traffic that this scenario's hosts and link cannot carry."""
+        """Raise an error for a traffic that the hosts or the link of this scenario cannot carry.
+
+        `where` names the traffic in the message.
+        """
         *mobiles, _ = self.hosts
         if traffic.host and traffic.host not in mobiles:
             known = mobiles[0] if len(mobiles) == 1 else f"{mobiles[0]} to {mobiles[-1]}"

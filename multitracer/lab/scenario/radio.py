@@ -55,7 +55,10 @@ class Realism:
     at_end: AtEnd = "clear"
 
     def end(self, run_ns: int) -> str:
-        """Return what happened at the end of the trace in a run of `run_ns`; empty if there is no trace."""
+        """Return as text whether and how a run of `run_ns` passed the end of the trace.
+
+        Empty without a trace.
+        """
         if not self.lasts_ns:
             return ""
         length = f"the trace lasts {self.lasts_ns / NS_PER_S:.1f} s, the run took {run_ns / NS_PER_S:.1f} s"
@@ -67,7 +70,7 @@ class Realism:
 
     @property
     def beyond(self) -> str:
-        """What follows the end of the trace."""
+        """Text that describes the radio after the end of the trace."""
         return {
             "clear": "after the end of the trace the radio has no errors",
             "repeat": "after its end the trace repeats",
@@ -76,7 +79,7 @@ class Realism:
 
 
 def realism_of(link: AnyLinkConfig) -> Realism:
-    """Return how realistic the radio of a link is."""
+    """Return whether the radio of a link is recorded, derived or modelled, with an explanation."""
     if isinstance(link, CapacityConfig):
         lasts_ns = min((trace.lasts_ns for trace in link.traces.values()), default=0)
         return Realism(
@@ -114,7 +117,7 @@ def _switched(link: SwitchedConfig) -> Realism:
 
 
 def frame_slots(link: AnyLinkConfig) -> FrameSlots | None:
-    """Return the durations of a link's frames or blocks; None if an error trace does not fit the link."""
+    """Return the frame or block durations of a link; None if no error trace can be used on the link."""
     if isinstance(link, LinkConfig):
         return link.slot_ns, link.slot_ns
     if isinstance(link, BluetoothConfig):
@@ -128,7 +131,7 @@ def frame_slots(link: AnyLinkConfig) -> FrameSlots | None:
 def under_errors(
     scenario: Scenario, trace: ErrorTrace, *, path: str, at_end: AtEnd = "clear"
 ) -> tuple[Scenario, Realism]:
-    """Return the scenario with the radio of an error trace instead of its own, and how realistic that is.
+    """Return the scenario with an error trace as its radio, and the realism of this radio.
 
     Parameters
     ----------
@@ -184,7 +187,7 @@ def under_errors(
 
 
 def check_up(scenario: Scenario, *, seed: int) -> None:
-    """Raise an error for an impossible link, or one that is not up before the end of a run.
+    """Raise an error for an impossible link, or a link that is not up before the end of the run.
 
     Raises
     ------
@@ -203,7 +206,7 @@ def check_up(scenario: Scenario, *, seed: int) -> None:
 
 
 def with_end(scenario: Scenario, at_end: AtEnd) -> Scenario:
-    """Return the scenario with another behaviour at the end of its capacity traces or its power trace.
+    """Return the scenario with `at_end`, which says what follows the end of its capacity or power trace.
 
     Raises
     ------
@@ -249,7 +252,7 @@ class ReceivedPower(NamedTuple):
 
     @property
     def fades(self) -> Fades | None:
-        """Return the fades below the threshold; None without a threshold."""
+        """Return the statistics of the intervals below the threshold; None without a threshold."""
         return None if self.threshold_dbm is None else self.channel.fades(self.threshold_dbm)
 
     def text(self) -> str:
@@ -296,7 +299,10 @@ def power_of(name: str, *, seed: int | None = None, threshold_dbm: float | None 
 
 
 def repeated(received: ReceivedPower, until_ns: int) -> ReceivedPower:
-    """Return the power up to a time, repeated as needed if it repeats; at most a million steps."""
+    """Return the power from the start to `until_ns`, repeated if the radio repeats.
+
+    At most a million steps.
+    """
     step_ns, power_dbm = received.channel
     steps = min(-(-until_ns // step_ns), max(MOST_STEPS, len(power_dbm)))
     if not received.repeats or steps <= len(power_dbm):

@@ -58,14 +58,14 @@ _COMPLETE_PACKET = 262_144
 
 
 def snap_bytes(scenario: Scenario) -> int:
-    """Return the snap length of the captures in bytes."""
+    """Return the number of bytes of each packet that captures store (snap length)."""
     link = scenario.link
     compressed = isinstance(link, LinkConfig) and link.header_compression != "none"
     return _COMPLETE_PACKET if compressed else _SNAP_BYTES
 
 
 def make_folders(folder: Path, scenario: Scenario, *, is_new: bool = True) -> None:
-    """Make the folder with those of the hosts and of the truth, and write the scenario into it.
+    """Make the session folder with the folders of the hosts and of the truth; write the scenario into it.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def keep_scenario(folder: Path, scenario: Scenario) -> None:
 
 
 def new_manifest(scenario: Scenario, *, seed: int, created_ns: int, virtual: bool, speed: float) -> Manifest:
-    """Return the manifest before the run: with the hosts' roles and the experiment variables."""
+    """Return a manifest as it is before the run, with the roles of the hosts and the experiment variables."""
     manifest = Manifest(name=scenario.name, created_ns=created_ns)
     manifest.hosts = {host: Host(role=_role(scenario, host)) for host in scenario.hosts}
     manifest.variables = _variables(scenario, seed)
@@ -127,7 +127,10 @@ def new_manifest(scenario: Scenario, *, seed: int, created_ns: int, virtual: boo
 
 
 def _role(scenario: Scenario, host: HostName) -> Role | None:
-    """Return the role of a host in the first traffic and those of the same direction; None if it has none."""
+    """Return the role of a host in the first traffic and in all traffic of the same direction.
+
+    None if the host has no role there.
+    """
     alike = [each for each in scenario.traffic if each.direction == scenario.traffic[0].direction]
     if host in {scenario.sender_of(each) for each in alike}:
         return Role.SENDER
@@ -160,7 +163,7 @@ def _variables(scenario: Scenario, seed: int) -> Variables:
 
 
 def rlp_facts(scenario: Scenario, *, speed: float) -> dict[str, str | int | float]:
-    """Return the facts of rlpdump's header; times in it are link times."""
+    """Return the header fields of the link's log; their times are link times."""
     facts: dict[str, str | int | float] = {"clock": "realtime", "speed": speed}
     if isinstance(scenario.link, LinkConfig):
         facts |= {"slot_ns": scenario.link.slot_ns, "t1_ms": scenario.link.t1_ms, "n2": scenario.link.n2}
@@ -174,7 +177,9 @@ def write_summary(folder: Path, summary: Summary) -> None:
 
 
 def write_radio(folder: Path, link: PacketLink, *, now_ns: int, number: int = 0) -> None:
-    """Write the error trace of the radio up to now, for `export errors`; for a GSM call its log replaces it.
+    """Write the error trace of the radio up to now, which `export errors` reads.
+
+    A GSM call needs none, because its log has every frame.
 
     Parameters
     ----------
@@ -211,7 +216,7 @@ def run_ns(folder: Path) -> int:
 
 
 def log_files(folder: Path) -> Iterator[LogFile]:
-    """Yield every log with its size and checksum, in order of paths."""
+    """Yield the manifest entry of every log (path, size, checksum), in order of paths."""
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
         if path.is_file() and relative.name != MANIFEST:
@@ -235,7 +240,7 @@ _SOURCE, _RAT = "link", "CDMA"
 
 
 def has_pilot(scenario: Scenario) -> bool:
-    """Return whether the link has a pilot, whose Ec/Io its modems report."""
+    """Return whether the link has a pilot channel, whose Ec/Io its modems report."""
     return isinstance(scenario.link, Cdma2000Config)
 
 

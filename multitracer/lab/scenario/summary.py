@@ -100,7 +100,7 @@ class RunningFit:
 
     @property
     def slope(self) -> float | None:
-        """Slope of the line; None before two points with different x."""
+        """Slope of the line; None while there are not two points with different x."""
         spread = self.count * self._sum_xx - self._sum_x * self._sum_x
         if spread <= 0:
             return None
@@ -116,7 +116,7 @@ NOTED = {
 
 @dataclass(slots=True)
 class LinkMeter:
-    """Computes numbers from the events of both ends; times are those of the events."""
+    """Computes the numbers of the link from the events at both hosts; times are those of the events."""
 
     sender: str
     """Host that sends the data."""
@@ -199,7 +199,10 @@ class TransferMeter:
         self._directions = {(*self.sender, *self.receiver): True, (*self.receiver, *self.sender): False}
 
     def _is_data(self, packet: TcpPacket) -> bool | None:
-        """Return True in the data's direction, False in the other, None for another connection."""
+        """Return True for a packet from data sender to receiver, False for the reverse direction.
+
+        None for a packet of another connection.
+        """
         segment = packet.segment
         ends = packet.source, segment.source_port, packet.destination, segment.destination_port
         return self._directions.get(ends)
@@ -267,12 +270,12 @@ class TransferMeter:
 
     @property
     def began_ns(self) -> int | None:
-        """Time at which the first SYN passed the data sender's interface; None before."""
+        """Time at which the first SYN passed the data sender's interface; None if none has passed."""
         return self._first_syn_ns
 
     @property
     def latest_ns(self) -> int | None:
-        """Time at which new payload last arrived; None before."""
+        """Time at which new payload arrived last; None if none has arrived."""
         return self._last_new_ns
 
     @property
@@ -289,7 +292,7 @@ class TransferMeter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSummary:
-    """One flow of a run: the data of one traffic in its direction; times in link seconds."""
+    """The numbers of one flow: the data of one traffic entry of the scenario. Times are in link seconds."""
 
     flow: str
     """Endpoints of the flow: HOST:PORT > HOST:PORT."""
@@ -315,9 +318,9 @@ def rate_bps(*, delivered_bytes: int, elapsed_ns: int) -> float | None:
 
 
 def flows_document(flows: Sequence[FlowSummary]) -> Document:
-    """Return the summary's keys about its flows.
+    """Return the keys of summary.json about the flows.
 
-    `share` is the share of all delivered bytes; None without any.
+    The key `share` is the flow's fraction of all delivered bytes; None if no byte was delivered.
     """
     total = sum(flow.delivered_bytes for flow in flows)
     rates = [flow.rate_bps or 0.0 for flow in flows]
@@ -344,7 +347,7 @@ def _rounded(value: float | str | None) -> float | str | None:
 
 
 class Meter(Protocol):
-    """Interface of an object that measures one flow; times are link times."""
+    """Interface of an object that measures one flow; its times are link times."""
 
     arrived_packets: int
     max_rtt_ns: int | None
@@ -356,11 +359,11 @@ class Meter(Protocol):
 
     @property
     def began_ns(self) -> int | None:
-        """Time of the first packet; None before."""
+        """Time of the flow's first packet; None if there was none."""
 
     @property
     def latest_ns(self) -> int | None:
-        """Time at which new payload last arrived; None before."""
+        """Time at which new payload arrived last; None if none has arrived."""
 
     @property
     def goodput_bytes_per_s(self) -> float | None:
@@ -372,7 +375,7 @@ _UNMEASURED = TransferMeter((b"", 0), (b"", 0))
 
 
 class TcpCounts(NamedTuple):
-    """Numbers of a `Summary` that only the hosts' TCP knows."""
+    """Counters of a `Summary` that only the TCP of the hosts has."""
 
     tcp_retransmissions: int
     tcp_timeouts: int
@@ -381,7 +384,7 @@ class TcpCounts(NamedTuple):
 
 
 class Meters:
-    """The meters of the link and of each flow.
+    """The meters of the link and of all flows.
 
     Parameters
     ----------
@@ -401,7 +404,7 @@ class Meters:
         self._tcp: dict[tuple[bytes, bytes, int, int], tuple[HostName, TransferMeter]] = {}
 
     def begin(self, number: int, mobile: Endpoint, fixed: Endpoint, meter: Meter | None = None) -> None:
-        """Measure a traffic whose endpoints are known; over TCP if no meter is given."""
+        """Start to measure traffic `number` between two endpoints; without `meter` as a TCP connection."""
         traffic = self._scenario.traffic[number]
         sender, receiver = (mobile, fixed) if traffic.direction == "up" else (fixed, mobile)
         ends = self._scenario.sender_of(traffic), self._scenario.receiver_of(traffic)
@@ -452,7 +455,7 @@ class Meters:
         )
 
     def _all_flows(self, *, end_ns: int) -> tuple[FlowSummary, ...]:
-        """Return the flows that began, in the scenario's order."""
+        """Return the summaries of all flows that have begun, in the order of the scenario."""
         began = ((number, self._scenario.traffic[number]) for number in sorted(self.flows))
         return tuple(self._flow(number, traffic, end_ns) for number, traffic in began)
 

@@ -84,7 +84,7 @@ def parse_scenario(
 
 
 class _Reader:
-    """Builds the parts of one scenario; stores the path for messages."""
+    """Builds the dataclasses of one scenario from its tables; `path` is for messages."""
 
     def __init__(
         self,
@@ -221,7 +221,10 @@ class _Reader:
             raise FormatError(self._path, f"{where}: {error}") from error
 
     def _values(self, kind: type, table: Document, where: str) -> Document:
-        """Return the values for the fields of a dataclass, checked and in the units of the fields."""
+        """Return the checked values for the fields of the dataclass `kind`, in the units of the fields.
+
+        `where` names the table in messages.
+        """
         assert is_dataclass(kind)
         known = {field.name: field for field in fields(kind)}
         hints = get_type_hints(kind, localns=globals())
@@ -280,7 +283,7 @@ def _field_of(key: str, known: dict[str, Field[object]]) -> tuple[str | None, in
 
 
 def _shown(number: object) -> str:
-    """Return a number as a short text, however many digits it has."""
+    """Return a number as text of limited length, for messages."""
     return "too large" if isinstance(number, int) else str(number)
 
 

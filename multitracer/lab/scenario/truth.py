@@ -33,7 +33,7 @@ _DIRECTIONS = {"mobile": "up", "fixed": "down"}
 
 
 def frame_line(frame: OnAir) -> str:
-    """Return the line of one frame; its header is the first three octets in hexadecimal."""
+    """Return the line of frames.csv for one frame; the first three octets are written in hexadecimal."""
     header = frame.octets[:_SHOWN_OCTETS].hex()
     return f"{_DIRECTIONS[frame.side]},{frame.sent_slot},{frame.arrival_slot},{frame.lost:d},{header}\n"
 
@@ -57,11 +57,11 @@ class _Pending(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """The parts of the packet that the link does not change."""
+        """Octets of the packet that the link does not change: its transport checksum and its payload."""
         return _key(self.packet, self.data)
 
     def line(self, fate: str, arrived_ns: int | str = "") -> str:
-        """Return the packet's line; that of a datagram has no sequence number and no flags."""
+        """Return the packet's line of segments.csv; a datagram has no sequence number and no flags."""
         host, left_ns, packet, data = self
         begin = f"{host},{left_ns},{data[4] << 8 | data[5]}"
         if packet is None:
@@ -89,13 +89,13 @@ class SegmentTruth:
         self._pending: dict[tuple[HostName, HostName], deque[_Pending]] = {path: deque() for path in paths}
 
     def left(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int) -> None:
-        """Process a packet that left a host."""
+        """Record a packet that left a host; its fate is not known yet."""
         path = self._path(host, data[16:20], outgoing=True)
         if path is not None:
             self._pending[path].append(named(_Pending, (host, now_ns, packet, data)))
 
     def arrived(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int) -> list[str]:
-        """Process a packet that reached a host; return the lines of packets whose fate is now known."""
+        """Process a packet that reached a host; return the lines of all packets whose fate is now known."""
         path = self._path(host, data[12:16], outgoing=False)
         pending = deque[_Pending]() if path is None else self._pending[path]
         place = _place(pending, packet, data)
@@ -106,9 +106,9 @@ class SegmentTruth:
         return [*lost, pending.popleft().line(fate, now_ns)]
 
     def _path(self, host: HostName, far: bytes, *, outgoing: bool) -> tuple[HostName, HostName] | None:
-        """Return the sending and the receiving host of a packet.
+        """Return the sending host and the receiving host of a packet that passes the interface of `host`.
 
-        None if no mobile of the link is involved.
+        None if neither is a mobile of this link.
         """
         if host != FIXED:
             return (host, FIXED) if outgoing else (FIXED, host)
@@ -118,7 +118,7 @@ class SegmentTruth:
         return (FIXED, mobile) if outgoing else (mobile, FIXED)
 
     def noted(self, host: HostName, event: LinkEvent) -> list[str]:
-        """Process an event of the link; return the lines of packets that the queue dropped."""
+        """Process an event of the link; return the lines of the packets that the queue dropped."""
         if not isinstance(event, PacketDropped) or (event.seq is None and event.cause == "network"):
             return []  # the network's drops of both directions have one log: without a number they are alike
         for (source, _), pending in self._pending.items():
@@ -131,12 +131,12 @@ class SegmentTruth:
         return []
 
     def rest(self) -> list[str]:
-        """Return the lines of packets that are still in transit."""
+        """Return the lines of the packets that are still in transit, at the end of the run."""
         return [entry.line("queued") for pending in self._pending.values() for entry in pending]
 
 
 def _key(packet: TcpPacket | None, data: bytes) -> bytes:
-    """Return the parts of a packet that the link does not change: its transport checksum and its payload."""
+    """Return the octets of a packet that the link does not change: its transport checksum and its payload."""
     header = (data[0] & 0x0F) * 4
     if packet is None:
         return data[header + 6 :]
@@ -144,9 +144,10 @@ def _key(packet: TcpPacket | None, data: bytes) -> bytes:
 
 
 def _place(pending: deque[_Pending], packet: TcpPacket | None, data: bytes) -> int | None:
-    """Return the index of the pending packet that has arrived.
+    """Return the index in `pending` of the packet that has arrived; None if it is not there.
 
-    It is the one with the same id or, if the id is damaged, the first one with the same key.
+    Packets are compared by IP identification or, if that is damaged, by transport checksum and
+    payload.
     """
     if pending and pending[0].data == data:
         return 0

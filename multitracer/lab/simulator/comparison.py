@@ -47,12 +47,15 @@ class TransportResults:
     outcomes: tuple[TransportRun, ...]
 
     def values(self, measure: str) -> list[float | None]:
-        """Return the value of one of `MEASURES` in each run."""
+        """Return one number of each run; `measure` is a name in `MEASURES`.
+
+        None where the run has no value.
+        """
         return [getattr(outcome, measure) for outcome in self.outcomes]
 
 
 def runs_of(scenario: Scenario, count: int, *, lasts_s: float = 0.0) -> Iterator[Scenario]:
-    """Yield the scenario of each run of a comparison: with consecutive seeds, and other starts in a trace.
+    """Yield the scenarios of a comparison's runs: each has the next seed and another start in the trace.
 
     Parameters
     ----------

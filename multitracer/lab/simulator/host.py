@@ -57,7 +57,7 @@ def is_udp(data: bytes) -> bool:
 
 
 def build_datagram(datagram: Datagram, *, identification: int) -> bytes:
-    """Return a datagram as an IPv4 packet with lengths and both checksums."""
+    """Return a datagram as an IPv4 packet, with length fields and both checksums."""
     source, source_port, destination, destination_port, payload = datagram
     length = _UDP_HEADER_BYTES + len(payload)
     udp = _UDP.pack(source_port, destination_port, length, 0) + payload
@@ -99,7 +99,7 @@ _READ_EVERY_NS = 100 * NS_PER_MS
 
 
 class Application(ABC):
-    """An application on one connection.
+    """Interface of an application on one TCP connection.
 
     It is called after every event that may have changed the connection.
     """
@@ -109,12 +109,15 @@ class Application(ABC):
         """Write, read or close, as far as is possible now."""
 
     def next_timer_ns(self) -> int | None:
-        """Return when `advance` must be called even if nothing else happens; None if never."""
+        """Return the time at which `advance` must be called even if nothing happens.
+
+        None if there is no such time.
+        """
         return None
 
 
 class TransportStream(Protocol):
-    """The methods that every transport offers to its application."""
+    """Interface of a connection for its application; the same for every transport."""
 
     @property
     def is_established(self) -> bool:
@@ -190,7 +193,7 @@ class StreamApplication(Application):
 
 
 class BulkSender(StreamApplication):
-    """Writes as much as the send buffer takes, closes when all data are written, and ignores received data.
+    """Writes data as fast as the send buffer accepts them, then closes; it ignores received data.
 
     Parameters
     ----------
@@ -209,7 +212,7 @@ class BulkSender(StreamApplication):
         self.written_bytes = 0
 
     def use(self, stream: TransportStream, now_ns: int) -> None:
-        """Fill the send buffer, as far as the application has data."""
+        """Write as many of the remaining data as the rate and the send buffer allow now."""
         stream.read()
         if self._bytes_per_s and stream.is_established and now_ns >= (self._due_ns or 0):
             self._allow_more(now_ns)
@@ -221,12 +224,12 @@ class BulkSender(StreamApplication):
             stream.close()
 
     def _allow_more(self, now_ns: int) -> None:
-        """Add the bytes that the application may write in its next second."""
+        """Add to the allowance the bytes of each second that has begun."""
         self._allowed_bytes = min(self._size, self._allowed_bytes + self._bytes_per_s)
         self._due_ns = now_ns + NS_PER_S if self._allowed_bytes < self._size else None
 
     def next_timer_ns(self) -> int | None:
-        """Return the time of the next write if the rate is limited, else None."""
+        """Return the time of the next write in ns; None without a limited rate."""
         return self._due_ns
 
 
@@ -267,7 +270,7 @@ class StreamReader(StreamApplication):
         self.read_bytes += len(data)
 
     def next_timer_ns(self) -> int | None:
-        """Return the time of the next read if the rate is limited, else None."""
+        """Return the time of the next read in ns; None without a limited rate."""
         return self._due_ns
 
 
@@ -277,14 +280,14 @@ _PORTS = (1 << 16) - FIRST_MOBILE_PORT
 
 
 class Network(Protocol):
-    """The environment of a host: time, timers, the link, and the observers."""
+    """Interface of the environment of a host: time, timers, the link, and the observers."""
 
     @property
     def now_ns(self) -> int:
         """Virtual time in ns."""
 
     def at(self, time_ns: int, call: Callable[[], None]) -> None:
-        """Schedule a call of a function."""
+        """Schedule the function `call` for a time."""
 
     def initial_sequence_number(self) -> int:
         """Return an initial sequence number, 32 bits."""
@@ -314,7 +317,7 @@ class SimulatedSocket:
 
     @property
     def is_done(self) -> bool:
-        """Whether the socket has nothing left to do."""
+        """Whether connection and application have nothing left to do."""
         return self.connection.state in DONE
 
 
@@ -352,7 +355,7 @@ class SimulatedHost:
 
     @property
     def free_port(self) -> int:
-        """The local port of the next connection."""
+        """Local port that the next connection will use."""
         return FIRST_MOBILE_PORT + self._opened % _PORTS
 
     def listen(
@@ -380,12 +383,12 @@ class SimulatedHost:
         return socket
 
     def abort(self, socket: SimulatedSocket) -> None:
-        """Reset the connection, as if the user gives up."""
+        """Reset a connection, as when the user cancels it."""
         socket.connection.abort()
         self.pump(socket)
 
     def forget(self, socket: SimulatedSocket) -> None:
-        """Remove a closed socket."""
+        """Remove a closed socket from the host."""
         ends = socket.connection
         self.sockets.remove(socket)
         self._by_address.pop((ends.local.port, ends.remote.address, ends.remote.port), None)
@@ -393,7 +396,10 @@ class SimulatedHost:
     # --- packets ---
 
     def deliver(self, data: bytes, packet: TcpPacket | None = None) -> None:
-        """Process a packet from the link; `packet` is its parsed form, if that is known."""
+        """Process an IP packet that the link delivers.
+
+        `packet` is the parsed packet if it is already known.
+        """
         if packet is None and is_udp(data):
             self._take_datagram(data)
             return
@@ -453,7 +459,7 @@ class SimulatedHost:
     # --- datagrams ---
 
     def bind(self, port: int, receive: Callable[[Datagram], None]) -> None:
-        """Pass UDP datagrams for `port` to `receive`; `free_port` changes if it was this port."""
+        """Pass UDP datagrams for `port` to `receive`; the port is then no longer free."""
         self._bound[port] = receive
         self._opened += 1
 

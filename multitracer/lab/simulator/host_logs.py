@@ -65,7 +65,7 @@ _FIELDS = (
 
 
 def tcp_info_values(connection: Connection) -> tuple[int, ...]:
-    """Return our TCP's values of `struct tcp_info`, in the kernel's units and the order of `_FIELDS`."""
+    """Return the values of a connection's `struct tcp_info`, in kernel units, in the order of `_FIELDS`."""
     sender, receiver = connection.sender, connection.receiver
     mss, rto, counters, congestion = sender.mss_bytes, sender.rto, sender.counters, sender.congestion
     stream, smallest_ns, snd_max, snd_una = sender.stream, rto.smallest_ns, sender.snd_max, sender.snd_una
@@ -101,12 +101,12 @@ def tcp_info_values(connection: Connection) -> tuple[int, ...]:
 
 
 def tcp_info_fields(connection: Connection) -> dict[str, int]:
-    """Return the fields of `struct tcp_info` that our TCP has, in the kernel's units; the state first."""
+    """Return the fields of `struct tcp_info` that our TCP supports, by name, in the kernel's units."""
     return dict(zip(_FIELDS, tcp_info_values(connection), strict=True))
 
 
 def pack_tcp_info(fields: dict[str, int]) -> bytes:
-    """Return a packed `struct tcp_info`, little-endian; absent fields are marked as unknown."""
+    """Return a binary `struct tcp_info`, little-endian; absent fields get the value for "unknown"."""
     return _PACKED.pack(*(_UNKNOWN_FIELDS | fields).values())  # in the order of the struct
 
 
@@ -161,7 +161,7 @@ class TcpStateLog:
         )
 
     def reading(self, socket: SimulatedSocket, now_ns: int) -> SimulatedReading | None:
-        """Return the reading of a socket that may have changed; None if it has not changed."""
+        """Return a socket's variables; None if they have not changed since the last call."""
         connection = socket.connection
         now = tcp_info_values(connection), connection.sender.next_timer_ns()
         if self._last.get(socket.number) == now:
@@ -239,7 +239,7 @@ _AT_ONCE = 256
 
 
 class _Log(Generic[Row]):
-    """A log that is written many rows at a time."""
+    """A log that collects rows and writes many of them at once."""
 
     def __init__(self, file: BinaryIO, header: bytes, encoded: Callable[[list[Row]], bytes]) -> None:
         self._file = file
@@ -260,7 +260,7 @@ class _Log(Generic[Row]):
             self.write()
 
     def write(self, last: bytes = b"") -> None:
-        """Write the waiting rows, then `last`."""
+        """Write the collected rows, then the octets `last`."""
         rows, self._rows = self._rows, []
         self._file.write(self._encoded(rows) + last)
 
@@ -333,13 +333,13 @@ class HostLogWriter:
         return b"".join([record(event, realtime_ns(event.time_ns)) for event in events])
 
     def write(self) -> None:
-        """Write the waiting rows."""
+        """Write the collected rows of all logs."""
         self._packets.write()
         self._readings.write()
         if self._events is not None:
             self._events.write()
 
     def end(self, now_ns: int) -> None:
-        """Write the waiting rows and the last lines."""
+        """Write the collected rows and the last lines of all logs."""
         self.write()
         self._readings.write(self._state.end(now_ns))

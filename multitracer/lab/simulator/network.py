@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class EventLoop:
-    """Calls functions at their times; no clock is read, `now_ns` jumps from event to event."""
+    """Calls functions at their virtual times; `now_ns` goes from event to event, and no clock is read."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -44,13 +44,13 @@ class EventLoop:
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next event; None if there is none."""
+        """Time of the next event in ns; None if no event is scheduled."""
         return self._events[0][0] if self._events else None
 
     def at(self, time_ns: int, call: Call, *, first: bool = False) -> None:
         """Schedule `call` for `time_ns`, which must not be in the past.
 
-        With `first`, before other calls of that time.
+        With `first`, it runs before the other calls of that time.
         """
         if time_ns < self.now_ns:
             raise LocalProtocolError(
@@ -61,7 +61,7 @@ class EventLoop:
         self._scheduled += 1
 
     def run(self, *, until_ns: int, stop: Callable[[], bool]) -> None:
-        """Run events until `stop` returns true before one, or no event is left up to `until_ns`."""
+        """Run events up to `until_ns`, or until `stop` returns true; `stop` is called before each event."""
         while self._events and self._events[0][0] <= until_ns and not stop():
             self.now_ns, _, _, call = heapq.heappop(self._events)
             call()
@@ -108,7 +108,7 @@ class SimulatedClock:
         return EPOCH_NS + self.offset_ns + elapsed_ns
 
     def reading(self, now_ns: int) -> dict[str, int]:
-        """Return both clocks, as a collector reads them together."""
+        """Return the fields of a clock log: CLOCK_REALTIME, with CLOCK_MONOTONIC before and after."""
         monotonic_ns = self.monotonic_ns(now_ns)
         return {
             "monotonic_before_ns": monotonic_ns,
@@ -121,7 +121,7 @@ class SimulatedClock:
 
 
 class NetworkObserver:
-    """Base of observers: each method is called when its event happens; here each does nothing."""
+    """Base class of observers: a method is called for each event; here no method does anything."""
 
     def packet(
         self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
@@ -135,14 +135,17 @@ class NetworkObserver:
         """Process events of one end of the link, in order."""
 
     def on_air(self, frame: OnAir) -> None:
-        """Process a frame with the fact whether it was lost."""
+        """Process a frame on the radio channel, and whether it was lost."""
 
     def reading(self, host: HostName, reading: RadioReading, *, now_ns: int) -> None:
-        """Process a modem's reading: each second of a measurement, or of a run that requests it."""
+        """Process the radio values that a modem reports, once per second if the run requests it."""
 
 
 def watching(observers: Sequence[NetworkObserver], what: str) -> list[Callable[..., object]]:
-    """Return the methods with this name that do something: most of them are called for every packet."""
+    """Return the methods named `what` of those observers that override it.
+
+    Most methods are called for every packet, so calls that do nothing are avoided.
+    """
     nothing = getattr(NetworkObserver, what)
     return [getattr(each, what) for each in observers if getattr(type(each), what) is not nothing]
 
@@ -153,7 +156,7 @@ _MOST_UNDER_WAY = 4096  # not measured: more than queues hold, 6 MB; those that 
 
 
 def host_clock(scenario: Scenario, host: HostName) -> SimulatedClock:
-    """Return a host's clocks; those of the fixed host have the scenario's clock error."""
+    """Return the clocks of a host; the clock error of the scenario applies to the fixed host."""
     if host != FIXED:
         return SimulatedClock(_BOOTED_NS)
     offset_ns = round(scenario.clock.offset_s * NS_PER_S)
@@ -208,7 +211,7 @@ class VirtualNetwork:
         """Called whenever the link has advanced and its packets are delivered."""
 
     def clock(self, host: HostName) -> Callable[[], int]:
-        """Return a host's clock: a function that returns ns since 1970."""
+        """Return the wall clock of a host: a function that returns ns since 1970."""
         clock = self.clocks[host]
         return lambda: clock.realtime_ns(self._loop.now_ns)
 
@@ -220,11 +223,11 @@ class VirtualNetwork:
         return self._loop.now_ns
 
     def at(self, time_ns: int, call: Callable[[], None]) -> None:
-        """Schedule a call of a function."""
+        """Schedule the function `call` for a link time."""
         self._loop.at(time_ns, call)
 
     def run(self, *, until_ns: int, stop: Callable[[], bool]) -> None:
-        """Run until `stop` returns true before an event, or the next event is after `until_ns`."""
+        """Run events up to `until_ns`, or until `stop` returns true; `stop` is called before each event."""
         if self.link.is_up:
             self.advance()
         else:
@@ -232,7 +235,9 @@ class VirtualNetwork:
         self._loop.run(until_ns=until_ns, stop=stop)
 
     def wait(self, until_ns: int, done: Callable[[], bool]) -> bool:
-        """Run until `done` returns true after all events of one time; at most until `until_ns`.
+        """Run events until `done` returns true, at most until `until_ns`.
+
+        `done` is called after each time's events.
 
         Returns
         -------
@@ -250,7 +255,7 @@ class VirtualNetwork:
         return True
 
     def read_radio_each_second(self, mobiles: int = 1) -> None:
-        """Pass the readings of the first mobiles' modems to the observers, once per second from now on."""
+        """Pass the radio values of the first `mobiles` modems to the observers, once per second."""
         self.advance()
         for host in self.link.hosts[:mobiles]:
             reading = self.link.reading(self.now_ns, host=host)
@@ -295,7 +300,7 @@ class VirtualNetwork:
     # --- the link ---
 
     def _wake(self) -> None:
-        """Schedule a call at the link's next event."""
+        """Schedule `advance` at the time of the link's next event."""
         next_ns = self.link.next_ns
         if next_ns is not None and (self._due_ns is None or next_ns < self._due_ns):
             self._due_ns = next_ns
@@ -315,7 +320,7 @@ class VirtualNetwork:
         self._wake()
 
     def drain(self) -> None:
-        """Pass the link's events to the observers."""
+        """Pass the link's new events to the observers."""
         for host in self.hosts:
             if events := self.link.events(host):
                 for see in self._sees_events:

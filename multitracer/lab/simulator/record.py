@@ -51,7 +51,7 @@ _COLLECTORS = {"tcpdump": CAPTURE, "tcp_info": TCP_STATE, "rlpdump": RLPDUMP}
 
 
 class SessionRecorder(NetworkObserver):
-    """Writes the events that it observes; created when the run begins, closed by `end`.
+    """Observer that writes a session folder; created before the run, closed by `end`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class SessionRecorder(NetworkObserver):
         self._hosts[host].state(socket, now_ns)
 
     def reading(self, host: HostName, reading: RadioReading, *, now_ns: int) -> None:
-        """Write the pilot's Ec/Io that a mobile's modem reports."""
+        """Write the Ec/Io of the pilot that a mobile's modem reports."""
         self._pilots[host].write(pilot_line(reading, time_ns=self._hosts[host].clock.realtime_ns(now_ns)))
 
     def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
@@ -144,7 +144,7 @@ class SessionRecorder(NetworkObserver):
     # --- the end ---
 
     def end(self, summary: Summary, link: PacketLink, *, now_ns: int) -> None:
-        """Write the summary and the link's radio, close every log and complete the manifest."""
+        """Write the summary and the error trace of the radio, close every log, and complete the manifest."""
         self._segments.writelines(self._truth.rest())
         self._read_clocks(now_ns)
         for host in self._hosts.values():

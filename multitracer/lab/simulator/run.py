@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedFlow(ABC):
-    """One traffic: the mobile connects; the fixed host listens from the beginning.
+    """Base of the flows: one traffic entry of the scenario. The mobile connects; the fixed host listens.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class SimulatedFlow(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Connect from the mobile."""
+        """Open the connection from the mobile."""
 
     @property
     @abstractmethod
@@ -64,18 +64,18 @@ class SimulatedFlow(ABC):
         """Whether the flow has begun and has nothing left to do."""
 
     def _endpoints(self) -> tuple[Endpoint, Endpoint]:
-        """Return the next endpoint of the mobile and that of the fixed host."""
+        """Return the endpoints of the flow, of the mobile and of the fixed host, with the next free port."""
         mobile = Endpoint(self._mobile.address, self._mobile.free_port)
         return mobile, Endpoint(self._fixed.address, self._port)
 
     def _application(self, *, at_mobile: bool) -> BulkSender | StreamReader:
-        """Return the application of one end."""
+        """Return the application of the mobile or of the fixed host: it sends or receives the data."""
         if at_mobile == (self._traffic.direction == "up"):
             return BulkSender(size_bytes=self._traffic.bytes, bytes_per_s=self._traffic.writes_bytes_per_s)
         return StreamReader(bytes_per_s=self._traffic.reads_bytes_per_s)
 
     def _give_up_later(self, give_up: Callable[[], None]) -> None:
-        """Schedule `give_up` at the time after which the scenario's user gives up, if there is one."""
+        """Schedule `give_up` for the time at which the user cancels, if the scenario sets such a time."""
         if self._traffic.aborts_after_s:
             self._network.at(self._network.now_ns + int(self._traffic.aborts_after_s * NS_PER_S), give_up)
 
@@ -84,7 +84,7 @@ class SimulatedFlow(ABC):
 
 
 class TcpFlow(SimulatedFlow):
-    """One traffic over TCP."""
+    """One traffic entry of the scenario over TCP."""
 
     def __init__(self, number: int, scenario: Scenario, network: VirtualNetwork, meters: Meters) -> None:
         super().__init__(number, scenario, network, meters)
@@ -94,7 +94,7 @@ class TcpFlow(SimulatedFlow):
         self._fixed.listen(self._port, served, self._of_transport(self._fixed.profile))
 
     def begin(self) -> None:
-        """Connect from the mobile."""
+        """Open the connection from the mobile."""
         mobile, fixed = self._endpoints()
         self._meters.begin(self._number, mobile, fixed)
         running = self._application(at_mobile=True)
@@ -104,7 +104,7 @@ class TcpFlow(SimulatedFlow):
 
     @property
     def is_done(self) -> bool:
-        """Whether the flow has begun and the mobile's end has nothing left to do."""
+        """Whether the flow has begun, and the mobile's endpoint has nothing left to do."""
         return self._socket is not None and self._socket.connection.state in DONE  # asked at every event
 
 
@@ -144,7 +144,7 @@ _CLOSED = {WtcpState.CLOSED, WtcpState.LISTEN}
 
 
 class WtcpMeter:
-    """Measures what a WTCP connection delivered, after each datagram that arrived; times are link times.
+    """Measures the data that a WTCP connection delivers; times are link times.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class WtcpMeter:
 
     @property
     def goodput_bytes_per_s(self) -> float | None:
-        """Payload bytes per second from the first packet to the last new one."""
+        """Payload bytes per second from the first packet to the last new payload; None if nothing arrived."""
         if self.began_ns is None or self.latest_ns is None or self.latest_ns <= self.began_ns:
             return None
         return self.arrived_bytes * NS_PER_S / (self.latest_ns - self.began_ns)
@@ -185,7 +185,7 @@ class WtcpMeter:
 
 
 class WtcpEnd:
-    """One end of a WTCP connection, on a UDP port of a host.
+    """One endpoint of a WTCP connection, on a UDP port of a host.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ class WtcpEnd:
 
 
 class WtcpFlow(SimulatedFlow):
-    """One traffic over WTCP."""
+    """One traffic entry of the scenario over WTCP."""
 
     def __init__(self, number: int, scenario: Scenario, network: VirtualNetwork, meters: Meters) -> None:
         super().__init__(number, scenario, network, meters)
@@ -261,7 +261,7 @@ class WtcpFlow(SimulatedFlow):
         self._calling: WtcpEnd | None = None
 
     def begin(self) -> None:
-        """Connect from the mobile."""
+        """Open the connection from the mobile."""
         local, remote = self._endpoints()
         running = self._application(at_mobile=True)
         calling = self._calling = WtcpEnd(self._network, self._mobile, local.port, running, remote=remote)
@@ -280,9 +280,9 @@ class WtcpFlow(SimulatedFlow):
 
     @property
     def is_done(self) -> bool:
-        """Whether the flow has begun and both ends have nothing left to do.
+        """Whether the flow has begun, and both endpoints have nothing left to do.
 
-        An end that was never reached has nothing.
+        An endpoint that no packet has reached has nothing to do.
         """
         if self._calling is None or not self._calling.is_done:
             return False
@@ -297,7 +297,7 @@ _FLOWS: Mapping[str, type[SimulatedFlow]] = {**dict.fromkeys(TCP_TRANSPORTS, Tcp
 
 
 class _ObservingMeters(Meters, NetworkObserver):
-    """The meters as an observer."""
+    """Observer that passes packets and events to the meters."""
 
 
 class VirtualRun:
@@ -345,7 +345,7 @@ class VirtualRun:
         return self._summary()
 
     def _follow_link(self) -> None:
-        """Start the traffic once the link is up, and stop the run after the link has ended."""
+        """Start the traffic when the link is up; stop the run after the link has ended permanently."""
         if not self._has_started and self.network.link.is_up:
             self._has_started = True
             for flow, traffic in zip(self._flows, self.scenario.traffic, strict=True):

@@ -77,11 +77,11 @@ class EndOptions:
         return sack_blocks_that_fit(timestamps=self.timestamps)
 
     def window_shift(self, *, syn: bool) -> int:
-        """Return the shift of our window field; 0 on a SYN."""
+        """Return the number of bits by which our window field is scaled; 0 on a SYN."""
         return self._own_shift if self.scaling and not syn else 0
 
     def settle(self, syn: Segment) -> None:
-        """Agree on options after the peer's SYN, which is the first one or the answer to ours."""
+        """Set the options that both ends offer, from the peer's SYN or SYN-ACK."""
         self.timestamps = self.timestamps and syn.timestamps is not None
         self.sack = self.sack and syn.sack_permitted
         self.scaling = self.scaling and syn.window_scale is not None
@@ -93,7 +93,7 @@ class EndOptions:
         self.mss_bytes = max(1, most - (_TIMESTAMP_BYTES if self.timestamps else 0))
 
     def put(self, syn: Segment, *, first: bool) -> None:
-        """Write the options into our SYN; `first` means that the peer's SYN has not arrived yet."""
+        """Write the options into our SYN; `first` is true if the peer's SYN has not arrived yet."""
         syn.flags |= Flag.SYN
         syn.mss_bytes = self._announced_mss_bytes
         syn.sack_permitted = self.sack
@@ -120,7 +120,10 @@ Blocks = tuple[tuple[int, int], ...]
 
 
 class Numbering:
-    """Initial sequence numbers and timestamps of one end.
+    """Converts between the 32-bit sequence numbers of packets and unwrapped ones, and creates timestamps.
+
+    An unwrapped sequence number counts from the start of the stream: 0 is the SYN, 1 the first
+    byte.
 
     Parameters
     ----------
@@ -139,38 +142,47 @@ class Numbering:
         self._tick_ns = tick_ns
 
     def wire_seq(self, unit: int) -> int:
-        """Return the 32-bit sequence number of one of our units."""
+        """Return the 32-bit form of an unwrapped sequence number of our stream."""
         return (self.isn + unit) % MODULUS
 
     def wire_ack(self, unit: int) -> int:
-        """Return the 32-bit sequence number of one of the peer's units."""
+        """Return the 32-bit form of an unwrapped sequence number of the peer's stream."""
         return (self.irs + unit) % MODULUS
 
     def wire_blocks(self, blocks: Blocks) -> Blocks:
-        """Return SACK blocks of the peer's units as 32-bit numbers."""
+        """Return SACK blocks of the peer's stream with 32-bit instead of unwrapped sequence numbers."""
         return tuple((self.wire_ack(left), self.wire_ack(right)) for left, right in blocks)
 
     def seq(self, segment: Segment, *, near: int) -> int:
-        """Return the peer's unit at which the segment begins."""
+        """Return the unwrapped sequence number at which a segment begins, in the peer's stream.
+
+        Of all possible numbers it is the closest to `near`.
+        """
         return unwrap(segment.seq - self.irs, near=near)
 
     def ack(self, segment: Segment, *, near: int) -> int:
-        """Return our unit up to which the segment acknowledges."""
+        """Return the unwrapped acknowledgment number of a segment, in our stream.
+
+        Of all possible numbers it is the closest to `near`.
+        """
         return unwrap(segment.ack - self.isn, near=near)
 
     def blocks(self, segment: Segment, *, near: int) -> Blocks:
-        """Return the segment's SACK blocks in our units."""
+        """Return a segment's SACK blocks with unwrapped sequence numbers of our stream, closest to `near`."""
         return tuple(
             (unwrap(left - self.isn, near=near), unwrap(right - self.isn, near=near))
             for left, right in segment.sack_blocks
         )
 
     def tsval(self, now_ns: int) -> int:
-        """Return the present TSval; its start differs between connections."""
+        """Return the timestamp value TSval at a time; each connection starts with another value."""
         return (self.isn + now_ns // self._tick_ns) % MODULUS
 
     def echoed_ns(self, segment: Segment, *, now_ns: int) -> int | None:
-        """Return when the TSval that the segment echoes was created; None if it echoes none."""
+        """Return the time at which the TSval that a segment echoes was created.
+
+        None if the segment echoes none.
+        """
         if segment.timestamps is None:
             return None
         age_ticks = (self.tsval(now_ns) - segment.timestamps[1]) % MODULUS
@@ -178,7 +190,7 @@ class Numbering:
         return made_ns if made_ns >= 0 else None
 
     def is_old(self, segment: Segment) -> bool:
-        """Return whether PAWS rejects the segment (RFC 7323, section 5)."""
+        """Return whether PAWS rejects the segment, because its timestamp is too old (RFC 7323, section 5)."""
         if segment.timestamps is None:
             return False
         return (segment.timestamps[0] - self.ts_recent) % MODULUS >= MODULUS // 2
@@ -197,7 +209,7 @@ if TYPE_CHECKING:
 
 
 class Connection:
-    """One end of one connection; made by `connect` or `listen`.
+    """One endpoint of a TCP connection; `connect` or `listen` make it.
 
     Parameters
     ----------
@@ -337,7 +349,7 @@ class Connection:
         self._established()
 
     def _take_syn(self, syn: Segment) -> None:
-        """Use the sequence number, options and window of the peer's SYN."""
+        """Store the sequence number, options and window of the peer's SYN."""
         self.options.settle(syn)
         self.numbering.irs = syn.seq
         if syn.timestamps is not None:
@@ -392,7 +404,7 @@ class Connection:
             self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
 
     def _answer_repeated_syn(self, segment: Segment, seq: int, now_ns: int) -> None:
-        """Handle a repeated SYN: with an ACK it ends a simultaneous open, otherwise our SYN was lost."""
+        """Answer a repeated SYN with an ACK if the open is simultaneous; otherwise send our SYN again."""
         if segment.flags & Flag.ACK and self._ack_of(segment) == 1 <= self.sender.snd_max:
             self._acknowledge(segment, seq, 1, now_ns, pure=False)
             self._established()
@@ -429,12 +441,12 @@ class Connection:
         return self.numbering.ack(segment, near=self.sender.snd_una)
 
     def _note_timestamp(self, tsval: int, seq: int) -> None:
-        """Update TS.Recent from the segment that covers the last ACK sent (RFC 7323, section 4.3)."""
+        """Store TS.Recent from the segment that contains the last acknowledged byte (RFC 7323, 4.3)."""
         if seq <= self._last_ack_sent:
             self.numbering.ts_recent = tsval
 
     def _note_congestion(self, packet: TcpPacket) -> None:
-        """Echo a CE mark until the peer sends CWR (RFC 3168, section 6.1.3)."""
+        """Record a CE mark, so that ACKs carry ECE until the peer sends CWR (RFC 3168, section 6.1.3)."""
         if packet.segment.flags & _CWR:
             self._congestion_experienced = False
         if packet.ecn == Ecn.CE:
@@ -508,7 +520,7 @@ class Connection:
         return self._packet(segment, marked=False)
 
     def _segment(self, now_ns: int, *, syn: bool) -> Segment:
-        """Return an empty segment with all fields of an ACK."""
+        """Return a segment without data, with the header fields of an ACK."""
         segment = Segment(
             source_port=self.local.port,
             destination_port=self.remote.port,
@@ -530,7 +542,7 @@ class Connection:
         return segment
 
     def _fill(self, segment: Segment, transmission: Transmission) -> None:
-        """Put the sender's data into `segment`."""
+        """Write the data of a transmission into `segment`."""
         segment.seq = self.numbering.wire_seq(transmission.seq)
         segment.payload = transmission.payload
         if transmission.syn:
@@ -555,7 +567,7 @@ class Connection:
     # --- timers ---
 
     def next_timer_ns(self) -> int | None:
-        """Return when `on_timer` must be called; None if no timer runs."""
+        """Return the time at which `on_timer` must be called; None if no timer runs."""
         if self.state in _SILENT:
             return None
         ends_ns = earlier(self.receiver.delayed_ack_ns, self._time_wait_ns)

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 
 def is_before(echoed_ns: int | None, sent_ns: int) -> bool:
-    """Return whether an echoed timestamp is older than a sending time; the timestamp clock ticks every ms."""
+    """Return whether an echoed timestamp is older than a sending time; its resolution is 1 ms."""
     return echoed_ns is not None and echoed_ns // NS_PER_MS < sent_ns // NS_PER_MS
 
 
 class Undo:
-    """The window before a reduction, and the retransmissions since, to undo a needless reduction.
+    """State that is needed to undo a window reduction that was not necessary.
 
-    Sources: tcp_init_undo, tcp_may_undo, tcp_packet_delayed and tcp_check_dsack of net/ipv4/tcp_input.c.
+    Sources: tcp_init_undo, tcp_may_undo, tcp_packet_delayed and tcp_check_dsack of
+    net/ipv4/tcp_input.c.
     """
 
     def __init__(self) -> None:
@@ -41,11 +42,11 @@ class Undo:
         """
 
     def remember(self, cwnd_bytes: int, ssthresh_bytes: int) -> None:
-        """Record the window and the threshold, to restore them."""
+        """Store the window and ssthresh before a reduction, to restore them later."""
         self.cwnd_bytes, self.ssthresh_bytes = cwnd_bytes, ssthresh_bytes
 
     def forget_window(self) -> None:
-        """Discard the recorded window: it was reduced for the same data before."""
+        """Discard the stored window, because the same data have caused a reduction before."""
         self.cwnd_bytes = self.ssthresh_bytes = 0
 
     def begin(self, una: int, *, under_way: int) -> None:
@@ -53,7 +54,7 @@ class Undo:
         self.since, self._copies = una, under_way or -1
 
     def end(self) -> None:
-        """End the reduction: there is nothing to undo."""
+        """Record that the reduction is over and can no longer be undone."""
         self.since = None
 
     def resent(self, now_ns: int) -> None:
@@ -62,13 +63,13 @@ class Undo:
         self._copies = max(self._copies, 0) + 1
 
     def came_back(self, block: tuple[int, int], *, una: int) -> None:
-        """Process a D-SACK: it reports a needless retransmission."""
+        """Process a D-SACK block: it reports that a retransmission was not necessary."""
         if self.since is not None and self._copies > 0 and self.since < block[1] <= una:
             self._copies -= 1
 
     @property
     def came_all_back(self) -> bool:
-        """Whether every retransmission was needless."""
+        """Whether D-SACKs report that every retransmission was unnecessary."""
         return self.since is not None and self._copies == 0
 
     def is_delayed(self, echoed_ns: int | None) -> bool:
@@ -78,13 +79,13 @@ class Undo:
         return is_before(echoed_ns, self.resent_ns)
 
     def is_needless(self, echoed_ns: int | None) -> bool:
-        """Return whether the reduction was needless (tcp_may_undo)."""
+        """Return whether an ACK shows that the reduction was unnecessary (tcp_may_undo)."""
         return self.came_all_back or self.is_delayed(echoed_ns)
 
 
 @dataclass(slots=True)
 class Sent:
-    """One segment between `snd_una` and `snd_max`: the units `[seq, end)`."""
+    """One segment between `snd_una` and `snd_max`: the sequence numbers `[seq, end)`."""
 
     seq: int
     end: int
@@ -102,7 +103,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Arrived:
-    """The segments that one ACK is the first to report as arrived."""
+    """Summary of the segments that one ACK is the first to report as arrived."""
 
     segments: int = 0
     oldest_ns: int | None = None
@@ -115,7 +116,7 @@ class Arrived:
 
 
 class Flight:
-    """The outstanding segments, in order of their units."""
+    """The outstanding segments, in order of their sequence numbers."""
 
     def __init__(self) -> None:
         self._segments: deque[Sent] = deque()
@@ -137,27 +138,27 @@ class Flight:
 
     @property
     def last(self) -> Sent | None:
-        """The segment with the highest units; None if there is none."""
+        """The outstanding segment with the highest sequence number; None if there is none."""
         return self._segments[-1] if self._segments else None
 
     @property
     def any_resent(self) -> bool:
-        """Whether the first outstanding segment was ever retransmitted (tcp_any_retrans_done)."""
+        """Whether the first outstanding segment was retransmitted (tcp_any_retrans_done)."""
         return self.repairing > 0 or bool(self._segments and self._segments[0].was_resent)
 
     # --- what leaves ---
 
     def add(self, seq: int, end: int, now_ns: int, *, fin: bool = False) -> None:
-        """Add a new segment that is sent now."""
+        """Add the segment `[seq, end)`, which is sent now for the first time."""
         self._segments.append(Sent(seq, end, now_ns, has_fin=fin))
 
     @property
     def has_news(self) -> bool:
-        """Whether a segment has arrived since `detect_losses` was last called."""
+        """Whether an ACK has reported an arrival since `detect_losses` was last called."""
         return self._has_news
 
     def take_back(self, seq: int) -> None:
-        """Undo the sending of the segment at `seq`: of a new segment, or of a retransmission."""
+        """Undo the last sending of the segment at `seq`, because the local interface refused it."""
         if self._segments and self._segments[-1].seq == seq and not self._segments[-1].was_resent:
             self._segments.pop()
             return
@@ -167,7 +168,10 @@ class Flight:
                 self.repairing -= 1
 
     def next_lost(self) -> Sent | None:
-        """Return the first lost segment whose retransmission is not in transit; None if there is none."""
+        """Return the first segment that is marked lost and has no retransmission in transit.
+
+        None if there is none.
+        """
         if self.lost == self.repairing:
             return None
         return next((each for each in self._segments if each.is_lost and not each.is_repairing), None)
@@ -183,7 +187,7 @@ class Flight:
     def acknowledge(
         self, una: int, *, high: int, now_ns: int, min_rtt_ns: int, echoed_ns: int | None
     ) -> Arrived:
-        """Remove the segments below `una`; return those that were not SACKed before.
+        """Remove the segments below `una`; return a summary of those that no SACK had reported before.
 
         Parameters
         ----------
@@ -209,7 +213,10 @@ class Flight:
     def take_blocks(
         self, blocks: Iterable[tuple[int, int]], *, high: int, now_ns: int, min_rtt_ns: int
     ) -> Arrived:
-        """Mark the segments in SACK blocks; return those that are reported for the first time."""
+        """Mark the segments in SACK blocks.
+
+        Return a summary of those that are reported for the first time.
+        """
         news, blocks = Arrived(), sorted(blocks)
         for segment in self._segments if blocks else ():
             first, end = segment.seq, segment.end - segment.has_fin
@@ -227,7 +234,10 @@ class Flight:
         self.repairing -= segment.is_repairing
 
     def _note(self, news: Arrived, segment: Sent, *, high: int, now_ns: int, min_rtt_ns: int) -> None:
-        """Add an arrival to `news`, and update the latest one by sending time (tcp_rack_advance)."""
+        """Add an arrived segment to `news`.
+
+        Update the latest arrived segment by sending time (tcp_rack_advance).
+        """
         news.segments += 1
         rtt_ns = now_ns - segment.sent_ns
         if segment.was_resent:
@@ -244,7 +254,9 @@ class Flight:
     # --- what is lost ---
 
     def detect_losses(self, now_ns: int, *, window_ns: int, again: bool = False) -> tuple[bool, int | None]:
-        """Mark as lost the segments sent before an arrived one that are later than the reordering window.
+        """Mark segments as lost by RACK; return whether a retransmission was lost, and when to check again.
+
+        A segment is lost if a segment that was sent later has arrived, and the reordering window has passed.
 
         Parameters
         ----------
@@ -276,7 +288,7 @@ class Flight:
         return lost_again, due_ns
 
     def _lose(self, segment: Sent) -> bool:
-        """Mark a segment as lost; return whether its retransmission was lost."""
+        """Mark a segment as lost; return whether it had a retransmission in transit, which is lost too."""
         was_repairing = segment.is_repairing
         self.repairing -= was_repairing
         self.lost += not segment.is_lost
@@ -284,7 +296,7 @@ class Flight:
         return was_repairing
 
     def time_out(self, now_ns: int) -> None:
-        """Mark the first segment and all late ones as lost (tcp_timeout_mark_lost)."""
+        """Mark the first segment and all sent over a round trip ago as lost (tcp_timeout_mark_lost)."""
         reneged = self._segments[0].is_sacked
         for place, segment in enumerate(self._segments):
             if reneged and segment.is_sacked:
@@ -296,7 +308,7 @@ class Flight:
             self._lose(segment)
 
     def unmark_losses(self) -> None:
-        """Mark no segment as lost any longer (tcp_undo_cwnd_reduction)."""
+        """Remove the mark "lost" from all segments (tcp_undo_cwnd_reduction)."""
         for segment in self._segments:
             segment.is_lost = False
         self.lost = 0

@@ -152,7 +152,10 @@ class LinuxSender(TcpSender):
                 self.congestion.on_ack(ack)
 
     def _take_news(self, info: AckInfo, now_ns: int) -> tuple[Arrived, Arrived]:
-        """Return the segments that number and blocks of an ACK are the first to report."""
+        """Return two summaries of the segments that this ACK is the first to report.
+
+        The first is of those that its number acknowledges, the second of those in its SACK blocks.
+        """
         if is_dsack(list(info.blocks), ack=info.ack):
             self._undo.came_back(info.blocks[0], una=self.snd_una)
         self._take_blocks(info)
@@ -165,9 +168,10 @@ class LinuxSender(TcpSender):
         return acked, sacked
 
     def _sample(self, info: AckInfo, acked: Arrived, sacked: Arrived, now_ns: int) -> int | None:
-        """Sample the RTT of segments sent once, else by the echoed timestamp.
+        """Return the RTT in ns of the newest segment that this ACK reports, and update the RTT estimate.
 
-        Return that of the newest segment.
+        Only segments that were sent once are used, else the echoed timestamp; None without a
+        sample.
         """
         self._timed.acknowledged(info.ack)
         oldest_ns, newest_ns = (acked.oldest_ns, acked.newest_ns) if not acked.has_resent else (None, None)
@@ -181,7 +185,7 @@ class LinuxSender(TcpSender):
         return now_ns - newest_ns
 
     def _end_tail_probe(self, ack: int, now_ns: int) -> None:
-        """Reduce the window if more than the probe was acknowledged, and the probe was a retransmission."""
+        """End a tail loss probe when it is acknowledged; reduce the window if the probe repaired a loss."""
         if self._tail_probe is None or ack < self._tail_probe[0] + self._tail_probe[1]:
             return
         repaired, self._tail_probe = self._tail_probe[1], None
@@ -223,7 +227,7 @@ class LinuxSender(TcpSender):
             self._keep_open()
 
     def _end_what_is_over(self, info: AckInfo) -> None:
-        """End a state whose data are all acknowledged."""
+        """End the recovery state if all its data are acknowledged."""
         if self.ca_state is CongestionState.OPEN:
             self._undo.resent_ns = None
         elif self.ca_state is CongestionState.CWR and self.snd_una >= self._ecn_recover:
@@ -232,9 +236,9 @@ class LinuxSender(TcpSender):
             self._leave_recovery_of(info)
 
     def _undoes_partly(self, info: AckInfo, *, advanced: bool) -> bool:
-        """Undo a recovery whose first segments were only delayed.
+        """Undo a recovery whose first segments were delayed, not lost (tcp_try_undo_partial).
 
-        Return whether it was done (tcp_try_undo_partial).
+        Return whether it was undone.
         """
         is_recovery = self.ca_state is CongestionState.RECOVERY
         if not (is_recovery and advanced and self._undo.is_delayed(info.echoed_ns)):
@@ -245,7 +249,10 @@ class LinuxSender(TcpSender):
         return True
 
     def _leave_recovery_of(self, info: AckInfo) -> None:
-        """End a recovery: at its goal, or undone if it was needless (tcp_try_undo_recovery)."""
+        """End a recovery when all its data are acknowledged.
+
+        Undo its reduction if it was unnecessary (tcp_try_undo_recovery).
+        """
         if self._undo.is_needless(info.echoed_ns):
             self._take_back_reduction(unmark=False)
         elif self._undo.since is not None:
@@ -253,7 +260,7 @@ class LinuxSender(TcpSender):
         self.ca_state = CongestionState.OPEN
 
     def _keep_open(self) -> None:
-        """Return to Open, or to Disorder while segments are missing (tcp_try_keep_open)."""
+        """Set the state to Open, or to Disorder while segments are missing (tcp_try_keep_open)."""
         if not self._flight.any_resent:
             self._undo.resent_ns = None
         missing = self._flight.sacked or self._flight.lost or self._flight.any_resent
@@ -274,12 +281,15 @@ class LinuxSender(TcpSender):
         self.ca_state = CongestionState.RECOVERY
 
     def _note_before(self) -> None:
-        """Record the window and ssthresh, to restore them (tcp_current_ssthresh)."""
+        """Store window and ssthresh before a reduction (tcp_current_ssthresh)."""
         cwnd, ssthresh = self.congestion.cwnd_bytes, self.congestion.ssthresh_bytes
         self._undo.remember(cwnd, max(ssthresh, cwnd * 3 // 4))
 
     def _reduce(self, arrived: int, *, clean: bool) -> None:
-        """Set cwnd during the reduction, paced by ACKs (tcp_cwnd_reduction; RFC 6937)."""
+        """Set cwnd during a reduction, paced by the `arrived` segments (tcp_cwnd_reduction; RFC 6937).
+
+        `clean` means that the ACK reports no new loss.
+        """
         if arrived <= 0 or not self._before:
             return
         self._delivered += arrived
@@ -293,7 +303,7 @@ class LinuxSender(TcpSender):
     # --- losses ---
 
     def _detect(self, now_ns: int, *, again: bool = False) -> bool:
-        """Mark the segments that RACK finds lost; return whether a retransmission is among them."""
+        """Mark the segments that RACK finds lost; return whether a retransmission was lost."""
         if not (again or self._flight.has_news):
             return False
         is_aggressive = self.ca_state in _REDUCING or self._flight.sacked >= DUP_THRESH
@@ -304,7 +314,7 @@ class LinuxSender(TcpSender):
         return lost_again
 
     def _process_loss(self, info: AckInfo, *, advanced: bool, reported: bool, original: bool) -> None:
-        """Find whether the timeout was needless (tcp_process_loss; RFC 5682, section 3.1)."""
+        """Decide by F-RTO whether the timeout was unnecessary (tcp_process_loss; RFC 5682, section 3.1)."""
         if (advanced and self._undo.is_needless(info.echoed_ns)) or (self._is_frto and original):
             self._reopen()
             return
@@ -320,13 +330,13 @@ class LinuxSender(TcpSender):
             self.ca_state = CongestionState.OPEN
 
     def _reopen(self) -> None:
-        """Restore the state before a needless timeout (tcp_try_undo_loss)."""
+        """Restore the state before an unnecessary timeout (tcp_try_undo_loss)."""
         self._take_back_reduction(unmark=True)
         self.retries = 0
         self.ca_state = CongestionState.OPEN
 
     def _take_back_reduction(self, *, unmark: bool) -> None:
-        """Restore window and threshold (tcp_undo_cwnd_reduction)."""
+        """Restore window and ssthresh; with `unmark`, mark no segment as lost (tcp_undo_cwnd_reduction)."""
         if unmark:
             self._flight.unmark_losses()
         window, undo = self.congestion, self._undo
@@ -338,7 +348,7 @@ class LinuxSender(TcpSender):
     # --- timers ---
 
     def next_timer_ns(self) -> int | None:
-        """Return when `on_timer` must be called; None if no timer runs."""
+        """Return the time at which `on_timer` must be called; None if no timer runs."""
         return earlier(super().next_timer_ns(), self._reorder_ns)
 
     def on_timer(self, now_ns: int) -> bool:
@@ -352,9 +362,9 @@ class LinuxSender(TcpSender):
         return super().on_timer(now_ns)
 
     def _time_out(self, now_ns: int) -> bool:
-        """Mark losses and restart with one segment.
+        """Mark segments as lost and continue with a window of one segment.
 
-        Return False to give up (tcp_retransmit_timer, tcp_enter_loss).
+        Return False to end the connection (tcp_retransmit_timer, tcp_enter_loss).
         """
         if not self.sack or not len(self._flight):
             return super()._time_out(now_ns)
@@ -385,6 +395,6 @@ class LinuxSender(TcpSender):
 
 
 def sender_of(profile: TcpProfile, *, mss_bytes: int) -> TcpSender:
-    """Return the sender of a profile, before SACK is agreed."""
+    """Return a new sender for a profile, as it is before the handshake has agreed on SACK."""
     kind = LinuxSender if profile.recovery == "linux" else TcpSender
     return kind(profile, mss_bytes=mss_bytes, sack=False)

@@ -87,7 +87,7 @@ class TcpPacket:
 
 
 def internet_checksum(data: bytes) -> int:
-    """Return the ones' complement checksum of RFC 1071; 0 over data that include a correct one."""
+    """Return the checksum of RFC 1071; the result is 0 over data that contain their correct checksum."""
     if len(data) & 1:
         data += b"\0"
     number = int.from_bytes(data, "big")  # 2^16 is 1 modulo 0xFFFF: its digits are added up
@@ -235,7 +235,7 @@ def _parse_options(options: bytes, segment: Segment) -> None:
 
 
 def _take_option(kind: int, body: bytes, segment: Segment) -> None:
-    """Store a known option of the right length; any other is ignored (RFC 9293, section 3.2)."""
+    """Store an option of known kind and correct length in the segment; ignore any other (RFC 9293, 3.2)."""
     if kind == OptionKind.TIMESTAMPS and len(body) == 8:  # in every segment; the others are rarer
         tsval, tsecr = struct.unpack("!II", body)
         segment.timestamps = (tsval, tsecr)
@@ -251,7 +251,7 @@ def _take_option(kind: int, body: bytes, segment: Segment) -> None:
 
 
 def has_flags(segment: Segment, flags: int) -> bool:
-    """Return whether all of `flags` are set."""
+    """Return whether all bits of `flags` are set in the segment."""
     return segment.flags & flags == flags
 
 

@@ -62,7 +62,11 @@ class TcpReceiver:
 
     @property
     def window_bytes(self) -> int:
-        """The present window: the free buffer, or the rest of the advertised window if that is larger."""
+        """Receive window in bytes: the free buffer, or the rest of the advertised window.
+
+        The window grows to the free buffer only if it grows by enough (RFC 9293, section
+        3.8.6.2.2).
+        """
         buffer_bytes, offered = self.profile.receive_buffer_bytes, self._right_edge - self.rcv_nxt
         free = buffer_bytes - len(self._readable)
         gain = free - offered
@@ -71,14 +75,14 @@ class TcpReceiver:
         return offered if offered > 0 else 0
 
     def window_field(self, shift: int) -> int:
-        """Return the window field of the header and record it, because the window never shrinks."""
+        """Return the header's window field; the advertised window is recorded, because it must not shrink."""
         field = min(-(-self.window_bytes >> shift), 0xFFFF)
         edge = self.rcv_nxt + (field << shift)
         self._right_edge = max(self._right_edge, edge)
         return field
 
     def acceptable(self, seq: int, end: int) -> bool:
-        """Return whether some unit of `[seq, end)` is in the window (RFC 9293, section 3.4)."""
+        """Return whether any sequence number of `[seq, end)` is in the receive window (RFC 9293, 3.4)."""
         edge = max(self._right_edge, self.rcv_nxt)
         if seq == end:
             return self.rcv_nxt <= seq <= edge
@@ -87,7 +91,7 @@ class TcpReceiver:
     # --- what arrives ---
 
     def take(self, seq: int, payload: bytes, *, fin: bool, now_ns: int) -> None:
-        """Process the payload and FIN of a segment; known data are ignored."""
+        """Process the payload and the FIN of a segment; data that arrived before are ignored."""
         if seq < self.rcv_nxt or self._early:
             self.note_duplicate(seq, seq + len(payload))
         if fin:
@@ -106,7 +110,7 @@ class TcpReceiver:
         self._plan_ack(len(kept), prompt=prompt, now_ns=now_ns)
 
     def note_duplicate(self, seq: int, end: int) -> None:
-        """Record units that arrived again, for the D-SACK of the next ACK (RFC 2883)."""
+        """Record that the data `[seq, end)` arrived again, for the D-SACK of the next ACK (RFC 2883)."""
         if seq < self.rcv_nxt and seq < end:
             self._dsack = (seq, min(end, self.rcv_nxt))
         elif (held := self._ranges.holding(seq)) is not None and seq < end:
@@ -170,7 +174,10 @@ class TcpReceiver:
             self.delayed_ack_ns = now_ns + self._wait_ns
 
     def _quick(self) -> bool:
-        """Return whether this is one of the first segments, and the profile acknowledges those at once."""
+        """Return whether the segment is acknowledged at once, as one of the connection's first segments.
+
+        The profile says whether this is done.
+        """
         if self._quick_acks_left is None:
             window = self.profile.receive_buffer_bytes // self.peer_mss_bytes
             self._quick_acks_left = window // 2 + 1 if self.profile.quick_acks else 0
@@ -178,11 +185,14 @@ class TcpReceiver:
         return self._quick_acks_left >= 0
 
     def demand_ack(self) -> None:
-        """Request one ACK that must be sent now."""
+        """Request an ACK that must be sent now."""
         self.acks_due += 1
 
     def acknowledged(self, *, pure: bool) -> None:
-        """Record that an ACK is sent; one with data replaces all requested ACKs except duplicate ones."""
+        """Record that an ACK was sent; a `pure` ACK has no data.
+
+        An ACK with data also answers all requests for ACKs, except those for duplicate ACKs.
+        """
         self.acks_due = max(0, self.acks_due - 1) if pure else 0
         self._unacknowledged_bytes = 0
         self.delayed_ack_ns = None
@@ -201,7 +211,7 @@ class TcpReceiver:
         return tuple([*duplicate, *held][:limit])
 
     def on_timer(self, now_ns: int) -> None:
-        """Request a delayed ACK whose time has come."""
+        """Request the delayed ACK if its time has come."""
         if self.delayed_ack_ns is not None and self.delayed_ack_ns <= now_ns:
             self.delayed_ack_ns = None
             self.acks_due += 1

@@ -53,19 +53,19 @@ class RtoEstimator:
         self._took(rtt_ns, self.srtt_ns + max(self._tick_ns, 4 * self.rttvar_ns))
 
     def _took(self, rtt_ns: int, rto_ns: int) -> None:
-        """Store a sample and the timeout that results from it."""
+        """Store an RTT sample, and the timeout that results from it."""
         self.latest_ns = rtt_ns
         self.smallest_ns = rtt_ns if self.smallest_ns is None else min(rtt_ns, self.smallest_ns)
         self._start(min(max(self._complete_ticks(rto_ns), self._min_ns), self._max_ns))
 
     def _start(self, base_ns: int) -> None:
-        """Set the timeout without back-off."""
+        """Set the timeout to `base_ns` within its bounds, without back-off."""
         self.backoff = 0
         self._base_ns = base_ns
         self.rto_ns = min(base_ns, self._max_ns)
 
     def sample_between(self, sent_ns: int, acked_ns: int, *, snd_una: int = 0, snd_nxt: int = 0) -> None:
-        """Add a sample from two readings of this coarse clock, with the sender's window at that time."""
+        """Add an RTT sample from two readings of this coarse clock, with the sender's window at that time."""
         rtt_ns = (acked_ns // self._tick_ns - sent_ns // self._tick_ns) * self._tick_ns
         self.sample(rtt_ns, snd_una=snd_una, snd_nxt=snd_nxt)
 
@@ -80,7 +80,7 @@ class RtoEstimator:
         self._start(max(self._base_ns, 3_000_000_000))
 
     def deadline_ns(self, now_ns: int) -> int:
-        """Return when a timer started at `now_ns` expires: on a tick, never early."""
+        """Return the time at which a timer that starts at `now_ns` expires: a clock tick, never too early."""
         return self._complete_ticks(now_ns + self.rto_ns)
 
     def _complete_ticks(self, duration_ns: int) -> int:
@@ -103,7 +103,7 @@ class LinuxRtoEstimator(RtoEstimator):
         self._round_end = 0
 
     def sample(self, rtt_ns: int, *, snd_una: int = 0, snd_nxt: int = 0) -> None:
-        """Add a sample; `snd_una` shows when a round trip is over."""
+        """Add an RTT sample; a round trip of the estimator ends when `snd_una` reaches the old `snd_nxt`."""
         if self.srtt_ns is None:
             self.srtt_ns, self._deviation4_ns = rtt_ns, 2 * rtt_ns
             self._bound_ns = self._round_max_ns = max(2 * rtt_ns, self._min_ns)
@@ -118,7 +118,10 @@ class LinuxRtoEstimator(RtoEstimator):
         self._took(rtt_ns, self.srtt_ns + self._bound_ns)
 
     def deadline_ns(self, now_ns: int) -> int:
-        """Return when the timer expires: up to one step of the timer wheel late (kernel/time/timer.c)."""
+        """Return the time at which the timer expires.
+
+        It can be late by a step of the timer wheel (kernel/time/timer.c).
+        """
         step_ns = next(step for step in _WHEEL_STEPS_NS if self.rto_ns < 63 * step)
         return ((now_ns + self.rto_ns) // step_ns + 1) * step_ns
 
@@ -146,7 +149,7 @@ class TimedSegments:
         self._sent: deque[tuple[int, int | None]] = deque()
 
     def note(self, end: int, now_ns: int) -> None:
-        """Add a new segment up to unit `end` that is sent now."""
+        """Add a segment that is sent now for the first time; it ends at sequence number `end`."""
         if self._every or not self._sent:
             self._sent.append((end, now_ns))
 
@@ -156,24 +159,24 @@ class TimedSegments:
         return self._sent[0][1] if self._sent else None
 
     def clear(self) -> None:
-        """Remove all segments: an ACK can no longer be assigned to one transmission."""
+        """Remove all segments, because an ACK can no longer be attributed to one transmission."""
         self._sent.clear()
 
     def resent(self, begin: int, end: int) -> None:
-        """Record that the units `[begin, end)` were retransmitted."""
+        """Record that the sequence numbers `[begin, end)` were retransmitted."""
         if not self._every:
             self.clear()
         self._sent = deque((last, None if begin < last <= end else ns) for last, ns in self._sent)
 
     def take_back(self, end: int) -> None:
-        """Remove the last segment, up to unit `end`, because it was not sent."""
+        """Remove the last segment, which ends at sequence number `end`, because it was not sent."""
         if self._sent and self._sent[-1][0] == end:
             self._sent.pop()
 
     def acknowledged(self, ack: int) -> int | None:
-        """Return when the oldest segment that `ack` covers was sent.
+        """Return the sending time of the oldest segment that `ack` covers; remove the covered segments.
 
-        None if one of them was retransmitted.
+        None if there is none, or if one of them was retransmitted.
         """
         sent_ns: list[int | None] = []
         while self._sent and self._sent[0][0] <= ack:
@@ -182,7 +185,7 @@ class TimedSegments:
 
 
 def rto_estimator(profile: TcpProfile) -> RtoEstimator:
-    """Return the estimator of a profile."""
+    """Return a new RTO estimator for a profile."""
     kind = LinuxRtoEstimator if profile.rto == "linux" else RtoEstimator
     return kind(
         initial_ns=profile.initial_rto_ns,

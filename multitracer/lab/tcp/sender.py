@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TcpSender(Transmitter):
-    """A sender with reactions to ACKs and timeouts (RFC 9293, 3.10.7.4, and the RFCs of each mechanism)."""
+    """The sender: the reactions to ACKs and timeouts (RFC 9293, 3.10.7.4, and the RFCs of each method)."""
 
     # --- what comes back ---
 
@@ -37,7 +37,7 @@ class TcpSender(Transmitter):
             self._count_duplicate(now_ns)  # with no timer running only a window probe is out
 
     def _take_window(self, info: AckInfo) -> None:
-        """Use the window of an ACK unless a newer segment has set it (SND.WL1, SND.WL2 of RFC 9293)."""
+        """Store the window of an ACK, unless a newer segment has set it (SND.WL1, SND.WL2 of RFC 9293)."""
         if (info.seq, info.ack) < self._window_told_by:
             return
         self._window_told_by, self.snd_wnd_bytes = (info.seq, info.ack), info.window_bytes
@@ -48,9 +48,9 @@ class TcpSender(Transmitter):
             self._persist_backoff = 0
 
     def _take_blocks(self, info: AckInfo) -> int:
-        """Update the scoreboard, count a D-SACK separately (RFC 2883).
+        """Update the SACK scoreboard; return how many sequence numbers are SACKed for the first time.
 
-        Return the number of newly SACKed units.
+        A D-SACK block is only counted (RFC 2883).
         """
         blocks = list(info.blocks)
         if is_dsack(blocks, ack=info.ack):
@@ -66,13 +66,13 @@ class TcpSender(Transmitter):
         return gained
 
     def _heed_ecn(self, now_ns: int) -> None:
-        """Reduce the window after an ECN echo, once for the data in flight (RFC 3168, section 6.1.2)."""
+        """Reduce the window for an ECN echo, once per window of data (RFC 3168, section 6.1.2)."""
         if self._reduce_once(now_ns):
             self.counters.ecn_reductions += 1
             self._cwr_due = True
 
     def _reduce_once(self, now_ns: int) -> bool:
-        """Reduce the window without a loss, once for the data in flight; return whether it was reduced."""
+        """Reduce the window without a loss, once per window of data; return whether it was reduced."""
         if self.snd_una < self._ecn_recover or self.ca_state in {
             CongestionState.RECOVERY,
             CongestionState.LOSS,
@@ -84,7 +84,7 @@ class TcpSender(Transmitter):
         return True
 
     def _advance(self, info: AckInfo, *, now_ns: int) -> None:
-        """Process an ACK of new units."""
+        """Process an ACK that acknowledges new data."""
         limited = self.snd_una > 0 and self.pipe_bytes + self.mss_bytes > self.congestion.cwnd_bytes
         flight_bytes, acked = self.flight_bytes, info.ack - self.snd_una
         rtt_ns = self._sample_rtt(info, now_ns)
@@ -112,7 +112,7 @@ class TcpSender(Transmitter):
             self.congestion.on_ack(ack)
 
     def _end_tail_probe(self, ack: int, now_ns: int) -> None:
-        """Reduce the window if the probe repaired the loss of the last segment (RFC 8985, section 7.4.2)."""
+        """End a tail loss probe; reduce the window if the probe repaired a loss (RFC 8985, section 7.4.2)."""
         if self._tail_probe is None or ack < self._tail_probe[0]:
             return
         repaired, self._tail_probe = self._tail_probe[1], None
@@ -120,7 +120,10 @@ class TcpSender(Transmitter):
             self._reduce_once(now_ns)
 
     def _sample_rtt(self, info: AckInfo, now_ns: int) -> int | None:
-        """Sample the RTT from the echoed timestamp, or from a segment sent only once (Karn's rule)."""
+        """Return an RTT sample in ns, or None; the RTO estimate is updated.
+
+        It is from the echoed timestamp, or from a segment that was sent only once (Karn's rule).
+        """
         timed_ns = self._timed.acknowledged(info.ack)
         sent_ns = timed_ns if info.echoed_ns is None else info.echoed_ns
         if sent_ns is None:
@@ -185,7 +188,7 @@ class TcpSender(Transmitter):
         self._arm(now_ns)
 
     def _go_back(self) -> None:
-        """Set `snd_nxt` to `snd_una`, and the window to one segment or to half, as in the profile."""
+        """Set `snd_nxt` to `snd_una`; set the window to one segment or to half, as the profile says."""
         if self.profile.timeout_window == "half":
             self.congestion.cwnd_bytes = max(self.congestion.cwnd_bytes, self.congestion.ssthresh_bytes)
         self.snd_nxt = self.snd_una
@@ -197,7 +200,7 @@ class TcpSender(Transmitter):
     # --- timers ---
 
     def next_timer_ns(self) -> int | None:
-        """Return when `on_timer` must be called; None if no timer runs."""
+        """Return the time at which `on_timer` must be called; None if no timer runs."""
         if self.persist_ns is None:
             return self.retransmit_ns
         return earlier(self.retransmit_ns, self.persist_ns)
@@ -217,9 +220,9 @@ class TcpSender(Transmitter):
         return True
 
     def _time_out(self, now_ns: int) -> bool:
-        """Back off and return to the oldest unit; return False to give up (RFC 6298, 5.4 to 5.6.
+        """Double the RTO and go back to the oldest outstanding byte; return False to end the connection.
 
-        RFC 5681, 3.1).
+        Sources: RFC 6298, 5.4 to 5.6; RFC 5681, 3.1.
         """
         if self.retries >= self.profile.max_retransmissions:
             return False
@@ -239,7 +242,7 @@ class TcpSender(Transmitter):
     # --- the own interface ---
 
     def on_local_drop(self, now_ns: int) -> None:
-        """Process the refusal of the last packet by the local interface."""
+        """React to a packet that the local interface refused."""
         self.counters.local_drops += 1
         if self.profile.quench_on_local_drop:
             self.congestion.on_local_drop()

@@ -67,7 +67,7 @@ class SenderCounters:
     """Number of packets that the local interface refused."""
 
     def note_sent(self, payload_bytes: int, *, again: bool, copies: int = 1) -> None:
-        """Count a sent segment, `again` if it is a retransmission; -1 copies undo the count."""
+        """Count a sent segment; `again` if it is a retransmission. With `copies` -1, undo the count."""
         self.segments += copies
         self.payload_bytes += payload_bytes
         if again:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)  # made of every segment: frozen it takes 2.6 times as long
 class Transmission:
-    """A part of the stream that is sent now."""
+    """A segment of the stream that is sent now."""
 
     seq: int
     payload: bytes = b""
@@ -44,7 +44,7 @@ class Transmission:
 
     @property
     def end(self) -> int:
-        """Unit after the last one of this transmission."""
+        """Sequence number after the last byte of this transmission."""
         return self.seq + len(self.payload) + self.syn + self.fin
 
     @property
@@ -89,16 +89,16 @@ class SendStream:
         return len(taken)
 
     def fin_due(self, seq: int) -> bool:
-        """Return whether the unit `seq` is a FIN that the peer has not acknowledged."""
+        """Return whether the sequence number `seq` is that of a FIN which the peer has not acknowledged."""
         return self.closed and seq == self.end and not self.fin_acknowledged
 
     def cut(self, seq: int, end: int) -> tuple[bytes, bool]:
-        """Return the payload of the units `[seq, end)`, and whether the FIN is one of them."""
+        """Return the payload at the sequence numbers `[seq, end)`, and whether they include the FIN."""
         fin = end > self.end
         return bytes(self._data[seq - self._first : end - fin - self._first]), fin
 
     def acknowledge(self, ack: int) -> None:
-        """Discard everything below `ack`."""
+        """Discard the bytes below the sequence number `ack`."""
         if self.closed and ack > self.end:
             self.fin_acknowledged = True
         gone = min(max(0, ack - self._first), len(self._data))
@@ -129,7 +129,7 @@ class Scoreboard:
         self._lost_below = self._late_below = 0
 
     def update(self, blocks: list[tuple[int, int]], *, una: int, end: int) -> int:
-        """Add the blocks of one ACK; return how many units they SACK for the first time."""
+        """Add the SACK blocks of one ACK; return how many sequence numbers are SACKed for the first time."""
         before = self.sacked.total
         for left, right in blocks:
             if una <= left < right <= end:
@@ -154,9 +154,9 @@ class Scoreboard:
         self._lost_below = self._late_below = 0
 
     def _loss_boundary(self) -> int:
-        """Return the unit below which all un-SACKed units are lost.
+        """Return the sequence number below which all data that are not SACKed count as lost.
 
-        They are lost by IsLost(), or because they were sent long before a SACKed one.
+        They are lost by IsLost() of RFC 6675, or because they were sent long before SACKed data.
         """
         if not self.sacked:  # as after nearly every ACK
             return self._late_below
@@ -168,33 +168,38 @@ class Scoreboard:
         return self._late_below
 
     def arrived_later(self, unit: int) -> None:
-        """Record that `unit` was sent last: if it is SACKed, un-SACKed units below it are lost (RFC 8985)."""
+        """Record that the data at sequence number `unit` are SACKed and were sent last.
+
+        Data below it that are not SACKed are lost (RFC 8985).
+        """
         held = self.sacked.holding(unit)
         if held is not None:
             self._late_below = held[0]
             self._lost_below = self._loss_boundary()
 
     def is_lost(self, unit: int) -> bool:
-        """Return whether a unit is lost, because enough is SACKed above it (IsLost())."""
+        """Return whether the data at a sequence number are lost, because enough is SACKed above it.
+
+        This is IsLost() of RFC 6675.
+        """
         return unit < self._lost_below
 
     def sacked_between(self, left: int, right: int) -> int:
-        """Return how many units of `[left, right)` are SACKed."""
+        """Return how many sequence numbers of `[left, right)` are SACKed."""
         return sum(max(0, min(end, right) - max(begin, left)) for begin, end in self.sacked)
 
     def pipe(self, *, una: int, end: int) -> int:
-        """Return the number of units estimated to be in the network (SetPipe())."""
+        """Return the number of bytes estimated to be in the network: SetPipe() of RFC 6675."""
         intact = max(self._lost_below, una)
         not_lost = end - intact - self.sacked_between(intact, end)
         resent = max(self.high_rxt, una) - una - self.sacked_between(una, self.high_rxt)
         return not_lost + resent
 
     def next_hole(self, *, una: int, lost_only: bool) -> tuple[int, int] | None:
-        """Return the first hole below the highest SACKed unit that was not retransmitted.
+        """Return the first range of data that is neither SACKed nor retransmitted; None if there is none.
 
-        None if there is none.
-
-        It is NextSeg() rules 1 and 3.
+        Only data below the highest SACKed sequence number are considered. These are rules 1 and 3
+        of NextSeg() in RFC 6675.
         """
         highest = self.sacked.highest
         start = self._skip_sacked(max(self.high_rxt, una))
@@ -205,9 +210,9 @@ class Scoreboard:
         return start, min(end, start + self.mss_bytes)
 
     def rescue(self, *, una: int, end: int, fin: int) -> tuple[int, int] | None:
-        """Return the highest outstanding segment if it is not SACKed, once per recovery (NextSeg() rule 4).
+        """Return the range of the last outstanding segment, once per recovery; None if it is SACKed.
 
-        `fin` is 1 if the last unit before `end` is a FIN, else 0.
+        This is rule 4 of NextSeg() in RFC 6675. `fin` is 1 if a FIN is before `end`, else 0.
         """
         begin = self.sacked.highest or una
         if self.rescued or begin >= end:
@@ -221,7 +226,7 @@ class Scoreboard:
 
 
 def is_dsack(blocks: list[tuple[int, int]], *, ack: int) -> bool:
-    """Return whether the first block reports a duplicate (RFC 2883, section 4)."""
+    """Return whether the first SACK block reports data that arrived twice (RFC 2883, section 4)."""
     if not blocks:
         return False
     left, right = blocks[0]
@@ -277,7 +282,7 @@ class Transmitter:
         """Whether the local interface refuses packets: nothing is sent before an ACK or a timer."""
 
     def negotiate(self, *, mss_bytes: int, sack: bool) -> None:
-        """Apply the result of the handshake: payload of a full segment, and SACK."""
+        """Store the results of the handshake: bytes of a full segment's payload, and whether SACK is used."""
         self.mss_bytes = mss_bytes
         self.sack = sack
         self.scoreboard = Scoreboard(mss_bytes=mss_bytes)
@@ -291,19 +296,19 @@ class Transmitter:
 
     @property
     def ack_seq(self) -> int:
-        """Sequence number of a segment without data: the next new unit, or `snd_nxt` with a closed window."""
+        """Sequence number of a segment without data: `snd_max`, or `snd_nxt` with a closed window."""
         return self.snd_max if self.persist_ns is None else self.snd_nxt
 
     # --- what leaves ---
 
     @property
     def flight_bytes(self) -> int:
-        """FlightSize: units that are sent and not cumulatively acknowledged (RFC 5681)."""
+        """FlightSize: bytes that are sent and not cumulatively acknowledged (RFC 5681)."""
         return self.snd_max - self.snd_una
 
     @property
     def pipe_bytes(self) -> int:
-        """Units estimated to be in the network, which cwnd limits."""
+        """Bytes estimated to be in the network, which cwnd limits."""
         if not self.sack:
             return self.snd_nxt - self.snd_una
         if self.ca_state is CongestionState.RECOVERY:
@@ -344,7 +349,10 @@ class Transmitter:
         return min(end, above[0]) if above is not None else end
 
     def _next_in_sack_recovery(self, now_ns: int) -> Transmission | None:
-        """Return the next segment by NextSeg() of RFC 6675: lost holes, new data, other holes, one rescue."""
+        """Return the next segment in recovery, by NextSeg() of RFC 6675; None if there is none.
+
+        The order is lost ranges, new data, other missing ranges, and one rescue segment.
+        """
         board = self.scoreboard
         if self.congestion.cwnd_bytes - self.pipe_bytes < self.mss_bytes:
             return None
@@ -383,7 +391,10 @@ class Transmitter:
         return self.congestion.cwnd_bytes + min(self.dup_acks, DUP_THRESH - 1) * self.mss_bytes
 
     def _segment_at(self, seq: int, *, room: int) -> Transmission | None:
-        """Return the segment at `seq` if windows, Nagle's algorithm and silly window avoidance allow it."""
+        """Return the segment at sequence number `seq`.
+
+        None if a window, Nagle's algorithm or silly window avoidance forbids it.
+        """
         if room <= 0:
             return None
         unsent = self.stream.end - seq
@@ -429,7 +440,7 @@ class Transmitter:
         return probe
 
     def _sent(self, segment: Transmission, now_ns: int) -> Transmission:
-        """Update the state for a segment that is sent now."""
+        """Update the state for a segment that is sent now, and return the segment."""
         end = segment.end
         self.counters.note_sent(len(segment.payload), again=segment.retransmission)
         self._cwr_due = self._cwr_due and not segment.cwr
@@ -456,10 +467,10 @@ class Transmitter:
         return self.ca_state in {CongestionState.OPEN, CongestionState.CWR} and self.rto.srtt_ns is not None
 
     def _arm(self, now_ns: int, *, oldest_ns: int | None = None) -> None:
-        """Start the timer; earlier if a tail loss probe may bring an ACK (RFC 8985, section 7.2).
+        """Start the retransmission timer, or an earlier timer for a tail loss probe (RFC 8985, section 7.2).
 
-        With `oldest_ns`, the sending time of the oldest segment, a probe is sent when that one would time out
-        (tcp_schedule_loss_probe of Linux).
+        With `oldest_ns`, the sending time of the oldest segment, the probe is sent at the latest
+        when that segment times out (tcp_schedule_loss_probe of Linux).
         """
         self.retransmit_ns = self.rto.deadline_ns(now_ns)
         self._expires_early = self._probes_tails
@@ -477,7 +488,7 @@ class Transmitter:
         return self._sent(new or last, now_ns)
 
     def _take_back(self, now_ns: int) -> None:
-        """Restore the state before the last segment, which the local interface has refused."""
+        """Restore the state before the last segment, because the local interface refused the segment."""
         if self._last is None or not self._last[0].payload:
             return
         segment, self.snd_nxt, self.snd_max = self._last
@@ -493,7 +504,7 @@ class Transmitter:
     # --- a closed window ---
 
     def _consider_persisting(self, now_ns: int) -> None:
-        """Start the persist timer if only a small window prevents sending."""
+        """Start the persist timer if the peer's small window alone prevents sending."""
         waiting = self.persist_ns is None and self.snd_nxt == self.snd_una < self.stream.end
         if waiting and self.snd_wnd_bytes < min(self.mss_bytes, self.stream.end - self.snd_una):
             self.retransmit_ns = None

@@ -44,7 +44,7 @@ _LAST_WORDS = 200
 
 
 class TestbedProcess:
-    """One process, and its entry in the manifest."""
+    """A child process, and its entry in the manifest."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], run: CollectorRun, words: Path, *, reads_another: bool
@@ -62,7 +62,7 @@ class TestbedProcess:
         return self.process.poll() is not None
 
     def stop(self, *, patience_s: float) -> None:
-        """Ask the process to end, then kill it; record how it ended."""
+        """Send the process the signal to end; kill it after `patience_s` seconds; record how it ended."""
         if not self.has_ended and not self.reads_another:
             self.process.terminate()
         try:
@@ -143,7 +143,7 @@ class Children:
         return self._children[-1]
 
     def _environment(self) -> dict[str, str]:
-        """Return an environment in which `python -m ...` finds our Python and our packages first."""
+        """Return the environment of children; in it, `python -m` uses this Python and these packages."""
         first = {"PATH": Path(sys.executable).parent, "PYTHONPATH": Path(multitracer.__file__).parents[1]}
         paths = {name: f"{path}:{os.environ.get(name, '')}".rstrip(":") for name, path in first.items()}
         return os.environ | paths | {VARIABLE: str(self._maker)}
@@ -172,7 +172,10 @@ class Children:
             time.sleep(_LOOK_EVERY_S)
 
     def stop(self) -> None:
-        """End all processes, readers of others last; do not wait if the user has interrupted twice."""
+        """End all processes, those that read from other processes last.
+
+        If the user has interrupted twice, do not wait for them.
+        """
         for child in sorted(self._children, key=lambda child: child.reads_another):
             if child.run.outcome is None:
                 child.stop(patience_s=0.2 if self._interruption.count > 1 else _PATIENCE_S)
@@ -262,9 +265,9 @@ class Collectors:
         self._start("tcp_info", side, command, log, __version__, self._has_begun(side, log))
 
     def _tcp_probe(self, side: Side) -> None:
-        """Record both hosts' sockets, because they share a kernel.
+        """Start tcp_probe, which records the sockets of both hosts, because they share a kernel.
 
-        If their clocks differ, in a log per host.
+        If the clocks of the hosts differ, each host gets a log of its own.
         """
         command = [PYTHON, "-m", "collectors.tcp_probe", "--address", self._addresses[side], "-o"]
         self._start("tcp_probe", side, command, TCP_PROBE, __version__, self._has_begun(side, TCP_PROBE))

@@ -55,7 +55,7 @@ _SWITCHES = (
 
 @dataclass(frozen=True, slots=True)
 class AbilityCheck:
-    """An ability that a run uses, and the consequence without it."""
+    """Result of the test of one ability, and what does not work without it."""
 
     name: str
     purpose: str
@@ -68,7 +68,7 @@ class AbilityCheck:
 
 @dataclass(frozen=True, slots=True)
 class TierCheck:
-    """One of the three tiers of privileges."""
+    """Result for one of the three tiers of privileges."""
 
     tier: Tier
     offered: bool
@@ -143,7 +143,10 @@ def _in_user_namespace() -> str:
 
 
 def _advice(privileges: Privileges, refused: str) -> str:
-    """Return the command that makes the next better tier possible."""
+    """Return a command after which a better tier of privileges works.
+
+    `refused` is the reason for which a user namespace could not be made.
+    """
     absent = [a.name for a in privileges.missing if a.name in _PACKAGES]
     if absent:
         return f"sudo apt-get install {' '.join(sorted({_PACKAGES[name] for name in absent}))}"
@@ -161,7 +164,7 @@ def _advice(privileges: Privileges, refused: str) -> str:
 
 
 def _switch() -> str:
-    """Return the command that lets users make user namespaces; empty if no known setting forbids it."""
+    """Return the command that allows users to make user namespaces; empty if no known setting forbids it."""
     for name, wanted, forbids in _SWITCHES:
         setting = _SETTINGS.joinpath(*name.split("."))
         if setting.is_file() and forbids.fullmatch(setting.read_text().strip()):

@@ -44,7 +44,7 @@ class LinkClock:
         self._ahead_ns = time.time_ns() - self._start_ns
 
     def now_ns(self) -> int:
-        """Read both of the kernel's clocks; return the link time in ns."""
+        """Read CLOCK_MONOTONIC and CLOCK_REALTIME; return the link time in ns."""
         now_ns = time.monotonic_ns()
         self._ahead_ns = time.time_ns() - now_ns  # follows steps of CLOCK_REALTIME, as a capture does
         return round((now_ns - self._start_ns) * self._speed)
@@ -54,12 +54,12 @@ class LinkClock:
         return self._start_ns + round(link_ns / self._speed)
 
     def realtime_ns(self, link_ns: int) -> int:
-        """Return CLOCK_REALTIME at a link time, by the clock offset of the last reading."""
+        """Return CLOCK_REALTIME in ns at a link time, by the clock difference at the last `now_ns`."""
         return self.monotonic_ns(link_ns) + self._ahead_ns
 
 
 class RunObserver(Protocol):
-    """Observes a run; times are link times."""
+    """Interface of an observer of a run; its times are link times."""
 
     def packet(self, side: Side, data: bytes, *, now_ns: int, outgoing: bool) -> None:
         """Record a packet that passes a host's device."""
@@ -115,7 +115,7 @@ class Driver:
             self.tell_events()
 
     def _watched(self) -> list[int]:
-        """Return the devices whose packets are read as they arrive."""
+        """Return the descriptors of the devices whose packets are read as soon as they arrive."""
         return list(self._tuns.values())
 
     def _due_ns(self) -> int:
@@ -123,7 +123,7 @@ class Driver:
         return self._look_ns if next_ns is None else min(next_ns, self._look_ns)
 
     def _catch_up(self, now_ns: int) -> None:
-        """Run all events that are due."""
+        """Run all events of the link that are due."""
         self._look_ns = now_ns + _LOOK_EVERY_NS
         next_ns = self._link.next_ns
         if next_ns is not None:
@@ -151,14 +151,14 @@ class Driver:
         return True
 
     def tell_events(self) -> None:
-        """Report to the observer the events at both ends of the link since the last call."""
+        """Pass the new events of both sides of the link to the observer."""
         for side in SIDES:
             for event in self._link.events(side):
                 self._observer.link_event(side, event)
 
 
 class PullingDriver(Driver):
-    """The loop of a data call whose hosts learn of drops: packets wait in the device's own queue.
+    """The loop for a data call whose hosts must learn of drops: packets wait in the device's queue.
 
     A packet leaves that queue when the link can accept it.
     """
@@ -190,7 +190,7 @@ def why_dropped(link: PacketLink) -> str:
 
 @contextmanager
 def punctual() -> Iterator[bool]:
-    """Reduce the scheduling delay of this thread as far as possible during the body.
+    """Reduce the scheduling delay of this thread as far as possible during the `with` block.
 
     Yields
     ------

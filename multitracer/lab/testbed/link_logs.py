@@ -48,7 +48,7 @@ _BUFFER_BYTES = 1 << 16
 
 
 class LinkLogs:
-    """Observes the driver and writes logs, which are open during the context.
+    """Observer of the driver that writes logs; they are open during the `with` block.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class LinkLogs:
     # --- what it observes ---
 
     def packet(self, side: Side, data: bytes, *, now_ns: int, outgoing: bool) -> None:
-        """Write a packet that passes a host's device."""
+        """Write a packet that passes a host's device into the host's capture, if this process captures."""
         del outgoing
         if side in self._captures:
             time_ns = self._realtime_ns(side, now_ns)
@@ -126,7 +126,7 @@ class LinkLogs:
         self._links[side].write(self._writers[side].record(stamped))
 
     def on_air(self, frame: OnAir) -> None:
-        """Write a frame of a data call."""
+        """Write whether a frame of a data call was received."""
 
     def each_second(self) -> None:
         """Flush the files, once per second."""
@@ -153,7 +153,7 @@ class LinkLogs:
 
 
 class LinkLogRecorder(LinkLogs):
-    """The link's logs, with clocks, truth and summary.
+    """Writes the logs of the link, and the files of the clocks, the truth and the summary.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ class LinkLogRecorder(LinkLogs):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write the facts that are only known at the end, and close every log."""
+        """Write the values that are known only at the end, and close every log."""
         with self._files:
             self._segments.writelines(self._truth.rest())
             self._read_clocks()

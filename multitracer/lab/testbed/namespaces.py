@@ -44,7 +44,7 @@ _PID_BITS = 22
 
 
 class Maker(NamedTuple):
-    """A process that makes namespaces and child processes."""
+    """A process that makes namespaces and child processes: its number and start time."""
 
     pid: int
     start_time: int
@@ -58,12 +58,15 @@ class Maker(NamedTuple):
 
     @classmethod
     def of_namespace(cls, name: str) -> Maker | None:
-        """Return the maker of a namespace; None if the namespace is not a testbed's."""
+        """Return the process that made a namespace, by its name; None if it is not a testbed's namespace."""
         return cls._matched(_NAMESPACE.fullmatch(name))
 
     @classmethod
     def of_word(cls, word: str) -> Maker | None:
-        """Return the maker that a value of the environment variable names; None if it is not valid."""
+        """Return the maker that a value of the environment variable describes.
+
+        None if the value is invalid.
+        """
         return cls._matched(_MAKER.fullmatch(word))
 
     @classmethod
@@ -83,7 +86,10 @@ class Maker(NamedTuple):
         return f"mt{self}-testbed-{side}"
 
     def address(self, side: Side) -> str:
-        """Return a host's address, unique among the runs of a machine: kernel tracing records all runs."""
+        """Return a host's IP address.
+
+        It is unique on this machine, because kernel tracing records all runs.
+        """
         number = self.pid % (1 << _PID_BITS)
         return str(IPv4Address(_NETWORK + 4 * number + (1 if side == "mobile" else 2)))
 
@@ -114,7 +120,7 @@ class InterruptedRunError(BaseException):
 
 
 class Interruption:
-    """Receives signals during the context; `wake` becomes readable when one arrives."""
+    """Receives signals during the `with` block; the descriptor `wake` becomes readable when one arrives."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
@@ -176,9 +182,9 @@ _RTO_MAX_MS = 1_000, 120_000
 
 
 def sysctls(profile: TcpProfile, *, speed: float) -> dict[str, int]:
-    """Return the net.ipv4 settings of a profile.
+    """Return the settings under net.ipv4 for a profile, by name.
 
-    Without SACK, also those that let a present TCP act like that of 1999.
+    For a profile without SACK they include those that make a present TCP act like that of 1999.
     """
     minimum, most = _RTO_MAX_MS
     settings: dict[str, int] = {
@@ -198,8 +204,8 @@ def sysctls(profile: TcpProfile, *, speed: float) -> dict[str, int]:
 def route_options(profile: TcpProfile, *, speed: float) -> list[str]:
     """Return the arguments of `ip route` for a profile.
 
-    At speed 1 a segment takes over half a second, so a receiver never delays an ACK for a second
-    segment; in a run at a higher speed it would, unless it acknowledges at once.
+    At speed 1 a segment takes over half a second, so a receiver sends each ACK at its timer. In a
+    faster run it would wait for a second segment; therefore the route then requests ACKs at once.
     """
     rto_min_ms = max(round(profile.min_rto_ns / speed / NS_PER_MS), _LOWEST_RTO_MIN_MS)
     quick = ["quickack", "1"] if speed > 1 else []
@@ -207,11 +213,11 @@ def route_options(profile: TcpProfile, *, speed: float) -> list[str]:
 
 
 def for_every_socket(profile: TcpProfile) -> list[str]:
-    """Return the arguments of `ip route` for sockets that get no profile of their own.
+    """Return the arguments of `ip route` that give every socket the profile's congestion control and window.
 
-    The route is used because a namespace's sysctl does not accept a congestion control that the machine
-    restricts. Without window scaling no socket offers more than the profile's window; otherwise the kernel
-    chooses.
+    A route is used because the sysctl of a namespace does not accept a congestion control that the
+    machine restricts. Without window scaling no socket offers more than the profile's window;
+    otherwise the kernel chooses.
     """
     window = [] if profile.window_scaling else ["window", str(profile.receive_buffer_bytes)]
     return ["congctl", congestion_control(profile), *window]
@@ -270,7 +276,7 @@ def _send(pid: int, started: int, number: signal.Signals) -> None:
 
 
 def _orphans() -> Iterator[tuple[int, int]]:
-    """Yield the number and start time of each process whose maker has ended."""
+    """Yield the process number and the start time of each child process whose maker has ended."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (maker := _maker(entry)) is not None and not maker.lives:
             started = start_time(int(entry.name))
@@ -325,7 +331,7 @@ class Hosts:
         """Arguments that describe each route."""
 
     def facts(self, side: Side) -> dict[str, object]:
-        """Return a host's entry in the manifest; its link must be set up."""
+        """Return a host's entry in the manifest; `lay_link` must have been called for it."""
         return {
             "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
             "machine": platform.machine(),
@@ -351,7 +357,7 @@ class Hosts:
         queue_packets: int | None = None,
         every_socket: bool = False,
     ) -> None:
-        """Make a host's device and route, and tune its TCP.
+        """Make a host's device and route, and set its TCP parameters.
 
         Parameters
         ----------
@@ -401,12 +407,12 @@ class Hosts:
         return results[0]
 
     def command(self, side: Side, *argv: str) -> list[str]:
-        """Return the command line that runs `argv` at a host; it ends when this process does."""
+        """Return the command line that runs `argv` at a host; the command ends when this process ends."""
         path = FOLDER / self._maker.namespace(side)
         return ["setpriv", "--pdeathsig", "TERM", "nsenter", f"--net={path}", *argv]
 
     def output(self, side: Side, *argv: str) -> str:
-        """Return the output of a command that runs at a host."""
+        """Run a command at a host; return its standard output."""
         return check(*self.command(side, *argv))
 
     def remove(self) -> None:
@@ -439,7 +445,10 @@ def _enter(path: Path) -> None:
 
 
 def _ensure_folder() -> None:
-    """In a user namespace, mount an empty file system over /run, which belongs to the system outside."""
+    """In a user namespace, mount an empty file system on /run.
+
+    The directory /run itself belongs to the system outside.
+    """
     if not in_user_namespace() or _OURS.exists():
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -468,7 +477,7 @@ def _set(values: dict[str, int]) -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Block signals in programs that are started meanwhile: Ctrl-C must reach only this process."""
+    """Block signals in programs that start during the `with` block: Ctrl-C must reach only this process."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield

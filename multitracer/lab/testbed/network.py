@@ -41,7 +41,7 @@ _SEEDS_APART = 1_000_003
 
 
 class Lateness(NamedTuple):
-    """Scheduling delay of the link's process."""
+    """Statistics of how late the link's events were run."""
 
     real_time_priority: bool
     latest_ms: float
@@ -49,7 +49,10 @@ class Lateness(NamedTuple):
 
 
 class Workload(ABC):
-    """The task of a run; the network calls these methods in the order in which they stand here."""
+    """Interface of the task of a run.
+
+    The network calls these methods in the order in which they stand here.
+    """
 
     every_socket = False
     """Whether all sockets of the hosts get the profile's congestion control and window by default."""
@@ -61,14 +64,14 @@ class Workload(ABC):
 
     @abstractmethod
     def logs(self) -> LinkLogs:
-        """Return the writer of packets and events of the link; called when the hosts exist."""
+        """Return the object that writes packets and events of the link; called when the hosts exist."""
 
     @abstractmethod
     def start(self, link: PacketLink, undo: ExitStack) -> None:
         """Start collectors and programs at the hosts; called when the logs are open."""
 
     def begin(self, clock: LinkClock) -> None:
-        """Set the clock of the link, which starts now."""
+        """Receive the clock of the link, which starts now."""
         del clock
 
     @abstractmethod
@@ -170,7 +173,10 @@ class RealNetwork:
         self.interruption.check()
 
     def _device_queue_packets(self, side: Side) -> int | None:
-        """Return the length of a device's own queue if that queue must overflow, else None."""
+        """Return the length of a device's queue in packets, or None for the default length.
+
+        The length is set only if packets must be dropped in this queue instead of the link's queue.
+        """
         link = self.scenario.link
         queue = link.queue_of(side) if isinstance(link, LinkConfig) else link.queue
         return queue.limit_packets if queue.local_drops == "told" else None
@@ -211,7 +217,10 @@ class RealNetwork:
         self._lateness = Lateness(is_real_time, latest_ms)
 
     def _driver(self, link: PacketLink, clock: LinkClock, logs: LinkLogs) -> Driver:
-        """Return the loop; if hosts of a data call learn of drops, packets wait in the device's queue."""
+        """Return the event loop.
+
+        If the hosts of a data call must learn of drops, packets wait in the device's queue.
+        """
         if isinstance(link, GsmLink) and self.scenario.link.queue.local_drops == "told":
             return PullingDriver(link, clock, self.hosts.tuns, logs)
         return Driver(link, clock, self.hosts.tuns, logs)

@@ -43,7 +43,7 @@ _COLLECTOR_CHECK = "import sys; from collectors import collectors; collectors()[
 
 @dataclass(frozen=True, slots=True)
 class Ability:
-    """An operation that a run uses."""
+    """The result of a trial of one operation that runs need: whether it works, and why it does not."""
 
     name: str
     works: bool
@@ -55,7 +55,7 @@ class Ability:
 
 @dataclass(frozen=True, slots=True)
 class Privileges:
-    """The privileges of this process."""
+    """The operations that this process can do, and its tier."""
 
     tier: Tier
     abilities: tuple[Ability, ...]
@@ -68,7 +68,7 @@ class Privileges:
         return tuple(ability for ability in self.abilities if not ability.works)
 
     def may(self, name: str) -> bool:
-        """Return whether an ability works."""
+        """Return whether the operation with this name works."""
         return all(ability.works for ability in self.abilities if ability.name == name)
 
     @property
@@ -78,7 +78,7 @@ class Privileges:
 
 
 def probe() -> Privileges:
-    """Try every operation of a run; takes half a second."""
+    """Return the privileges of this process; every operation is tried, which takes half a second."""
     abilities = (
         namespaces(),
         *map(_tool, TOOLS),
@@ -120,9 +120,9 @@ def in_user_namespace() -> bool:
 
 
 def namespaces() -> Ability:
-    """Test whether a network namespace with a TUN device can be made, in a thread.
+    """Return whether a network namespace with a TUN device can be made, as the result of a trial.
 
-    Both end with the thread.
+    The trial runs in a thread; namespace and device end with the thread.
     """
     problem = _in_thread(_make_namespace_with_device)
     return Ability("namespaces", not problem, problem)
@@ -178,7 +178,7 @@ def _collector(name: str, *, needed: bool) -> Ability:
 
 
 def _real_time() -> Ability:
-    """Test whether a thread can get a real-time priority."""
+    """Return whether a thread can get a real-time priority, as the result of a trial."""
     problem = _in_thread(take_real_time_priority)
     return Ability("real-time priority", not problem, problem, needed=False)
 
@@ -190,7 +190,10 @@ def take_real_time_priority() -> None:
 
 
 def probe_in_user_namespace() -> tuple[Ability, ...]:
-    """Try every operation of a run in a child's user namespace; empty if it cannot be made."""
+    """Return the result for each operation, tried by a child in a new user namespace.
+
+    Empty if the user namespace cannot be made.
+    """
     program = (
         "import dataclasses, json; from multitracer.lab.testbed import privileges as p; "
         "print(json.dumps([dataclasses.astuple(ability) for ability in p.probe().abilities]))"

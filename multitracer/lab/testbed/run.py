@@ -64,7 +64,7 @@ _AFTER_DROP_NS = 10 * NS_PER_S
 
 
 def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed: float) -> TrafficPlan:
-    """Return the plan of one host's applications."""
+    """Return the list of connections that the applications of one host open or accept."""
     profile = scenario.profile(side)
     transfers = tuple(
         TrafficTransfer(
@@ -92,9 +92,10 @@ def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed
 
 
 def _send_buffer_bytes(profile: TcpProfile, peer: TcpProfile) -> int:
-    """Return the send buffer in bytes.
+    """Return the send buffer in bytes; 0 if the kernel's default is used.
 
-    0 where it limits nothing, because Linux counts more than payload in it.
+    The default is used where the buffer limits nothing, because Linux counts more than payload in
+    it.
     """
     limits = profile.send_buffer_bytes < peer.receive_buffer_bytes
     return profile.send_buffer_bytes if limits else 0
@@ -140,7 +141,7 @@ class Applications:
 
 
 class TestbedCourse:
-    """Decides when the applications begin, when the run is over, and why; called after every event.
+    """Decides when the applications begin and when the run is over; called after every event.
 
     Parameters
     ----------
@@ -296,7 +297,7 @@ class RealTraffic(Workload):
         self._course = TestbedCourse(link, applications, limit_s=scenario.limit_s)
 
     def _count(self, side: Side, name: str) -> dict[str, int]:
-        """Write the TCP counters of a host to a file, and return them."""
+        """Return the TCP counters of a host, and write them to the file `name`."""
         text = self._network.hosts.output(side, *_COUNTERS)
         self._write(side, name, text)
         counters: dict[str, int] = json.loads(text)["kernel"]
@@ -341,7 +342,7 @@ class RealTraffic(Workload):
         write_radio(network.folder, link, now_ns=network.ended_ns)
 
     def _grown(self, after: dict[Side, dict[str, int]]) -> TcpCounts:
-        """Return the increase of the kernels' counters."""
+        """Return the increase of the kernels' TCP counters during the run."""
         sender = side_of(self._network.scenario.sender)
 
         def grown(side: Side, *names: str) -> int:
@@ -355,7 +356,7 @@ class RealTraffic(Workload):
         )
 
     def note_end(self, ended: str, lateness: Lateness | None) -> None:
-        """Write into the variables why the run ended, and the maximum lateness of a slot."""
+        """Write into the manifest's variables why the run ended, and how late a slot was at most."""
         variables = self._network.manifest.variables
         variables.ended = ended
         variables.more[LINK_NS] = self._network.ended_ns

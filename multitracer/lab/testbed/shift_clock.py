@@ -54,7 +54,7 @@ class ClockShift:
 
     @classmethod
     def from_now(cls, clock: ClockSetting) -> ClockShift:
-        """Return the clock error of a scenario, beginning now."""
+        """Return the clock error that a scenario sets, with its origin now."""
         offset_ns = round(clock.offset_s * NS_PER_S)
         return cls(offset_ns, clock.skew_ppm, time.time_ns(), time.monotonic_ns())
 
@@ -83,7 +83,7 @@ _FTRACE_COMMENT = b"# multitracer "
 
 
 def pcap(source: BinaryIO, error: ClockShift) -> Iterator[bytes]:
-    """Yield the parts of a pcap file with nanosecond stamps, shifted, record by record."""
+    """Yield the file header and then each record of a nanosecond pcap file, with shifted time stamps."""
     yield source.read(_PCAP_HEADER)
     while len(header := source.read(_RECORD.size)) == _RECORD.size:
         seconds, rest, kept, length = _RECORD.unpack(header)

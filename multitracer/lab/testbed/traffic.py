@@ -41,7 +41,7 @@ _NEVER_S = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficTransfer:
-    """One connection, as one host sees it; times in link seconds."""
+    """One connection, from the view of one host; its times are link seconds."""
 
     role: Literal["connect", "accept"]
     sends: bool
@@ -173,7 +173,7 @@ class _Run:
                 self._pause(_READ_EVERY_S)
 
     def _patience(self, sock: socket.socket) -> None:
-        """Limit the next call on the socket to the time at which the user gives up."""
+        """Set the timeout of the next call on the socket to the time that remains until the user cancels."""
         left_s = self._deadline_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
@@ -185,7 +185,7 @@ class _Run:
 
 
 def _socket(plan: TrafficPlan, transfer: TrafficTransfer) -> socket.socket:
-    """Return a socket with the plan's window; a listening socket passes its options to accepted ones."""
+    """Return a socket with the window of the plan; connections that it accepts inherit its options."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     room = 1 if transfer.reads_bytes_per_s else _ROOM
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -80,7 +80,7 @@ class SessionEnded(NamedTuple):
 
 
 class ClockCompared(NamedTuple):
-    """The most exact comparison of the two clocks in a session."""
+    """Offset between the clocks of both ends, from the exchange with the shortest round trip."""
 
     time_ns: int
     peer: Address

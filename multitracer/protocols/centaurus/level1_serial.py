@@ -36,7 +36,7 @@ Station = tuple[int, int]
 
 
 class SerialWorker(Worker):
-    """Base of master and slave: frames on lines."""
+    """Base of master and slave: sends and receives frames on serial lines."""
 
     def __init__(self, config: CentaurusConfig | None, *, random_bytes: Callable[[int], bytes]) -> None:
         super().__init__(config, random_bytes=random_bytes)
@@ -66,7 +66,7 @@ def _station_of(address: Address) -> int:
 
 
 class SerialMaster(SerialWorker):
-    """The end that establishes every session.
+    """The endpoint that establishes every session.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class SerialMaster(SerialWorker):
         self._probe_ns = 0
 
     def receive(self, octets: bytes, line: int, now_ns: int) -> None:
-        """Process octets from a line."""
+        """Process octets that arrived on the serial line number `line`."""
         for address, octets_of_packet in self._frames(octets, line):
             unsealed = self._unsealed(octets_of_packet, bytes((address[1],)))
             if unsealed is None:
@@ -112,7 +112,7 @@ class SerialMaster(SerialWorker):
             self._shared.events.append(PeerFound(now_ns, peer.address))
 
     def next_timer(self) -> int | None:
-        """Return when `on_timer` or `outgoing` must be called; None if never."""
+        """Return the time at which `on_timer` or `outgoing` must be called; None if no timer runs."""
         due_ns = (
             self._visit_ns if self._visiting is None else self._visiting.started_ns + self.config.probe_ns
         )
@@ -162,7 +162,11 @@ class SerialMaster(SerialWorker):
         return True
 
     def _next_stop(self, now_ns: int) -> MetPeer | None:
-        """Return the next slave to visit: known ones in turn, sometimes one that has never answered."""
+        """Return the slave to visit next, or None.
+
+        Slaves that have answered are visited in turn; sometimes the next one is a slave that has
+        never answered.
+        """
         any_found = any(peer.answers_polls for peer in self._order)
         probes = not any_found or now_ns >= self._probe_ns
         for i, peer in enumerate(self._order):
@@ -173,7 +177,7 @@ class SerialMaster(SerialWorker):
 
 
 class SerialSlave(SerialWorker):
-    """The end that answers polls.
+    """The endpoint that answers polls.
 
     Parameters
     ----------
@@ -198,7 +202,7 @@ class SerialSlave(SerialWorker):
         self.peers[self.master] = MetPeer(self.master)
 
     def receive(self, octets: bytes, line: int, now_ns: int) -> None:
-        """Process octets from the line."""
+        """Process octets that arrived on the serial line."""
         for address, octets_of_packet in self._frames(octets, line):
             if address != self.master:
                 continue  # another slave's
@@ -215,7 +219,7 @@ class SerialSlave(SerialWorker):
             self._on_packet(session, packet, message, len(octets_of_packet), now_ns)
 
     def _polled(self, packet: CentaurusPacket, now_ns: int) -> CentaurusSession | None:
-        """Return the session that a POLL begins; None if the POLL is older than the present session."""
+        """Return the new session that a POLL begins; None if the POLL is older than the current session."""
         peer = self.peers[self.master]
         if peer.session is not None and packet.clock_ns <= peer.session.clock_ns:
             return None

@@ -33,12 +33,12 @@ _HALF_OPEN_A_STEP = 32  # bounds the work per step: the rest waits for the next 
 
 
 def host_of(address: Address) -> Address:
-    """Return the address without the port: the part that a host cannot choose."""
+    """Return an address without its port; a host cannot choose this part."""
     return address[0] if isinstance(address, tuple) and address else address
 
 
 def _outranks(ours: CentaurusSession, packet: CentaurusPacket) -> bool:
-    """Return whether our session has priority over the one that a peer established at the same time."""
+    """Return whether our session survives when both ends establish a session at the same time."""
     return ours.initiated and ours.level2.is_unanswered and packet.session < ours.number
 
 
@@ -82,11 +82,11 @@ class UdpWorker(Worker):
 
     @property
     def half_open(self) -> int:
-        """Number of sessions whose initiator has not proven its address yet."""
+        """Number of sessions whose initiator has not yet proven that it receives at its address."""
         return len(self._half_open)
 
     def receive(self, octets: bytes, address: Address, now_ns: int) -> None:
-        """Process one datagram."""
+        """Process one datagram that arrived from `address`."""
         unsealed = self._unsealed(octets)
         if unsealed is None:
             return
@@ -103,7 +103,7 @@ class UdpWorker(Worker):
             self._on_packet(session, packet, message, len(octets), now_ns)
 
     def next_timer(self) -> int | None:
-        """Return when `on_timer` must be called; None if never."""
+        """Return the time at which `on_timer` must be called; None if no timer runs."""
         times = [] if (armed := super().next_timer()) is None else [armed]
         oldest = next(iter(self._half_open.values()), None)
         if oldest is not None:
@@ -124,7 +124,7 @@ class UdpWorker(Worker):
     def _opened(
         self, packet: CentaurusPacket, obj: Obj, address: Address, now_ns: int
     ) -> CentaurusSession | None:
-        """Return a new session for an OBJ; None if a rule or a limit forbids it."""
+        """Return a new session for an offer (OBJ); None if a protocol rule or a limit forbids the session."""
         known = self.peers.get(address)
         ours = known.session if known is not None else None
         if ours is not None and (_outranks(ours, packet) or packet.clock_ns < ours.clock_ns):
@@ -138,13 +138,13 @@ class UdpWorker(Worker):
         return session
 
     def _crowd_out(self, now_ns: int) -> None:
-        """End the oldest half-open session if there are too many."""
+        """End the oldest half-open session if their number is above the limit."""
         if len(self._half_open) > self.config.max_half_open:
             self.counters.crowded_out += 1
             self._end(next(iter(self._half_open.values())), "crowded out", now_ns)
 
     def _prove(self, session: CentaurusSession, now_ns: int) -> None:
-        """Make a half-open session the valid session with its peer; the peer's address is now proven."""
+        """Make a half-open session the valid session of its peer, whose address is now proven."""
         peer = self.peers.get(session.address) or self._new_peer(session.address, now_ns)
         if peer is None:
             self.counters.refused += 1
@@ -165,7 +165,7 @@ class UdpWorker(Worker):
     # -- peers -----------------------------------------------------------------------------------------
 
     def _new_peer(self, address: Address, now_ns: int) -> MetPeer | None:
-        """Return a new peer; None if a limit forbids it."""
+        """Return a new entry for the peer at this address; None if a limit forbids one more peer."""
         host = host_of(address)
         if self._on_host.get(host, 0) >= self.config.max_peers_per_host and not self._evict(now_ns, host):
             return None
@@ -177,7 +177,10 @@ class UdpWorker(Worker):
         return peer
 
     def _evict(self, now_ns: int, host: Address = None) -> bool:
-        """Delete the state of a peer that is no longer needed; return False if there is none."""
+        """Delete one peer whose state is no longer needed, on any host or on `host`.
+
+        Return whether there was one.
+        """
         for address in list(self.peers)[:_EVICTION_TRIES] if host is None else self._ports_of(host):
             peer = self.peers[address]
             if peer.session is None and not len(peer.outgoing) and peer.keep_until_ns() <= now_ns:

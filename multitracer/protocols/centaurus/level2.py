@@ -148,7 +148,7 @@ class Sending:
         self._unsent = None
 
     def concerns(self, kind: int, stamp_ns: int) -> bool:
-        """Return whether an answer is for this object."""
+        """Return whether an answer with this class and time stamp is about this object."""
         return (kind, stamp_ns) == (self.object.kind, self.object.stamp_ns)
 
     @property
@@ -157,7 +157,7 @@ class Sending:
         return self._proceeded
 
     def proceed(self, message: Proceed) -> bool:
-        """Process a PROCEED; return whether it answers our last control message."""
+        """Process a PROCEED; return whether it is the answer to the last control message that was sent."""
         held = Bitmap.parse(message.bitmap, self.object.slots)
         if (
             held is None
@@ -205,7 +205,7 @@ class Receiving:
         self._early = obj.token if early and peer.use_up(obj.token) else NO_TOKEN
 
     def proceed(self) -> Proceed:
-        """Return the PROCEED of the present round."""
+        """Return the PROCEED message of the current round: a request for the missing segments."""
         slots = slots_of(self.obj.size_bytes, self.obj.segment_bytes)
         held = self._peer.acceptance.partials.get(self.obj.kind)
         bitmap = Bitmap.full(slots) if self._known else Bitmap(slots)
@@ -215,11 +215,11 @@ class Receiving:
         return Proceed(self.obj.kind, self.obj.stamp_ns, self._nonce, self._round, offer, bytes(bitmap))
 
     def is_proof(self, nonce: int) -> bool:
-        """Return whether a nonce is one of ours, which proves that the peer received it."""
+        """Return whether this end made the nonce; the peer can know it only if it receives at its address."""
         return nonce != NO_TOKEN and nonce in (self._nonce, self._early)
 
     def belongs_to(self, peer: Peer) -> None:
-        """Use this peer's state from now on."""
+        """Use the state of this peer from now on."""
         self._peer = peer
         self._known = peer.acceptance.has(self.obj)
 
@@ -233,7 +233,7 @@ class Receiving:
         return True
 
     def segment(self, message: Pk, now_ns: int) -> bool:
-        """Store a segment; return whether it answers our PROCEED."""
+        """Store a segment; return whether it is an answer to our first PROCEED."""
         if not self._proves(message.nonce):
             return False
         if not self._known:
@@ -253,11 +253,14 @@ class Receiving:
         shared.counters.duplicate_segments += not taken
 
     def answers(self, message: ObjectDone) -> bool:
-        """Return whether a DONE answers our PROCEED; a DONE that was sent before it does not."""
+        """Return whether a DONE was sent in answer to our last PROCEED."""
         return message.nonce == self._nonce
 
     def done(self, message: ObjectDone, now_ns: int) -> ObjectAck | Proceed | None:
-        """Return the answer to a DONE; None if the DONE is late."""
+        """Return the answer to a DONE message: an ACK, or a PROCEED for missing segments.
+
+        None if the DONE is late.
+        """
         if message.round != self._round or not self._proves(message.nonce):
             return None
         if not self._known and not self._completed(now_ns):
@@ -280,7 +283,7 @@ class Receiving:
 
 
 class SessionRole(Enum):
-    """Which end of a session this is: the one that established it or the other."""
+    """Role of this end in a session: whether it established the session or answers."""
 
     INITIATOR = auto()
     RESPONDER = auto()
@@ -289,7 +292,7 @@ class SessionRole(Enum):
 
 
 class Indication(Enum):
-    """Indications of Level I to its own Level II."""
+    """Indications (POLL, HELO, SENT) that the lower layer, Level I, gives to Level II on the same host."""
 
     POLL = auto()
     """Peer-to-peer: this end must begin the session."""
@@ -300,7 +303,7 @@ class Indication(Enum):
 
 
 class Level2State(Enum):
-    """States of Level II: the event that it waits for."""
+    """State of Level II."""
 
     IDLE = auto()
     TURN = auto()
@@ -337,7 +340,7 @@ class Level2:
     # -- what Level I asks and tells -------------------------------------------------------------------
 
     def hear(self, indication: Indication) -> None:
-        """Process an indication of Level I."""
+        """Process an indication (POLL, HELO or SENT) of Level I."""
         if indication is Indication.POLL:
             self.state = Level2State.TURN
         elif indication is Indication.HELO:
@@ -361,20 +364,20 @@ class Level2:
         return self.state is Level2State.ENDED and self._control is None
 
     def is_proof(self, message: Message) -> bool:
-        """Return whether a message proves that the peer receives at its address."""
+        """Return whether a message shows that the peer receives at its address."""
         if self._receiving is None or not isinstance(message, Pk | ObjectDone):
             return False
         return self._receiving.is_proof(message.nonce)
 
     def belongs_to(self, peer: Peer) -> None:
-        """Use this peer's state from now on; its address is proven."""
+        """Use the state of this peer from now on, because its address is proven."""
         self._peer = peer
         if self._receiving is not None:
             self._receiving.belongs_to(peer)
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether the peer has not answered our first message yet."""
+        """Whether the peer has not yet answered our first message."""
         if self.role is SessionRole.MASTER:
             return self._turn == 0 and self.state is Level2State.WAIT_OFFER
         return (
@@ -428,7 +431,7 @@ class Level2:
     # -- what the peer says ----------------------------------------------------------------------------
 
     def receive(self, message: Message, now_ns: int) -> bool:
-        """Process a message; return whether it answers the last one that was sent."""
+        """Process a message; return whether it is an answer to the last message that this end sent."""
         match message:
             case Pk():
                 if self._receiving is None or self.state is not Level2State.RECEIVING:
@@ -455,7 +458,10 @@ class Level2:
         return True
 
     def _offered(self, message: Obj | Nope) -> bool:
-        """Process the peer's turn; an offer that overtook the preceding ACK must wait for that ACK."""
+        """Process the peer's offer or NOPE; return whether it is an answer to our last message.
+
+        If it arrives before the ACK of our object, it is stored until that ACK has arrived.
+        """
         if self._sending is not None and self._sending.phase is TransmissionPhase.WAIT_ANSWER:
             self._held = message
             return False
@@ -484,7 +490,10 @@ class Level2:
         return True
 
     def _answer(self, obj: Obj) -> Proceed | Rej | None:
-        """Return the answer to an offer; None if there is no memory for the object now."""
+        """Return the answer to the peer's offer: accepted (PROCEED) or rejected (REJ).
+
+        None if there is not enough memory for the object now.
+        """
         config = self._shared.config
         reason = self._peer.acceptance.refuses(obj, accepts=config.accepts, max_classes=config.max_classes)
         if reason is None and obj.size_bytes > config.max_message_bytes:

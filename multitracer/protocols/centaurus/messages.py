@@ -43,7 +43,7 @@ class Extension(IntFlag):
 
     @property
     def names(self) -> list[str]:
-        """The names of the set extensions, as in a manifest: early-start, ..."""
+        """Names of the set extensions, such as early-start, as in a manifest."""
         return [str(each.name).lower().replace("_", "-") for each in self]
 
 
@@ -108,7 +108,7 @@ class CentaurusConfig:
 
 
 class Bitmap:
-    """One bit for each segment slot of a message.
+    """A set of segment numbers of one message, with one bit for each segment.
 
     Examples
     --------
@@ -125,12 +125,12 @@ class Bitmap:
 
     @classmethod
     def full(cls, slots: int) -> Bitmap:
-        """Return the bitmap of a complete message."""
+        """Return a bitmap in which all bits are set, for a message of `slots` segments."""
         return cls(slots, (1 << slots) - 1)
 
     @classmethod
     def parse(cls, octets: bytes, slots: int) -> Bitmap | None:
-        """Return the bitmap that `octets` encode; None if length or unused bits are wrong."""
+        """Return the bitmap in `octets`; None if its length is wrong or an unused bit is set."""
         bits = int.from_bytes(octets, "little")
         if len(octets) != octets_of(slots) or bits >> slots:
             return None
@@ -150,24 +150,24 @@ class Bitmap:
         self._bits |= 1 << slot
 
     def missing(self, first: int) -> int | None:
-        """Return the lowest slot at or above `first` whose bit is 0; None if there is none."""
+        """Return the lowest segment number from `first` on whose bit is not set; None if all are set."""
         rest = ~self._bits >> first
         slot = first + (rest & -rest).bit_length() - 1
         return slot if slot < self.slots else None
 
     @property
     def is_full(self) -> bool:
-        """Whether every slot is set."""
+        """Whether all bits are set."""
         return self._bits == (1 << self.slots) - 1
 
     @property
     def count(self) -> int:
-        """Number of slots that are set."""
+        """Number of bits that are set."""
         return self._bits.bit_count()
 
 
 def octets_of(slots: int) -> int:
-    """Return the size in octets of a bitmap for this number of slots."""
+    """Return the size in octets of a bitmap for `slots` segments."""
     return (slots + 7) // 8
 
 
@@ -191,7 +191,7 @@ class RejectReason(IntEnum):
 
 
 class Offer(NamedTuple):
-    """Capabilities of an end: extensions that it may use, and the longest segment that it accepts, bytes."""
+    """Capabilities of an end: the supported extensions, and the longest segment that it accepts, bytes."""
 
     extensions: int
     segment_bytes: int
@@ -202,13 +202,13 @@ class Offer(NamedTuple):
 
 
 class Poll(NamedTuple):
-    """From master to slave: a request to offer an object."""
+    """Message from master to slave: it asks the slave to offer an object."""
 
     offer: Offer
 
 
 class Obj(NamedTuple):
-    """An offer of an object."""
+    """Message: an offer of an object."""
 
     kind: int
     """Class of the object."""
@@ -225,7 +225,7 @@ class Obj(NamedTuple):
 
 
 class Rej(NamedTuple):
-    """The object is rejected."""
+    """Message: the offered object is rejected."""
 
     kind: int
     stamp_ns: int
@@ -233,7 +233,7 @@ class Rej(NamedTuple):
 
 
 class Proceed(NamedTuple):
-    """Request for the segments whose bits are 0."""
+    """Message: a request for the segments whose bits are 0."""
 
     kind: int
     stamp_ns: int
@@ -245,7 +245,7 @@ class Proceed(NamedTuple):
 
 
 class Pk(NamedTuple):
-    """One segment of an object."""
+    """Message: one segment of an object."""
 
     slot: int
     nonce: int
@@ -253,21 +253,21 @@ class Pk(NamedTuple):
 
 
 class ObjectDone(NamedTuple):
-    """All segments were sent."""
+    """Message: all segments were sent."""
 
     nonce: int
     round: int
 
 
 class ObjectAck(NamedTuple):
-    """All segments were received."""
+    """Message: all segments were received."""
 
     kind: int
     stamp_ns: int
 
 
 class Nope(NamedTuple):
-    """The end has nothing to send in its turn."""
+    """Message: the end has nothing to offer in its turn."""
 
     turn: int
     """Number of turns of this session before this one, modulo 256."""

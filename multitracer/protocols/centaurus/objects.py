@@ -56,11 +56,15 @@ class OutgoingObject:
         return slots_of(len(self.data), self.segment_bytes)
 
     def segment(self, slot: int) -> bytes:
-        """Return the data of a slot."""
+        """Return the data of segment number `slot`."""
         return self.data[slot * self.segment_bytes : (slot + 1) * self.segment_bytes]
 
     def offered(self, segment_bytes: int) -> None:
-        """Record that a session begins to send it; `segment_bytes` is used if no size is set yet."""
+        """Record that a session begins to send the object.
+
+        The segment size of the first session, in bytes, is used in all sessions, unless it proves
+        too long for the path.
+        """
         self.sessions += 1
         if self.is_cut_too_long:
             self.segment_bytes = SEGMENT_BYTES
@@ -69,13 +73,14 @@ class OutgoingObject:
 
     @property
     def is_cut_too_long(self) -> bool:
-        """Whether its segments are too long for the path although they were negotiated: none has arrived."""
+        """Whether the segments are probably too long for the path: none has arrived in several sessions."""
         return self.segment_bytes > SEGMENT_BYTES and self.fruitless >= _FRUITLESS_LIMIT
 
     def proceed(self, held: Bitmap, *, sent_early: Bitmap | None, resumed: bool) -> None:
-        """Process a PROCEED: its bitmap replaces ours.
+        """Process a PROCEED: its bitmap of received segments replaces ours.
 
-        Early segments of this session remain marked as sent.
+        Segments in `sent_early` were sent early in this session and remain marked. `resumed` is
+        true if an earlier session has sent the object, too.
         """
         if resumed:
             self.fruitless = 0 if held.count else self.fruitless + 1
@@ -95,9 +100,10 @@ class OutgoingTable:
         return len(self._objects)
 
     def add(self, handle: int, kind: int, data: bytes, now_ns: int, lifetime_ns: int) -> OutgoingObject:
-        """Add a message.
+        """Add a message and return its entry.
 
-        Its time stamp is `now_ns`, or one more than the last stamp of its class if that is later.
+        Its time stamp is `now_ns`, or one more than the last time stamp of its class if that is
+        later.
         """
         stamp_ns = max(now_ns, self._stamps.get(kind, -1) + 1)
         self._stamps[kind] = stamp_ns
@@ -106,7 +112,7 @@ class OutgoingTable:
         return added
 
     def has_class(self, kind: int) -> bool:
-        """Return whether a message of this class was ever added."""
+        """Return whether a message of this class was added before."""
         return kind in self._stamps
 
     @property
@@ -119,11 +125,11 @@ class OutgoingTable:
         return next((each for each in self._objects if each.expires_ns > now_ns), None)
 
     def remove(self, gone: OutgoingObject) -> None:
-        """Remove an object that was delivered or rejected."""
+        """Remove an object, because it was delivered or rejected."""
         self._objects = [each for each in self._objects if each is not gone]
 
     def take_expired(self, now_ns: int, *, but: OutgoingObject | None) -> list[OutgoingObject]:
-        """Remove and return the objects whose lifetime has expired, except `but`, which is being sent."""
+        """Remove and return all objects whose lifetime has expired, except `but`, which is being sent now."""
         expired = [each for each in self._objects if each.expires_ns <= now_ns and each is not but]
         if expired:
             self._objects = [each for each in self._objects if each.expires_ns > now_ns or each is but]
@@ -146,7 +152,7 @@ _BYTES_PER_SEGMENT = 100
 
 @dataclass(slots=True)
 class Partial:
-    """A partly received object; it remains when its session ends."""
+    """An object of which some segments have arrived; it survives the end of its session."""
 
     kind: int
     stamp_ns: int
@@ -164,17 +170,17 @@ class Partial:
         self.bitmap = Bitmap(slots_of(self.size_bytes, self.segment_bytes))
 
     def is_of(self, obj: Obj) -> bool:
-        """Return whether an offer is for this object, with the same segments."""
+        """Return whether an offer is for this object, divided into the same segments."""
         ours = self.kind, self.stamp_ns, self.size_bytes, self.segment_bytes
         return ours == (obj.kind, obj.stamp_ns, obj.size_bytes, obj.segment_bytes)
 
     def fits(self, slot: int, data: bytes) -> bool:
-        """Return whether a segment belongs to this object."""
+        """Return whether number and length of a segment fit this object."""
         begin = slot * self.segment_bytes
         return slot < self.bitmap.slots and len(data) == min(self.segment_bytes, self.size_bytes - begin)
 
     def store(self, slot: int, data: bytes) -> int:
-        """Store a segment; return the bytes of memory that it takes, 0 for a duplicate."""
+        """Store a segment; return its use of memory in bytes, 0 for a duplicate."""
         self.payload_bytes += len(data)
         if slot in self.bitmap:
             return 0
@@ -208,12 +214,16 @@ class Acceptance:
         self.partials: dict[int, Partial] = {}
 
     def has(self, obj: Obj) -> bool:
-        """Return whether the same object was completely received before."""
+        """Return whether the offered object has been received completely before."""
         held = self.accepted.get(obj.kind)
         return held is not None and held.stamp_ns == obj.stamp_ns
 
     def refuses(self, obj: Obj, *, accepts: frozenset[int] | None, max_classes: int) -> RejectReason | None:
-        """Return why an offered object is rejected; None if it is accepted."""
+        """Return the reason for which an offered object is rejected; None if it is accepted.
+
+        `accepts` are the allowed classes, None for all; `max_classes` limits how many classes a
+        peer may use.
+        """
         if accepts is not None and obj.kind not in accepts:
             return RejectReason.CLASS
         known = obj.kind in self.accepted or obj.kind in self.partials
@@ -259,7 +269,7 @@ class Peer:
         """Nonces that the peer echoed, and whether early segments may still use them."""
 
     def proved(self, nonce: int) -> None:
-        """Record that the peer echoed a nonce, so it receives at its address."""
+        """Record that the peer has returned a nonce, which shows that it receives at its address."""
         self.nonces.pop(nonce, None)
         self.nonces[nonce] = True
         while len(self.nonces) > _NONCES:
@@ -270,7 +280,7 @@ class Peer:
         return self.acceptance.keep_until_ns()
 
     def use_up(self, nonce: int) -> bool:
-        """Return whether early segments may carry this nonce; each nonce allows this only once."""
+        """Return whether early segments may carry this nonce as a token, and mark it as used."""
         usable = self.nonces.get(nonce, False)
         if usable:
             self.nonces[nonce] = False
@@ -304,7 +314,10 @@ class EndpointState:
         return self.config.extensions & Extension(peer.offer.extensions & 7)
 
     def part_for(self, peer: Peer, obj: Obj, now_ns: int) -> Partial:
-        """Return the partial object of an offer; a new one replaces an older one of its class."""
+        """Return the stored part of an offered object; without one, a new empty part.
+
+        A new part replaces the part of an older object of the same class.
+        """
         held = peer.acceptance.partials.get(obj.kind)
         if held is not None and held.is_of(obj):
             return held
@@ -318,9 +331,9 @@ class EndpointState:
         return part
 
     def keep_until_ns(self, obj: Obj, now_ns: int) -> int:
-        """Return the time until which its sender may refer to an object.
+        """Return the time in ns until which the state of an object is stored.
 
-        Any session that began in the object's lifetime may do so.
+        Until then a session that began in the object's lifetime may refer to it.
         """
         lifetime_ns = min(obj.lifetime_ms * NS_PER_MS, self.config.max_lifetime_ns)
         return now_ns + lifetime_ns + self.config.cap_ns

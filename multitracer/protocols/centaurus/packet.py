@@ -42,12 +42,15 @@ class Refusal(NamedTuple):
 
 
 def overhead_bytes(key: bytes | None) -> int:
-    """Return the number of octets that a packet adds to a message."""
+    """Return the number of octets of a packet in addition to its message; a `key` adds the HMAC."""
     return HEADER_BYTES + (TAG_BYTES if key else 0)
 
 
 def seal(packet: CentaurusPacket, *, key: bytes | None = None, station: bytes = b"") -> bytes:
-    """Return a packet as octets."""
+    """Return a packet as octets, with checksum, and with an HMAC if there is a `key`.
+
+    On a serial line `station` is the station octet, which the checksum also covers.
+    """
     flags = (_FROM_INITIATOR if packet.from_initiator else 0) | (_SEALED if key else 0)
     head = _UNSUMMED.pack(VERSION << 4 | flags, packet.session, packet.clock_ns)
     body = packet.body + (_tag(key, station + head + packet.body) if key else b"")
@@ -92,14 +95,14 @@ MAX_FRAME_BYTES = 1 + HEADER_BYTES + PK_OVERHEAD + MAX_SEGMENT_BYTES + TAG_BYTES
 
 
 class CentaurusFrame(NamedTuple):
-    """The content of a frame between two flags."""
+    """The station number and the packet of a frame on a serial line."""
 
     station: int
     packet: bytes
 
 
 def frame(station: int, packet: bytes) -> bytes:
-    r"""Return a frame as octets for the line.
+    r"""Return a packet as a frame for the line, with flags and escape octets.
 
     Examples
     --------
@@ -131,7 +134,7 @@ class CentaurusFrameReader:
     def feed(self, octets: bytes) -> list[CentaurusFrame]:
         """Return the frames that these octets complete.
 
-        Octets of others are returned too, and fail the checksum.
+        Noise can also look like a frame; its checksum is then wrong.
         """
         *closed, rest = octets.split(_FLAG)
         frames = [frame for part in closed if (frame := self._close(part)) is not None]

@@ -39,7 +39,7 @@ _AMPLIFICATION = 3
 
 
 class MetPeer(Peer):
-    """A peer with the state that Level I has for it."""
+    """A peer, and the state that Level I stores about it."""
 
     __slots__ = ("answers_polls", "due_ns", "failures", "heard_ns", "is_waiting", "session")
 
@@ -86,25 +86,29 @@ class CentaurusSession:
     """Uncertainty and offset of the most exact comparison of clocks, in ns; None before."""
 
     def deadline_ns(self, config: CentaurusConfig) -> int:
-        """Return when the watchdog or the maximum age ends the session."""
+        """Return the time in ns at which the watchdog or the maximum age ends the session."""
         return min(self.armed_ns + config.watchdog_ns, self.started_ns + config.cap_ns)
 
     def may_send(self, octets: int) -> bool:
-        """Return whether `octets` bytes may be sent to the peer, whose address may not be proven."""
+        """Return whether `octets` more bytes may be sent to the peer.
+
+        A peer whose address is not proven gets at most three times the bytes that it sent.
+        """
         return self.proven or self.sent_bytes + octets <= _AMPLIFICATION * self.received_bytes
 
     def on_packet(self, octets: int, clock_ns: int, now_ns: int) -> None:
-        """Record a valid packet, and restart the watchdog."""
+        """Record a valid packet of `octets` bytes, with the sender's clock, and restart the watchdog."""
         self.clock_ns = max(self.clock_ns, clock_ns)
         self.armed_ns = now_ns
         self.received_bytes += octets
 
     def compare(self, clock_ns: int, now_ns: int) -> None:
-        """Compare clocks: the peer's clock showed `clock_ns` between our question and its answer at `now_ns`.
+        """Update the estimate of the peer's clock offset from one exchange of question and answer.
 
-        The caller must leave out answers that are older than one received before: they are late duplicates.
-        For a retransmitted question the time of its first transmission counts, because any of them may have
-        been answered.
+        The peer's clock showed `clock_ns` between the sending of our question and the arrival of
+        the answer at `now_ns`. The caller must leave out answers that are older than an earlier
+        one: they are late duplicates. For a retransmitted question the first sending time counts,
+        because any of them may have been answered.
         """
         if self.asked_ns is None:
             return
@@ -114,7 +118,10 @@ class CentaurusSession:
         self.asked_ns = None
 
     def comparison(self, now_ns: int) -> ClockCompared | None:
-        """Return the most exact comparison of clocks; None if there is none."""
+        """Return the clock offset from the exchange with the shortest round trip.
+
+        None without an exchange.
+        """
         if self.best is None:
             return None
         return ClockCompared(now_ns, self.address, self.best[1], self.best[0])
@@ -138,7 +145,7 @@ T = TypeVar("T", bound=Timed)
 
 
 class Timers(Generic[T]):
-    """A heap of objects with timers."""
+    """The timers of many objects, ordered by time of expiry."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, T]] = []
@@ -147,11 +154,14 @@ class Timers(Generic[T]):
 
     @property
     def next_ns(self) -> int | None:
-        """Time at which the next timer expires; None without timers. That timer may be cancelled."""
+        """Time in ns at which the first timer expires; None without timers.
+
+        The timer may be cancelled already.
+        """
         return self._heap[0][0] if self._heap else None
 
     def arm(self, timed: T, when_ns: int) -> None:
-        """Set the timer to expire at `when_ns` at the latest.
+        """Set an object's timer, so that `pop` returns the object at `when_ns` at the latest.
 
         An earlier entry remains and is checked when it expires.
         """
@@ -232,7 +242,7 @@ class Worker(ABC):
         address
             The peer.
         kind : int
-                Class of the object, 0 to 65535; objects of one class arrive in order.
+            Class of the object, 0 to 65535; objects of one class arrive in order.
         data : bytes
             The message.
         now_ns : int
@@ -286,7 +296,7 @@ class Worker(ABC):
     # -- the medium's side -----------------------------------------------------------------------------
 
     def outgoing(self, now_ns: int) -> Outgoing | None:
-        """Return the next packet, or None; call `sent` when it was sent."""
+        """Return the next packet to send, or None; the caller must call `sent` after sending it."""
         while True:
             while self._ready:
                 session = self._ready.popleft()
@@ -325,7 +335,10 @@ class Worker(ABC):
         self._after(session, now_ns)
 
     def next_timer(self) -> int | None:
-        """Return when `on_timer` must be called; None if never. There may be nothing to do at that time."""
+        """Return the time at which `on_timer` must be called; None if no timer runs.
+
+        Possibly nothing is due at that time.
+        """
         return self._timers.next_ns
 
     def on_timer(self, now_ns: int) -> None:
@@ -364,7 +377,7 @@ class Worker(ABC):
         self._after(session, now_ns)
 
     def _after(self, session: CentaurusSession, now_ns: int) -> None:
-        """Process the results of a step of Level II."""
+        """Process the results after a message of Level II: end the session, or queue its next packet."""
         level2 = session.level2
         if level2.is_over and not session.awaits_sent:
             self._end(session, "complete", now_ns)
@@ -386,7 +399,7 @@ class Worker(ABC):
         return session
 
     def _establish(self, session: CentaurusSession, now_ns: int) -> None:
-        """Make this the valid session with its peer, whose address is proven or needs no proof."""
+        """Make this the valid session of its peer, because the peer's address is proven or needs no proof."""
         if session.peer.session is not None:
             self._end(session.peer.session, "replaced", now_ns)
         session.proven = True
@@ -423,7 +436,10 @@ class Worker(ABC):
         self._end(session, "cap" if capped else "watchdog", now_ns)
 
     def _expire(self, peer: MetPeer, now_ns: int) -> None:
-        """Delete the peer's expired objects; one that is being sent may still be acknowledged and remains."""
+        """Delete the expired objects of a peer.
+
+        An object that is being sent remains, because it may still be acknowledged.
+        """
         in_flight = peer.session.level2.in_flight if peer.session is not None else None
         for each in peer.outgoing.take_expired(now_ns, but=in_flight):
             self._shared.outgoing_bytes -= len(each.data)
@@ -437,7 +453,7 @@ class Worker(ABC):
             self._timers.arm(peer, min(times))
 
     def _wants_session(self, peer: MetPeer) -> None:  # noqa: B027  # for those media that want to know
-        """Record that a peer may have an object waiting; media that poll all peers need do nothing."""
+        """Record that objects for a peer may wait; not needed on a medium that polls all peers."""
 
     def _new_number(self, address: Address) -> int:
         """Return a session number that cannot be guessed and is not in use."""
@@ -456,4 +472,4 @@ class Worker(ABC):
 
     @abstractmethod
     def _begin_sessions(self, now_ns: int) -> bool:
-        """Establish a session that is due; return whether there was one."""
+        """Establish one session that is due; return whether there was one."""

@@ -22,7 +22,7 @@ _END = re.compile(rb"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswer:
-    """The lines after a command, up to the final result or until it was given up."""
+    """The lines after a command, up to the final result, or up to the time at which waiting ended."""
 
     command: str
     raw: bytes
@@ -43,7 +43,7 @@ class Unsolicited:
 
 
 class Conversation:
-    """The state of a conversation: the pending command and what has arrived."""
+    """The command that waits for its answer, and the octets that have arrived."""
 
     def __init__(self) -> None:
         self._command: str | None = None
@@ -58,7 +58,7 @@ class Conversation:
         return self._command
 
     def ask(self, command: str, now_ns: int) -> bytes:
-        """Start a command; return the octets to send.
+        """Begin a command; return the octets that must be sent to the modem.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class Conversation:
         return command.encode("ascii") + b"\r"
 
     def receive(self, data: bytes, now_ns: int) -> list[CommandAnswer | Unsolicited]:
-        """Process received octets; return the answer if it is complete now, and unsolicited lines."""
+        """Process received octets; return the answer if it is now complete, and all unsolicited lines."""
         if data:
             self._heard_ns = now_ns
         events: list[CommandAnswer | Unsolicited] = []
@@ -97,7 +97,7 @@ class Conversation:
         return events
 
     def give_up(self, now_ns: int) -> CommandAnswer:
-        """Return the received part of the answer, and stop waiting for the rest.
+        """Stop waiting for an answer; return the part that has arrived.
 
         Raises
         ------
@@ -117,14 +117,17 @@ class Conversation:
         return self._heard_ns is None or now_ns - self._heard_ns >= for_ns
 
     def _keep(self, data: bytes) -> None:
-        """Store the start of a long answer, and always its end, which contains the final result."""
+        """Store received octets.
+
+        Of a very long answer, only its start and its end, which has the final result.
+        """
         self._raw += data
         if (surplus := len(self._raw) - MOST_BYTES) > 0:
             del self._raw[MOST_BYTES // 2 : MOST_BYTES // 2 + surplus]
             self._lost += surplus
 
     def _end_of_answer(self) -> tuple[str, int] | None:
-        """Return the final result and the position of the octets after it; None if there is none yet."""
+        """Return the final result and the position after it; None if no final result has arrived yet."""
         begin = 0
         for end in _END.finditer(self._raw):
             line = bytes(self._raw[begin : end.start()]).decode("latin-1")

@@ -65,7 +65,7 @@ _TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi|3ginfo|gsmctl)(?:\.sh)?(?:\s|$)
 
 
 class DecodedAnswer(NamedTuple):
-    """The result of decoding an answer: readings in the columns of RADIO, and why lines were not decoded."""
+    """The readings of an answer, in columns of RADIO, and why lines could not be decoded."""
 
     readings: list[Reading]
     refused: list[str]
@@ -94,7 +94,10 @@ def decode(command: str, raw: bytes) -> DecodedAnswer:
 
 
 def tells(answer: CommandAnswer) -> bool:
-    """Return whether an answer is an error, or has a line that is not echo, result or unsolicited."""
+    """Return whether an answer contains any information.
+
+    An error is information, and so is any line other than the echo, OK and unsolicited lines.
+    """
     if answer.result != "OK":
         return True
     words = (line.strip().upper() for line in lines_of(answer.raw))
@@ -120,7 +123,7 @@ def _of_lines(command: str, lines: list[str], refused: list[str]) -> DecodedAnsw
 
 
 def _comes_by_itself(name: str, text: str) -> bool:
-    """Return whether a line has the form of an unsolicited line, which no answer has."""
+    """Return whether a line can only be unsolicited, because no answer has its form."""
     if name not in _REGISTRATIONS:
         return name in _UNSOLICITED_LINES
     try:
@@ -133,7 +136,10 @@ def _comes_by_itself(name: str, text: str) -> bool:
 
 
 def _is_of_block(line: str, name: str, block: str) -> bool:
-    """Return whether a line is part of an answer of several lines: not echo, result or unsolicited."""
+    """Return whether a line belongs to the answer `block` of several lines.
+
+    Echo, final result and unsolicited lines do not belong to it. `name` is the prefix of the line.
+    """
     word = line.strip().upper()
     if is_final(word) or _UNSOLICITED.fullmatch(word) or word.startswith("AT"):
         return False

@@ -33,7 +33,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class AnswerError(RemoteProtocolError):
-    """A line of a modem that does not have the form of its command."""
+    """A line of a modem that does not have the format of its command's answers."""
 
 
 def lines_of(raw: bytes) -> list[str]:
@@ -51,7 +51,7 @@ def prefixed(line: str) -> tuple[str, str] | None:
 
 
 def fields_of(text: str) -> list[tuple[str, bool]]:
-    """Return the fields of a list, each with a flag whether it was quoted.
+    """Return the comma-separated fields of a text; each is a pair of the field and whether it was quoted.
 
     Raises
     ------
@@ -78,12 +78,12 @@ def command_name(command: str) -> str:
 
 
 def is_final(line: str) -> bool:
-    """Return whether a line ends an answer."""
+    """Return whether a line is a final result, such as OK or ERROR."""
     return _FINAL.fullmatch(line.strip()) is not None
 
 
 class LineFields:
-    """The fields of one line by position; positions beyond the end count as absent."""
+    """The fields of one line by position; a position after the last field counts as absent."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -92,28 +92,31 @@ class LineFields:
         return len(self._texts)
 
     def text(self, at: int, *, most: int = 64) -> str:
-        """Return a field without control characters, truncated to `most` characters."""
+        """Return the field at a position without control characters, at most `most` characters."""
         return _CONTROLS.sub("", self._at(at))[:most]
 
     def integer(self, at: int, minimum: int = -(1 << 40), most: int = 1 << 40) -> int | None:
-        """Return a decimal integer; None if it is absent or out of range."""
+        """Return the field at a position as an integer.
+
+        None if it is absent or outside `minimum` to `most`.
+        """
         text = self._number(at, _INTEGER)
         return None if text is None else _within(int(text), minimum, most)
 
     def hexadecimal(self, at: int, *, most: int = 1 << 40) -> int | None:
-        """Return a hexadecimal number; None if it is absent or out of range."""
+        """Return the field at a position, a hexadecimal number; None if it is absent or above `most`."""
         text = self._number(at, _HEXADECIMAL)
         return None if text is None else _within(int(text, 16), 0, most)
 
     def real(self, at: int, minimum: float = -1e9, most: float = 1e9) -> float | None:
-        """Return a decimal number; None if it is absent or out of range."""
+        """Return the field at a position as a number; None if it is absent or outside `minimum` to `most`."""
         text = self._number(at, _REAL)
         if text is None or not minimum <= float(text) <= most:
             return None
         return float(text)
 
     def plmn(self, country: int, network: int) -> str:
-        """Return MCC and MNC (of two or three digits) as one string of digits; empty if they are absent."""
+        """Return MCC and MNC as one string of digits, from the fields at two positions; empty if absent."""
         mcc, mnc = self._number(country, _INTEGER), self._number(network, _INTEGER)
         return f"{mcc:0>3.3}{mnc:0>2.3}" if mcc and mnc else ""
 
@@ -134,10 +137,10 @@ def _within(value: int, minimum: int, most: int) -> int | None:
 
 
 def reported(**columns: float | str | None) -> Reading:
-    """Return the columns whose value is not None."""
+    """Return a reading with the given columns, without those that are None."""
     return {name: value for name, value in columns.items() if value is not None and value != ""}
 
 
 def index_db(index: int | None, *, zero: float, step: float = 1.0) -> float | None:
-    """Return the value of an index: `zero` plus `step` times the index; None if the index is None."""
+    """Return the value in dB of a reported index: `zero + step * index`; None if the index is None."""
     return None if index is None else zero + step * index

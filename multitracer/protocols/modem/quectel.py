@@ -43,7 +43,7 @@ def qeng(fields: LineFields) -> list[Reading]:
 
 
 def _lte(f: LineFields, at: int) -> Reading:
-    """Decode the fields of LTE from `<is_tdd>` on, which is at position `at`."""
+    """Decode the LTE fields of +QENG, which begin with `<is_tdd>` at position `at`."""
     long = len(f) - at + 3 >= _LONG_LTE_FIELDS
     raw = f.integer(at + 13)
     return reported(
@@ -64,7 +64,7 @@ def _lte(f: LineFields, at: int) -> Reading:
 
 
 def lte_sinr_db(raw: int | None, *, is_db: bool) -> float | None:
-    """Return SINR in dB; None if the number may be dB or an index."""
+    """Return SINR in dB; None if the number can be in dB or an index from 0 to 250."""
     if raw is None or not -_LARGEST_SINR_DB <= raw <= 250:
         return None
     if abs(raw) > _LARGEST_SINR_DB:
@@ -88,7 +88,7 @@ def _standalone(f: LineFields, at: int) -> Reading:
 
 
 def _beside_lte(f: LineFields, at: int) -> Reading:
-    """Decode the NR leg of EN-DC, in which SINR is before RSRQ."""
+    """Decode the NR fields of EN-DC (LTE with an NR carrier), in which SINR comes before RSRQ."""
     return reported(
         rat="NR",
         plmn=f.plmn(at, at + 1),
@@ -152,7 +152,7 @@ def _neighbour(f: LineFields) -> list[Reading]:
 
 
 def qcsq(fields: LineFields) -> list[Reading]:
-    """Decode `+QCSQ: <sysmode>,...`; its SINR is in fifths of a dB above -20 dB."""
+    """Decode `+QCSQ: <sysmode>,...`; SINR is in steps of 0.2 dB from -20 dB."""
     mode = fields.text(0)
     if mode in ("LTE", "CAT-M1", "eMTC", "NBIoT", "CAT-NB1"):
         raw = fields.integer(3, 0, 250)
@@ -175,7 +175,10 @@ def qcsq(fields: LineFields) -> list[Reading]:
 
 
 def qcainfo(fields: LineFields) -> list[Reading]:
-    """Decode one component carrier: `"PCC"` or `"SCC"`, channel, bandwidth, band, state, PCI, levels."""
+    """Decode a line of `+QCAINFO`: one component carrier.
+
+    Its fields are `"PCC"` or `"SCC"`, channel, bandwidth, band, state, PCI, levels.
+    """
     band = fields.text(3)
     role = "serving" if fields.text(0).upper() == "PCC" else "secondary"
     facts = reported(role=role, band=band.removeprefix("LTE BAND ").removeprefix("NR5G BAND ")[:16])

@@ -63,7 +63,7 @@ def _serving(pairs: dict[str, str]) -> Reading:
 
 
 def _secondary(pairs: dict[str, str]) -> list[Reading]:
-    """Return the NR leg; an empty list if the answer has none."""
+    """Return the reading of the NR carrier of EN-DC; an empty list if the answer has none."""
     levels = {
         column: _real(next((v for k, v in pairs.items() if k.startswith("NR5G") and name in k), None))
         for column, name in (("rsrp_dbm", "RSRP"), ("rsrq_db", "RSRQ"), ("sinr_db", "SINR"))
@@ -104,7 +104,7 @@ def wprssi(lines: Sequence[str]) -> list[Reading]:
 
 
 def ws50(lines: Sequence[str]) -> list[Reading]:
-    """Decode register WS50: RSSI from 0 to 100 in half dB above -113 dBm."""
+    """Decode register WS50: RSSI from 0 to 100, in steps of 0.5 dB from -113 dBm."""
     level = _bare(lines).integer(0, 0, 100)
     return [reported(rat="CDPD", rssi_dbm=None if level is None else level / 2 - 113)]
 
@@ -139,7 +139,10 @@ def mtlink(fields: LineFields) -> list[Reading]:
 
 
 def _bare(lines: Sequence[str]) -> LineFields:
-    """Return the fields of the one line that is a list of numbers, with or without a name before it."""
+    """Return the fields of the only line that is a list of numbers.
+
+    The name of the command may precede them.
+    """
     for line in lines:
         text = line.rpartition(":")[2]
         if re.fullmatch(r"[-+.,\d\s]{1,80}", text) and any(c.isdigit() for c in text):

@@ -89,7 +89,10 @@ def _new_radio(f: LineFields, at: int) -> Reading:
 
 
 def _scaled(f: LineFields, at: int, rsrp_at: int, bounds: tuple[float, float]) -> float | None:
-    """Return a field in dB; RSRP shows whether the unit is 1 dB or 0.1 dB."""
+    """Return a field in dB; None if the unit is unclear or the value is out of `bounds`.
+
+    The field at `rsrp_at` (RSRP) shows whether the unit is 1 dB or 0.1 dB.
+    """
     value, rsrp = f.real(at), f.real(rsrp_at)
     if value is None or rsrp is None or rsrp > _STRONGEST_DBM:  # what is not below 0 are indices
         return None

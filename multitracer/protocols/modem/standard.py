@@ -47,7 +47,7 @@ def csq(fields: LineFields) -> list[Reading]:
 
 
 def cesq(fields: LineFields) -> list[Reading]:
-    """Decode `+CESQ` (clause 8.69): a row for each technology with a value, or one empty row."""
+    """Decode `+CESQ` (clause 8.69): a reading for each technology with a value, or one empty reading."""
     quality = fields.integer(1, 0, 7)
     ber = None if quality is None else BER_PCT[quality]
     by_rat = [
@@ -105,9 +105,9 @@ def registration(fields: LineFields, quoted: list[bool]) -> list[Reading]:
 
 
 def was_asked(fields: LineFields, quoted: list[bool]) -> bool:
-    """Return whether a registration line is an answer, and not unsolicited.
+    """Return whether a registration line answers a command; otherwise it is unsolicited.
 
-    The second field of an unsolicited line is absent, quoted, or has the four digits of an area code.
+    In an unsolicited line the second field is absent, quoted, or an area code of four digits.
     """
     return len(fields) > 1 and not quoted[1] and _STAT.fullmatch(fields.text(1)) is not None
 

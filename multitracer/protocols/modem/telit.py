@@ -24,7 +24,10 @@ _PAIR = re.compile(r"(\w{2,8}):(\S{1,20})")
 
 
 def rfsts(fields: LineFields) -> list[Reading]:
-    """Decode #RFSTS: LTE has three consecutive levels, GSM one, UMTS a scrambling code before its levels."""
+    """Decode #RFSTS; the technology follows from its fields.
+
+    LTE has three consecutive levels, GSM one, UMTS a scrambling code before its levels.
+    """
     network = fields.text(0).split()
     if len(network) == 2 and all(part.isdigit() for part in network):
         plmn = f"{network[0]:.3}{network[1]:.3}"
@@ -43,7 +46,7 @@ def _is_negative(fields: LineFields, at: int) -> bool:
 
 
 def _before_subscriber(fields: LineFields) -> int | None:
-    """Return the position of the cell identity, before the subscriber's number; None if there is none."""
+    """Return the cell identity, which is the field before the subscriber's number (IMSI); None if absent."""
     at = next((n for n in range(8, len(fields)) if _IMSI.fullmatch(fields.text(n))), 0)
     text = fields.text(at - 1) if at else ""
     return int(text, 16) if re.fullmatch(r"[0-9A-Fa-f]{1,9}", text) else None
@@ -101,7 +104,7 @@ def servinfo(fields: LineFields) -> list[Reading]:
 
 
 def moni(lines: Sequence[str]) -> list[Reading]:
-    """Decode #MONI: a table of cells for GSM, one line of name:value for LTE."""
+    """Decode #MONI: for GSM a table of cells, for LTE one line of name:value pairs."""
     texts = [parts[1] for line in lines if (parts := prefixed(line)) and parts[0] == "#MONI"]
     cells = [_cell(row[1], row[2].split()) for text in texts if (row := _CELL.fullmatch(text))]
     if cells:
@@ -126,7 +129,7 @@ def moni(lines: Sequence[str]) -> list[Reading]:
 
 
 def _cell(name: str, words: list[str]) -> Reading:
-    """Decode one row: BSIC LAC CellId ARFCN Power C1 C2 TA RxQual."""
+    """Decode one row of the GSM table: BSIC LAC CellId ARFCN Power C1 C2 TA RxQual."""
     fields = LineFields([_LEVEL.sub(r"\1", word) for word in words])
     serving = name == "S"
     return reported(

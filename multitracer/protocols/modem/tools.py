@@ -161,7 +161,7 @@ def gsmctl(lines: list[str]) -> list[Reading]:
 
 
 def loads(text: str) -> object:
-    """Return a JSON document.
+    """Return the value of a JSON text.
 
     Raises
     ------

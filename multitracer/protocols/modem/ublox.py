@@ -20,7 +20,7 @@ _LTE = (4, 6, 7, 8, 9)  # the same, values of E-UTRA
 
 
 def ucged(lines: Sequence[str]) -> list[Reading]:
-    """Decode the two lines after `+UCGED: 2`: the network, then the cell."""
+    """Decode the answer to AT+UCGED? in mode 2: a line about the network, and a line about the cell."""
     rows = [LineFields([text for text, _ in fields_of(line)]) for line in lines if not line.startswith("+")]
     if len(rows) < 2:
         return []
@@ -76,12 +76,12 @@ def _indexed(cell: LineFields) -> Reading:
 
 
 def rsrp(fields: LineFields) -> list[Reading]:
-    """Decode `+RSRP: <pci>,<earfcn>,"<dBm>"` of mode 5."""
+    """Decode `+RSRP: <pci>,<earfcn>,"<dBm>"`, a line of the answer to AT+UCGED? in mode 5."""
     return [_level(fields) | reported(rsrp_dbm=fields.real(2, -160.0, 0.0))]
 
 
 def rsrq(fields: LineFields) -> list[Reading]:
-    """Decode `+RSRQ: <pci>,<earfcn>,"<dB>"` of mode 5."""
+    """Decode `+RSRQ: <pci>,<earfcn>,"<dB>"`, a line of the answer to AT+UCGED? in mode 5."""
     return [_level(fields) | reported(rsrq_db=fields.real(2, -50.0, 20.0))]
 
 

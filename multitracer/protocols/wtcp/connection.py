@@ -47,7 +47,7 @@ _AT_WORK = frozenset({WtcpState.ESTABLISHED, WtcpState.TIME_WAIT})
 
 
 class WtcpConnection:
-    """One end of one connection.
+    """One endpoint of a WTCP connection.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class WtcpConnection:
         return isinstance(body, WtcpOpening) and body.kind is WtcpPacketType.SYN
 
     def _take_syn(self, body: Body) -> None:
-        """Answer a SYN while the address of the peer is not proven."""
+        """Answer a SYN, while it is not proven that the peer receives at its address."""
         if self.state is not WtcpState.LISTEN or not isinstance(body, WtcpOpening):
             self.counters.unexpected += 1
             return
@@ -225,7 +225,10 @@ class WtcpConnection:
                 self.counters.unexpected += 1
 
     def _may_begin(self, hello: Hello | None, now_ns: int) -> bool:
-        """Return whether data may be accepted: a peer that repeats our identity has proven its address."""
+        """Return whether data may be accepted.
+
+        A peer that repeats the identity which this end chose has proven its address.
+        """
         if self.state is WtcpState.LISTEN and hello is not None:
             self._establish(hello, now_ns)
         return self.state in _AT_WORK or self._is_over
@@ -250,7 +253,7 @@ class WtcpConnection:
         self._enter(WtcpState.ESTABLISHED)
 
     def _confirmed(self, now_ns: int) -> None:
-        """Process a packet that shows that the peer accepts our address as proven."""
+        """Process a packet that shows that the peer has accepted our address."""
         self._heard_ns = now_ns
         if not self._is_confirmed:
             self._is_confirmed = True
@@ -267,7 +270,7 @@ class WtcpConnection:
     # --- the end ---
 
     def _finish(self, now_ns: int) -> None:
-        """Enter TIME-WAIT when both directions are complete; there, answer retransmissions."""
+        """Enter TIME-WAIT if both directions are complete; in this state, answer retransmissions."""
         if not (self._receiver.is_complete and self._sender.outstanding.is_complete):
             return
         if self.state is WtcpState.ESTABLISHED:
@@ -287,7 +290,7 @@ class WtcpConnection:
     # --- what leaves ---
 
     def outgoing(self, now_ns: int) -> bytes | None:
-        """Return the next packet that is due, which then counts as sent; None if none is due yet."""
+        """Return the next packet to send now; None if no packet is due. The packet counts as sent."""
         self._now_ns = now_ns
         self._watch(now_ns)
         body = self._next_body(now_ns)
@@ -346,7 +349,10 @@ class WtcpConnection:
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next call of `outgoing`; None if nothing is scheduled. A time in the past means now."""
+        """Time in ns at which `outgoing` must be called; None if nothing is scheduled.
+
+        A past time means now.
+        """
         if self._reset_due:
             return self._now_ns
         times = [self._opening_due_ns, self._linger_ns, self._give_up_ns]
@@ -363,12 +369,12 @@ class WtcpConnection:
 
     @property
     def rate_packets_per_s(self) -> float:
-        """Sending rate of this end, in longest packets per second."""
+        """Sending rate of this end, in packets of maximum length per second."""
         return self._sender.rate_bps / self.config.packet_bits
 
     @property
     def asked_rate_bps(self) -> float:
-        """Rate that this end has computed for the peer, in bit/s of complete IP packets."""
+        """Sending rate that this end requests from the peer, in bit/s of complete IP packets."""
         return self._receiver.rate.rate_bps
 
     @property
@@ -378,7 +384,7 @@ class WtcpConnection:
 
     @property
     def srtt_ns(self) -> int | None:
-        """Smoothed round-trip time without the receiver's delay; None before the first."""
+        """Smoothed round-trip time in ns, without the receiver's delay; None before the first measurement."""
         return self._sender.round_trip.srtt_ns
 
     def take_events(self) -> list[WtcpEvent]:

@@ -79,7 +79,7 @@ class WtcpOpening(NamedTuple):
 
 
 class Data(NamedTuple):
-    """A transmission of a part of the stream; without data it is a probe."""
+    """Content of a data packet: a segment of the stream; without payload it is a probe."""
 
     number: int
     """Number of the transmission from 0, the same counter for data and probes; 32 bits."""
@@ -100,7 +100,7 @@ class Data(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Position after the last unit; a FIN takes one unit."""
+        """Stream position after the last unit of the packet; a FIN takes one unit."""
         return self.offset + len(self.payload) + bool(self.flags & PacketFlag.FIN)
 
 
@@ -131,7 +131,7 @@ Body = WtcpOpening | Data | WtcpAck | Reset
 
 
 class WtcpPacket(NamedTuple):
-    """A packet: identity of its receiver, and its content."""
+    """A packet: the identity that its receiver has chosen, and the content."""
 
     identity: bytes
     body: Body

@@ -32,7 +32,7 @@ measured).
 
 
 class LossWindow:
-    """The missing transmissions among the last ones, and the expected number of random losses.
+    """Counts the missing packets among the last ones, and estimates how many losses are random.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class LossWindow:
 
     @property
     def count(self) -> int:
-        """Number of missing transmissions in the window."""
+        """Number of missing packets in the window."""
         return self._history.bit_count()
 
     @property
@@ -66,17 +66,17 @@ class LossWindow:
         return self.count > self.expected
 
     def note_arrival(self, missing: int) -> None:
-        """Add a new transmission, and the number of missing ones just before it."""
+        """Add a packet that arrived, and the number of packets missing just before it."""
         shift = min(missing, self._size)
         self._history = ((self._history + 1 << shift) - 1 << 1) & self._mask
         self._seen += missing + 1
 
     def note_late(self, age: int) -> None:
-        """Add a late transmission, `age` transmissions before the newest."""
+        """Record that a packet arrived late; its number is `age` below that of the newest packet."""
         self._history &= ~(1 << age)
 
     def learn(self) -> None:
-        """Learn the random loss rate from the next full window; the caller must keep the rate constant."""
+        """Update the mean number of random losses when a window is full; the rate must be constant."""
         if self._seen < self._size:
             return
         self._seen = 0
@@ -85,7 +85,7 @@ class LossWindow:
         self._variance += self._config.loss_gain * (error * error - self._variance)
 
     def clear(self) -> None:
-        """Begin a new window, after the rate was changed for the losses of this one."""
+        """Begin a new window, because the rate was reduced for the losses of this window."""
         self._history = self._seen = 0
 
 
@@ -109,7 +109,7 @@ class RunningRatio:
         self._sent_ns = self._received_ns = 0.0
 
     def add(self, sent_ns: int, received_ns: int) -> None:
-        """Add the time between one packet and the previous one, at the sender and at the receiver."""
+        """Add the time in ns between a packet and the one before it, at the sender and at the receiver."""
         self._sent_ns += self._gain * (sent_ns - self._sent_ns)
         self._received_ns += self._gain * (received_ns - self._received_ns)
 
@@ -144,12 +144,12 @@ class StandingQueue:
         self._recent: deque[float] = deque(maxlen=config.decision_packets)
 
     def add(self, sent_ns: int, received_ns: int) -> None:
-        """Add the time between two arrivals, and between the transmissions of the same packets."""
+        """Add the time between two packets, in ns, at the sender and at the receiver."""
         self._level_ns = max(0.0, self._level_ns + received_ns - sent_ns * self._slack)
         self._recent.append(self._level_ns)
 
     def clear(self) -> None:
-        """Use the present delay as that of an empty queue."""
+        """Take the current delay as the delay without a queue."""
         self._level_ns = 0.0
         self._recent.clear()
 
@@ -164,7 +164,7 @@ _LONGEST_GAP_NS = 1800 * NS_PER_S
 
 
 class Arrival(NamedTuple):
-    """A transmission that arrived, with the values that the rate control needs."""
+    """A packet that arrived, with the values that the rate control needs."""
 
     now_ns: int
     octets: int
@@ -217,22 +217,22 @@ class RateControl:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the sender has not confirmed yet that it uses the newest rate."""
+        """Whether the sender has not yet confirmed that it uses the newest rate."""
         return self._is_untold or self._told_serial >= 0
 
     def note_told(self, serial: int) -> None:
-        """Record that the acknowledgment with this serial carries the rate."""
+        """Record that the newest rate is sent in the acknowledgment with this serial number."""
         if self._is_untold:
             self._is_untold = False
             self._told_serial = serial
 
     def note_late(self, age: int) -> None:
-        """Record a late transmission, `age` transmissions before the newest."""
+        """Record that a packet arrived late; its number is `age` below that of the newest packet."""
         if age < self._config.loss_window_packets:
             self.losses.note_late(age)
 
     def take(self, arrival: Arrival) -> None:
-        """Process a transmission with a higher number than all before."""
+        """Process a packet whose number is above all earlier ones."""
         if self._told_serial >= 0 and arrival.rate_serial >= self._told_serial:
             self._told_serial = -1
             if self._is_cut:
@@ -251,7 +251,7 @@ class RateControl:
             self._take_expected(arrival, received_ns)
 
     def _received_ns(self, arrival: Arrival) -> int | None:
-        """Return the time since the previous arrival; None if the two cannot be compared."""
+        """Return the time in ns since the previous arrival; None for the first packet or after a long gap."""
         if self._arrived_ns is None:
             return None
         received_ns = arrival.now_ns - self._arrived_ns
@@ -262,7 +262,7 @@ class RateControl:
         return None
 
     def _judge_losses(self, now_ns: int) -> None:
-        """Halve the rate at once if random losses do not explain the missing transmissions."""
+        """Halve the rate if more packets are missing than random losses explain."""
         if not self.losses.is_congested or (self.is_pending and self._is_cut):
             return
         self._counters.halvings += 1
@@ -271,7 +271,7 @@ class RateControl:
         self._forget()
 
     def _take_expected(self, arrival: Arrival, received_ns: int) -> None:
-        """Process the next expected transmission."""
+        """Process a packet without missing packets before it."""
         if arrival.is_pair:
             self._take_pair(arrival, received_ns)
             return
@@ -283,10 +283,10 @@ class RateControl:
             self._decide(arrival)
 
     def _take_pair(self, arrival: Arrival, received_ns: int) -> None:
-        """Set the first rate to a share of the rate at which a packet pair arrived.
+        """Set the first rate from a packet pair: a fraction of the rate at which the pair arrived.
 
-        Because of the overhead per packet, short packets seem slower: they count only until longer ones
-        arrive.
+        Because of the overhead per packet, short packets seem slower; they count only until longer
+        ones arrive.
         """
         if not self.is_starting:
             return
@@ -296,7 +296,7 @@ class RateControl:
         self._change(max(seen_bps * self._config.pair_share, self.rate_bps), RateCause.PAIR, arrival.now_ns)
 
     def _decide(self, arrival: Arrival) -> None:
-        """Increase or decrease the rate, or keep it."""
+        """Increase, decrease or keep the rate, by the averages since the last decision."""
         config, long, short = self._config, self._long.value, self._short.value
         queued = self._queue.standing_ns * self.rate_bps / config.packet_bits / NS_PER_S
         if long < config.alpha_minus or short < config.beta_minus:
@@ -310,7 +310,7 @@ class RateControl:
             self.losses.learn()
 
     def _increase(self, arrival: Arrival) -> None:
-        """Add a step to the rate, unless something other than the rate limited the sender."""
+        """Add a step to the rate, unless the sender was limited by something else than the rate."""
         self._delta = self._config.delta
         if arrival.is_limited or self.rate_bps >= self._config.max_rate_bps:
             return
@@ -319,7 +319,7 @@ class RateControl:
         self._change(self.rate_bps + step_bps, RateCause.INCREASE, arrival.now_ns)
 
     def _decrease(self, cause: RateCause, now_ns: int) -> None:
-        """Reduce the rate by the fraction delta, which doubles if the next decision is also a decrease."""
+        """Reduce the rate by the fraction delta; delta doubles for a further decrease."""
         self._counters.decreases += 1
         self._change(self.rate_bps * (1 - self._delta), cause, now_ns)
         self._delta = min(2 * self._delta, self._config.max_delta)
@@ -343,7 +343,7 @@ class RateControl:
         )
 
     def _forget(self) -> None:
-        """Begin new averages after a change of the rate."""
+        """Discard the averages, because the rate has changed."""
         self._long.clear()
         self._short.clear()
         self._samples = 0

@@ -67,7 +67,7 @@ class WtcpReceiver:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything has arrived, the FIN included."""
+        """Whether all data have arrived, up to the FIN."""
         return self._fin_at is not None and self.cumulative > self._fin_at
 
     @property
@@ -87,13 +87,13 @@ class WtcpReceiver:
 
     @property
     def window_bytes(self) -> int:
-        """Bytes that may be sent beyond `cumulative`."""
+        """Bytes that the peer may send after the position `cumulative`."""
         return max(0, self._config.receive_buffer_bytes - self.readable_bytes)
 
     # --- what arrives ---
 
     def take(self, data: Data, octets: int, now_ns: int) -> None:
-        """Process a transmission; `octets` is the size of its datagram."""
+        """Process a data packet; `octets` is the size of its datagram."""
         number = unwrap(data.number, near=self._next_number)
         is_new = number >= self._next_number
         was_starting = self.rate.is_starting
@@ -112,7 +112,7 @@ class WtcpReceiver:
             self._schedule_ack(data, now_ns)
 
     def _take_number(self, data: Data, number: int, octets: int, now_ns: int) -> None:
-        """Process a transmission with a higher number than all before, which shows the state of the path."""
+        """Process a packet whose number is above all earlier ones: count missing packets, update the rate."""
         missing = number - self._next_number
         elapsed_us = (data.time_us - self._newest_us) % MODULUS if self._next_number else 0
         is_cut = self._counters.halvings
@@ -158,7 +158,7 @@ class WtcpReceiver:
         self._advance()
 
     def _count_new(self, begin: int, end: int) -> None:
-        """Count the payload between two positions that had not arrived before."""
+        """Count the payload between two positions that arrives for the first time."""
         before = self._ranges.total
         self._ranges.add(begin, end)
         new = self._ranges.total - before
@@ -166,7 +166,7 @@ class WtcpReceiver:
         self._counters.arrived_packets += new > 0
 
     def _is_acceptable(self, data: Data) -> bool:
-        """Return whether data fit the window, the end of the stream, and the limit of holes."""
+        """Return whether data are within the window and the stream, and do not make too many holes."""
         end = data.offset + len(data.payload)
         if end > self._base + self._config.receive_buffer_bytes:
             return False
@@ -182,7 +182,7 @@ class WtcpReceiver:
         return self._ranges.covers(max(begin, self.cumulative), end)
 
     def _advance(self) -> None:
-        """Move `cumulative` over data that are now in order."""
+        """Move the position `cumulative` to the end of the data that are now in order."""
         before = self.cumulative
         self._ranges.remove_below(before)
         holder = self._ranges.holding(before)

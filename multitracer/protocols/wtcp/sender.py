@@ -54,12 +54,12 @@ class StreamSegment:
 
     @property
     def end(self) -> int:
-        """Position after the last unit; a FIN takes one unit."""
+        """Stream position after the last unit of the segment; a FIN takes one unit."""
         return self.offset + len(self.payload) + self.fin
 
 
 class Outstanding:
-    """The unacknowledged segments, by their position in the stream."""
+    """The segments that are not acknowledged, by their stream position."""
 
     def __init__(self) -> None:
         self._segments: dict[int, StreamSegment] = {}
@@ -83,7 +83,7 @@ class Outstanding:
         self.payload_bytes += len(segment.payload)
 
     def note_sent(self, number: int, now_ns: int, segment: StreamSegment | None = None) -> None:
-        """Record the sending time of a transmission, and the segment that it carried."""
+        """Record the sending time of packet `number`, and the segment in it; a probe has none."""
         self._sent_ns[number] = now_ns
         if len(self._sent_ns) > _REMEMBERED_TIMES:
             del self._sent_ns[next(iter(self._sent_ns))]
@@ -91,7 +91,7 @@ class Outstanding:
             segment.number, segment.sent_ns, segment.is_lost = number, now_ns, False
 
     def next_lost(self) -> StreamSegment | None:
-        """Return the first lost segment; None if there is none."""
+        """Return the first segment that is marked lost; None if there is none."""
         while self._lost:
             segment = self._segments.get(self._lost[0])
             if segment is not None and segment.is_lost:
@@ -100,16 +100,16 @@ class Outstanding:
         return None
 
     def sent_ns(self, number: int) -> int | None:
-        """Return the sending time of a transmission; None if it is no longer stored."""
+        """Return the sending time of packet `number` in ns; None if it is no longer stored."""
         return self._sent_ns.get(number)
 
     def forget_below(self, number: int) -> None:
-        """Delete the sending times of transmissions below `number`."""
+        """Delete the sending times of packets with numbers below `number`."""
         while self._sent_ns and next(iter(self._sent_ns)) < number:
             del self._sent_ns[next(iter(self._sent_ns))]
 
     def acknowledge(self, ack: WtcpAck) -> int:
-        """Remove the segments that have arrived; return their number of bytes."""
+        """Remove the segments that an acknowledgment reports as arrived; return their total size in bytes."""
         gone = [each for each in self._segments.values() if _covers(ack, each)]
         for segment in gone:
             del self._segments[segment.offset]
@@ -119,10 +119,10 @@ class Outstanding:
         return freed
 
     def find_lost(self, newest: int, *, reorder_packets: int, round_trip_ns: int) -> list[StreamSegment]:
-        """Return the segments that count as lost, because `newest` has arrived and they have not.
+        """Return the segments that are now lost, because packet `newest` has arrived and they have not.
 
-        A segment counts as lost if at least `reorder_packets` later transmissions have arrived, or one that
-        was sent a round trip later.
+        A segment is lost if at least `reorder_packets` packets that were sent later have arrived,
+        or one packet that was sent a round trip later.
         """
         newest_ns = self._sent_ns.get(newest)
         lost = []
@@ -158,7 +158,7 @@ _MOST_ACK_LOSS = 0.75
 
 
 class WtcpRoundTrip:
-    """Round-trip time, measured by acknowledgments.
+    """Round-trip time, measured from acknowledgments.
 
     Parameters
     ----------
@@ -183,12 +183,15 @@ class WtcpRoundTrip:
         self.srtt_ns += round(_RTT_GAIN * error_ns)
 
     def note_acks(self, lost: int) -> None:
-        """Add an acknowledgment, and the number of missing ones before it."""
+        """Record an acknowledgment, and how many acknowledgments before it were lost."""
         self._ack_loss += _ACK_LOSS_GAIN * (lost / (lost + 1) - self._ack_loss)
 
     @property
     def ack_interval_ns(self) -> int:
-        """Interval of acknowledgments to request: a part of a round trip, shorter if many get lost."""
+        """Interval of acknowledgments that the receiver should use, in ns.
+
+        It is a fraction of the round-trip time, and shorter if many acknowledgments are lost.
+        """
         config = self._config
         if self.srtt_ns is None:
             return config.min_ack_interval_ns
@@ -199,7 +202,7 @@ class WtcpRoundTrip:
 
     @property
     def threshold_ns(self) -> int:
-        """Time without an acknowledgment after which a blackout begins."""
+        """Time in ns without an acknowledgment after which a blackout begins."""
         if self.srtt_ns is None:
             return max(self._config.min_silence_ns, self._config.handshake_ns)
         patience_ns = self.srtt_ns + _DEVIATIONS * self._deviation_ns + 2 * self.ack_interval_ns
@@ -281,7 +284,7 @@ class WtcpSender:
         self._free_ns = max(self._free_ns, now_ns)
 
     def acknowledge(self, ack: WtcpAck, now_ns: int) -> bool:
-        """Process an acknowledgment; return False if it is impossible."""
+        """Process an acknowledgment; return False if its numbers are impossible, so that it is ignored."""
         number = unwrap(ack.number, near=self._number)
         serial = unwrap(ack.serial, near=self._newest_ack + 1)
         if not self._is_possible(ack, number):
@@ -305,7 +308,7 @@ class WtcpSender:
         return 0 <= number <= self._number and ack.cumulative <= end and ranges_fit
 
     def _measure(self, number: int, hold_ns: int, now_ns: int) -> None:
-        """Sample the round trip of the newest transmission, when it is acknowledged for the first time."""
+        """Take a round-trip sample when the newest packet is acknowledged for the first time."""
         sent_ns = self.outstanding.sent_ns(number - 1)
         if number <= self._newest_number or sent_ns is None:
             return
@@ -324,7 +327,7 @@ class WtcpSender:
         self.outstanding.forget_below(newest)
 
     def _take_rate(self, ack: WtcpAck, serial: int, now_ns: int) -> None:
-        """Use the rate of the newest acknowledgment, within our bounds."""
+        """Use the rate of the newest acknowledgment, within the bounds of the configuration."""
         lost = serial - self._newest_ack - 1
         self._counters.acks_lost += lost
         self.round_trip.note_acks(lost)
@@ -344,17 +347,17 @@ class WtcpSender:
 
     @property
     def _separation_ns(self) -> int:
-        """Time between the last transmission and the next one at the present rate, in ns."""
+        """Time from the last packet to the next one at the current rate, in ns."""
         return round(self._spent_bits * NS_PER_S / self.rate_bps)
 
     def _pace(self) -> None:
-        """Adapt the time of the next packet to the present rate."""
+        """Update the time of the next packet after a change of the rate."""
         if self._sent_ns is not None:
             self._free_ns = self._sent_ns + self._separation_ns
 
     @property
     def _has_segment(self) -> bool:
-        """Whether a segment could be sent if the rate allowed it."""
+        """Whether there is a lost or new segment that may be sent, apart from the rate."""
         if self.outstanding.next_lost() is not None:
             return True
         if self._pending:
@@ -363,12 +366,12 @@ class WtcpSender:
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether this end can continue only after an acknowledgment."""
+        """Whether this end needs an acknowledgment: data are outstanding, or the window is full."""
         return bool(len(self.outstanding) or (self._pending and self._next_offset >= self._edge))
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next action; None if nothing is scheduled."""
+        """Time in ns of the next packet to send; None if nothing is scheduled."""
         if self._blackout_ns is not None:
             return self._probe_due_ns
         times = [self._free_ns] if self._has_segment else []
@@ -377,7 +380,7 @@ class WtcpSender:
         return min(times, default=None)
 
     def outgoing(self, now_ns: int, hello: Hello | None) -> Data | None:
-        """Return the next transmission; None if none is due."""
+        """Return the next data or probe packet to send now; None if none is due."""
         if self._is_waiting and self._waiting_ns is None:
             self._waiting_ns = now_ns
         probe_due = self._blackout_ns is not None and now_ns >= self._probe_due_ns
@@ -389,7 +392,7 @@ class WtcpSender:
         return None if segment is None else self._transmission(segment, now_ns, hello)
 
     def _is_silent(self, now_ns: int) -> bool:
-        """Return whether no acknowledgment arrived for the threshold time, which begins a blackout."""
+        """Return whether no acknowledgment has arrived for the threshold time, so that a blackout begins."""
         if self._waiting_ns is None or self._blackout_ns is not None:
             return False
         silent_ns = now_ns - self._waiting_ns
@@ -417,7 +420,7 @@ class WtcpSender:
         return self._numbered(Data(0, 0, 0, 0, 0, self._next_offset, is_probe=True, hello=hello), now_ns)
 
     def _next_segment(self, hello: Hello | None) -> StreamSegment | None:
-        """Return a lost segment if there is one, else new data; None without either."""
+        """Return the next segment to send: a lost one, else a new one; None without either."""
         lost = self.outstanding.next_lost()
         if lost is not None or not self._has_segment:
             return lost
@@ -435,7 +438,7 @@ class WtcpSender:
         return segment
 
     def _transmission(self, segment: StreamSegment, now_ns: int, hello: Hello | None) -> Data:
-        """Return a packet with a segment, and schedule the next one by the rate."""
+        """Return a data packet with this segment, and set the time of the next packet by the rate."""
         late_ns = now_ns - self._free_ns
         is_limited = self._sent_ns is None or 2 * late_ns > self._separation_ns
         is_pair = self._pair_number == self._number
@@ -462,13 +465,16 @@ class WtcpSender:
         return self._is_starting and self._pair_number is None
 
     def _begin_pair(self, now_ns: int) -> None:
-        """At start-up, send the next packet immediately (a packet pair), to measure the path."""
+        """Send the next packet without delay (a packet pair), so that the receiver can measure the path.
+
+        This is done at the start of a connection.
+        """
         if self._may_begin_pair and self._has_segment:
             self._pair_number = self._number
             self._free_ns = now_ns
 
     def _numbered(self, data: Data, now_ns: int, segment: StreamSegment | None = None) -> Data:
-        """Return a transmission with its number and times."""
+        """Return the packet with the next number and the sending times."""
         before_ns = self._left_ns if self._number else now_ns
         made = data._replace(
             number=self._number,

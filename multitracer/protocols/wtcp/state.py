@@ -157,7 +157,7 @@ class WtcpConfig:
         return self.bounded_bps(self.initial_rate_packets_per_s * self.packet_bits)
 
     def bounded_bps(self, rate_bps: float) -> float:
-        """Return the rate within the bounds that is nearest to `rate_bps`."""
+        """Return `rate_bps`, limited to the minimum and maximum rate of this configuration."""
         return min(max(rate_bps, self.min_rate_bps), self.max_rate_bps)
 
 

@@ -51,7 +51,7 @@ class WtcpOutgoing(NamedTuple):
 
 @dataclass(slots=True)
 class WorkerCounters:
-    """Counts of packets that reached no connection, by reason."""
+    """Counts of packets that did not belong to a connection, by reason."""
 
     malformed: int = 0
     """Datagrams that are not WTCP packets."""
@@ -100,7 +100,7 @@ class WtcpWorker:
     # -- the application's side ------------------------------------------------------------------------
 
     def connect(self, address: Hashable, now_ns: int) -> WtcpConnection:
-        """Return a new connection to a peer, which begins to connect.
+        """Return a new connection to a peer; its SYN is sent next.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class WtcpWorker:
         return connection
 
     def take_accepted(self) -> list[tuple[Hashable, WtcpConnection]]:
-        """Return the addresses and connections that peers established since the last call."""
+        """Return address and connection of each peer that has connected since the last call."""
         taken, self._accepted = self._accepted, []
         return taken
 
@@ -155,7 +155,10 @@ class WtcpWorker:
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next call of `outgoing`; None if nothing is scheduled. A time in the past means now."""
+        """Time in ns at which `outgoing` must be called; None if nothing is scheduled.
+
+        A past time means now.
+        """
         if self._answers:
             return 0
         times = [connection.next_ns for connection in self.connections.values()]
@@ -164,7 +167,7 @@ class WtcpWorker:
     # -- connections of peers --------------------------------------------------------------------------
 
     def _answer(self, hello: Hello, address: Hashable, now_ns: int) -> None:
-        """Answer a SYN with as many octets, without storing state."""
+        """Answer a SYN with the same number of octets; no state is stored."""
         if len(self._answers) >= _WAITING_ANSWERS:
             self.counters.unanswered_syns += 1
             return
@@ -173,15 +176,15 @@ class WtcpWorker:
         self._answers.append(WtcpOutgoing(encode(hello.identity, body), address))
 
     def _identity(self, hello: Hello, address: Hashable, slot: int) -> bytes:
-        """Return our identity for a peer, which a peer at another address cannot know."""
+        """Return the identity of this end for a peer.
+
+        Only a peer that receives at its address can know it.
+        """
         text = f"{slot} {address!r} ".encode() + hello.identity
         return hmac.digest(self._secret, text, "sha256")[:IDENTITY_BYTES]
 
     def _accept(self, packet: WtcpPacket, address: Hashable, now_ns: int) -> WtcpConnection | None:
-        """Return a connection for a peer that repeats the identity which was sent to its address.
-
-        Else None.
-        """
+        """Return a new connection; None unless the peer repeats the identity that was sent to its address."""
         hello = packet.body.hello if isinstance(packet.body, WtcpOpening | Data) else None
         if hello is None or (address, packet.identity) in self._ended:
             return None
@@ -199,7 +202,7 @@ class WtcpWorker:
         return made
 
     def _has_room(self, address: Hashable) -> bool:
-        """Return whether one more connection is allowed; remove a finished one if necessary."""
+        """Return whether one more connection is allowed; a finished connection is removed if necessary."""
         same_host = [key for key in self.connections if _host_of(key[0]) == _host_of(address)]
         for keys, most in ((same_host, self._most_per_host), (list(self.connections), self._most)):
             if len(keys) < most:
@@ -218,5 +221,5 @@ class WtcpWorker:
 
 
 def _host_of(address: Hashable) -> Hashable:
-    """Return the address without the port: the part that a host cannot choose."""
+    """Return an address without its port; a host cannot choose this part."""
     return address[0] if isinstance(address, tuple) and address else address

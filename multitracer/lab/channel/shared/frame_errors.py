@@ -28,7 +28,7 @@ _MIN_STATE_S, _LONGEST_STATE_S = 0.001, 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorConfig:
-    """Which process destroys the frames of one direction, and its parameters."""
+    """The name and the parameters of the process that destroys frames in one direction."""
 
     kind: Literal["none", "independent", "gilbert-elliott", "bits", "replay"] = "none"
     rate: float = 0.0
@@ -78,7 +78,7 @@ class ErrorConfig:
 
 
 class ErrorProcess(ABC):
-    """Decides slot by slot whether the frame is destroyed."""
+    """Interface: decides for each slot whether the frame in it is destroyed."""
 
     @abstractmethod
     def lost(self, slot: int) -> bool:
@@ -127,7 +127,7 @@ class IndependentErrors(ErrorProcess):
         self._random = luck.random
 
     def lost(self, slot: int) -> bool:
-        """Draw whether the frame is lost."""
+        """Return a random decision whether the frame is lost."""
         del slot
         return self._random() < self._rate
 
@@ -162,11 +162,11 @@ class GilbertElliottErrors(ErrorProcess):
         self._random = luck.random
 
     def lost(self, slot: int) -> bool:
-        """Draw the next state, then whether the frame is lost."""
+        """Choose the state of this slot at random, then return whether the frame is lost."""
         return self.lost_slots(slot, slot + 1)[0]
 
     def lost_slots(self, begin: int, end: int) -> list[bool]:
-        """Draw state and loss for each slot of `[begin, end)`."""
+        """Return for each slot of `[begin, end)` whether its frame is lost."""
         random, is_bad = self._random, self.is_bad
         leave, rate = self._leave[is_bad], self._rate[is_bad]
         lost = []
@@ -242,11 +242,11 @@ class FadingErrors(ErrorProcess):
         self._fades: list[_Fade] = []
 
     def fade(self, *, begin: int, slots: int, rate: float = 1.0) -> None:
-        """Destroy frames in `[begin, begin + slots)` with probability `rate`."""
+        """Add a fade: destroy each frame in `[begin, begin + slots)` with probability `rate`."""
         self._fades.append(_Fade(begin, begin + slots, _checked_rate(rate, "error rate of a fade")))
 
     def lost(self, slot: int) -> bool:
-        """Return whether the process below or a fade destroys the frame."""
+        """Return whether the other process or a fade destroys the frame."""
         lost = self._below.lost(slot)
         if self._fades:
             self._fades = [fade for fade in self._fades if slot < fade.end]
@@ -255,7 +255,7 @@ class FadingErrors(ErrorProcess):
         return lost
 
     def lost_slots(self, begin: int, end: int) -> list[bool]:
-        """Return whether the process below or a fade destroys the frames in `[begin, end)`."""
+        """Return for each slot of `[begin, end)` whether the other process or a fade destroys its frame."""
         if not self._fades:
             return self._below.lost_slots(begin, end)
         return [self.lost(slot) for slot in range(begin, end)]
@@ -309,7 +309,9 @@ _WORST = 0.5
 
 
 def pairwise_failure(ber: float, *, distance: int) -> float:
-    """Return the probability that a decoder prefers a path that differs in `distance` bits.
+    """Return the probability that a Viterbi decoder chooses a wrong path instead of the correct one.
+
+    The two paths differ in `distance` bits; `ber` is the bit error rate before decoding.
 
     Examples
     --------
@@ -339,7 +341,9 @@ def bit_failure(ber: float, weights: Sequence[tuple[int, float]]) -> float:
 
 
 def frame_error_rate(ber: float, weights: Sequence[tuple[int, float]], *, frame_bits: int) -> float:
-    """Return the probability that a frame of `frame_bits` bits fails while the state does not change.
+    """Return the probability that a frame of `frame_bits` bits is lost, at a constant bit error rate `ber`.
+
+    `weights` are those of `bit_failure`.
 
     Examples
     --------
@@ -386,7 +390,7 @@ class TwoStateBitErrors(ErrorProcess):
         self._change_ns = self._states.expovariate(1 / self._mean_ns[False])
 
     def lost(self, slot: int) -> bool:
-        """Draw whether the frame of the slot fails."""
+        """Return a random decision whether the frame of the slot is lost."""
         at_ns, end_ns = float(slot * self._slot_ns), float((slot + 1) * self._slot_ns)
         log_survival = 0.0
         while self._change_ns < end_ns:

@@ -28,7 +28,10 @@ Ports, sequence number and data offset.
 
 
 class IpFacts(NamedTuple):
-    """Fields of a packet that a link reads; None if the packet is too short or of another kind."""
+    """Header fields of an IP packet that links write into their logs.
+
+    A field that the packet does not have is None.
+    """
 
     ip_id: int | None = None
     flow: bytes = b""
@@ -41,7 +44,7 @@ class IpFacts(NamedTuple):
 
 @lru_cache(maxsize=256)  # of the packets on a link, each of which is asked two or three times
 def ip_facts(packet: bytes) -> IpFacts:
-    """Return the fields of a packet; never raises, whatever the bytes are."""
+    """Return header fields of an IP packet; no content of the packet raises an error."""
     if len(packet) < 20 or packet[0] >> 4 != 4:
         return IpFacts()
     first, ip_id, protocol, addresses = _IP.unpack_from(packet)
@@ -56,7 +59,7 @@ def ip_facts(packet: bytes) -> IpFacts:
 
 
 class SideJournal:
-    """Collects the events of one side, with time and slot number.
+    """Collects the log events of one side, each with its time and slot number.
 
     Parameters
     ----------
@@ -70,7 +73,7 @@ class SideJournal:
         """Events that `events` has not returned yet."""
 
     def add(self, kind: type[LinkEvent], now_ns: int, *facts: Any) -> None:
-        """Add an event of a kind with its fields after time and slot, which come first."""
+        """Add an event of class `kind` with time, slot number, and then the fields `facts`."""
         fields = now_ns, now_ns // self._slot_ns, *facts
         if len(fields) == len(kind._fields):
             self.waiting.append(named(kind, fields))
@@ -78,16 +81,16 @@ class SideJournal:
             self.waiting.append(kind(*fields))
 
     def events(self) -> list[LinkEvent]:
-        """Return the events since the last call."""
+        """Return the events since the last call of this method."""
         taken, self.waiting = self.waiting, []
         return taken
 
 
 class Tell(Protocol):
-    """A function that receives an event: its kind, its time, and the fields after time and slot."""
+    """Interface of a function that receives an event: its kind, its time, and its other fields."""
 
     def __call__(self, kind: QueueEvent, now_ns: int, *facts: int | str | None) -> None:
-        """Process one event."""
+        """Receive an event of a queue: kind, time in ns, and the other fields of the event."""
 
 
 class LinkInterface:
@@ -107,11 +110,14 @@ class LinkInterface:
         self._drops_due = 0
 
     def lose_packets(self, count: int) -> None:
-        """Drop the next `count` packets without informing the sender."""
+        """Discard the next `count` packets; the host is not informed."""
         self._drops_due += count
 
     def offer(self, packet: bytes, *, now_ns: int, is_closed: bool = False) -> bool:
-        """Put a packet into the queue; return False if the queue refuses it (an event reports this)."""
+        """Put a packet into the queue; return False if the queue refuses it, which an event reports.
+
+        A queue with `is_closed` refuses all packets.
+        """
         facts = ip_facts(packet)
         about = len(packet), facts.ip_id, facts.seq
         if self._drops_due > 0 or is_closed:

@@ -19,7 +19,7 @@ STATES: dict[OutageKind, str] = {"blackout": "blackout", "ejection": "scanning",
 
 
 class Chance(NamedTuple):
-    """Frequency and duration of one kind of random outage."""
+    """Mean interval and range of durations of one kind of random outage."""
 
     kind: OutageKind
     every_ns: int
@@ -31,7 +31,7 @@ class Chance(NamedTuple):
 
 
 class OutageProcess:
-    """Begins and ends outages; they may overlap.
+    """Begins and ends random and scripted outages of several kinds; outages may overlap.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class OutageProcess:
         self._agenda.at(now_ns + round(luck.expovariate(1 / chance.every_ns)), come)
 
     def begin(self, now_ns: int, kind: OutageKind, lasts_ns: int) -> None:
-        """Begin an outage now."""
+        """Begin an outage of this kind now; it ends after `lasts_ns`."""
         self._active.append(kind)
         self._changed(now_ns, kind, True)
         self._agenda.at(now_ns + lasts_ns, lambda then_ns: self._end(then_ns, kind))
@@ -82,7 +82,7 @@ class OutageProcess:
 
     @property
     def kind(self) -> OutageKind | None:
-        """The worst of the active outages; None if there is none."""
+        """Kind of the worst active outage; None without an outage."""
         return next((kind for kind in STATES if kind in self._active), None)
 
 
@@ -109,7 +109,7 @@ class SignalParameters(Protocol):
 
 
 class Signal:
-    """Power that changes once a second (Gudmundson's model of 1991: an autoregression of the first order).
+    """Received power that changes once a second (Gudmundson 1991: a first-order autoregression).
 
     Parameters
     ----------
@@ -129,12 +129,12 @@ class Signal:
         """Time up to which the power of the last call is valid."""
 
     def dbm(self, now_ns: int) -> float:
-        """Return the power in dBm; the time must not be before that of the last call."""
+        """Return the received power in dBm; times must not decrease from call to call."""
         while now_ns >= self.until_ns:
             self._fading_db = self._keep * self._fading_db + self._gauss(0.0, self._renew)
             self.until_ns += NS_PER_S
         return max(self._config.zero_dbm, self._config.mean_dbm + self._fading_db)
 
     def is_zero(self, now_ns: int) -> bool:
-        """Return whether there is no signal."""
+        """Return whether the mobile receives no signal at a time: the power is at its minimum."""
         return self.dbm(now_ns) <= self._config.zero_dbm

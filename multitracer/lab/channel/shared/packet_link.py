@@ -35,7 +35,7 @@ _ONE, _FIXED_HOST = 1, 2
 
 
 def host_names(mobiles: int = 1) -> tuple[HostName, ...]:
-    """Return the names of a link's hosts, the fixed one last.
+    """Return the names of a link's hosts: the mobiles in order, then the fixed host.
 
     Raises
     ------
@@ -52,12 +52,12 @@ def host_names(mobiles: int = 1) -> tuple[HostName, ...]:
 
 
 def side_of(host: HostName) -> Side:
-    """Return the side of the radio on which a host is."""
+    """Return the side of the radio, `mobile` or `fixed`, to which a host belongs."""
     return "fixed" if host == FIXED else "mobile"
 
 
 def one_of_two(host: HostName) -> Side:
-    """Return the side of a host on a link with two hosts.
+    """Return the side, `mobile` or `fixed`, of a host on a link that has only one mobile.
 
     Raises
     ------
@@ -103,14 +103,14 @@ _DESTINATION = slice(16, 20)
 
 
 class Mobiles(Generic[Member]):
-    """The state of a link for each of its mobiles."""
+    """The objects of a link that represent its mobiles, found by name or by address."""
 
     def __init__(self, members: Mapping[HostName, Member]) -> None:
         self._members = members
         self._by_address = {host_address(host): member for host, member in members.items()}
 
     def named(self, host: HostName) -> Member:
-        """Return the state of the mobile with this name.
+        """Return the object of the mobile with this name.
 
         Raises
         ------
@@ -127,7 +127,10 @@ class Mobiles(Generic[Member]):
         return member
 
     def addressed(self, packet: bytes) -> Member | None:
-        """Return the state of the mobile to which a packet goes; a single mobile gets all packets."""
+        """Return the object of the mobile to whose address a packet goes; None if there is none.
+
+        If the link has a single mobile, all packets go to it.
+        """
         if len(self._members) == 1:
             return next(iter(self._members.values()))
         return self._by_address.get(packet[_DESTINATION])
@@ -143,7 +146,7 @@ class LinkDelivery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RadioReading:
-    """The answer of a mobile's modem at one time; None where the modem cannot know the value then."""
+    """The values that a mobile's modem reports at one time; None where the modem cannot know the value."""
 
     rssi_dbm: float | None
     """Received power; -113 dBm means no signal (paper 000, section IV)."""
@@ -162,7 +165,7 @@ class RadioReading:
 
 
 class PacketLink(Protocol):
-    """A link that carries IP packets and is driven by events."""
+    """Interface of a link that carries IP packets; the caller advances its time."""
 
     @property
     def hosts(self) -> tuple[HostName, ...]:
@@ -170,7 +173,7 @@ class PacketLink(Protocol):
 
     @property
     def next_ns(self) -> int | None:
-        """Time of the next event if nothing is sent, in ns; None if there is none."""
+        """Link time of the next event in ns, if no packet is sent before; None if no event is scheduled."""
 
     @property
     def is_up(self) -> bool:
@@ -197,7 +200,7 @@ class PacketLink(Protocol):
         """Run all events up to `now_ns`; return the packets that came out, in order."""
 
     def events(self, host: HostName) -> list[LinkEvent]:
-        """Return the events at a host since the last call, in order of time."""
+        """Return the events at a host since the last call of this method, in order of time."""
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return the present reading of a mobile's modem, by default of the first one.

@@ -14,7 +14,7 @@ from multitracer.units import NS_PER_MS
 
 
 class QueueEvent(NamedTuple):
-    """A packet that the queue dropped or marked."""
+    """A report of a packet that the queue dropped or marked."""
 
     kind: Literal["dropped", "marked"]
     packet: bytes
@@ -74,7 +74,7 @@ class _Waiting(NamedTuple):
 
 
 class PacketQueue(ABC):
-    """Packets that wait for the link, first in, first out."""
+    """Base of queues: packets wait for the link in order of arrival."""
 
     def __init__(self, config: QueueConfig) -> None:
         self.config = config
@@ -104,7 +104,7 @@ class PacketQueue(ABC):
         """Return the next packet for the link; None if the queue is empty."""
 
     def incidents(self) -> list[QueueEvent]:
-        """Return the drops and marks since the last call."""
+        """Return the dropped and marked packets since the last call of this method."""
         happened, self.happened = self.happened, []
         return happened
 
@@ -159,7 +159,10 @@ class CoDel(PacketQueue):
         self._dropping = False
 
     def take(self, *, now_ns: int) -> bytes | None:
-        """Return the next packet that is not dropped; it may be marked."""
+        """Return the next packet that CoDel does not drop; CoDel may mark it (ECN).
+
+        None if the queue is empty.
+        """
         packet, ok_to_drop = self._next(now_ns)
         if self._dropping:
             return self._take_while_dropping(packet, ok_to_drop, now_ns)
@@ -168,9 +171,10 @@ class CoDel(PacketQueue):
         return self._begin_dropping(packet, now_ns)
 
     def _next(self, now_ns: int) -> tuple[bytes | None, bool]:
-        """Return the next packet, and whether the delay was above the target for an interval.
+        """Return the next packet, and whether CoDel may drop it.
 
-        It is dodequeue() of the RFC.
+        CoDel may drop it if the queueing delay exceeded the target for an interval. The packet is
+        None if the queue is empty. This is dodequeue() of RFC 8289.
         """
         first = self._pop()
         if first is None:

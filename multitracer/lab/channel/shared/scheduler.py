@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Agenda:
-    """A queue of calls with times; `advance` makes the calls that are due."""
+    """A list of function calls, each with its time; `advance` makes the calls that are due."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -42,7 +42,7 @@ class Agenda:
         self.next_ns = self._calls[0][0]
 
     def advance(self, now_ns: int) -> None:
-        """Make all calls up to `now_ns`; a time before the last call has no effect."""
+        """Set the time to `now_ns`, and make all calls up to it in order; time never goes back."""
         calls = self._calls
         while calls and calls[0][0] <= now_ns:
             self.now_ns, _, call = heapq.heappop(calls)
@@ -126,7 +126,7 @@ class Script:
         self._play = play
 
     def first_packet(self, now_ns: int) -> None:
-        """Start the time of the script, if this is the first packet."""
+        """Start the script if this is the first packet: event times count from `now_ns`."""
         for event in self._waiting:
             self._agenda.at(now_ns + round(event.at_s * NS_PER_S), lambda then, e=event: self._play(e, then))  # type: ignore[misc]
         self._waiting = []

@@ -16,7 +16,7 @@ UNLIMITED_BYTES = 1 << 30
 
 @dataclass(slots=True, kw_only=True)  # made of every ACK: frozen it takes 2.6 times as long
 class Acked:
-    """The information of one ACK of new data, for the congestion control."""
+    """The data of one ACK that acknowledges new data, for the congestion control."""
 
     now_ns: int
     acked_bytes: int
@@ -62,14 +62,19 @@ class CongestionControl(ABC):
 
     @abstractmethod
     def on_ack(self, ack: Acked) -> None:
-        """Grow on an ACK of new data outside recovery, if it `may_grow`."""
+        """Increase the window for an ACK of new data outside recovery, if `may_grow` allows it."""
 
     @abstractmethod
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
-        """Reduce the window once for a loss or an ECN echo: set ssthresh; the sender sets cwnd after it."""
+        """Set ssthresh after a loss or an ECN echo.
+
+        The sender calls this once per reduction, then sets cwnd.
+        """
 
     def enter_fast_recovery(self, *, flight_bytes: int, now_ns: int) -> bool:
-        """Reduce on the third duplicate ACK; three segments have left the network (RFC 5681, 3.2, steps 2-3).
+        """Set ssthresh and cwnd at the third duplicate ACK (RFC 5681, section 3.2, steps 2 and 3).
+
+        The three duplicate ACKs show that three segments have left the network.
 
         Returns
         -------
@@ -81,12 +86,14 @@ class CongestionControl(ABC):
         return True
 
     def on_duplicate_ack(self, *, flight_bytes: int) -> None:
-        """Inflate in fast recovery: another segment has left the network (RFC 5681, step 4)."""
+        """Increase cwnd in fast recovery, because a segment has left the network (RFC 5681, 3.2, step 4)."""
         del flight_bytes
         self.cwnd_bytes += self.mss_bytes
 
     def on_partial_ack(self, acked_bytes: int, *, flight_bytes: int) -> bool:
-        """Deflate on an ACK of part of the data outstanding when recovery began (RFC 6582, section 3.2).
+        """Reduce cwnd at a partial ACK (RFC 6582, section 3.2).
+
+        A partial ACK covers only a part of the data that were outstanding when recovery began.
 
         Returns
         -------
@@ -100,23 +107,26 @@ class CongestionControl(ABC):
         return True
 
     def on_full_ack(self, acked_bytes: int, *, flight_bytes: int) -> None:
-        """Handle an ACK of exactly the data sent before recovery; it ends recovery unless `leaves_above`."""
+        """Process an ACK of exactly all data that were sent before recovery began.
+
+        Such an ACK ends recovery, unless the algorithm sets `leaves_above`.
+        """
         del acked_bytes, flight_bytes
 
     def leave_fast_recovery(self) -> None:
-        """Deflate when recovery ends (RFC 5681, step 6; RFC 6582, full acknowledgment, option 2)."""
+        """Set cwnd when recovery ends (RFC 5681, 3.2, step 6; RFC 6582, full acknowledgment, option 2)."""
         self.cwnd_bytes = self.ssthresh_bytes
 
     def on_timeout(self, *, flight_bytes: int, first: bool, now_ns: int) -> None:
-        """Reduce to one segment; set ssthresh only at the `first` timeout of a segment (RFC 5681, eq. 4)."""
+        """Set cwnd to one segment; at the `first` timeout of a segment, also ssthresh (RFC 5681, eq. 4)."""
         if first:
             self.on_loss(flight_bytes=flight_bytes, now_ns=now_ns)
         self.cwnd_bytes = self.mss_bytes
 
     def on_local_drop(self) -> None:
-        """Reduce to one segment because the local interface refused a packet (4.4BSD tcp_quench)."""
+        """Set cwnd to one segment, because the local interface refused a packet (4.4BSD tcp_quench)."""
         self.cwnd_bytes = self.mss_bytes
 
     def on_idle(self) -> None:
-        """Restart from the initial window after an idle time of one RTO (RFC 5681, section 4.1)."""
+        """Set cwnd to the initial window after an idle time of one RTO (RFC 5681, section 4.1)."""
         self.cwnd_bytes = min(self.cwnd_bytes, self.initial_window_bytes)

@@ -31,7 +31,7 @@ class Cubic(NewReno):
         self._epoch_ns: int | None = None
 
     def on_ack(self, ack: Acked) -> None:
-        """Grow to the cubic target, or as Reno if that gives more (sections 4.2 to 4.5)."""
+        """Increase the window to the cubic target, or as Reno does if that is more (sections 4.2 to 4.5)."""
         if self.cwnd_bytes < self.ssthresh_bytes:
             super().on_ack(ack)
             return
@@ -45,7 +45,7 @@ class Cubic(NewReno):
         self.cwnd_bytes = int(grown * self.mss_bytes)
 
     def window_at(self, now_ns: int) -> float:
-        """Return W_cubic(t) in segments (section 4.2)."""
+        """Return the target W_cubic(t) in segments at a time (section 4.2)."""
         begun_ns = now_ns if self._epoch_ns is None else self._epoch_ns
         elapsed_s = (now_ns - begun_ns) / NS_PER_S
         return C * float((elapsed_s - self._k_s) ** 3) + self._w_max

@@ -61,7 +61,7 @@ class LinuxCubic(NewReno):
     may_grow = LinuxReno.may_grow
 
     def on_ack(self, ack: Acked) -> None:
-        """Grow by slow start, then by the cubic function."""
+        """Increase the window by slow start, above ssthresh by the cubic function."""
         self._is_reduced = False
         if ack.rtt_ns is not None:
             self._take_delay(ack, ack.rtt_ns)
@@ -74,7 +74,7 @@ class LinuxCubic(NewReno):
             self._avoid_congestion(acked, self._acks_for_one(acked, ack.now_ns))
 
     def _avoid_congestion(self, acked: int, needed: int) -> None:
-        """Grow by one segment for each `needed` acknowledged segments (tcp_cong_avoid_ai)."""
+        """Increase the window by one segment for each `needed` acknowledged segments (tcp_cong_avoid_ai)."""
         if self._counted >= needed:
             self._counted = 0
             self.cwnd_bytes += self.mss_bytes
@@ -84,7 +84,7 @@ class LinuxCubic(NewReno):
             self._counted %= needed
 
     def _acks_for_one(self, acked: int, now_ns: int) -> int:
-        """Return how many acknowledged segments let the window grow by one (bictcp_update)."""
+        """Return the number of acknowledged segments after which the window grows by one (bictcp_update)."""
         window = self.cwnd_bytes // self.mss_bytes
         self._reno_acked += acked
         if self._epoch_ns is None:
@@ -103,7 +103,7 @@ class LinuxCubic(NewReno):
         self._k_s = ((self._origin - window) / _C) ** (1 / 3)
 
     def _reno_needs(self, window: int) -> int:
-        """Return the number of segments for a window that grows as Reno's."""
+        """Return the number of acknowledged segments after which Reno's window would grow by one."""
         steps = int(self._reno_acked / (window * _FRIENDLY))
         self._reno += steps
         self._reno_acked -= steps * window * _FRIENDLY
@@ -112,7 +112,10 @@ class LinuxCubic(NewReno):
     # --- HyStart ---
 
     def _take_delay(self, ack: Acked, delay_ns: int) -> None:
-        """Use a delay sample, except in the second after a reduction (cubictcp_acked)."""
+        """Use an RTT sample in ns for the minimum delay and for HyStart (cubictcp_acked).
+
+        Samples in the first second after a reduction are not used.
+        """
         if self._epoch_ns is not None and ack.now_ns - self._epoch_ns < NS_PER_S:
             return
         self._min_delay_ns = min(delay_ns, self._min_delay_ns or delay_ns)
@@ -122,7 +125,7 @@ class LinuxCubic(NewReno):
             self._look_for_a_queue(ack, delay_ns, self._min_delay_ns)
 
     def _look_for_a_queue(self, ack: Acked, delay_ns: int, min_ns: int) -> None:
-        """End slow start if the delay or the train of ACKs shows that the path is full (hystart_update)."""
+        """End slow start if the delay or the spacing of the ACKs shows a queue (hystart_update)."""
         if self._round_end is None or ack.snd_una > self._round_end:
             self._round_end = ack.snd_max
             self._round_began_ns = self._train_ns = ack.now_ns
@@ -144,7 +147,7 @@ class LinuxCubic(NewReno):
     # --- reduction ---
 
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
-        """Reduce to 70 % of the window (cubictcp_recalc_ssthresh)."""
+        """Set ssthresh to 70 % of the window (cubictcp_recalc_ssthresh)."""
         del flight_bytes, now_ns
         window = self.cwnd_bytes // self.mss_bytes
         self._maximum = int(window * (1 + _BETA) / 2) if window < self._maximum else window
@@ -155,12 +158,15 @@ class LinuxCubic(NewReno):
         self._is_reduced = True
 
     def leave_fast_recovery(self) -> None:
-        """End the reduction: a further loss reduces the window again."""
+        """Record the end of the reduction: the next loss reduces the window again."""
         super().leave_fast_recovery()
         self._is_reduced = False
 
     def on_timeout(self, *, flight_bytes: int, first: bool, now_ns: int) -> None:
-        """Reduce to one segment and reset all state; a window that is being reduced is not reduced again."""
+        """Set cwnd to one segment and reset all state.
+
+        A reduction in progress does not lower ssthresh again.
+        """
         super().on_timeout(flight_bytes=flight_bytes, first=first and not self._is_reduced, now_ns=now_ns)
         self._is_reduced = False
         self._counted = 0

@@ -26,7 +26,7 @@ _DUPLICATES = 3
 
 
 class LinuxReno(NewReno):
-    """Linux' reno; during recovery `cwnd_bytes` is the amount that Linux would allow."""
+    """Reno of Linux; during recovery `cwnd_bytes` is the number of bytes that Linux would allow."""
 
     name = "linux-reno"
     leaves_above = True
@@ -45,12 +45,12 @@ class LinuxReno(NewReno):
     # --- growth ---
 
     def may_grow(self, ack: Acked) -> bool:
-        """Return whether the window limited the sender, or soon will (tcp_is_cwnd_limited)."""
+        """Return whether the window limits the sender, or almost does (tcp_is_cwnd_limited)."""
         slow_start = self.cwnd_bytes < self.ssthresh_bytes
         return ack.limited or (slow_start and self.cwnd_bytes < 2 * ack.flight_bytes)
 
     def on_ack(self, ack: Acked) -> None:
-        """Grow by slow start up to ssthresh; use the rest of the ACK to grow by one segment per window."""
+        """Increase the window by slow start up to ssthresh, above it by one segment per window."""
         acked = self._segments(ack.acked_bytes)
         if self.cwnd_bytes < self.ssthresh_bytes:
             grown = min(acked, self._segments(self.ssthresh_bytes - self.cwnd_bytes))
@@ -68,13 +68,13 @@ class LinuxReno(NewReno):
     # --- reduction ---
 
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
-        """Halve the window."""
+        """Set ssthresh to half of the window."""
         del flight_bytes, now_ns
         window = max(self.cwnd_bytes // self.mss_bytes // 2, _MIN_SEGMENTS)
         self.ssthresh_bytes = self.cwnd_bytes = window * self.mss_bytes
 
     def enter_fast_recovery(self, *, flight_bytes: int, now_ns: int) -> bool:
-        """Begin the reduction; the first segment is retransmitted in any case."""
+        """Begin the reduction; the first lost segment may be retransmitted at once."""
         self._before = self.cwnd_bytes // self.mss_bytes
         self.on_loss(flight_bytes=flight_bytes, now_ns=now_ns)
         self._arrived = self._left = 0
@@ -84,13 +84,13 @@ class LinuxReno(NewReno):
         return True
 
     def on_duplicate_ack(self, *, flight_bytes: int) -> None:
-        """Count one more arrived segment."""
+        """Count one more segment as arrived."""
         outstanding = self._segments(flight_bytes)
         self._held = min(self._held + 1, max(outstanding - 1, 0))
         self._reduce(flight_bytes, arrived=1, lost=0)
 
     def on_partial_ack(self, acked_bytes: int, *, flight_bytes: int) -> bool:
-        """Stay in recovery; the duplicate ACKs have already counted the data above the hole."""
+        """Stay in recovery; the data after the missing segment are already counted by the duplicate ACKs."""
         arrived = self._take_held(acked_bytes)
         self._outstanding_bytes -= acked_bytes
         self._reduce(flight_bytes, arrived=arrived, lost=1, advanced=True)
@@ -104,24 +104,27 @@ class LinuxReno(NewReno):
         self._reduce(flight_bytes, arrived=arrived, lost=0, advanced=True)
 
     def leave_fast_recovery(self) -> None:
-        """End the reduction with the window at ssthresh."""
+        """End the reduction: set the window to ssthresh."""
         super().leave_fast_recovery()
         self._before = self._counted = 0
 
     def on_timeout(self, *, flight_bytes: int, first: bool, now_ns: int) -> None:
-        """Reduce to one segment; a window that is being reduced is not halved again."""
+        """Set cwnd to one segment; a reduction in progress does not halve ssthresh again."""
         super().on_timeout(flight_bytes=flight_bytes, first=first and not self._before, now_ns=now_ns)
         self._before = self._counted = 0
 
     def _take_held(self, acked_bytes: int) -> int:
-        """Return how many arrived segments this ACK is the first to report (tcp_remove_reno_sacks)."""
+        """Return how many segments this ACK is the first to report as arrived (tcp_remove_reno_sacks)."""
         acked = self._segments(acked_bytes)
         arrived = max(acked - self._held, 1)
         self._held = max(self._held - (acked - 1), 0)
         return arrived
 
     def _reduce(self, flight_bytes: int, *, arrived: int, lost: int, advanced: bool = False) -> None:
-        """Allow as many segments as tcp_cwnd_reduction would; a segment marked `lost` uses one of them."""
+        """Set the window during a reduction as tcp_cwnd_reduction does, from the segments that arrived.
+
+        A segment that is marked `lost` now may be retransmitted at once.
+        """
         self._left += self._segments(flight_bytes - self._outstanding_bytes)
         self._outstanding_bytes = flight_bytes
         self._arrived += arrived

@@ -16,7 +16,7 @@ class Reno(CongestionControl):
     name = "reno"
 
     def on_ack(self, ack: Acked) -> None:
-        """Grow by slow start, then by one segment per window (equations 2 and 3)."""
+        """Increase the window by slow start, above ssthresh by one segment per window (equations 2 and 3)."""
         if self.cwnd_bytes < self.ssthresh_bytes:
             self.cwnd_bytes += min(ack.acked_bytes, self.mss_bytes)
         else:

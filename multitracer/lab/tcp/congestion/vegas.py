@@ -30,7 +30,7 @@ class Vegas(NewReno):
         self._round_rtts_ns: list[int] = []
 
     def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
-        """Set ssthresh to half of FlightSize; discard the measurements, which belong to the old window."""
+        """Set ssthresh to half of FlightSize; discard the RTT samples, which belong to the old window."""
         super().on_loss(flight_bytes=flight_bytes, now_ns=now_ns)
         self._round_end = None
 
