@@ -182,6 +182,8 @@ _AT_END = tuple(
     for form in (r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?", *_FORMS)
 )
 _LONGEST_STAMP = 64
+_AFTER_CLOCK = " \t])|;>"
+"""Characters that may follow a time of day in a line that continues."""
 _MAY_END = re.compile(r"(?:\d{10}|\d:\d\d)[^:]{0,40}$")
 """Pattern that every stamp at the end of a line matches; it is tested first, as most lines have none."""
 _LEAD = re.compile(r"\W{0,5}(?:[A-Za-z]{1,12}[:=]\s*)?")
@@ -218,7 +220,7 @@ def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
         for form in _DATES:
             if match := form.match(text, begin):
                 rest = text[match.end() :].strip()
-                if rest and form is _DATES[-1] and not (time_of_day and text[match.end()].isspace()):
+                if rest and form is _DATES[-1] and not (time_of_day and text[match.end()] in _AFTER_CLOCK):
                     return None
                 return _date(match.groupdict(), rest)
     except ValueError:  # a 13th month, a zone 99 hours away, the year 9999

@@ -9,12 +9,23 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.protocols.modem import quectel, sierra, simcom, standard, telit, tools, ublox
+from multitracer.protocols.modem import (
+    fibocom,
+    foxconn,
+    huawei,
+    quectel,
+    sierra,
+    simcom,
+    standard,
+    telit,
+    tools,
+    ublox,
+)
 from multitracer.protocols.modem.grammar import (
     LONGEST_LINE,
     AnswerError,
     LineFields,
-    command_name,
+    command_names,
     fields_of,
     is_final,
     lines_of,
@@ -38,6 +49,15 @@ _LINES: dict[str, Callable[[LineFields], list[Reading]]] = {
     "+QCSQ": quectel.qcsq,
     "+QCAINFO": quectel.qcainfo,
     "+QNWINFO": quectel.qnwinfo,
+    "+QRSRP": quectel.qrsrp,
+    "+QRSRQ": quectel.qrsrq,
+    "+QSINR": quectel.qsinr,
+    "+QSPN": quectel.qspn,
+    "^HCSQ": huawei.hcsq,
+    "^MONSC": huawei.monsc,
+    "^MONNC": huawei.monnc,
+    "+XMCI": fibocom.xmci,
+    "+XCESQ": fibocom.xcesq,
     "+CPSI": simcom.cpsi,
     "#RFSTS": telit.rfsts,
     "#SERVINFO": telit.servinfo,
@@ -49,6 +69,10 @@ _LINES: dict[str, Callable[[LineFields], list[Reading]]] = {
 """Function that decodes the fields of a line, by the prefix of the line."""
 _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
     "!GSTATUS": sierra.gstatus,
+    "!NRINFO": sierra.gstatus,
+    "+GTCCINFO": fibocom.gtccinfo,
+    "+GTCAINFO": fibocom.gtcainfo,
+    "^DEBUG": foxconn.debug,
     "+UCGED": ublox.ucged,
     "#MONI": telit.moni,
     "+WPRSSI": sierra.wprssi,
@@ -57,10 +81,20 @@ _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
 }
 """Function that decodes all lines of an answer, by the name of the command."""
 UNSOLICITED = "(unasked)"
-_UNSOLICITED_LINES = ("^RSSI",)
+_UNSOLICITED_LINES = ("^RSSI", "^HCSQ")
 _ALSO = {("+UCGED", "+RSRP"), ("+UCGED", "+RSRQ")}
 """Pairs of a command and another name under which it answers."""
+_NO_VALUES = {"source", "role", "rat"}
 _UNSOLICITED = re.compile(r"RING|NO CARRIER|BUSY|NO ANSWER|CONNECT.*")
+_DEBUG_BEGIN = re.compile(r"RAT\s*:\s*(?:LTE|NR|WCDMA|GSM)", re.IGNORECASE)
+_WITHOUT_RADIO = frozenset({
+    "+CPIN", "+CMTI", "+CMT", "+CDSI", "+CMGL", "+CMGR", "+CMGS", "+CGSN", "+CIMI", "+CCID",
+    "+ICCID", "+QCCID", "+CNUM", "+CGMI", "+CGMM", "+CGMR", "+GMR", "+CCLK", "+CTZV", "+CTZE",
+    "+QLTS", "+CGDCONT", "+CGPADDR", "+CGACT", "+CGATT", "+CGCONTRDP", "+CFUN", "+CSCS", "+CMGF",
+    "+CNMI", "+CMEE", "+CSCA", "+CPMS", "+CRING", "+CLIP", "+CLCC", "+CUSD", "+IPR", "+IFC",
+    "+CGEV", "+CME", "+CMS", "+GCAP", "+FCLASS", "+WIND", "+CBC", "+CPAS", "^ICCID",
+})  # fmt: skip
+"""Names of answers that contain nothing about the radio: subscriber, messages, clock, contexts, settings."""
 _TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi|3ginfo|gsmctl)(?:\.sh)?(?:\s|$)")
 
 
@@ -69,6 +103,8 @@ class DecodedAnswer(NamedTuple):
 
     readings: list[Reading]
     refused: list[str]
+    unread: tuple[str, ...] = ()
+    """Names of the lines that have a valid form but are not decoded, one for each line."""
 
 
 def decode(command: str, raw: bytes) -> DecodedAnswer:
@@ -77,10 +113,10 @@ def decode(command: str, raw: bytes) -> DecodedAnswer:
     Parameters
     ----------
     command : str
-        The AT command, or the command line of a tool. Empty if it is not known: then all answers that have
-        their
-        own prefix are decoded. `UNSOLICITED` if no command was pending: then only lines that modems
-        send without a command are decoded, because any other line is a late answer.
+        The AT command, or several in one line (`AT+CSQ;+CESQ`), or the command line of a tool. Empty if it is
+        not known: then all answers that have their own prefix are decoded. `UNSOLICITED` if no command was
+        pending: then only lines that modems send without a command are decoded, because any other line is a
+        late answer.
     raw : bytes
         All octets that arrived, with echo, final result, and unsolicited lines between them.
     """
@@ -90,7 +126,8 @@ def decode(command: str, raw: bytes) -> DecodedAnswer:
     refused = ["the answer has too many lines"] if len(lines) > MOST_LINES else []
     usable = [line for line in lines[:MOST_LINES] if len(line) <= LONGEST_LINE]
     refused += ["a line of the answer is too long"] * (min(len(lines), MOST_LINES) - len(usable))
-    return _of_lines(command if command == UNSOLICITED else command_name(command), usable, refused)
+    names = (command,) if command == UNSOLICITED else command_names(command)
+    return _of_lines(names, usable, refused)
 
 
 def tells(answer: CommandAnswer) -> bool:
@@ -101,22 +138,46 @@ def tells(answer: CommandAnswer) -> bool:
     return any(not (is_final(w) or _UNSOLICITED.fullmatch(w) or w == answer.command.upper()) for w in words)
 
 
-def _of_lines(command: str, lines: list[str], refused: list[str]) -> DecodedAnswer:
+def _of_lines(names: tuple[str, ...], lines: list[str], refused: list[str]) -> DecodedAnswer:
     readings: list[Reading] = []
-    block = command if command in _BLOCKS else ""
-    rest: list[str] = []
+    unread: list[str] = []
+    blocks: dict[str, list[str]] = {name: [] for name in names if name in _BLOCKS}
+    block = next(iter(blocks), "")
     for line in lines:
         name, text = prefixed(line) or ("", "")
-        if not command and not block and name in _BLOCKS:
-            block = name
+        opened = _block_of(line, name)
+        if opened and opened in (names or (opened,)):
+            block = opened
+            blocks.setdefault(block, [])
         if name in _LINES or name in _REGISTRATIONS:
-            if command in ("", name) or (command, name) in _ALSO or _comes_by_itself(name, text):
+            if name in (names or (name,)) or _also(names, name) or _comes_by_itself(name, text):
                 readings += _attempt(name, partial(_of_line, name, text), refused)
+            else:
+                unread.append(name)
         elif _is_of_block(line, name, block):
-            rest.append(line)
-    if block:
-        readings += _attempt(block, partial(_BLOCKS[block], rest), refused)
-    return DecodedAnswer(readings, refused)
+            blocks[block].append(line)
+        elif name and name not in _WITHOUT_RADIO and not is_final(line):
+            unread.append(name)
+    for name, rest in blocks.items():
+        readings += _attempt(name, partial(_BLOCKS[name], rest), refused)
+    return DecodedAnswer(_with_values(readings), refused, tuple(unread))
+
+
+def _block_of(line: str, name: str) -> str:
+    """Return the name of the answer of several lines that begins with this line; "" if there is none."""
+    if not name and _DEBUG_BEGIN.match(line.strip()):
+        return "^DEBUG"
+    return name if name in _BLOCKS else ""
+
+
+def _also(names: tuple[str, ...], name: str) -> bool:
+    return any((command, name) in _ALSO for command in names)
+
+
+def _with_values(readings: list[Reading]) -> list[Reading]:
+    """Leave out cells of which only the technology is known, if the answer has another reading."""
+    known = [reading for reading in readings if "rat" not in reading or reading.keys() - _NO_VALUES]
+    return known or readings[:1]
 
 
 def _comes_by_itself(name: str, text: str) -> bool:
@@ -172,4 +233,4 @@ def _of_tool(tool: str, raw: bytes) -> DecodedAnswer:
             return tools.gsmctl(text.splitlines()[:MOST_LINES])
         return _OF_JSON[tool](tools.loads(text))
 
-    return DecodedAnswer(_attempt(tool, read, refused), refused)
+    return DecodedAnswer(_with_values(_attempt(tool, read, refused)), refused)
