@@ -35,7 +35,8 @@ _LEVEL = re.compile(
 )
 """What a logger writes between the time and the message."""
 _CONTENT = re.compile(
-    r"(?:^|(?<=[\s>\]:;|'\"(=]))(?:(?i:AT)(?:[+!#^*%$][A-Za-z]|(?=\s*['\"]?$))|[+#^!*$%][A-Z][A-Z0-9]{1,15} ?:)"
+    r"(?:^|(?<=[\s>\]:;|'\"(=]))(?:(?i:AT)(?:[+!#^*%$][A-Za-z]|(?=\s*['\"]?$))"
+    r"|[+#^!*$%][A-Z][A-Z0-9]{1,15} ?:)"
 )
 _RESULT = re.compile(r"(?:^|(?<=[\s>\]:;|'\"(=]))(?:OK|ERROR)(?=\s*['\"]?$)")
 _ESCAPED = re.compile(r"(?:<CR>|<LF>|\[CR\]|\[LF\]|\\r|\\n|\\x0[dDaA])+")

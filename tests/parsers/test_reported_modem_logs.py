@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import parsers
+from tests.narrowed import parsed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ def table_of(folder: Path, name: str) -> Table:
     if not path.is_file():
         pytest.skip(f"{name} is not among the fixtures")
     data = path.read_bytes()
-    return parsers.recognise(data, path=name).parse(io.BytesIO(data), path=name)["radio"]
+    return parsed(parsers.recognise(data, path=name), data)["radio"]
 
 
 def cells(table: Table, *names: str) -> list[tuple[Any, ...]]:
@@ -93,3 +93,27 @@ def test_stamps_of_a_terminal_and_of_the_journal(fixture_folder: Path) -> None:
     assert any("date is not given" in text for text in table.provenance["warnings"])
     (row,) = table_of(fixture_folder, "modemmanager_debug_journal.txt").rows()
     assert (row["rssi_dbm"], row["answered_ns"] - row["asked_ns"]) == (-77.0, 54_322_000)
+
+
+def test_levels_of_huawei_without_a_sign(fixture_folder: Path) -> None:
+    table = table_of(fixture_folder, "tel_huawei_abs.txt")
+    found = cells(table, "source", "rsrp_dbm", "rsrq_db", "sinr_db")
+    assert ("serving", "NR", "mSignalStrength", -98.0, -11.0, 14.0) in found
+    assert ("serving", "NR", "mCellInfo", -98.0, -11.0, 14.0) in found
+    assert ("serving", "LTE", "mSignalStrength", -96.0, -11.0, 12.0) in found
+    assert any("without a sign" in text for text in table.provenance["warnings"])
+
+
+@pytest.mark.parametrize("name", ["mmcli_human.txt", "ubus_mm.json", "hilink.json", "hilink.xml"])
+def test_both_legs_of_a_tool_or_router(fixture_folder: Path, name: str) -> None:
+    found = cells(table_of(fixture_folder, name), "rsrp_dbm", "rsrq_db", "rssi_dbm", "sinr_db")
+    lte_db, nr_db = (12.0, 18.0) if name.startswith("hilink") else (12.4, 18.5)
+    assert found == [
+        ("serving", "LTE", -96.0, -11.0, -65.0, lte_db),
+        ("secondary", "NR", -84.0, -11.0, None, nr_db),
+    ]
+
+
+def test_cell_without_values_is_no_row(fixture_folder: Path) -> None:
+    (row,) = table_of(fixture_folder, "qmicli5g_inactive.txt").rows()
+    assert (row["role"], row["rat"], row["rsrp_dbm"], row["sinr_db"]) == ("serving", "LTE", -70.0, 30.0)

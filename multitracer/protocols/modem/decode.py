@@ -13,7 +13,9 @@ from multitracer.protocols.modem import (
     fibocom,
     foxconn,
     huawei,
+    qmi_cells,
     quectel,
+    routers,
     sierra,
     simcom,
     standard,
@@ -95,7 +97,9 @@ _WITHOUT_RADIO = frozenset({
     "+CGEV", "+CME", "+CMS", "+GCAP", "+FCLASS", "+WIND", "+CBC", "+CPAS", "^ICCID",
 })  # fmt: skip
 """Names of answers that contain nothing about the radio: subscriber, messages, clock, contexts, settings."""
-_TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi|3ginfo|gsmctl)(?:\.sh)?(?:\s|$)")
+_TOOL = re.compile(
+    r"(?:\S*/)?(mmcli|ubus|qmicli|mbimcli|uqmi|3ginfo|gsmctl|hilink|mikrotik)(?:\.sh)?(?:\s|$)"
+)
 
 
 class DecodedAnswer(NamedTuple):
@@ -219,18 +223,28 @@ def _attempt(name: str, read: Callable[[], list[Reading]], refused: list[str]) -
         return []
 
 
-_OF_JSON = {"mmcli": tools.mmcli, "uqmi": tools.uqmi, "3ginfo": tools.info3g}
+_OF_JSON = {"mmcli": tools.mmcli, "ubus": tools.mmcli, "uqmi": tools.uqmi, "3ginfo": tools.info3g}
+_OF_TEXT = {
+    "mmcli": tools.mmcli_text, "qmicli": tools.qmicli, "mbimcli": tools.mbimcli, "gsmctl": tools.gsmctl,
+    "mikrotik": routers.mikrotik,
+}  # fmt: skip
+_MOST_TOOL_LINES = 4096  # bounds memory: a dump of ModemManager has some hundred lines for each modem
 
 
 def _of_tool(tool: str, raw: bytes) -> DecodedAnswer:
     refused: list[str] = []
     text = raw.decode(errors="replace")
+    source = "mmcli" if tool == "ubus" else tool
 
     def read() -> list[Reading]:
-        if tool == "qmicli":
-            return tools.qmicli(text.splitlines()[:MOST_LINES])
-        if tool == "gsmctl":
-            return tools.gsmctl(text.splitlines()[:MOST_LINES])
-        return _OF_JSON[tool](tools.loads(text))
+        is_json = text.lstrip()[:1] in ("{", "[") and "] Successfully" not in text[:200]
+        if tool == "hilink":
+            return routers.hilink(tools.loads(text)) if is_json else routers.hilink_xml(text)
+        if tool in _OF_JSON and (is_json or tool not in _OF_TEXT):
+            return _OF_JSON[tool](tools.loads(text))
+        lines = text.splitlines()[:_MOST_TOOL_LINES]
+        if tool == "qmicli" and any("got cell location info" in line for line in lines[:2]):
+            return qmi_cells.cells(lines[1:])
+        return _OF_TEXT[tool](lines)
 
-    return DecodedAnswer(_with_values(_attempt(tool, read, refused)), refused)
+    return DecodedAnswer(_with_values(_attempt(source, read, refused)), refused)
