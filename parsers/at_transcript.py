@@ -18,7 +18,7 @@ from multitracer.protocols.modem.grammar import is_final, prefixed
 from multitracer.schemas.radio import RADIO
 from multitracer.words import count
 from parsers._format import Format, Match
-from parsers._text.at_lines import Messages
+from parsers._text.at_lines import AtMessages
 from parsers._text.collector_log import Sparse
 from parsers._text.lines import LogLines
 from parsers._text.mapped_log import name_legs
@@ -127,7 +127,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If no answer tells of the radio.
     """
     lines = LogLines(stream)
-    log, messages = _Log(lines), Messages(lines)
+    log, messages = _Log(lines), AtMessages(lines)
     for text in lines:
         for message in messages.of_line(text):
             log.take(message, messages.time_ns)

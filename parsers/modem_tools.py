@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 _MMCLI = re.compile(rb'"modem"\s*:\s*\{\s*"(?:signal|generic|3gpp)"')
-_UBUS = re.compile(rb'"modem"\s*:\s*\[\s*\{.{0,30000}?"signal"\s*:\s*\{', re.DOTALL)
+_UBUS = re.compile(rb'"modem"\s*:\s*\[\s*\{')
 _UQMI = re.compile(
     rb'"type"\s*:\s*"(?:cdma|hdr|gsm|wcdma|tdma|lte|5gnr)"[^}]{0,200}"(?:rss[iq]|rsrp|signal|ecio)"'
 )
@@ -88,8 +88,9 @@ _TEXTS = (
     ),
     re.compile(rb"^[^\n\"]{0,40}?\|\s+(?:rssi|rsrp|rscp):\s+-\d{1,3}(?:\.\d\d)? dBm\r?$", re.MULTILINE),
     re.compile(
-        rb"^\s*(?:status|current-operator|phy-cellid|session-uptime|(?:data-class|access-technology)):.{0,2000}?"
-        rb"^\s*(?:nr-)?rsr[pq]: -\d{1,3}(?:\.\d)?dBm?\r?$",
+        rb"^[ \t]*(?:status|current-operator|phy-cellid|session-uptime|data-class|access-technology):"
+        rb".{0,2000}?"
+        rb"^[ \t]*(?:nr-)?rsr[pq]: -\d{1,3}(?:\.\d)?dBm?\r?$",
         re.MULTILINE | re.DOTALL,
     ),
     re.compile(rb"^RSSI: -?\d+\s*\nRSRP: -?\d+\s*\n(?:SINR|RSRQ): -?\d", re.MULTILINE),
@@ -207,7 +208,9 @@ def sniff(head: bytes) -> Match:
     """Return "yes" for the output of one of the tools."""
     if head.startswith(b'{"kind":'):
         return "no"
-    shapes = (_MMCLI, _UBUS, _UQMI, _INFO3G, _HILINK, _XML, *_TEXTS)
+    if _UBUS.search(head) and b'"signal"' in head:
+        return "yes"
+    shapes = (_MMCLI, _UQMI, _INFO3G, _HILINK, _XML, *_TEXTS)
     return "yes" if any(shape.search(head) for shape in shapes) else "no"
 
 

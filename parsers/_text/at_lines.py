@@ -39,6 +39,8 @@ _CONTENT = re.compile(
     r"|[+#^!*$%][A-Z][A-Z0-9]{1,15} ?:)"
 )
 _RESULT = re.compile(r"(?:^|(?<=[\s>\]:;|'\"(=]))(?:OK|ERROR)(?=\s*['\"]?$)")
+_PLAIN = re.compile(r"[\w.:\-<>\[\]/| ]*")
+"""What may stand before a message without a time stamp: a quotation mark is of a script, not of a log."""
 _ESCAPED = re.compile(r"(?:<CR>|<LF>|\[CR\]|\[LF\]|\\r|\\n|\\x0[dDaA])+")
 _CLOSING = re.compile(r"['\"\])\s]*$")
 _EPOCH = re.compile(r"\[(\d{10}\.\d{6})\]")
@@ -46,7 +48,7 @@ _SYSLOG = re.compile(r"([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})?) (?!
 _NO_YEAR = "the year is not given, so the times are read as of 1970"
 
 
-class Messages:
+class AtMessages:
     """Yields the commands and lines of answers of a log, and keeps the time of the last stamp."""
 
     def __init__(self, lines: LogLines) -> None:
@@ -95,10 +97,10 @@ class Messages:
             first = first[content.start() :]
         else:
             first = ""
-        *whole, last = [first, *others]
-        whole[0] = self._part + whole[0]
+        *complete, last = [first, *others]
+        complete[0] = self._part + complete[0]
         self._part = "" if _CLOSING.fullmatch(last) else last.rstrip("'\"")
-        yield from (line.strip() for line in whole if line.strip())
+        yield from (line.strip() for line in complete if line.strip())
 
 
 def _stamp(text: str) -> DateLine | None:
@@ -125,13 +127,13 @@ def _message(text: str, *, is_logged: bool) -> str:
     text : str
         The line, without its time stamp.
     is_logged : bool
-        Whether the line had a time stamp; only then a logger may have written other words before it.
+        Whether the line had a time stamp; only then a logger may have written quotation marks before it.
     """
-    found = _CONTENT.search(text[:_FURTHEST])
-    if found is None and is_logged:
-        found = _RESULT.search(text[:_FURTHEST])
-    if found is not None:
-        return _without_quote(text, found.start())
+    content = _CONTENT.search(text[:_FURTHEST])
+    if content is None and is_logged:
+        content = _RESULT.search(text[:_FURTHEST])
+    if content is not None and (is_logged or _PLAIN.fullmatch(text, 0, content.start())):
+        return _without_quote(text, content.start())
     if is_logged and (direction := _DIRECTION.match(text)):
         return _without_quote(text, direction.end())
     if is_logged and (level := _LEVEL.match(text)):

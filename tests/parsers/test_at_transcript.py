@@ -133,6 +133,13 @@ def test_what_a_logger_writes_around_a_message_is_left_out(log: bytes) -> None:
     assert (row["rssi_dbm"], row["asked_ns"] % S, row["answered_ns"] % S // 10**7) == (-83.0, 345_000_000, 40)
 
 
+def test_answer_in_a_script_is_no_answer() -> None:
+    with pytest.raises(FormatError):
+        at_transcript.parse(io.BytesIO(b'text = \'+CREG: 1,"2A01","01A2D001",7\'\n'), path="x")
+    (row,) = rows(b"DEBUG:modem:AT+CSQ\nDEBUG:modem:+CSQ: 15,99\nDEBUG:modem:OK\n")
+    assert row["rssi_dbm"] == -83.0
+
+
 def test_journal_without_a_year_has_the_times_of_modemmanager() -> None:
     log = (
         b"Feb  3 10:11:15 host ModemManager[700]: <debug> [1770113475.123456] (ttyUSB2): --> 'AT+CSQ<CR>'\n"

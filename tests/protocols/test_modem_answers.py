@@ -307,11 +307,9 @@ _STRANGE = st.sampled_from([
     "+CSQ: ", "+CESQ: ", "+CREG: ", '+QENG: "servingcell",', "#RFSTS: ", "#MONI: S ", "+CPSI: LTE,",
     "+UCGED: 2\n", "!GSTATUS:\n", "#SERVINFO: ", '+QCAINFO: "PCC",', "mmcli", "9" * 400, "-1", '"', ",", "\n",
     "Cell ID: ( ", "a:b", "+QRSRP: -75,", '^HCSQ: "LTE",', '^HCSQ: "NR",', "^MONSC: NR,", "^MONNC: LTE,",
-    "+XMCI: 4,",
-    "+XCESQ: 0,", "\n+GTCCINFO:\n1,4,", "\n+GTCAINFO:\nPCC:", "\nRAT:LTE\npcell: ", "NR5G band: n",
-    "+QSPN: ",
-    "UMTS Info\n\tCell [0]:\n", "\t\tRSRP: '", "LTE | rsrp: -", "modem.signal.lte.rsrp: -", "<rsrp>", "</rsrp>",
-    "rsrp: -9dBm\n", "primary-band: B3@20Mhz earfcn: ",
+    "+XMCI: 4,", "+XCESQ: 0,", "\n+GTCCINFO:\n1,4,", "\n+GTCAINFO:\nPCC:", "\nRAT:LTE\npcell: ",
+    "NR5G band: n", "+QSPN: ", "UMTS Info\n\tCell [0]:\n", "\t\tRSRP: '", "LTE | rsrp: -",
+    "modem.signal.lte.rsrp: -", "<rsrp>", "</rsrp>", "rsrp: -9dBm\n", "primary-band: B3@20Mhz earfcn: ",
 ])  # fmt: skip
 _ASKED = (
     "", "AT!GSTATUS?", "AT+UCGED?", "AT#MONI", "AT+WPRSSI", "mmcli -J", "qmicli", "uqmi", "AT^DEBUG?",

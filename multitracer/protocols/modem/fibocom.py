@@ -24,8 +24,8 @@ _NOWHERE = (0xFFFE, 0xFFFF, 0xFFFFFF, 0xFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFF)
 _CELL_ROW = re.compile(r"\s*[12]\s*,\s*\d{1,2}\s*,")
 _CARRIER = re.compile(r"(PCC|SCC)\s*\d{0,2}\s*:\s*(.*)", re.IGNORECASE)
 _POWER = (-160.0, -1.0)  # dBm, as in `quectel`
-_SERVING_FIELDS = 14
-_NEIGHBOUR_FIELDS = 12
+_SERVING_FIELDS = 14  # with band, bandwidth and SINR (AT manual of FM350, +GTCCINFO)
+_NEIGHBOUR_FIELDS = 12  # the same, without band and SINR
 
 
 def gtccinfo(lines: Sequence[str]) -> list[Reading]:

@@ -41,14 +41,14 @@ def debug(lines: Sequence[str]) -> list[Reading]:
     technology = common.get("rat", "")
     if not technology or (not cells and not technology.startswith(("lte", "nr"))):
         raise AnswerError("the answer to ^DEBUG has no cell of a known technology; skip the answer")
-    return [_cell(kind, own, common, beside=bool(n)) for n, (kind, own) in enumerate(cells)] or [
-        _cell("nr" if technology.startswith("nr") else "pcell", {}, common, beside=False)
+    return [_cell(kind, own, common, is_secondary=bool(n)) for n, (kind, own) in enumerate(cells)] or [
+        _cell("nr" if technology.startswith("nr") else "pcell", {}, common, is_secondary=False)
     ]
 
 
-def _cell(kind: str, own: dict[str, str], common: dict[str, str], *, beside: bool) -> Reading:
+def _cell(kind: str, own: dict[str, str], common: dict[str, str], *, is_secondary: bool) -> Reading:
     side = "nr" if kind == "nr" or any(name.startswith("nr_") for name in own) else "lte"
-    known = own if beside else common | own
+    known = own if is_secondary else common | own
     names = (
         "band",
         "channel",
@@ -68,7 +68,7 @@ def _cell(kind: str, own: dict[str, str], common: dict[str, str], *, beside: boo
     rsrp = f.real(3)
     rsrp = -rsrp if rsrp is not None and rsrp > 0 and side == "nr" else rsrp
     return reported(
-        role="secondary" if beside else "serving",
+        role="secondary" if is_secondary else "serving",
         rat="NR" if side == "nr" else "LTE",
         band=f.text(0, most=16).removeprefix("n"),
         channel=f.integer(1, 0),

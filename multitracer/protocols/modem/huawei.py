@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _POWER = (-160.0, -1.0)  # dBm, as in `quectel`
 _QUALITY = (-50.0, 20.0)  # dB, as in `quectel`
-_SINR = (-50.0, 60.0)
+_SINR = (-50.0, 60.0)  # dB, as in `quectel`
 _TECHNOLOGY = {
     "NR": "NR", "NR-5GC": "NR", "LTE": "LTE", "LTE-NR": "LTE", "EMTC": "LTE", "NB-IOT": "NB-IoT",
     "WCDMA": "UMTS", "GSM": "GSM",

@@ -61,7 +61,7 @@ def cells(lines: list[str]) -> list[Reading]:
 def _section(rat: str, lines: list[str]) -> list[Reading]:
     """Return the serving cell, whose values are those before the first cell or in the cell of its PCI."""
     head: dict[str, str] = {}
-    found: list[dict[str, str]] = []
+    blocks: list[dict[str, str]] = []
     frequency: dict[str, str] = {}
     target = head
     for line in lines:
@@ -69,18 +69,18 @@ def _section(rat: str, lines: list[str]) -> list[Reading]:
             target = frequency = {}
         elif _CELL.fullmatch(line):
             target = dict(frequency)
-            found.append(target)
+            blocks.append(target)
         elif match := _VALUE.fullmatch(line):
             target[match[1]] = match[2]
-    return [reading for reading in _readings(rat, head, found) if len(reading) > 2]
+    return [reading for reading in _readings(rat, head, blocks) if len(reading) > 2]
 
 
-def _readings(rat: str, head: dict[str, str], found: list[dict[str, str]]) -> list[Reading]:
+def _readings(rat: str, head: dict[str, str], blocks: list[dict[str, str]]) -> list[Reading]:
     serving_pci = head.pop("Serving Cell ID", None)
-    own = next((cell for cell in found if serving_pci and cell.get("Physical Cell ID") == serving_pci), {})
+    own = next((cell for cell in blocks if serving_pci and cell.get("Physical Cell ID") == serving_pci), {})
     channel = {k: v for k, v in head.items() if k == "EUTRA Absolute RF Channel Number"}
     readings = [_reading(rat, "serving", head | own)] if "PLMN" in head or own or rat == "NR" else []
-    others = [cell for cell in found if cell is not own]
+    others = [cell for cell in blocks if cell is not own]
     return readings + [_reading(rat, "neighbour", channel | cell) for cell in others]
 
 

@@ -142,12 +142,12 @@ def _technology(text: str) -> str:
 
 
 def _levels(values: Mapping[str, str], prefix: str) -> Reading:
-    found: Reading = {}
+    levels: Reading = {}
     for name, (column, minimum, most) in _LEVELS.items():
         match = _LEVEL.fullmatch(values.get(prefix + name, ""))
         if match and minimum <= float(match[1]) <= most:
-            found[column] = float(match[1])
-    return found
+            levels[column] = float(match[1])
+    return levels
 
 
 def _integer(text: str | None, most: int) -> int | None:

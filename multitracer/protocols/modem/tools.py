@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multitracer.protocols.modem.grammar import AnswerError, reported
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from multitracer.protocols.modem.grammar import Reading
 
 _SECTIONS = {
@@ -35,7 +37,7 @@ _MODES = {
 """
 _CELL = {"pci": "physical_cell_id", "earfcn": "channel", "cid_dec": "cell_id", "tac_dec": "area_code"}
 _NUMBER = re.compile(r"[1-9]\d{0,10}")
-_MOST_MODEMS = 16
+_MOST_MODEMS = 16  # bounds the rows of one output: no host has so many
 _MMCLI_KEY = re.compile(r"modem\.signal\.([a-z0-9]{2,8})\.([a-z-]{2,12})\s*:\s*(\S{1,16})")
 _MMCLI_ROW = re.compile(r"\s*([A-Za-z0-9]{0,12})\s*\|\s*([a-z/ -]{2,16}):\s*(.{1,24})")
 _MBIM_VALUE = re.compile(r"\s*(RSSI|Error rate) \[[^\]]{1,12}\]: '(\d{1,3})'")
@@ -91,7 +93,7 @@ def mmcli_text(lines: list[str]) -> list[Reading]:
     return _sections(signal) or [{}]
 
 
-def _sections(signal: dict[str, Any]) -> list[Reading]:
+def _sections(signal: Mapping[str, object]) -> list[Reading]:
     readings = [_levels(_SECTIONS[name], pairs) for name, pairs in signal.items() if name in _SECTIONS]
     known = [reading for reading in readings if len(reading) > 1]
     return sorted(known, key=lambda reading: reading["rat"] == "NR")  # the anchor first, as others print it
@@ -181,8 +183,8 @@ def mbimcli(lines: list[str]) -> list[Reading]:
     ]
 
 
-_LAST_RSSI = 31
-_LAST_RXQUAL = 7
+_LAST_RSSI = 31  # TS 27.007, 8.5; 99 is unknown
+_LAST_RXQUAL = 7  # the same
 
 
 def info3g(document: object) -> list[Reading]:
