@@ -38,7 +38,7 @@ _DEBUGGED = re.compile(
     re.MULTILINE,
 )
 _TALKED = re.compile(
-    rb'^(?:[^"\n]{0,160}?[\s>\]:\'"])?(?:(?i:AT)[+!#^*%$&A-Z0-9]*[^\n]{0,60}|OK)(?:<CR>.{0,20})?\r?$',
+    rb'^(?:[^"\n]{0,160}?[\s>\]:,\'"])?(?:(?i:AT)[+!#^*%$&A-Z0-9]*[^\n]{0,60}|OK)(?:<CR>.{0,20})?\r?$',
     re.MULTILINE,
 )
 _COMMAND = re.compile(r"AT(?:[+!#^*%$&A-Z0-9].*)?", re.IGNORECASE)
@@ -97,6 +97,7 @@ class _Log:
 
     def say(self) -> None:
         """Add warnings about what was not read."""
+        self._lines.warn_of_skipped()
         if self.unread:
             names = [f"{name} ({times:,})" for name, times in self.unread.most_common(_MOST_NAMES)]
             more = ", ..." if len(self.unread) > _MOST_NAMES else ""

@@ -229,6 +229,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     if lines.cut:
         log.take(lines.cut.decode(errors="replace"))  # a document that is whole needs no line end
     log.flush()
+    lines.warn_of_skipped()
     for sentence in log.jumps.sentences():
         lines.warn(sentence)
     if not len(log.rows):

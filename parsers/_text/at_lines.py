@@ -35,15 +35,20 @@ _LEVEL = re.compile(
 )
 """What a logger writes between the time and the message."""
 _CONTENT = re.compile(
-    r"(?:^|(?<=[\s>\]:;|'\"(=]))(?:(?i:AT)(?:[+!#^*%$][A-Za-z]|(?=\s*['\"]?$))"
+    r"(?:^|(?<=[\s>\]:;,|'\"(=]))(?:(?i:AT)(?:[+!#^*%$][A-Za-z]|(?=\s*['\"]?$))"
     r"|[+#^!*$%][A-Z][A-Z0-9]{1,15} ?:)"
 )
-_RESULT = re.compile(r"(?:^|(?<=[\s>\]:;|'\"(=]))(?:OK|ERROR)(?=\s*['\"]?$)")
+_RESULT = re.compile(r"(?:^|(?<=[\s>\]:;,|'\"(=]))(?:OK|ERROR)(?=\s*['\"]?$)")
 _PLAIN = re.compile(r"[\w.:\-<>\[\]/| ]*")
 """What may stand before a message without a time stamp: a quotation mark is of a script, not of a log."""
 _ESCAPED = re.compile(r"(?:<CR>|<LF>|\[CR\]|\[LF\]|\\r|\\n|\\x0[dDaA])+")
 _CLOSING = re.compile(r"['\"\])\s]*$")
 _EPOCH = re.compile(r"\[(\d{10}\.\d{6})\]")
+_INNER = re.compile(
+    r"(?<![\w.:])(?:(\d{4})[-/](\d\d)[-/](\d\d)[T ])?(\d\d?:\d\d:\d\d)(?:[.,:](\d{1,9}))?"
+    r"(Z| ?[+-]\d\d:?\d\d(?!\d))?"
+)
+"""A time within what stands before a message: year, month and day if given, clock, fraction, zone."""
 _SYSLOG = re.compile(r"([A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?:\.\d{1,9})?) (?!\d{4}\b)")
 _NO_YEAR = "the year is not given, so the times are read as of 1970"
 
@@ -116,7 +121,24 @@ def _stamp(text: str) -> DateLine | None:
         dated = date_line(f"{syslog[1]} UTC 1970")
         if dated is not None:
             return DateLine(dated.time_ns, dated.resolution_ns, text[syslog.end() :].strip(), _NO_YEAR)
-    return stamp
+    return stamp or _inner_stamp(text)
+
+
+def _inner_stamp(text: str) -> DateLine | None:
+    """Return the time stamp between other words and a message, or at the start but in an unusual form."""
+    content = _CONTENT.search(text[:_FURTHEST]) or _ESCAPED.search(text[:_FURTHEST])
+    content = content or _RESULT.search(text[:_FURTHEST])
+    lead = len(text) - len(text.lstrip(" [("))
+    match = _INNER.search(text, 0, content.start()) if content else _INNER.match(text, lead)
+    if match is None:
+        return None
+    year, month, day, clock, fraction, zone = match.groups("")
+    date = f"{year}-{month}-{day} " if year else ""
+    stamp = date_line(f"{date}{clock}{'.' if fraction else ''}{fraction}{zone if year else ''}")
+    rest = text[match.end() :].strip()
+    if stamp is None or not rest:
+        return None
+    return DateLine(stamp.time_ns, stamp.resolution_ns, rest, stamp.caveat, stamp.has_day)
 
 
 def _message(text: str, *, is_logged: bool) -> str:

@@ -80,6 +80,15 @@ class LogLines:
         if text not in self.warnings and len(self.warnings) < _MOST_WARNINGS:
             self.warnings.append(text)
 
+    def warn_of_skipped(self) -> None:
+        """Add a warning for each reason, unless so much is unusable that `provenance` adds one."""
+        if 2 * sum(self.skipped.values()) <= self.number:
+            for reason, times in self.skipped.items():
+                first = self.first_skipped[reason]
+                self.warn(
+                    f"{times:,} of {self.number:,} lines could not be used, first line {first:,}: {reason}"
+                )
+
     def provenance(self, path: str, name: str, **more: object) -> dict[str, object]:
         """Return the counts as a table's provenance."""
         cut = f"the last line is truncated after {len(self.cut)} bytes" if self.cut else None

@@ -81,6 +81,8 @@ def test_stamps_between_the_answers_of_a_loop_are_theirs() -> None:
 def test_garbled_answer_is_counted_and_no_value() -> None:
     table = at_transcript.parse(io.BytesIO(MINICOM.replace(b"15,99", b"1x,99")), path="x")["radio"]
     assert table["source"].tolist() == ["+QENG"]
+    (said,) = table.provenance["warnings"]
+    assert said.startswith("1 of 10 lines could not be used, first line 6: +CSQ that does not have")
     assert sum(table.provenance["skipped"].values()) == 1
 
 
@@ -131,6 +133,24 @@ LOGGERS = [
 def test_what_a_logger_writes_around_a_message_is_left_out(log: bytes) -> None:
     (row,) = rows(log.replace(b"{t}", b"2026-02-03 10:11:12"))
     assert (row["rssi_dbm"], row["asked_ns"] % S, row["answered_ns"] % S // 10**7) == (-83.0, 345_000_000, 40)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "{clock} ->", "{clock}<-", "{clock}:", "({clock})", "{clock}\t", "{clock},", "TX {clock}",
+        "INFO {clock}",
+        "02/03/2026 {clock} [TX] -", "2026/02/03 {clock}", "DEBUG   2026-02-03 {clock} ",
+        "root - 2026-02-03 {clock} - DEBUG -", "[Tue Feb 03 {clock} 2026]", "INFO:2026-02-03 {clock}:",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("clock", ["10:11:12", "10:11:12.345"])
+def test_stamp_is_found_wherever_it_stands_before_the_message(before: str, clock: str) -> None:
+    begin = before.format(clock=clock)
+    (row,) = rows(f"{begin} AT+CSQ\n{begin} +CSQ: 15,99\n".encode())
+    at_ns = (36_672_345 if "." in clock else 36_672_000) * 1_000_000
+    assert (row["rssi_dbm"], row["asked_ns"] % (86_400 * S)) == (-83.0, at_ns)
+    assert (row["asked_ns"] > 86_400 * S) == ("2026" in before and "02/03/2026" not in before)
 
 
 def test_answer_in_a_script_is_no_answer() -> None:
