@@ -28,7 +28,7 @@ _UQMI = re.compile(
     rb'"type"\s*:\s*"(?:cdma|hdr|gsm|wcdma|tdma|lte|5gnr)"[^}]{0,200}"(?:rss[iq]|rsrp|signal|ecio)"'
 )
 _INFO3G = re.compile(rb'"conn_time"\s*:.{0,2000}"csq"\s*:', re.DOTALL)
-_HILINK = re.compile(rb'"(?:nr)?rsrp"\s*:\s*"(?:[<>]=?|&[lg]t;=?)?-?\d{1,3}(?:\.\d)?dBm"')
+_HILINK = re.compile(rb'"rsrp"\s*:\s*"(?:[<>]=?|&[lg]t;=?)?-?\d{1,3}(?:\.\d{1,2})? ?dBm"|"nrrsr[pq]"\s*:')
 _XML = re.compile(rb"<response>.{0,4000}?<(?:(?:nr)?rsrp|rscp|rssi)>", re.DOTALL)
 
 
@@ -67,7 +67,9 @@ _SHAPES = (
     _Shape(
         "mikrotik",
         re.compile(
-            r"\s*(?:status: (?:[a-z-]+ ?){1,3}$|pin-status: |registration-status: |rss[iq]: -?\d+dBm?$)"
+            r"\s*(?:status: (?:[a-z-]+ ?){1,3}$|rss[iq]: -?\d+dBm?$"
+            r"|(?:pin-status|registration-status|functionality|manufacturer|current-operator|data-class): "
+            r"\"?\w)"
         ),
         re.compile(r"\s*[a-z0-9-]+:(?: .*)?$|\s*-- \[|$"),
         re.compile(r"\s*((?!ca-band)[a-z0-9-]+):"),

@@ -293,3 +293,9 @@ def test_lines_of_no_output_are_counted() -> None:
 @given(data=damaged(MMCLI_TEXT + MMCLI_KEYS + CELLS + HILINK + MIKROTIK))
 def test_damaged_text_of_tools_gives_a_table_or_an_error(data: bytes) -> None:
     survives(modem_tools.parse, data)
+
+
+def test_output_in_which_no_cell_has_a_value_is_a_row_without_a_cell() -> None:
+    output = b"[/dev/cdc-wdm0] Successfully got signal info\n5G:\n\tRSRP: '-32768 dBm'\n\tSNR: '-3276.8 dB'\n"
+    (row,) = rows(output)
+    assert (row["source"], row["rat"], row["rsrp_dbm"], row["sinr_db"]) == ("qmicli", "", None, None)

@@ -247,4 +247,6 @@ def _of_tool(tool: str, raw: bytes) -> DecodedAnswer:
             return qmi_cells.cells(lines[1:])
         return _OF_TEXT[tool](lines)
 
-    return DecodedAnswer(_with_values(_attempt(source, read, refused)), refused)
+    readings = _attempt(source, read, refused)
+    known = [reading for reading in readings if reading.keys() - _NO_VALUES]
+    return DecodedAnswer(known or [{"source": source} for _ in readings[:1]], refused)
