@@ -15,6 +15,7 @@ from multitracer.schemas.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.collector_log import CollectorLog, Sparse, header_of, is_time
 from parsers._text.lines import LogLines
+from parsers._text.mapped_log import name_legs
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
@@ -91,7 +92,9 @@ class _Log(CollectorLog):
         sent, answered = (self.pairs.place(columns[f"{end}_ns"]) for end in ("asked", "answered"))
         placed = {"asked_ns": sent, "answered_ns": answered, "time_ns": sent + (answered - sent) // 2}
         stamps = {name: np.asarray(values) for name, values in placed.items()}
-        return self.rows.table(self.provenance() | {"ports": self.ports}, stamps)
+        radio = self.rows.table(self.provenance() | {"ports": self.ports}, stamps)
+        name_legs(radio)
+        return radio
 
 
 def sniff(head: bytes) -> Match:

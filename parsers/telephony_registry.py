@@ -5,6 +5,9 @@
 start of a line are read; Android's event log at the end, with indented times, is ignored. Subscriber and
 phone numbers are ignored.
 
+Some phones (Huawei) write RSRP and RSRQ without a sign, as the radio interface layer reports them (positive
+numbers for 44 to 156 dB below 1 mW); those of a cell whose RSRP is positive are made negative.
+
 The unit of `rssnr` is dB if the line has fields of Android 12 or later, 0.1 dB if one value of the log is
 above 30; otherwise the unit is not known, and only `sinr_raw` has the number. Source: frameworks/base of
 Android, telephony/java/android/telephony/CellSignalStrength*.java, CellIdentity*.java, SignalStrength.java.
@@ -72,6 +75,8 @@ _IDENTITY = {
     "Gsm": {"cell_id": "mCid", "physical_cell_id": "mBsic", "area_code": "mLac", "channel": "mArfcn"},
     "Wcdma": {"cell_id": "mCid", "physical_cell_id": "mPsc", "area_code": "mLac", "channel": "mUarfcn"},
 }
+_UNSIGNED_DBM = (31, 156)
+"""RSRP without its sign: SS-RSRP is -156 to -31 dBm (CellSignalStrengthNr), RSRP of LTE -140 to -43 dBm."""
 _NO_BER = 99
 """Value of the BER for "not known or not detectable" (TS 27.007, section 8.5)."""
 
@@ -91,6 +96,8 @@ class _Log:
         self.jumps = Jumps()
         self.impossible: dict[str, int] = {}
         """Number of impossible values, by column."""
+        self.unsigned: set[str] = set()
+        """Technologies whose levels were written without a sign."""
 
     def take(self, text: str) -> None:
         """Read one line."""
@@ -139,10 +146,24 @@ class _Log:
             self._service_state(text)
 
     def _append(self, source: str, values: Document) -> None:
+        values = self._signed(values)
         known = {name: value for name, value in values.items() if self._can_be(name, value)}
         if known.keys() - {"role", "rat"}:
             stamps = {"time_ns": self._stamp_ns, "line": self._begin}
             self.rows.append({"source": source, **known, **stamps, "modem": self._card})
+
+    def _signed(self, values: Document) -> Document:
+        """Return the values with RSRP and RSRQ negative, where the phone writes them without a sign."""
+        rat, rsrp, rsrq = str(values.get("rat", "")), values.get("rsrp_dbm"), values.get("rsrq_db")
+        minimum, most = _UNSIGNED_DBM
+        is_signed = isinstance(rsrq, int | float) and rsrq < 0
+        if isinstance(rsrp, int | float) and minimum <= rsrp <= most and not is_signed:
+            self.unsigned.add(rat)
+            values = values | {"rsrp_dbm": -rsrp}
+            rsrp = None
+        if rsrp is None and rat in self.unsigned and isinstance(rsrq, int | float) and rsrq > 0:
+            values = values | {"rsrq_db": -rsrq}
+        return values
 
     def _can_be(self, name: str, value: object) -> bool:
         """Return whether a value is possible; count an impossible value."""
@@ -287,6 +308,11 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         raise FormatError(path, "the file contains no value of mSignalStrength, mCellInfo or mServiceState")
     table = log.rows.table({})
     _unnumbered(table)
+    if log.unsigned:
+        lines.warn(
+            f"RSRP and RSRQ of {' and '.join(sorted(log.unsigned))} are written without a sign (98 for "
+            "-98 dBm) and were made negative"
+        )
     if _in_tenths(table):
         lines.warn(
             "the unit of rssnr (dB or 0.1 dB) is unknown in this version of Android, so its "

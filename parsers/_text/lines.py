@@ -80,6 +80,15 @@ class LogLines:
         if text not in self.warnings and len(self.warnings) < _MOST_WARNINGS:
             self.warnings.append(text)
 
+    def warn_of_skipped(self) -> None:
+        """Add a warning for each reason, unless so much is unusable that `provenance` adds one."""
+        if 2 * sum(self.skipped.values()) <= self.number:
+            for reason, times in self.skipped.items():
+                first = self.first_skipped[reason]
+                self.warn(
+                    f"{times:,} of {self.number:,} lines could not be used, first line {first:,}: {reason}"
+                )
+
     def provenance(self, path: str, name: str, **more: object) -> dict[str, object]:
         """Return the counts as a table's provenance."""
         cut = f"the last line is truncated after {len(self.cut)} bytes" if self.cut else None
@@ -182,6 +191,8 @@ _AT_END = tuple(
     for form in (r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?", *_FORMS)
 )
 _LONGEST_STAMP = 64
+_AFTER_CLOCK = " \t])|;>"
+"""Characters that may follow a time of day in a line that continues."""
 _MAY_END = re.compile(r"(?:\d{10}|\d:\d\d)[^:]{0,40}$")
 """Pattern that every stamp at the end of a line matches; it is tested first, as most lines have none."""
 _LEAD = re.compile(r"\W{0,5}(?:[A-Za-z]{1,12}[:=]\s*)?")
@@ -218,7 +229,7 @@ def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
         for form in _DATES:
             if match := form.match(text, begin):
                 rest = text[match.end() :].strip()
-                if rest and form is _DATES[-1] and not (time_of_day and text[match.end()].isspace()):
+                if rest and form is _DATES[-1] and not (time_of_day and text[match.end()] in _AFTER_CLOCK):
                     return None
                 return _date(match.groupdict(), rest)
     except ValueError:  # a 13th month, a zone 99 hours away, the year 9999

@@ -81,6 +81,8 @@ def test_stamps_between_the_answers_of_a_loop_are_theirs() -> None:
 def test_garbled_answer_is_counted_and_no_value() -> None:
     table = at_transcript.parse(io.BytesIO(MINICOM.replace(b"15,99", b"1x,99")), path="x")["radio"]
     assert table["source"].tolist() == ["+QENG"]
+    (said,) = table.provenance["warnings"]
+    assert said.startswith("1 of 10 lines could not be used, first line 6: +CSQ that does not have")
     assert sum(table.provenance["skipped"].values()) == 1
 
 
@@ -92,3 +94,92 @@ def test_damaged_transcript_gives_a_table_or_an_error(data: bytes) -> None:
 def test_what_tells_nothing_of_the_radio_is_refused() -> None:
     with pytest.raises(FormatError):
         at_transcript.parse(io.BytesIO(b"AT+GMR\nRevision 1\nOK\n"), path="x")
+
+
+TERMINAL = b"""[23:59:59.900] AT+CSQ
+[23:59:59.950] +CSQ: 15,99
+[00:00:01.000] AT+CSQ
+[00:00:01.100] +CSQ: 16,99
+"""
+
+
+def test_times_of_day_go_on_after_midnight_and_belong_to_their_answer() -> None:
+    first, second = rows(TERMINAL)
+    day_ns = 86_400 * S
+    assert (first["answered_ns"], second["asked_ns"]) == (day_ns - S // 20, day_ns + S)
+    assert (first["rssi_dbm"], second["rssi_dbm"]) == (-83.0, -81.0)
+
+
+LOGGERS = [
+    b"{t},345 DEBUG modem TX: AT+CSQ\n{t},400 DEBUG modem RX: +CSQ: 15,99\n{t},401 DEBUG modem RX: OK\n",
+    (
+        b"{t},345 - INFO - Sent b'AT+CSQ\\r\\n'\n"
+        b"{t},400 - INFO - recv: b'\\r\\n+CSQ: 15,99\\r\\n\\r\\nOK\\r\\n'\n"
+    ),
+    (
+        b"[{t},345] {modem.py:12} INFO - AT+CSQ\n"
+        b"[{t},400] {modem.py:14} INFO - +CSQ: 15,99\n"
+        b"[{t},400] {modem.py:14} INFO - OK\n"
+    ),
+    (
+        b"{t}.345 host ModemManager[7]: <debug> [modem0/ttyUSB2/at] --> 'AT+CSQ<CR>'\n"
+        b"{t}.390 host ModemManager[7]: <debug> [modem0/ttyUSB2/at] <-- '<CR><LF>+CS'\n"
+        b"{t}.400 host ModemManager[7]: <debug> [modem0/ttyUSB2/at] <-- 'Q: 15,99<CR><LF><CR><LF>OK<CR><LF>\n"
+    ),
+]
+
+
+@pytest.mark.parametrize("log", LOGGERS)
+def test_what_a_logger_writes_around_a_message_is_left_out(log: bytes) -> None:
+    (row,) = rows(log.replace(b"{t}", b"2026-02-03 10:11:12"))
+    assert (row["rssi_dbm"], row["asked_ns"] % S, row["answered_ns"] % S // 10**7) == (-83.0, 345_000_000, 40)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "{clock} ->", "{clock}<-", "{clock}:", "({clock})", "{clock}\t", "{clock},", "TX {clock}",
+        "INFO {clock}",
+        "02/03/2026 {clock} [TX] -", "2026/02/03 {clock}", "DEBUG   2026-02-03 {clock} ",
+        "root - 2026-02-03 {clock} - DEBUG -", "[Tue Feb 03 {clock} 2026]", "INFO:2026-02-03 {clock}:",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("clock", ["10:11:12", "10:11:12.345"])
+def test_stamp_is_found_wherever_it_stands_before_the_message(before: str, clock: str) -> None:
+    begin = before.format(clock=clock)
+    (row,) = rows(f"{begin} AT+CSQ\n{begin} +CSQ: 15,99\n".encode())
+    at_ns = (36_672_345 if "." in clock else 36_672_000) * 1_000_000
+    assert (row["rssi_dbm"], row["asked_ns"] % (86_400 * S)) == (-83.0, at_ns)
+    assert (row["asked_ns"] > 86_400 * S) == ("2026" in before and "02/03/2026" not in before)
+
+
+def test_answer_in_a_script_is_no_answer() -> None:
+    with pytest.raises(FormatError):
+        at_transcript.parse(io.BytesIO(b'text = \'+CREG: 1,"2A01","01A2D001",7\'\n'), path="x")
+    (row,) = rows(b"DEBUG:modem:AT+CSQ\nDEBUG:modem:+CSQ: 15,99\nDEBUG:modem:OK\n")
+    assert row["rssi_dbm"] == -83.0
+
+
+def test_journal_without_a_year_has_the_times_of_modemmanager() -> None:
+    log = (
+        b"Feb  3 10:11:15 host ModemManager[700]: <debug> [1770113475.123456] (ttyUSB2): --> 'AT+CSQ<CR>'\n"
+        b"Feb  3 10:11:15 host ModemManager[700]: <debug> [1770113475.323456] (ttyUSB2): "
+        b"<-- '<CR><LF>+CSQ: 15,99<CR><LF>'\n"
+    )
+    (row,) = rows(log)
+    assert (row["rssi_dbm"], row["time_ns"]) == (-83.0, 1_770_113_475_223_456_000)
+    table = at_transcript.parse(io.BytesIO(b"Feb  3 10:11:15 host x: AT+CSQ\n+CSQ: 15,99\nOK\n"), path="x")[
+        "radio"
+    ]
+    assert any("year is not given" in text for text in table.provenance["warnings"])
+
+
+def test_answers_that_are_not_read_are_counted_by_name() -> None:
+    log = MINICOM + b'AT+QTEMP\n+QTEMP: "soc",41\n+QTEMP: "pa",44\n\nOK\nAT+CPIN?\n+CPIN: READY\n\nOK\n'
+    table = at_transcript.parse(io.BytesIO(log), path="x")["radio"]
+    assert table.provenance["warnings"] == ["2 lines of answers were not read: +QTEMP (2)"]
+
+
+@given(data=damaged(LOGGERS[1] + LOGGERS[3] + TERMINAL))
+def test_damaged_log_of_a_logger_gives_a_table_or_an_error(data: bytes) -> None:
+    survives(at_transcript.parse, data)

@@ -56,6 +56,14 @@ def test_answers_stand_on_the_wall_clock_between_their_stamps() -> None:
     assert (row["rssi_dbm"], row["ber_pct"], row["line"], row["role"]) == (-83.0, None, 3, "serving")
 
 
+def test_both_legs_of_one_answer_have_their_role() -> None:
+    raw = '\r\n+QNWINFO: "FDD LTE","51503","LTE BAND 1",150\r\n'
+    raw += '+QNWINFO: "TDD NR5G","51503","NR5G BAND 41",528030\r\n'
+    record = json.loads(answer(START + S, raw=raw + "\r\nOK\r\n")) | {"command": "AT+QNWINFO"}
+    found = read(HEADER, clock(START), line(**record), clock(START + 2 * S))["radio"].rows()
+    assert [(row["role"], row["rat"]) for row in found] == [("serving", "LTE"), ("secondary", "NR")]
+
+
 @pytest.mark.parametrize("step_ns", [37 * S, -2 * S])
 def test_clock_that_was_set_spreads_no_reading_over_its_step(step_ns: int) -> None:
     set_ns = START + S

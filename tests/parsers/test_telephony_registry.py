@@ -127,6 +127,19 @@ def test_statement_without_a_technology_says_nothing(empty: str) -> None:
     assert len(rows(empty + STRENGTH)) == 2
 
 
+def test_levels_without_a_sign_are_negative_by_cell() -> None:
+    unsigned = STRENGTH.replace("ssRsrp = -88 ssRsrq = -12", "ssRsrp = 88 ssRsrq = 12")
+    table = parsed(telephony_registry.FORMAT, unsigned.encode())["radio"]
+    found = {row["rat"]: (row["rsrp_dbm"], row["rsrq_db"], row["sinr_db"]) for row in table.rows()}
+    assert (found["NR"], found["LTE"][:2]) == ((-88.0, -12.0, 15.0), (-65.0, -6.0))
+    assert any("without a sign" in text for text in table.provenance["warnings"])
+    only = STRENGTH.replace("ssRsrp = -88 ssRsrq = -12", f"ssRsrp = {NONE} ssRsrq = 12")
+    (nr,) = [
+        row for row in parsed(telephony_registry.FORMAT, only.encode())["radio"].rows() if row["rat"] == "NR"
+    ]
+    assert nr["rsrq_db"] == 12.0, "RSRQ of NR may be positive (TS 38.133, 10.1.11)"
+
+
 def test_values_that_cannot_be_are_counted() -> None:
     table = parsed(telephony_registry.FORMAT, STRENGTH.replace("rsrp=-65", "rsrp=65").encode())["radio"]
     assert table.provenance["missing"] == {"rsrp_dbm": 1}

@@ -141,7 +141,7 @@ def test_quectel_carriers() -> None:
     assert (place(first)[4:], levels(first)[:3]) == ((280, 275, "1"), (-99, -14, -67))
     assert place(second) == ("NR", None, None, None, 920, 648768, "78")
     (network,) = rows('+QNWINFO: "FDD LTE","25001","LTE BAND 7",3100')
-    assert network == {"plmn": "25001", "band": "7", "channel": 3100}
+    assert network == {"rat": "LTE", "plmn": "25001", "band": "7", "channel": 3100}
 
 
 GSTATUS = """!GSTATUS:
@@ -275,7 +275,7 @@ def test_tools_that_own_the_port() -> None:
         "[/dev/cdc-wdm0] Successfully got signal info\nLTE:\n\tRSSI: '-65 dBm'\n\tRSRQ: '-12 dB'\n"
         "\tRSRP: '-95 dBm'\n\tSNR: '8.4 dB'\n5G:\n\tRSRP: 'n/a'\n"
     )
-    assert rows(qmicli, "qmicli -d /dev/cdc-wdm0 --nas-get-signal-info") == [lte, {"rat": "NR"}]
+    assert rows(qmicli, "qmicli -d /dev/cdc-wdm0 --nas-get-signal-info") == [lte]
     uqmi = '[{"type":"lte","rssi":-65,"rsrq":-12,"rsrp":-95,"snr":8.4},{"type":"5gnr","rsrp":-90}]'
     assert rows(uqmi, "uqmi -d /dev/cdc-wdm0 --get-signal-info") == [lte, {"rat": "NR", "rsrp_dbm": -90.0}]
 
@@ -306,9 +306,15 @@ def test_no_answer_makes_control_characters_or_long_names() -> None:
 _STRANGE = st.sampled_from([
     "+CSQ: ", "+CESQ: ", "+CREG: ", '+QENG: "servingcell",', "#RFSTS: ", "#MONI: S ", "+CPSI: LTE,",
     "+UCGED: 2\n", "!GSTATUS:\n", "#SERVINFO: ", '+QCAINFO: "PCC",', "mmcli", "9" * 400, "-1", '"', ",", "\n",
-    "Cell ID: ( ", "a:b",
+    "Cell ID: ( ", "a:b", "+QRSRP: -75,", '^HCSQ: "LTE",', '^HCSQ: "NR",', "^MONSC: NR,", "^MONNC: LTE,",
+    "+XMCI: 4,", "+XCESQ: 0,", "\n+GTCCINFO:\n1,4,", "\n+GTCAINFO:\nPCC:", "\nRAT:LTE\npcell: ",
+    "NR5G band: n", "+QSPN: ", "UMTS Info\n\tCell [0]:\n", "\t\tRSRP: '", "LTE | rsrp: -",
+    "modem.signal.lte.rsrp: -", "<rsrp>", "</rsrp>", "rsrp: -9dBm\n", "primary-band: B3@20Mhz earfcn: ",
 ])  # fmt: skip
-_ASKED = ("", "AT!GSTATUS?", "AT+UCGED?", "AT#MONI", "AT+WPRSSI", "mmcli -J", "qmicli", "uqmi")
+_ASKED = (
+    "", "AT!GSTATUS?", "AT+UCGED?", "AT#MONI", "AT+WPRSSI", "mmcli -J", "qmicli", "uqmi", "AT^DEBUG?",
+    "AT+GTCCINFO?;+GTCAINFO?", "mbimcli", "mikrotik", "hilink", "qmicli got cell location info",
+)  # fmt: skip
 
 
 @given(

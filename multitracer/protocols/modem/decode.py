@@ -9,12 +9,25 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.protocols.modem import quectel, sierra, simcom, standard, telit, tools, ublox
+from multitracer.protocols.modem import (
+    fibocom,
+    foxconn,
+    huawei,
+    qmi_cells,
+    quectel,
+    routers,
+    sierra,
+    simcom,
+    standard,
+    telit,
+    tools,
+    ublox,
+)
 from multitracer.protocols.modem.grammar import (
     LONGEST_LINE,
     AnswerError,
     LineFields,
-    command_name,
+    command_names,
     fields_of,
     is_final,
     lines_of,
@@ -38,6 +51,15 @@ _LINES: dict[str, Callable[[LineFields], list[Reading]]] = {
     "+QCSQ": quectel.qcsq,
     "+QCAINFO": quectel.qcainfo,
     "+QNWINFO": quectel.qnwinfo,
+    "+QRSRP": quectel.qrsrp,
+    "+QRSRQ": quectel.qrsrq,
+    "+QSINR": quectel.qsinr,
+    "+QSPN": quectel.qspn,
+    "^HCSQ": huawei.hcsq,
+    "^MONSC": huawei.monsc,
+    "^MONNC": huawei.monnc,
+    "+XMCI": fibocom.xmci,
+    "+XCESQ": fibocom.xcesq,
     "+CPSI": simcom.cpsi,
     "#RFSTS": telit.rfsts,
     "#SERVINFO": telit.servinfo,
@@ -49,6 +71,10 @@ _LINES: dict[str, Callable[[LineFields], list[Reading]]] = {
 """Function that decodes the fields of a line, by the prefix of the line."""
 _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
     "!GSTATUS": sierra.gstatus,
+    "!NRINFO": sierra.gstatus,
+    "+GTCCINFO": fibocom.gtccinfo,
+    "+GTCAINFO": fibocom.gtcainfo,
+    "^DEBUG": foxconn.debug,
     "+UCGED": ublox.ucged,
     "#MONI": telit.moni,
     "+WPRSSI": sierra.wprssi,
@@ -57,11 +83,23 @@ _BLOCKS: dict[str, Callable[[Sequence[str]], list[Reading]]] = {
 }
 """Function that decodes all lines of an answer, by the name of the command."""
 UNSOLICITED = "(unasked)"
-_UNSOLICITED_LINES = ("^RSSI",)
+_UNSOLICITED_LINES = ("^RSSI", "^HCSQ")
 _ALSO = {("+UCGED", "+RSRP"), ("+UCGED", "+RSRQ")}
 """Pairs of a command and another name under which it answers."""
+_NO_VALUES = {"source", "role", "rat"}
 _UNSOLICITED = re.compile(r"RING|NO CARRIER|BUSY|NO ANSWER|CONNECT.*")
-_TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi|3ginfo|gsmctl)(?:\.sh)?(?:\s|$)")
+_DEBUG_BEGIN = re.compile(r"RAT\s*:\s*(?:LTE|NR|WCDMA|GSM)", re.IGNORECASE)
+_WITHOUT_RADIO = frozenset({
+    "+CPIN", "+CMTI", "+CMT", "+CDSI", "+CMGL", "+CMGR", "+CMGS", "+CGSN", "+CIMI", "+CCID",
+    "+ICCID", "+QCCID", "+CNUM", "+CGMI", "+CGMM", "+CGMR", "+GMR", "+CCLK", "+CTZV", "+CTZE",
+    "+QLTS", "+CGDCONT", "+CGPADDR", "+CGACT", "+CGATT", "+CGCONTRDP", "+CFUN", "+CSCS", "+CMGF",
+    "+CNMI", "+CMEE", "+CSCA", "+CPMS", "+CRING", "+CLIP", "+CLCC", "+CUSD", "+IPR", "+IFC",
+    "+CGEV", "+CME", "+CMS", "+GCAP", "+FCLASS", "+WIND", "+CBC", "+CPAS", "^ICCID",
+})  # fmt: skip
+"""Names of answers that contain nothing about the radio: subscriber, messages, clock, contexts, settings."""
+_TOOL = re.compile(
+    r"(?:\S*/)?(mmcli|ubus|qmicli|mbimcli|uqmi|3ginfo|gsmctl|hilink|mikrotik)(?:\.sh)?(?:\s|$)"
+)
 
 
 class DecodedAnswer(NamedTuple):
@@ -69,6 +107,8 @@ class DecodedAnswer(NamedTuple):
 
     readings: list[Reading]
     refused: list[str]
+    unread: tuple[str, ...] = ()
+    """Names of the lines that have a valid form but are not decoded, one for each line."""
 
 
 def decode(command: str, raw: bytes) -> DecodedAnswer:
@@ -77,10 +117,10 @@ def decode(command: str, raw: bytes) -> DecodedAnswer:
     Parameters
     ----------
     command : str
-        The AT command, or the command line of a tool. Empty if it is not known: then all answers that have
-        their
-        own prefix are decoded. `UNSOLICITED` if no command was pending: then only lines that modems
-        send without a command are decoded, because any other line is a late answer.
+        The AT command, or several in one line (`AT+CSQ;+CESQ`), or the command line of a tool. Empty if it is
+        not known: then all answers that have their own prefix are decoded. `UNSOLICITED` if no command was
+        pending: then only lines that modems send without a command are decoded, because any other line is a
+        late answer.
     raw : bytes
         All octets that arrived, with echo, final result, and unsolicited lines between them.
     """
@@ -90,7 +130,8 @@ def decode(command: str, raw: bytes) -> DecodedAnswer:
     refused = ["the answer has too many lines"] if len(lines) > MOST_LINES else []
     usable = [line for line in lines[:MOST_LINES] if len(line) <= LONGEST_LINE]
     refused += ["a line of the answer is too long"] * (min(len(lines), MOST_LINES) - len(usable))
-    return _of_lines(command if command == UNSOLICITED else command_name(command), usable, refused)
+    names = (command,) if command == UNSOLICITED else command_names(command)
+    return _of_lines(names, usable, refused)
 
 
 def tells(answer: CommandAnswer) -> bool:
@@ -104,22 +145,46 @@ def tells(answer: CommandAnswer) -> bool:
     return any(not (is_final(w) or _UNSOLICITED.fullmatch(w) or w == answer.command.upper()) for w in words)
 
 
-def _of_lines(command: str, lines: list[str], refused: list[str]) -> DecodedAnswer:
+def _of_lines(names: tuple[str, ...], lines: list[str], refused: list[str]) -> DecodedAnswer:
     readings: list[Reading] = []
-    block = command if command in _BLOCKS else ""
-    rest: list[str] = []
+    unread: list[str] = []
+    blocks: dict[str, list[str]] = {name: [] for name in names if name in _BLOCKS}
+    block = next(iter(blocks), "")
     for line in lines:
         name, text = prefixed(line) or ("", "")
-        if not command and not block and name in _BLOCKS:
-            block = name
+        opened = _block_of(line, name)
+        if opened and opened in (names or (opened,)):
+            block = opened
+            blocks.setdefault(block, [])
         if name in _LINES or name in _REGISTRATIONS:
-            if command in ("", name) or (command, name) in _ALSO or _comes_by_itself(name, text):
+            if name in (names or (name,)) or _also(names, name) or _comes_by_itself(name, text):
                 readings += _attempt(name, partial(_of_line, name, text), refused)
+            else:
+                unread.append(name)
         elif _is_of_block(line, name, block):
-            rest.append(line)
-    if block:
-        readings += _attempt(block, partial(_BLOCKS[block], rest), refused)
-    return DecodedAnswer(readings, refused)
+            blocks[block].append(line)
+        elif name and name not in _WITHOUT_RADIO and not is_final(line):
+            unread.append(name)
+    for name, rest in blocks.items():
+        readings += _attempt(name, partial(_BLOCKS[name], rest), refused)
+    return DecodedAnswer(_with_values(readings), refused, tuple(unread))
+
+
+def _block_of(line: str, name: str) -> str:
+    """Return the name of the answer of several lines that begins with this line; "" if there is none."""
+    if not name and _DEBUG_BEGIN.match(line.strip()):
+        return "^DEBUG"
+    return name if name in _BLOCKS else ""
+
+
+def _also(names: tuple[str, ...], name: str) -> bool:
+    return any((command, name) in _ALSO for command in names)
+
+
+def _with_values(readings: list[Reading]) -> list[Reading]:
+    """Leave out cells of which only the technology is known, if the answer has another reading."""
+    known = [reading for reading in readings if "rat" not in reading or reading.keys() - _NO_VALUES]
+    return known or readings[:1]
 
 
 def _comes_by_itself(name: str, text: str) -> bool:
@@ -164,18 +229,30 @@ def _attempt(name: str, read: Callable[[], list[Reading]], refused: list[str]) -
         return []
 
 
-_OF_JSON = {"mmcli": tools.mmcli, "uqmi": tools.uqmi, "3ginfo": tools.info3g}
+_OF_JSON = {"mmcli": tools.mmcli, "ubus": tools.mmcli, "uqmi": tools.uqmi, "3ginfo": tools.info3g}
+_OF_TEXT = {
+    "mmcli": tools.mmcli_text, "qmicli": tools.qmicli, "mbimcli": tools.mbimcli, "gsmctl": tools.gsmctl,
+    "mikrotik": routers.mikrotik,
+}  # fmt: skip
+_MOST_TOOL_LINES = 4096  # bounds memory: a dump of ModemManager has some hundred lines for each modem
 
 
 def _of_tool(tool: str, raw: bytes) -> DecodedAnswer:
     refused: list[str] = []
     text = raw.decode(errors="replace")
+    source = "mmcli" if tool == "ubus" else tool
 
     def read() -> list[Reading]:
-        if tool == "qmicli":
-            return tools.qmicli(text.splitlines()[:MOST_LINES])
-        if tool == "gsmctl":
-            return tools.gsmctl(text.splitlines()[:MOST_LINES])
-        return _OF_JSON[tool](tools.loads(text))
+        is_json = text.lstrip()[:1] in ("{", "[") and "] Successfully" not in text[:200]
+        if tool == "hilink":
+            return routers.hilink(tools.loads(text)) if is_json else routers.hilink_xml(text)
+        if tool in _OF_JSON and (is_json or tool not in _OF_TEXT):
+            return _OF_JSON[tool](tools.loads(text))
+        lines = text.splitlines()[:_MOST_TOOL_LINES]
+        if tool == "qmicli" and any("got cell location info" in line for line in lines[:2]):
+            return qmi_cells.cells(lines[1:])
+        return _OF_TEXT[tool](lines)
 
-    return DecodedAnswer(_attempt(tool, read, refused), refused)
+    readings = _attempt(source, read, refused)
+    known = [reading for reading in readings if reading.keys() - _NO_VALUES]
+    return DecodedAnswer(known or [{"source": source} for _ in readings[:1]], refused)

@@ -24,6 +24,12 @@ MOST_FIELDS = 64  # bounds memory: the longest line of a profile has some 30 fie
 _PREFIXED = re.compile(r"([+!#^*%$][A-Z0-9_]{1,15})\s*:\s*(.*)", re.DOTALL)
 _FIELD = re.compile(r'\s*(?:"([^"]*)"|([^,]*))\s*(?:(,)|$)')
 _COMMAND = re.compile(r"AT([+!#^*%$&]?[A-Z0-9]+)", re.IGNORECASE)
+_EXTENDED = re.compile(r"[+!#^*%$][A-Z][A-Z0-9_]{0,15}")
+_QUOTED = re.compile(r'"[^"]*"?')
+_BEGINS = re.compile(r"(?<=[^\s,])[+#^!*$%][A-Z][A-Z0-9]{2,15}: ?(?=[\"\d-])")
+"""An answer that begins within a line, because the firmware left out the line end before it."""
+_ENDS = re.compile(r"(?<=[\d\"\-\s])OK$")
+"""A result at the end of an answer, for the same reason."""
 _FINAL = re.compile(r"OK|ERROR|ABORTED|COMMAND NOT SUPPORT|\+CM[ES] ERROR:.{0,200}", re.IGNORECASE)
 _INTEGER = re.compile(r"[+-]?\d{1,15}")
 _REAL = re.compile(r"[+-]?\d{1,12}(?:\.\d{1,9})?")
@@ -37,8 +43,36 @@ class AnswerError(RemoteProtocolError):
 
 
 def lines_of(raw: bytes) -> list[str]:
-    """Return the lines of an answer that are not empty, decoded as Latin-1."""
-    return [line for line in re.split(r"[\r\n]+", raw.decode("latin-1")) if line.strip()]
+    """Return the lines of an answer that are not empty, decoded as Latin-1.
+
+    Answers that the firmware wrote into one line are separated. The rest of an answer that was broken after a
+    comma is appended to it.
+    """
+    lines: list[str] = []
+    for line in re.split(r"[\r\n]+", raw.decode("latin-1")):
+        if lines and _goes_on(lines[-1], line):
+            lines[-1] += line.strip()
+        elif line.strip():
+            lines += _separated(line)
+    return lines
+
+
+def _goes_on(line: str, following: str) -> bool:
+    """Return whether a line is the rest of the line before, which was broken after a comma."""
+    if not line.endswith(",") or len(line) > LONGEST_LINE or not prefixed(line):
+        return False
+    return following.strip()[:1] == '"' or following.strip()[:1].isdigit()
+
+
+def _separated(line: str) -> list[str]:
+    """Return the answers in one line; most lines have one."""
+    if not (_PREFIXED.match(line.strip()) and len(line) <= LONGEST_LINE):
+        return [line]
+    begins = [match.start() for match in _BEGINS.finditer(line) if line.count('"', 0, match.start()) % 2 == 0]
+    parts = [line[at:end] for at, end in zip([0, *begins], [*begins, len(line)], strict=True)]
+    if result := _ENDS.search(parts[-1]):
+        parts[-1:] = [parts[-1][: result.start()], "OK"]
+    return [part for part in parts if part.strip()]
 
 
 def prefixed(line: str) -> tuple[str, str] | None:
@@ -75,6 +109,18 @@ def command_name(command: str) -> str:
     """Return the prefix of the answer to a command: `+CSQ` for `AT+CSQ`, `S112` for `ATS112?`."""
     match = _COMMAND.match(command.strip())
     return match[1].upper() if match else ""
+
+
+def command_names(command: str) -> tuple[str, ...]:
+    """Return the prefixes of the answers to a command line, in order.
+
+    `+QNWINFO` and `+QENG` for `AT+QNWINFO;+QENG="servingcell"` (V.250, 5.2.1); empty without a command.
+    """
+    first = command_name(command)
+    if not first:
+        return ()
+    names = _EXTENDED.findall(_QUOTED.sub("", command.upper()))
+    return tuple(dict.fromkeys([first, *names]))
 
 
 def is_final(line: str) -> bool:

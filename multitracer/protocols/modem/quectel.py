@@ -1,4 +1,4 @@
-"""Answers of Quectel modems: +QENG, +QCSQ, +QCAINFO, +QNWINFO.
+"""Answers of Quectel modems: +QENG, +QCSQ, +QCAINFO, +QNWINFO, +QSPN, +QRSRP, +QRSRQ, +QSINR.
 
 Source: recorded lines of EC2x, EM12, RM500 and their AT manuals. The unit of SINR depends on the firmware:
 some report dB, EC2x reports n = 0 to 250 with dB = n / 5 - 20. If a line does not show the unit, only
@@ -18,7 +18,7 @@ _LONG_LTE_FIELDS = 20
 """Number of fields of the long LTE form (RM500, EM12), with CQI and transmit power; its SINR is in dB."""
 _LARGEST_SINR_DB = 40
 """Maximum SINR in dB; larger values are in fifths of a dB above -20 dB (Quectel's manuals; 0 to 250)."""
-_POWER = (-160.0, 0.0)
+_POWER = (-160.0, -1.0)
 """Range of levels in dBm, wider than the reports of TS 36.133, 9.1.4 and TS 38.133, 10.1.6 (-156 to -31)."""
 _QUALITY = (-50.0, 20.0)  # dB: wider than TS 36.133, 9.1.7 and TS 38.133 (RSRQ -43 to 20)
 _SINR = (-50.0, 60.0)  # dB: wider than TS 38.133 (SINR -23 to 40)
@@ -175,28 +175,93 @@ def qcsq(fields: LineFields) -> list[Reading]:
 
 
 def qcainfo(fields: LineFields) -> list[Reading]:
-    """Decode a line of `+QCAINFO`: one component carrier.
+    """Decode one component carrier: `"PCC"` or `"SCC"`, channel, bandwidth, band, then by technology.
 
-    Its fields are `"PCC"` or `"SCC"`, channel, bandwidth, band, state, PCI, levels.
+    LTE: state, PCI, RSRP, RSRQ, RSSI, SINR. NR: PCI, or state, PCI and three fields of the uplink; then RSRP,
+    RSRQ and SINR in hundredths of a dB if `AT+QCAINFO=1` was set.
     """
-    band = fields.text(3)
     role = "serving" if fields.text(0).upper() == "PCC" else "secondary"
-    facts = reported(role=role, band=band.removeprefix("LTE BAND ").removeprefix("NR5G BAND ")[:16])
-    facts |= reported(rat="NR" if band.startswith("NR5G") else "LTE", channel=fields.integer(1, 0))
-    if len(fields) < 9:
-        return [facts | reported(physical_cell_id=fields.integer(4, 0, 1007))]
-    rsrp, rsrq, rssi = fields.real(6, *_POWER), fields.real(7, *_QUALITY), fields.real(8, *_POWER)
-    levels = reported(rsrp_dbm=rsrp, rsrq_db=rsrq, rssi_dbm=rssi, sinr_raw=fields.integer(9))
-    return [facts | levels | reported(physical_cell_id=fields.integer(5, 0, 503))]
+    rat = "NR" if fields.text(3).startswith("NR5G") else "LTE"
+    facts = reported(role=role, rat=rat, band=_band(fields.text(3)), channel=fields.integer(1, 0))
+    if rat == "LTE":
+        if len(fields) < _CARRIER_FIELDS:
+            return [facts | reported(physical_cell_id=fields.integer(4, 0, 503))]
+        rsrp, rsrq, rssi = fields.real(6, *_POWER), fields.real(7, *_QUALITY), fields.real(8, *_POWER)
+        levels = reported(rsrp_dbm=rsrp, rsrq_db=rsrq, rssi_dbm=rssi, sinr_raw=fields.integer(9))
+        return [facts | levels | reported(physical_cell_id=fields.integer(5, 0, 503))]
+    cell, level = (5, 9) if len(fields) >= _CARRIER_FIELDS else (4, 5)
+    raw = fields.integer(level + 2, -5000, 6000)
+    return [
+        facts
+        | reported(
+            physical_cell_id=fields.integer(cell, 0, 1007),
+            rsrp_dbm=fields.real(level, *_POWER),
+            rsrq_db=fields.real(level + 1, *_QUALITY),
+            sinr_raw=raw,
+            sinr_db=None if raw is None else raw / 100,
+        )
+    ]
+
+
+_CARRIER_FIELDS = 9
+"""Minimum number of fields of a carrier with levels (LTE), or with the fields of its uplink (NR)."""
 
 
 def qnwinfo(fields: LineFields) -> list[Reading]:
     """Decode `+QNWINFO: <act>,<plmn>,<band>,<channel>`."""
-    plmn = fields.text(1)
+    act, plmn = fields.text(0), fields.text(1)
     return [
         reported(
-            plmn=plmn if plmn.isdigit() and len(plmn) in (5, 6) else "",
-            band=fields.text(2).removeprefix("LTE BAND ")[:16],
+            rat=next((rat for word, rat in _OF_ACT.items() if word in act), ""),
+            plmn=_plmn(plmn),
+            band=_band(fields.text(2)),
             channel=fields.integer(3, 0),
         )
     ]
+
+
+_OF_ACT = {"NR5G": "NR", "NBIoT": "NB-IoT", "LTE": "LTE", "CAT-M": "LTE", "eMTC": "LTE"}
+"""Technology by a word of `<act>` of +QNWINFO."""
+
+
+def qspn(fields: LineFields) -> list[Reading]:
+    """Decode `+QSPN: <full name>,<short name>,<provider>,<alphabet>,<plmn>`; UCS2 names are not decoded."""
+    name = fields.text(0, most=32) if fields.text(3) in ("", "0") else ""
+    return [reported(operator=name, plmn=_plmn(fields.text(4)))]
+
+
+def qrsrp(fields: LineFields) -> list[Reading]:
+    """Decode `+QRSRP: <main>,<diversity>,<third>,<fourth>,<mode>` in dBm."""
+    return _branches(fields, "rsrp_dbm", (-139.9, -20.0))
+
+
+def qrsrq(fields: LineFields) -> list[Reading]:
+    """Decode `+QRSRQ`, which has the fields of `+QRSRP`, in dB."""
+    return _branches(fields, "rsrq_db", _QUALITY)
+
+
+def qsinr(fields: LineFields) -> list[Reading]:
+    """Decode `+QSINR`, which has the fields of `+QRSRP`, in dB."""
+    return _branches(fields, "sinr_db", _SINR)
+
+
+def _branches(fields: LineFields, column: str, possible: tuple[float, float]) -> list[Reading]:
+    """Return the best branch: a level of several receivers is not below that of any (TS 36.214, 5.1.1).
+
+    An unused receiver has -32768 or -140.
+    """
+    texts = [fields.text(at) for at in range(len(fields))]
+    last = texts[-1].upper() if texts else ""
+    mode = last if last[:1].isalpha() else ""
+    count = len(texts) - 1 if mode else len(texts)
+    levels = [level for at in range(count) if (level := fields.real(at, *possible)) is not None]
+    rat = "NR" if mode.startswith("NR") else "LTE" if mode.startswith("LTE") else ""
+    return [reported(rat=rat, **{column: max(levels, default=None)})]
+
+
+def _plmn(text: str) -> str:
+    return text if text.isdigit() and len(text) in (5, 6) else ""
+
+
+def _band(text: str) -> str:
+    return text.removeprefix("LTE BAND ").removeprefix("NR5G BAND ")[:16]

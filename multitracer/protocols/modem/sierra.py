@@ -1,7 +1,7 @@
 """Answers of Sierra Wireless modems: AT!GSTATUS? of LTE modules, and the AirCards for CDPD.
 
-Source: recorded MC7455 and EM7590 answers; the AT manuals of DART 200, DART 300 and SB300. No command of a
-CDPD modem reports the share of time for which its channel was busy.
+Source: recorded MC7455, EM7590, EM9190 and EM9191 answers; the AT manuals of DART 200, DART 300 and SB300. No
+command of a CDPD modem reports the share of time for which its channel was busy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DIAGNOSTIC = {"LTE": "LTE", "WCDMA": "UMTS", "GSM": "GSM", "ENDC": "LTE", "NR5G
 
 
 def gstatus(lines: Sequence[str]) -> list[Reading]:
-    """Decode the lines of AT!GSTATUS?.
+    """Decode the lines of AT!GSTATUS?, or of AT!NRINFO? (EM919x), which has the part of NR alone.
 
     A level without the name of a receiver belongs to the receiver that was named last.
     """
@@ -38,38 +38,82 @@ def gstatus(lines: Sequence[str]) -> list[Reading]:
             left = key.rpartition(" ")[0] if key.endswith("RSSI") else ""
             values.setdefault(name, value)
     if not values:
-        raise AnswerError("!GSTATUS has no pair of name and value; skip the answer")
-    return [_serving(values), *_secondary(values)]
+        raise AnswerError("the answer has no pair of name and value; skip the answer")
+    legs = _secondary(values)
+    if legs and "System mode" not in values:
+        return legs  # of AT!NRINFO? beside an anchor in LTE
+    return [_serving(values), *legs]
 
 
 def _serving(pairs: dict[str, str]) -> Reading:
-    mode = pairs.get("System mode", "").strip()
+    """Decode the cell that serves; of NR alone (no anchor in LTE), all its names begin with NR5G."""
+    mode = pairs.get("System mode", pairs.get("Connectivity Mode", "")).strip()
+    if mode in ("NR5G", "SA"):
+        return {"role": "serving", "rat": "NR", **_new_radio(pairs), **_common(pairs)}
     kind = "WCDMA" if mode in ("WCDMA", "UMTS") else mode
+    kind = "LTE" if mode == "ENDC" else kind
+    rsrp = pairs.get("PCC RxM RSRP (dBm)") or pairs.get("PCC RxM RSRP") or pairs.get("RSRP (dBm)")
     return reported(
         role="serving",
         rat=_DIAGNOSTIC.get(mode, ""),
-        state=pairs.get("RRC state", "")[:16],
         band=pairs.get(f"{kind} band", "")[:16],
         channel=_integer(pairs.get("LTE Rx chan") or pairs.get(f"{kind} channel")),
-        rssi_dbm=_real(pairs.get("PCC RxM RSSI") or pairs.get("RxM RSSI C0") or pairs.get("RSSI (dBm)")),
-        rsrp_dbm=_real(pairs.get("PCC RxM RSRP (dBm)") or pairs.get("RSRP (dBm)")),
+        rssi_dbm=_level(pairs.get("PCC RxM RSSI") or pairs.get("RxM RSSI C0") or pairs.get("RSSI (dBm)")),
+        rsrp_dbm=_level(rsrp),
         rsrq_db=_real(pairs.get("RSRQ (dB)")),
         sinr_db=_real(pairs.get("SINR (dB)")),
         tx_power_dbm=_real(pairs.get("Tx Power")),
         area_code=_in_parentheses(pairs.get("TAC") or pairs.get("LAC")),
         cell_id=_in_parentheses(pairs.get("Cell ID")),
+    ) | _common(pairs)
+
+
+def _common(pairs: dict[str, str]) -> Reading:
+    return reported(
+        state=pairs.get("RRC state", "")[:16],
         modem_clock_s=_real(pairs.get("Current Time") or pairs.get("Bootup Time")),
     )
 
 
+def _new_radio(pairs: dict[str, str]) -> Reading:
+    """Return band, channel, identities and levels of NR; the module writes `---` for a missing value."""
+    band = pairs.get("NR5G band", "")
+    network = LineFields(pairs.get("NR5G MCC-MNC", "").split("-"))
+    return reported(
+        band=band[:16] if any(c.isdigit() for c in band) else "",
+        channel=_integer(pairs.get("NR5G Rx chan")),
+        plmn=network.plmn(0, 1) if len(network) == 2 and pairs["NR5G MCC-MNC"][:1].isdigit() else "",
+        area_code=_hexadecimal(pairs.get("NR5G TAC")),
+        cell_id=_in_parentheses(pairs.get("NR5G Cell ID")),
+        physical_cell_id=_integer(pairs.get("NR5G PCI")),
+        tx_power_dbm=_real(pairs.get("NR5G Tx Power")),
+        rsrp_dbm=_level(_of_new_radio(pairs, "RSRP")),
+        rsrq_db=_real(_of_new_radio(pairs, "RSRQ")),
+        sinr_db=_real(_of_new_radio(pairs, "SINR")),
+    )
+
+
+def _of_new_radio(pairs: dict[str, str], name: str) -> str | None:
+    """Return a level of the cell, not of one receiver (`NR5G(sub6) Rx0 RSSI`)."""
+    return next((value for key, value in pairs.items() if key.startswith(f"NR5G {name}")), None)
+
+
 def _secondary(pairs: dict[str, str]) -> list[Reading]:
-    """Return the reading of the NR carrier of EN-DC; an empty list if the answer has none."""
-    levels = {
-        column: _real(next((v for k, v in pairs.items() if k.startswith("NR5G") and name in k), None))
-        for column, name in (("rsrp_dbm", "RSRP"), ("rsrq_db", "RSRQ"), ("sinr_db", "SINR"))
-    }
-    known = reported(**levels)
+    """Return the NR leg; an empty list if the answer has none."""
+    if pairs.get("System mode", pairs.get("Connectivity Mode", "")).strip() in ("NR5G", "SA"):
+        return []
+    known = _new_radio(pairs)
     return [{"role": "secondary", "rat": "NR", **known}] if known else []
+
+
+def _level(text: str | None) -> float | None:
+    value = _real(text)
+    return value if value is not None and -160 <= value < 0 else None
+
+
+def _hexadecimal(text: str | None) -> int | None:
+    match = re.match(r"[0-9A-Fa-f]{1,6}(?![0-9A-Za-z])", text or "")
+    return int(match[0], 16) if match else None
 
 
 def _real(text: str | None) -> float | None:

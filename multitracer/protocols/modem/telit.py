@@ -21,6 +21,9 @@ _IMSI = re.compile(r"\d{14,15}")
 _CELL = re.compile(r"(S|N\d)\s+(.*)")
 _LEVEL = re.compile(r"(-?\d{1,3})dbm", re.IGNORECASE)
 _PAIR = re.compile(r"(\w{2,8}):(\S{1,20})")
+_FIRST_NR_ARFCN = 120_000
+"""Channels above are of NR: the EARFCN of LTE's terrestrial bands end at 70,655 (TS 36.101, 5.7.3), the
+NR-ARFCN of the lowest band begin at 122,400 (TS 38.104, 5.4.2.3)."""
 
 
 def rfsts(fields: LineFields) -> list[Reading]:
@@ -36,9 +39,14 @@ def rfsts(fields: LineFields) -> list[Reading]:
     facts = reported(plmn=plmn, channel=fields.integer(1, 0))
     if len(fields) < 12:
         raise AnswerError("#RFSTS must have at least 14 fields; skip the line")
-    if _is_negative(fields, 2) and _is_negative(fields, 3) and _is_negative(fields, 4):
-        return [facts | _lte(fields)]
+    is_nr = _is_new_radio(fields.integer(1, 0))
+    if is_nr or (_is_negative(fields, 2) and _is_negative(fields, 3) and _is_negative(fields, 4)):
+        return [facts | _lte(fields) | ({"rat": "NR"} if is_nr else {})]
     return [facts | (_gsm(fields) if _is_negative(fields, 2) else _umts(fields))]
+
+
+def _is_new_radio(channel: int | None) -> bool:
+    return channel is not None and channel > _FIRST_NR_ARFCN
 
 
 def _is_negative(fields: LineFields, at: int) -> bool:
@@ -97,35 +105,46 @@ def servinfo(fields: LineFields) -> list[Reading]:
         bsic, advance = fields.integer(4, 0, 63), fields.integer(6, 0, 63)
         return [reported(rat="GSM", physical_cell_id=bsic, timing_advance=advance) | facts | area]
     level = fields.real(8, *_POWER)
-    if len(fields) == 9:
-        return [reported(rat="LTE", rsrp_dbm=level, cell_id=fields.hexadecimal(4)) | facts | area]
+    is_nr = _is_new_radio(fields.integer(0, 0))
+    if len(fields) == 9 or is_nr:
+        return [
+            reported(rat="NR" if is_nr else "LTE", rsrp_dbm=level, cell_id=fields.hexadecimal(4))
+            | facts
+            | area
+        ]
     code_number = fields.integer(4, 0, 511)
     return [reported(rat="UMTS", rscp_dbm=level, physical_cell_id=code_number) | facts | area]
 
 
 def moni(lines: Sequence[str]) -> list[Reading]:
-    """Decode #MONI: for GSM a table of cells, for LTE one line of name:value pairs."""
+    """Decode #MONI: a table of cells for GSM, lines of name:value for LTE and NR."""
     texts = [parts[1] for line in lines if (parts := prefixed(line)) and parts[0] == "#MONI"]
     cells = [_cell(row[1], row[2].split()) for text in texts if (row := _CELL.fullmatch(text))]
     if cells:
         return cells
-    pairs = {name.upper(): value for text in texts for name, value in _PAIR.findall(text)}
+    return [reading for text in texts if (reading := _monitored(text))]
+
+
+def _monitored(text: str) -> Reading:
+    """Decode one line of name:value, of LTE or NR; empty without RSRP."""
+    pairs = {name.upper(): value for name, value in _PAIR.findall(text)}
     if "RSRP" not in pairs:
-        return []
-    names = ("RSRP", "RSRQ", "TAC", "ID", "EARFCN", "PWR")
+        return {}
+    names = ("RSRP", "RSRQ", "TAC", "ID", "PWR", "SINR", "PCI")
     fields = LineFields([pairs.get(name, "").lower().removesuffix("dbm") for name in names])
-    return [
-        reported(
-            role="serving",
-            rat="LTE",
-            rsrp_dbm=fields.real(0, *_POWER),
-            rsrq_db=fields.real(1, -50.0, 20.0),
-            area_code=fields.hexadecimal(2),
-            cell_id=fields.hexadecimal(3),
-            channel=fields.integer(4, 0),
-            rssi_dbm=fields.real(5, *_POWER),
-        )
-    ]
+    channel = LineFields([pairs.get("EARFCN", pairs.get("NRARFCN", pairs.get("ARFCN", "")))]).integer(0, 0)
+    return reported(
+        role="serving",
+        rat="NR" if "NRARFCN" in pairs or _is_new_radio(channel) else "LTE",
+        rsrp_dbm=fields.real(0, *_POWER),
+        rsrq_db=fields.real(1, -50.0, 20.0),
+        area_code=fields.hexadecimal(2),
+        cell_id=fields.hexadecimal(3),
+        channel=channel,
+        rssi_dbm=fields.real(4, *_POWER),
+        sinr_db=fields.real(5, -50.0, 60.0),
+        physical_cell_id=fields.integer(6, 0, 1007),
+    )
 
 
 def _cell(name: str, words: list[str]) -> Reading:

@@ -1,7 +1,8 @@
-"""Output of `mmcli --signal-get -J`, `qmicli --nas-get-signal-info`, `uqmi`, and of routers.
+"""Output of `mmcli --signal-get`, `ubus call modemmanager dump`, `uqmi`, `mbimcli`, `qmicli`, and of routers.
 
-Source: cli/mmcli-modem-signal.c of ModemManager, qmicli-nas.c of libqmi, uqmi's commands-nas.c; 3ginfo.sh of
-luci-app-3ginfo-lite (OpenWrt); `gsmctl -q` of RUTOS, as scripts on such routers parse it.
+Source: cli/mmcli-modem-signal.c of ModemManager, qmicli-nas.c of libqmi, mbimcli-basic-connect.c of libmbim,
+uqmi's commands-nas.c; 3ginfo.sh of luci-app-3ginfo-lite (OpenWrt); `gsmctl -q` of RUTOS, as scripts on such
+routers parse it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING
 from multitracer.protocols.modem.grammar import AnswerError, reported
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from multitracer.protocols.modem.grammar import Reading
 
 _SECTIONS = {
@@ -34,27 +37,66 @@ _MODES = {
 """
 _CELL = {"pci": "physical_cell_id", "earfcn": "channel", "cid_dec": "cell_id", "tac_dec": "area_code"}
 _NUMBER = re.compile(r"[1-9]\d{0,10}")
+_MOST_MODEMS = 16  # bounds the rows of one output: no host has so many
+_MMCLI_KEY = re.compile(r"modem\.signal\.([a-z0-9]{2,8})\.([a-z-]{2,12})\s*:\s*(\S{1,16})")
+_MMCLI_ROW = re.compile(r"\s*([A-Za-z0-9]{0,12})\s*\|\s*([a-z/ -]{2,16}):\s*(.{1,24})")
+_MBIM_VALUE = re.compile(r"\s*(RSSI|Error rate) \[[^\]]{1,12}\]: '(\d{1,3})'")
 _GSMCTL = re.compile(r"\s*(RSSI|RSRP|RSRQ|SINR):\s*(-?\d{1,3}(?:\.\d{1,2})?)(?:\s*dBm?)?\s*")
 _QMI_SECTION = re.compile(r"([A-Za-z0-9-]{2,8}):")
 _QMI_VALUE = re.compile(r"\s+([A-Za-z]{2,5})(?: \(\d+\))?: '(-?\d{1,4}(?:\.\d{1,3})?) dBm?'")
 
 
 def mmcli(document: object) -> list[Reading]:
-    """Decode the parsed JSON of `mmcli -m N --signal-get -J`; `--` is a missing value.
+    """Decode the parsed JSON of `mmcli -m N --signal-get -J`, or of `ubus call modemmanager dump`.
+
+    The latter has a list of modems, which are numbered if there are several; `--` is a missing value.
 
     Raises
     ------
     AnswerError
         If the document has another structure.
     """
-    signal = document.get("modem", {}) if isinstance(document, dict) else None
-    signal = signal.get("signal") if isinstance(signal, dict) else None
-    if not isinstance(signal, dict):
+    modem = document.get("modem") if isinstance(document, dict) else None
+    modems = modem if isinstance(modem, list) else [modem]
+    signals = [each.get("signal") for each in modems[:_MOST_MODEMS] if isinstance(each, dict)]
+    readings: list[Reading] = []
+    for number, signal in enumerate(signals):
+        if isinstance(signal, dict):
+            own = {"modem": number} if len(signals) > 1 else {}
+            readings += [reading | own for reading in _sections(signal)]
+    if not any(isinstance(signal, dict) for signal in signals):
         raise AnswerError(
             'the key "modem.signal" is missing; give the output of `mmcli -m N --signal-get -J`'
         )
+    return readings or [{}]
+
+
+def mmcli_text(lines: list[str]) -> list[Reading]:
+    """Decode `mmcli -m N --signal-get` as it prints by default, or with `-K`.
+
+    Raises
+    ------
+    AnswerError
+        If there is no section of a known technology.
+    """
+    signal: dict[str, dict[str, str]] = {}
+    section = ""
+    for line in lines:
+        if match := _MMCLI_KEY.fullmatch(line.strip()):
+            signal.setdefault(match[1], {})[match[2]] = match[3]
+        elif match := _MMCLI_ROW.fullmatch(line.rstrip()):
+            section = match[1].strip().lower() or section
+            value = re.sub(r"\s*dBm?$", "", match[3])
+            signal.setdefault(section, {})[match[2].strip().replace("s/n", "snr")] = value
+    if not signal.keys() & _SECTIONS.keys():
+        raise AnswerError("the output contains no section of a known technology; set `mmcli --signal-setup`")
+    return _sections(signal) or [{}]
+
+
+def _sections(signal: Mapping[str, object]) -> list[Reading]:
     readings = [_levels(_SECTIONS[name], pairs) for name, pairs in signal.items() if name in _SECTIONS]
-    return [reading for reading in readings if len(reading) > 1] or [{}]
+    known = [reading for reading in readings if len(reading) > 1]
+    return sorted(known, key=lambda reading: reading["rat"] == "NR")  # the anchor first, as others print it
 
 
 def uqmi(document: object) -> list[Reading]:
@@ -119,6 +161,30 @@ def qmicli(lines: list[str]) -> list[Reading]:
             "--nas-get-signal-info`"
         )
     return sections
+
+
+def mbimcli(lines: list[str]) -> list[Reading]:
+    """Decode `mbimcli --query-signal-state`: indexes of +CSQ.
+
+    Raises
+    ------
+    AnswerError
+        If there is no signal strength.
+    """
+    values = {m[1]: int(m[2]) for line in lines if (m := _MBIM_VALUE.fullmatch(line.rstrip()))}
+    if "RSSI" not in values:
+        raise AnswerError("the output contains no RSSI; give the output of `mbimcli --query-signal-state`")
+    index, quality = values["RSSI"], values.get("Error rate")
+    return [
+        reported(
+            rssi_dbm=2.0 * index - 113 if index <= _LAST_RSSI else None,
+            rxqual=quality if quality is not None and quality <= _LAST_RXQUAL else None,
+        )
+    ]
+
+
+_LAST_RSSI = 31  # TS 27.007, 8.5; 99 is unknown
+_LAST_RXQUAL = 7  # the same
 
 
 def info3g(document: object) -> list[Reading]:
