@@ -174,8 +174,8 @@ def headline_of_group(group: ConnectionGroup) -> Headline:
 def _headline_without_time(group: ConnectionGroup) -> Headline:
     """Return the first sentence of connections that took no time: no share of it can be told."""
     first = (
-        f"{len(group.numbers):,} connections took {lasted(0.0)}: each of them has a single packet, or all its "
-        "packets have the same time. What limited them is not known."
+        f"{len(group.numbers):,} connections took {lasted(0.0)}: each of them has a single packet, or all "
+        "its packets have the same time. What limited them is not known."
     )
     none = LimitSubtype.NONE
     return Headline(Limit.UNKNOWN, none, 0.0, Confidence.WEAK, first, _NO_TIME_HELP)
