@@ -179,7 +179,7 @@ class ContentCounter(Decoder):
         super().__init__()
         self.packets = 0
         """Number of packets so far."""
-        self._found: dict[str, tuple[int, int]] = {}
+        self._counts: dict[str, tuple[int, int]] = {}
         self._udp: dict[tuple[int, ...], _Flow] = {}
 
     def count(self, records: PacketRecords) -> None:
@@ -209,12 +209,12 @@ class ContentCounter(Decoder):
             name = "TCP" if protocol == IpProtocol.TCP else _NAMES.get(protocol, f"IP protocol {protocol}")
             self._add(name, int(here.sum()), int(size[here].sum()))
         packets = datagrams.packets
-        whole = is_udp & (packets.end - packets.at >= _HEADER_BYTES)
-        cut = is_udp & ~whole
+        complete = is_udp & (packets.end - packets.at >= _HEADER_BYTES)
+        cut = is_udp & ~complete
         if cut.any():
             self._add("UDP", int(cut.sum()), int(size[cut].sum()))
-        if whole.any():
-            self._count_udp(datagrams.keep(whole), size[whole])
+        if complete.any():
+            self._count_udp(datagrams.keep(complete), size[complete])
 
     def _count_udp(self, datagrams: Datagrams, size: Numbers) -> None:
         packets = datagrams.packets
@@ -247,15 +247,15 @@ class ContentCounter(Decoder):
                 flow.proofs[kind] += sums[2 + len(_KINDS) + kind][number]
 
     def _add(self, name: str, packets: int, size: int) -> None:
-        before = self._found.get(name, (0, 0))
-        self._found[name] = before[0] + packets, before[1] + size
+        before = self._counts.get(name, (0, 0))
+        self._counts[name] = before[0] + packets, before[1] + size
 
     def contents(self) -> list[Content]:
         """Return what was found, the most bytes first."""
         for (_, _, port, _, _, other), flow in self._udp.items():
             self._add(_name_of(flow, {port, other}), flow.packets, flow.bytes)
         self._udp.clear()
-        ordered = sorted(self._found.items(), key=lambda each: (-each[1][1], each[0]))
+        ordered = sorted(self._counts.items(), key=lambda each: (-each[1][1], each[0]))
         return [Content(name, packets, size) for name, (packets, size) in ordered]
 
 

@@ -43,11 +43,11 @@ _OTHER_HELP = "the log of the program that sent them (for example of iperf3 --js
 
 def not_tcp(files: Sequence[SourceFile]) -> str:
     """Return a sentence on what the files hold, of which no packet is a segment, and on what would help."""
-    found: dict[str, Content] = {}
+    by_name: dict[str, Content] = {}
     for each in (each for file in files for each in _contents(file)):
-        before = found.get(each.name, Content(each.name, 0, 0))
-        found[each.name] = Content(each.name, before.packets + each.packets, before.bytes + each.bytes)
-    listed = sorted(found.values(), key=lambda each: (-each.bytes, -each.packets))
+        before = by_name.get(each.name, Content(each.name, 0, 0))
+        by_name[each.name] = Content(each.name, before.packets + each.packets, before.bytes + each.bytes)
+    listed = sorted(by_name.values(), key=lambda each: (-each.bytes, -each.packets))
     packets = sum(file.packets for file in files)
     what = "; ".join(_in_words(each, listed) for each in listed[:_MOST_NAMED])
     rest = sum(each.packets for each in listed[_MOST_NAMED:])

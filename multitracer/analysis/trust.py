@@ -280,12 +280,12 @@ def _grain_of_file(file: SourceFile) -> Iterator[_Weighed]:
         yield Severity.POOR, Note("one-time", timed, text, file.path)
         return
     each, grain_ns = timed / moments, file.time_grain_ns
-    is_whole = grain_ns > 0 and grain_ns % NS_PER_S == 0
+    is_of_seconds = grain_ns > 0 and grain_ns % NS_PER_S == 0
     is_shared = timed >= _FEWEST_SHARED and each >= (_TICK_SHARED_BY if grain_ns > 1 else _SHARED_BY)
-    if not is_shared and not (is_whole and moments >= _FEWEST_SECONDS):
+    if not is_shared and not (is_of_seconds and moments >= _FEWEST_SECONDS):
         return
     step_ms = max((file.last_ns - file.first_ns) / (moments - 1), grain_ns) / NS_PER_MS
-    what = "are whole seconds" if is_whole else f"are the same for some {each:.0f} packets in a row"
+    what = "are whole seconds" if is_of_seconds else f"are the same for some {each:.0f} packets in a row"
     text = (
         f"The time stamps {what} ({moments:,} different times, {step_ms:,.4g} ms apart on average): round "
         "trips, gaps and rates within such a step cannot be told."

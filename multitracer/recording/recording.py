@@ -311,20 +311,21 @@ class Recording:
         if number is not None:
             return self.numbered(number)
         if not (largest := self.largest(1)):
-            if why := self._without_tcp():
-                raise InputError(f"{self.name}: {why}")
             here = (
                 "; `multitracer report` shows the radio and position logs of this recording"
                 if self.radio_context()
                 else ""
             )
-            raise InputError(f"{self.name}: this recording contains no TCP connection{here}")
+            raise InputError(f"{self.name}: {self._without_tcp()}{here}")
         return largest[0]
 
     def _without_tcp(self) -> str:
-        """Return what its captures hold that have packets, but no segment; "" if there is none."""
+        """Return a clause on the absence of connections: what the captures hold that have packets."""
         notes = [note for capture in self.captures for note in capture.analysis.trust.notes]
-        return next((note.sentence.rstrip(".") for note in notes if note.code == "no-tcp"), "")
+        return next(
+            (note.sentence.rstrip(".") for note in notes if note.code == "no-tcp"),
+            "this recording contains no TCP connection",
+        )
 
 
 def look_inside(files: Sequence[SourceFile]) -> None:

@@ -40,10 +40,10 @@ def dialect_of(head: bytes, *, path: str, more: Callable[[int], bytes] | None = 
     dialect = Dialect(order, magic, magic.headers[0], swapped, network & 0x03FF_FFFF, snap_length)
     first = head[dialect.first_record : dialect.first_record + 4]
     seconds = int.from_bytes(first, "little" if order == "<" else "big")
-    found = _likeliest(
+    dialect = _likeliest(
         [dialect._replace(header_bytes=n, high_seconds=seconds >> 16) for n in magic.headers], head
     )
-    return with_time_unit(found, head, more or (lambda _: head))
+    return with_time_unit(dialect, head, more or (lambda _: head))
 
 
 def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:

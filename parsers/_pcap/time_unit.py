@@ -107,5 +107,5 @@ def _too_fast(dialect: Dialect, records: list[_Record], head: bytes) -> bool:
     columns = np.array(records, np.int64).T
     time_ns = columns[1] * 10**9 + columns[2] * dialect.magic.tick_ns
     data = np.frombuffer(head + bytes(PAD_BYTES), np.uint8)
-    found = PacketRecords(data, columns[0], columns[3], columns[4], time_ns, dialect.link_type)
-    return ticks_too_fast(found, _FACTOR)
+    packet_records = PacketRecords(data, columns[0], columns[3], columns[4], time_ns, dialect.link_type)
+    return ticks_too_fast(packet_records, _FACTOR)

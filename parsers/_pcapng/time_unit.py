@@ -77,7 +77,7 @@ def guessed_units(head: bytes, source: SourceFile, more: Callable[[int], bytes])
 def _interfaces(head: bytes) -> list[_Interface]:
     """Return the interfaces of the first section with their first packets."""
     order, at = byte_order(head), 0
-    found: list[_Interface] = []
+    interfaces: list[_Interface] = []
     packets = 0
     while order and at + SMALLEST_BLOCK <= len(head) and packets < _MOST_PACKETS:
         kind, length = struct.unpack_from(order + "II", head, at)
@@ -88,15 +88,15 @@ def _interfaces(head: bytes) -> list[_Interface]:
             break
         if kind == BlockType.INTERFACE and length >= 20:
             (link_type,) = struct.unpack_from(order + "H", block, 8)
-            found.append(_Interface(link_type, resolution_of(block, order), []))
+            interfaces.append(_Interface(link_type, resolution_of(block, order), []))
         elif kind == BlockType.ENHANCED_PACKET and length >= PACKET_AT + 4:
             number, high, low, captured, original = struct.unpack_from(order + "5I", block, 8)
-            if number < len(found) and captured <= length - PACKET_AT - 4:
+            if number < len(interfaces) and captured <= length - PACKET_AT - 4:
                 packet = _Packet(at + PACKET_AT, high << 32 | low, captured, original)
-                found[number].packets.append(packet)
+                interfaces[number].packets.append(packet)
                 packets += 1
         at += length
-    return found
+    return interfaces
 
 
 def _times_s(interface: _Interface, exponent: int) -> list[float]:
@@ -139,5 +139,5 @@ def _too_fast(interface: _Interface, head: bytes) -> bool:
     columns = np.array(interface.packets, np.int64).T
     time_ns = columns[1] * 10 ** (_NS_DIGITS - interface.resolution.exponent)
     data = np.frombuffer(head + bytes(PAD_BYTES), np.uint8)
-    found = PacketRecords(data, columns[0], columns[2], columns[3], time_ns, interface.link_type)
-    return ticks_too_fast(found, _FACTOR)
+    packet_records = PacketRecords(data, columns[0], columns[2], columns[3], time_ns, interface.link_type)
+    return ticks_too_fast(packet_records, _FACTOR)
