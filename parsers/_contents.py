@@ -157,6 +157,7 @@ _KINDS = (
     _Kind("QUIC", frozenset(), _quic, _quic_begin),
 )
 """In order: of several that fit, the first one is it."""
+_TCP = "TCP with cut or impossible headers"
 _MAYBE_QUIC = "UDP port 443, as QUIC uses it (no handshake was captured)"
 _QUIC = len(_KINDS) - 1
 
@@ -206,7 +207,7 @@ class ContentCounter(Decoder):
         is_udp = datagrams.protocol == IpProtocol.UDP
         for protocol in np.unique(datagrams.protocol[~is_udp]).tolist():
             here = datagrams.protocol == protocol
-            name = "TCP" if protocol == IpProtocol.TCP else _NAMES.get(protocol, f"IP protocol {protocol}")
+            name = _TCP if protocol == IpProtocol.TCP else _NAMES.get(protocol, f"IP protocol {protocol}")
             self._add(name, int(here.sum()), int(size[here].sum()))
         packets = datagrams.packets
         complete = is_udp & (packets.end - packets.at >= _HEADER_BYTES)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.analysis.pcap_file import write_pcap
+from tests.analysis.traffic import ACK, FIN, START_NS, SYN, Segment
 from tests.cli.program import call
 
 if TYPE_CHECKING:
@@ -106,3 +109,24 @@ def test_connections_that_took_no_time_are_no_bug(fixture_folder: Path, name: st
     assert (
         json.loads(call("diagnose", "--json", fixture_folder / name).stdout)["headline"]["limit"] == "unknown"
     )
+
+
+def test_data_before_the_first_sequence_number_are_no_bug(tmp_path: Path) -> None:
+    """A wrong bit in the only data segment: nothing was sent for the first time."""
+    client, server = 1_371_997_132, 116_861_820
+    begun, both = client + 1, {"mss": 1460, "scale": 7}
+    segments = [
+        (0, Segment(0, client, flags=SYN, options=both)),
+        (216_098, Segment(1, server, ack=begun, flags=SYN | ACK, options=both)),
+        (216_299, Segment(0, begun, ack=server + 1)),
+        (216_447, Segment(0, begun, 137, ack=server + 1)),
+        (428_348, Segment(1, server + 1, ack=begun + 137)),
+        (429_759, Segment(1, server - 11_006, 312, ack=begun + 137)),
+        (430_350, Segment(1, server + 313, ack=begun + 137, flags=FIN | ACK)),
+        (430_503, Segment(0, begun + 137, ack=server + 314)),
+        (430_601, Segment(0, begun + 137, ack=server + 314, flags=FIN | ACK)),
+        (643_603, Segment(1, server + 314, ack=begun + 138)),
+    ]
+    timed = [replace(each, time_ns=START_NS + time_us * 1000) for time_us, each in segments]
+    path = write_pcap(tmp_path / "made.pcap", timed)
+    assert "handshake" in call("diagnose", path).stdout
