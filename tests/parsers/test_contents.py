@@ -29,8 +29,8 @@ def frames(payloads: list[bytes], port: int, *, six: bool = False, link_type: in
             ends = {"source": 2, "destination": 1} if n % 2 else {}
             packets.append(ethernet(ipv6(datagram, next_header=17, **ends)))
         else:
-            ends4 = {"source": "10.0.0.2", "destination": "10.0.0.1"} if n % 2 else {}
-            packets.append(ethernet(ipv4(datagram, protocol=17, **ends4)))
+            source, destination = ("10.0.0.2", "10.0.0.1") if n % 2 else ("10.0.0.1", "10.0.0.2")
+            packets.append(ethernet(ipv4(datagram, protocol=17, source=source, destination=destination)))
     return pcap_file(packets, link_type=link_type)
 
 
