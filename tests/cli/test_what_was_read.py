@@ -130,3 +130,22 @@ def test_data_before_the_first_sequence_number_are_no_bug(tmp_path: Path) -> Non
     timed = [replace(each, time_ns=START_NS + time_us * 1000) for time_us, each in segments]
     path = write_pcap(tmp_path / "made.pcap", timed)
     assert "handshake" in call("diagnose", path).stdout
+
+
+def test_a_single_piece_of_data_far_below_the_first_number_is_no_bug(tmp_path: Path) -> None:
+    client, server = 1_501_560_049, 268_494_703
+    begun, both = client + 1, {"mss": 1460, "scale": 8}
+    data = server - 268_435_455
+    segments = [
+        (0, Segment(0, client, flags=SYN, options=both)),
+        (28_753, Segment(1, server, ack=begun, flags=SYN | ACK, options=both)),
+        (29_806, Segment(0, begun, ack=data)),
+        (29_818, Segment(0, begun, 343, ack=data)),
+        (99_000, Segment(1, data, 79, ack=begun + 343)),
+        (158_000, Segment(0, begun + 343, ack=data + 79)),
+    ]
+    timed = [replace(each, time_ns=START_NS + time_us * 1000) for time_us, each in segments]
+    assert (
+        "Connection 1"
+        in call("diagnose", "--direction", "reverse", write_pcap(tmp_path / "a.pcap", timed)).stdout
+    )
