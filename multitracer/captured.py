@@ -83,6 +83,17 @@ WTCP_SYN = "wtcp syn"
 """Protocol name for a datagram that begins a WTCP connection, counted separately from UDP."""
 
 
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What some packets of a capture are that hold no TCP segment."""
+
+    name: str
+    """The protocol, or the reason why a packet was not decoded."""
+    packets: int
+    bytes: int
+    """Sum of their lengths on the wire."""
+
+
 @dataclass(slots=True)
 class CaptureInterface:
     """A capture interface as the file describes it."""
@@ -124,6 +135,11 @@ class SourceFile:
     time_steps_back: int = 0
     """Number of packets with an earlier time than the previous packet."""
     largest_step_back_ns: int = 0
+    time_repeats: int = 0
+    """Number of packets with the same time as the previous packet."""
+    time_grain_ns: int = 0
+    """Greatest common divisor of the differences between successive times; 1 if it is below 1 ms, 0 if all
+    times are equal."""
     without_time: int = 0
     """Number of packets without a time stamp, or with an impossible one."""
     time_faults: dict[str, int] = field(default_factory=dict)
@@ -145,6 +161,10 @@ class SourceFile:
     """Ratio of decompressed to compressed size; None for an uncompressed file. Above 200 there is a
     warning."""
     warnings: list[str] = field(default_factory=list)
+    guessed_unit: str = ""
+    """A clause on the unit of the time stamps, if another one is read than the file names; "" otherwise."""
+    contents: list[Content] = field(default_factory=list)
+    """What the packets are, the most bytes first; only of a capture file without any segment."""
 
     @property
     def untimed(self) -> str:

@@ -207,8 +207,8 @@ class CaptureFile(Protocol):
     def tail(self) -> bytes:
         """Return the octets of an incomplete last record; empty for most files."""
 
-    def times(self) -> tuple[int, int, int, int, int]:
-        """Return the number of packets and of backward steps, the largest step, and the extreme times."""
+    def times(self) -> tuple[int, int, int, int, int, int, int]:
+        """Return how many packets and steps back there are, the largest, repeats, grain and extremes."""
 
     def rests(self) -> list[Rest]:
         """Return the parts of each block since the last call that Python must process."""

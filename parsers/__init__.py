@@ -17,7 +17,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from parsers._capture.time_unit import force_time_unit, forced_tick_ns
     from parsers._chunks import Chunks, PacketBlock, first_packet_ns, is_plain, read_capture, read_flow
+    from parsers._contents import contents_of
     from parsers._format import HEAD_BYTES, Format, Match
     from parsers._ip_packets import IpPacket, read_ip_packets, read_records
     from parsers._propose import propose_map
@@ -33,8 +35,11 @@ __all__ = [
     "Match",
     "PacketBlock",
     "bundled_maps",
+    "contents_of",
     "detect",
     "first_packet_ns",
+    "force_time_unit",
+    "forced_tick_ns",
     "formats",
     "installed",
     "is_map",
@@ -58,8 +63,11 @@ _LAZY = {
     "Match": "parsers._format",
     "Chunks": "parsers._chunks",
     "bundled_maps": "parsers._registry",
+    "contents_of": "parsers._contents",
     "detect": "parsers._read",
     "first_packet_ns": "parsers._chunks",
+    "force_time_unit": "parsers._capture.time_unit",
+    "forced_tick_ns": "parsers._capture.time_unit",
     "formats": "parsers._registry",
     "installed": "parsers._registry",
     "is_map": "parsers._stream",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from multitracer.captured import CaptureInterface, SourceFile
 from multitracer.errors import FormatError, InputError
 from parsers._capture.bounds import ERA_YEARS, YEAR_NS, cut_off
+from parsers._capture.time_unit import note_guess
 from parsers._format import HEAD_BYTES
 from parsers._pcap.dialect import PROBE_BYTES, RECORD_HEADER_BYTES, is_magic
 from parsers._pcap.dialect_choice import dialect_of
@@ -94,10 +95,12 @@ def _opened(stream: InputStream) -> _Opened | None:
 
 
 def _opened_pcap(stream: InputStream, head: bytes) -> _Opened:
-    dialect = dialect_of(head, path=stream.path)
+    dialect = dialect_of(head, path=stream.path, more=stream.peek_head)
     tick_ns = dialect.magic.tick_ns
     interface = CaptureInterface(dialect.link_type, dialect.snap_length, resolution_ns=float(tick_ns))
     source = SourceFile(stream.path, "pcap", stream.compression, dialect.description, interfaces=[interface])
+    if dialect.declared_ns:
+        note_guess(source, tick_ns, dialect.declared_ns)
     return _Opened(source, dialect.first_record, dialect.layout, None, dialect)
 
 
@@ -107,8 +110,10 @@ def _opened_pcapng(stream: InputStream, head: bytes) -> _Opened | None:
         first_packet,
         form_of,
     )
+    from parsers._pcapng.time_unit import UNIT_PROBE_BYTES, guessed_units  # noqa: PLC0415
 
     sections = Sections(SourceFile(stream.path, "pcapng", stream.compression))
+    sections.units = guessed_units(head[:UNIT_PROBE_BYTES], sections.source, stream.peek_head)
     first = first_packet(head, sections)
     form = None if first is None else form_of(sections)
     if first is None or form is None:
@@ -213,7 +218,9 @@ class Whole:
 
     def _finish(self) -> bool:
         source = self.source
-        packets, source.time_steps_back, source.largest_step_back_ns, *extremes = self.file.times()
+        packets, *steps, first_ns, last_ns = self.file.times()
+        source.time_steps_back, source.largest_step_back_ns = steps[:2]
+        source.time_repeats, source.time_grain_ns = steps[2:]
         source.packets, source.bytes = packets, self.file.read_bytes
         if self._stream.compression:
             stored_bytes = self._stream.stored_bytes if self._is_unpacked else self.file.stored_bytes
@@ -225,9 +232,9 @@ class Whole:
         source.in_order_of_names()
         if self._rest is not None and self._rest.holds_segments():
             return False
-        if not packets or extremes[1] // YEAR_NS - extremes[0] // YEAR_NS > ERA_YEARS:
+        if not packets or last_ns // YEAR_NS - first_ns // YEAR_NS > ERA_YEARS:
             return False
-        source.first_ns, source.last_ns = extremes
+        source.first_ns, source.last_ns = first_ns, last_ns
         source.link_types = {source.interfaces[0].link_type: packets}
         return True
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.captured import CaptureInterface, SourceFile
 from parsers._capture.capture_file import FileDamage, decode_stream
+from parsers._capture.time_unit import note_guess
 from parsers._capture.window import StreamWindow
 from parsers._format import Format, Match
 from parsers._pcap.dialect import PROBE_BYTES, is_magic
@@ -42,8 +43,14 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     """
     window = StreamWindow(stream)
     window.refill()
-    dialect = dialect_of(bytes(window.view[: min(len(window), PROBE_BYTES)]), path=source.path)
+
+    def head(size: int) -> bytes:
+        return bytes(window.view[: min(len(window), size)])
+
+    dialect = dialect_of(head(PROBE_BYTES), path=source.path, more=head)
     source.variant = dialect.description
+    if dialect.declared_ns:
+        note_guess(source, dialect.magic.tick_ns, dialect.declared_ns)
     tick_ns = float(dialect.magic.tick_ns)
     source.interfaces.append(CaptureInterface(dialect.link_type, dialect.snap_length, resolution_ns=tick_ns))
     window.skip(dialect.first_record)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from multitracer.analysis.not_tcp import not_tcp
 from multitracer.analysis.segments.stamp_spread import stamps_of
 from multitracer.captured import CaptureMark
 from multitracer.schemas.tcp import Initiator
@@ -64,6 +65,8 @@ _BACK_MS, _FAR_BACK_MS = 10, 1000
 """Thresholds of time steps backwards, ms: queues of a capture reorder packets by less than 10 ms; a second
 exceeds most round trips. Not measured.
 """
+_COARSE_MS = 1000
+"""Step of the time stamps, ms, from which nothing within a transfer can be told."""
 
 
 class Severity(IntEnum):
@@ -151,9 +154,12 @@ TOTALS = (
 
 
 def weighed(files: Sequence[SourceFile], seen: CaptureFacts) -> Trust:
-    """Return how far a capture can be trusted, from its files and from the numbers in `seen`."""
+    """Return how far a capture can be trusted, from the facts of its files and the counted facts.
+
+    A capture of which nothing was analysed is never good.
+    """
     notes = [each for file in files for each in _of_file(file)]
-    notes += _of_amount(files)
+    notes += _of_amount(files, seen.segments)
     if seen.segments:
         notes += [*_of_segments(seen), *_of_directions(seen), *_of_connections(seen)]
     notes.sort(key=lambda each: -each[0])
@@ -171,22 +177,36 @@ def _weigh(share: float, *, caution: float, poor: float) -> Severity:
     return Severity.CAUTION if share >= caution else Severity.MINOR
 
 
-def _of_amount(files: Sequence[SourceFile]) -> Iterator[_Weighed]:
+def _of_amount(files: Sequence[SourceFile], analysed: int) -> Iterator[_Weighed]:
     packets = sum(file.packets for file in files)
     if not packets:
         text = "No packet was captured: nothing can be said of any connection."
         yield Severity.CAUTION, Note("no-packets", 0, text)
-    elif any(file.stopped for file in files):
+        return
+    if any(file.stopped for file in files):
         read = counted(packets, "packet")
         text = f"Only the first {read} were read, as requested; later packets are missing."
         yield Severity.CAUTION, Note("stopped", packets, text)
+    segments = sum(file.protocols.get("tcp", 0) for file in files)
+    if not segments and not analysed:
+        yield Severity.CAUTION, Note("no-tcp", packets, not_tcp(files))
+    elif 0 < segments < _TENTH * packets:
+        text = (
+            f"Only {segments:,} of {packets:,} packets are TCP: the numbers say nothing of the others, which "
+            "may have filled the same link."
+        )
+        yield Severity.MINOR, Note("little-tcp", packets - segments, text)
 
 
 def _of_file(file: SourceFile) -> Iterator[_Weighed]:
     if file.damaged is not None:
         yield Severity.CAUTION, Note("damaged-file", max(len(file.lost_ranges), 1), _damage(file), file.path)
     yield from _drops(file)
+    if file.guessed_unit:
+        text = f"{file.guessed_unit[0].upper()}{file.guessed_unit[1:]}."
+        yield Severity.CAUTION, Note("time-unit", 1, text, file.path)
     yield from _time_of_file(file)
+    yield from _grain_of_file(file)
     left_out = sum(file.not_decoded.values())
     if left_out:
         reasons = ", ".join(f"{reason}: {n:,}" for reason, n in file.not_decoded.items())
@@ -234,6 +254,47 @@ def _time_of_file(file: SourceFile) -> Iterator[_Weighed]:
         )
         severity = _weigh(back_ms, caution=_BACK_MS, poor=_FAR_BACK_MS)
         yield severity, Note("time-backwards", file.time_steps_back, text, file.path)
+
+
+_FEWEST_STAMPED = 3
+"""Packets from which equal times of all of them are a fault of the stamps, not chance."""
+_SHARED_BY = 8
+"""Mean number of packets with one time from which the stamps are those of batches: interrupts of fast
+interfaces group fewer. Not measured.
+"""
+_TICK_SHARED_BY = 2
+"""The same, where all times are multiples of a millisecond or more."""
+_FEWEST_SHARED = 20
+_FEWEST_SECONDS = 10
+"""Number of different times that are not all whole seconds by chance."""
+
+
+def _grain_of_file(file: SourceFile) -> Iterator[_Weighed]:
+    """Yield a note on time stamps that are coarser than the events between the packets."""
+    timed = file.packets - file.without_time
+    moments = timed - file.time_repeats
+    if timed < _FEWEST_STAMPED or file.first_ns is None or file.last_ns is None:
+        return
+    if moments <= 1:
+        text = (
+            f"All {timed:,} packets have the same time: nothing can be said of their timing, neither rates "
+            "nor round trips."
+        )
+        yield Severity.POOR, Note("one-time", timed, text, file.path)
+        return
+    each, grain_ns = timed / moments, file.time_grain_ns
+    is_of_seconds = grain_ns > 0 and grain_ns % NS_PER_S == 0
+    is_shared = timed >= _FEWEST_SHARED and each >= (_TICK_SHARED_BY if grain_ns > 1 else _SHARED_BY)
+    if not is_shared and not (is_of_seconds and moments >= _FEWEST_SECONDS):
+        return
+    step_ms = max((file.last_ns - file.first_ns) / (moments - 1), grain_ns) / NS_PER_MS
+    what = "are whole seconds" if is_of_seconds else f"are the same for some {each:.0f} packets in a row"
+    text = (
+        f"The time stamps {what} ({moments:,} different times, {step_ms:,.4g} ms apart on average): round "
+        "trips, gaps and rates within such a step cannot be told."
+    )
+    severity = _weigh(step_ms, caution=_ANY, poor=_COARSE_MS if is_shared else np.inf)
+    yield severity, Note("coarse-time", moments, text, file.path)
 
 
 MARKED = (

@@ -197,11 +197,11 @@ def _directions(columns: Mapping[str, list[Any]]) -> Iterator[Document]:
         record: Document = {name: columns[name][i] for name in _COUNTS}
         record["mss"] = _known(columns["mss_bytes"][i])
         record["window_scale"] = _known(columns["window_scale"][i])
-        samples = columns["rtt_count"][i]
+        samples, absent = columns["rtt_count"][i], RoundTrips(columns["rtt_absent"][i])
+        is_known = samples and absent is not RoundTrips.BELOW_GRAIN
         record["rtt_ms"] = {"count": samples} | {
-            name: _milliseconds(columns[f"rtt_{name}_ns"][i]) if samples else None for name in _RTT
+            name: _milliseconds(columns[f"rtt_{name}_ns"][i]) if is_known else None for name in _RTT
         }
-        absent = RoundTrips(columns["rtt_absent"][i])
         record["rtt_absent"] = absent.words if absent else None
         yield record | _goodput(*(columns[f"goodput_{name}"][i] for name in ("bytes_per_s", "ns", "by")))
 

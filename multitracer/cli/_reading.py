@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from multitracer.cli._options import EMPTY_INPUT, debug_option
+from multitracer.cli._options import EMPTY_INPUT, debug_option, time_unit_option
 from multitracer.errors import InputError
 from multitracer.recording.window import EVERYTHING, Window, WindowEdge, moment_of
 
@@ -146,6 +146,7 @@ _READING_OPTIONS = (
         metavar="N",
         help="Stop reading each capture after N packets.",
     ),
+    time_unit_option,
     debug_option,
 )
 

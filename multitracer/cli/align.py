@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import debug_option, examples, named_input, named_page
+from multitracer.cli._options import debug_option, examples, named_input, named_page, time_unit_option
 
 if TYPE_CHECKING:
     from multitracer.cli._clocks import Aligned
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     help="Write the tables clock_edges and clock_mapping into the session's folder `tables` (default), "
     "or do not change the session.",
 )
+@time_unit_option
 @debug_option
 def command(
     inputs: tuple[str, ...],

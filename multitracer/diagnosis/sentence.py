@@ -57,6 +57,7 @@ _PART_HELP = {
 }
 _ANSWERS_HELP = {LimitSubtype.PEER: "a peer that answers sooner, or data that do not wait for its answers"}
 """Remedies if the data are the initiator's, so that its peer answers."""
+_NO_TIME_HELP = "a capture that goes on for longer, or one with finer time stamps"
 _BOTH, _ALL = "the programs at both ends", "the programs and the path between them"
 _POLICED_HELP = "the contract's rate, shaping instead of policing, or a sender that paces"
 _NOUNS = {
@@ -134,6 +135,8 @@ def _main_parts(
 
 def headline_of_group(group: ConnectionGroup) -> Headline:
     """Return the first sentence of a group of connections."""
+    if not group.seconds:
+        return _headline_without_time(group)
     total = max(group.total_s, 1e-12)
     sums: dict[Limit, float] = {}
     for (limit, _), (seconds, _) in group.seconds.items():
@@ -166,6 +169,16 @@ def headline_of_group(group: ConnectionGroup) -> Headline:
     ]
     helps = _help(group.longest, limit, part)
     return Headline(limit, part, share, sure, " ".join([first, *rest]), helps)
+
+
+def _headline_without_time(group: ConnectionGroup) -> Headline:
+    """Return the first sentence of connections that took no time: no share of it can be told."""
+    first = (
+        f"{len(group.numbers):,} connections took {lasted(0.0)}: each of them has a single packet, or all "
+        "its packets have the same time. What limited them is not known."
+    )
+    none = LimitSubtype.NONE
+    return Headline(Limit.UNKNOWN, none, 0.0, Confidence.WEAK, first, _NO_TIME_HELP)
 
 
 def _of_all(nouns: Iterable[str]) -> str:

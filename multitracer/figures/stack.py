@@ -41,6 +41,8 @@ _LINE_LETTERS = 100
 """Maximum characters in a line of a figure that is 1000 pixels wide."""
 _ROOM = 0.05
 """Margin of a value axis above and below the drawn values, as a share of their range."""
+_SMALLEST_MARGIN = 1e-9
+"""Minimum margin, as a share of the largest value: with less, an axis of equal values has no length."""
 
 
 class SharedAxis(NamedTuple):
@@ -355,7 +357,7 @@ def value_range(panel: Panel) -> list[float] | None:
     low = min(low, 0) if panel.from_zero else low
     most = high + (2 if panel.from_zero else 1) * (high - low) if high > low else np.inf
     high = max([high, *(bound[1] for bound in bounds if bound[1] <= most)])
-    room = max((high - low) * _ROOM, 1)
+    room = max((high - low) * _ROOM, 1, abs(high) * _SMALLEST_MARGIN)
     bottom = low if panel.from_zero and low == 0 else low - room
     return [float(bottom * panel.unit.scale), float((high + room) * panel.unit.scale)]
 

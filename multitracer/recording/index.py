@@ -24,6 +24,7 @@ import numpy as np
 from multitracer import __version__
 from multitracer.captured import CaptureInterface, SourceFile
 from multitracer.tables import NOT_A_TIME
+from parsers import forced_tick_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,8 @@ _SAMPLE_BYTES, _SAMPLES = 1 << 16, 16
 It detects changes by programs, not by an attacker who changes other places and keeps size and time."""
 _FACTS = (
     "format", "variant", "packets", "bytes", "link_types", "protocols", "not_decoded", "first_ns", "last_ns",
-    "time_steps_back", "largest_step_back_ns", "interfaces", "hardware", "operating_system", "application",
+    "time_steps_back", "largest_step_back_ns", "time_repeats", "time_grain_ns", "interfaces", "hardware",
+    "operating_system", "application",
 )  # fmt: skip
 
 
@@ -177,6 +179,7 @@ def _state(path: str) -> Document:
             "size": status.st_size,
             "changed_ns": status.st_mtime_ns,
             "digest": _digest(file, status.st_size),
+            "time_unit_ns": forced_tick_ns(),
         }
 
 
@@ -257,7 +260,8 @@ def _checked(document: Document, path: str) -> Index:
 
 
 def _facts(stored: Document, path: str) -> SourceFile:
-    for name in ("packets", "bytes", "first_ns", "last_ns", "time_steps_back", "largest_step_back_ns"):
+    for name in ("packets", "bytes", "first_ns", "last_ns", "time_steps_back", "largest_step_back_ns",
+                 "time_repeats", "time_grain_ns"):  # fmt: skip
         _must(_are(int, [stored[name]]) and (name.endswith("_ns") or stored[name] >= 0), path)
     for name in ("format", "variant", "hardware", "operating_system", "application"):
         _must(isinstance(stored[name], str | None), path)

@@ -22,12 +22,13 @@ from multitracer.recording.inputs import UNREADABLE, Inputs
 from multitracer.words import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from multitracer.analysis import Analysis
     from multitracer.analysis.two_points import Counterparts
     from multitracer.capture import CaptureTables
+    from multitracer.captured import SourceFile
     from multitracer.clock.session_clock import Clocks
     from multitracer.errors import MultiTracerError
     from multitracer.logs import HostLog, Point
@@ -81,6 +82,7 @@ class Recording:
 
     def add(self, point: Point, tables: CaptureTables, known: Analysis | None = None) -> Capture:
         """Add a capture point, whose connections are numbered after the existing ones; see `Capture`."""
+        look_inside(tables.files)
         self.captures.append(Capture(point, tables, self.captures[-1] if self.captures else None, known))
         return self.captures[-1]
 
@@ -121,7 +123,8 @@ class Recording:
                 packets = count(file.packets, "whole packet")
                 read = f", {packets} read" if file.lost_ranges else f" after {packets}"
                 sentences.append(f"{file.path}: damaged{read}: {file.damaged}")
-            sentences += [f"{file.path}: {sentence}" for sentence in file.warnings]
+            guessed = [file.guessed_unit] if file.guessed_unit else []
+            sentences += [f"{file.path}: {sentence}" for sentence in (*guessed, *file.warnings)]
         return sentences
 
     @property
@@ -319,8 +322,26 @@ class Recording:
                 if self.radio_context()
                 else ""
             )
-            raise InputError(f"{self.name}: this recording contains no TCP connection{here}")
+            raise InputError(f"{self.name}: {self._without_tcp()}{here}")
         return largest[0]
+
+    def _without_tcp(self) -> str:
+        """Return a clause on the absence of connections: what the captures hold that have packets."""
+        notes = [note for capture in self.captures for note in capture.analysis.trust.notes]
+        return next(
+            (note.sentence.rstrip(".") for note in notes if note.code == "no-tcp"),
+            "this recording contains no TCP connection",
+        )
+
+
+def look_inside(files: Sequence[SourceFile]) -> None:
+    """Add to capture files without any segment what they hold instead, if they can be read again."""
+    if any(file.protocols.get("tcp") for file in files):
+        return
+    for file in files:
+        if file.packets and not file.contents and os.path.isfile(file.path):  # noqa: PTH113  # a name may hold NUL
+            with contextlib.suppress(*UNREADABLE):
+                file.contents = parsers.contents_of(file.path)
 
 
 def _names(candidates: list[tuple[Capture, int]]) -> str:

@@ -261,7 +261,8 @@ def round_trip(diagnosis: Diagnosis, drawn: Drawn) -> RoundTripText | None:
         minimum, typical, most = (row[f"rtt_{name}_ns"] * speed for name in ("min", "p50", "p95"))
         return RoundTripText(minimum, typical, most, is_inferred=False)
     seen = diagnosis.limited.seen
-    if seen is None or not seen.floor_ns or not len(seen.delays.way_ns):
+    is_hidden = row["rtt_absent"] == RoundTrips.BELOW_GRAIN
+    if is_hidden or seen is None or not seen.floor_ns or not len(seen.delays.way_ns):
         return None
     queue_ns = seen.delays.way_ns - seen.delays.way_ns.min()
     typical, most = (seen.floor_ns + float(np.quantile(queue_ns, share)) for share in (0.5, 0.95))

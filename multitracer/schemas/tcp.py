@@ -75,6 +75,8 @@ class RoundTrips(IntEnum):
     """No ACK number is exactly the end of a segment that was sent once (Karn's rule)."""
     NO_TIME = 4
     """The segments have no times."""
+    BELOW_GRAIN = 5
+    """Half of the samples are 0: a round trip is shorter than the steps of the time stamps."""
 
     @property
     def words(self) -> str:
@@ -88,6 +90,7 @@ _ROUND_TRIP_WORDS = {
     RoundTrips.NO_ACK: "no ACK of this direction was captured",
     RoundTrips.NO_EXACT_ACK: "no ACK ends exactly at a segment that was sent once",
     RoundTrips.NO_TIME: "its segments carry no time",
+    RoundTrips.BELOW_GRAIN: "most data and their ACKs have the same time: the time stamps are too coarse",
 }
 
 

@@ -195,9 +195,10 @@ impl CaptureFile {
     }
 
     /// Return how many packets there are, steps back of their times, the largest, the lowest and highest time.
-    fn times(&self) -> (usize, usize, i64, i64, i64) {
+    fn times(&self) -> (usize, usize, i64, usize, u64, i64, i64) {
         let clock = self.whole.clock();
-        (clock.packets, clock.steps_back, clock.largest_step_back_ns, clock.lowest_ns, clock.highest_ns)
+        let back = (clock.steps_back, clock.largest_step_back_ns);
+        (clock.packets, back.0, back.1, clock.repeats, clock.grain_ns, clock.lowest_ns, clock.highest_ns)
     }
 
     /// Return of each block since the last look how many segments it has (IPv4, IPv6) and datagrams of UDP; the

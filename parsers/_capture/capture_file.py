@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
@@ -66,6 +67,8 @@ class FileDamage:
         return f"{words}; with {minimum}{len(ranges) - 1} more such places {total} bytes are lost"
 
 
+SMALLEST_GRAIN_NS = 1_000_000
+"""Smallest grain that is told apart, ns; a finer one is 1."""
 _FAR_APART = f"more than {ERA_YEARS} years from the others"
 
 
@@ -77,6 +80,9 @@ class _Shown(NamedTuple):
     last: int | None
     steps_back: int
     largest_step_back_ns: int
+    repeats: int
+    divisor_ns: int
+    """Greatest common divisor of the steps; 0 if all are 0."""
     lowest_ns: int
     highest_ns: int
 
@@ -90,11 +96,14 @@ def _what_shows(known: Numbers, last: int | None) -> _Shown:
     if lowest_ns == NOT_A_TIME:
         return _what_shows(known[known != NOT_A_TIME], last)
     if not len(known):
-        return _Shown(0, last, 0, 0, 0, 0)
+        return _Shown(0, last, 0, 0, 0, 0, 0, 0)
     steps = np.diff(known, prepend=known[0] if last is None else last)
     back = steps[:0] if steps.min() >= 0 else steps[(steps < 0) & (steps > -ERA_YEARS * YEAR_NS)]
+    repeats = len(steps) - int(np.count_nonzero(steps)) - (last is None)
+    divisor_ns = int(np.gcd.reduce(np.abs(steps).view(np.uint64)))
+    back_ns = -int(back.min(initial=0))
     return _Shown(
-        len(known), int(known[-1]), len(back), -int(back.min(initial=0)), lowest_ns, int(known.max())
+        len(known), int(known[-1]), len(back), back_ns, repeats, divisor_ns, lowest_ns, int(known.max())
     )
 
 
@@ -109,13 +118,17 @@ class StampFacts:
 
     def note(self, time_ns: Numbers) -> None:
         """Add times in the order of the file: int64, ns since 1970; NOT_A_TIME if missing."""
-        known, self._last, steps, largest_ns, lowest, highest = _what_shows(time_ns, self._last)
+        shown = _what_shows(time_ns, self._last)
+        known, self._last, lowest, highest = shown.packets, shown.last, shown.lowest_ns, shown.highest_ns
         facts = self._source
         facts.without_time += len(time_ns) - known
         if not known:
             return
-        facts.time_steps_back += steps
-        facts.largest_step_back_ns = max(facts.largest_step_back_ns, largest_ns)
+        facts.time_steps_back += shown.steps_back
+        facts.largest_step_back_ns = max(facts.largest_step_back_ns, shown.largest_step_back_ns)
+        facts.time_repeats += shown.repeats
+        grain_ns = gcd(facts.time_grain_ns, shown.divisor_ns)
+        facts.time_grain_ns = grain_ns if grain_ns >= SMALLEST_GRAIN_NS else min(grain_ns, 1)
         facts.first_ns = lowest if facts.first_ns is None else min(facts.first_ns, lowest)
         facts.last_ns = highest if facts.last_ns is None else max(facts.last_ns, highest)
         if lowest // YEAR_NS == highest // YEAR_NS:

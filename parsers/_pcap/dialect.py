@@ -63,6 +63,8 @@ class Dialect(NamedTuple):
     snap_length: int
     high_seconds: int = -1
     """The upper 16 bits of the first record's seconds, by which likely records are recognised."""
+    declared_ns: int = 0
+    """Unit of time stamps that the file names, ns, if another one was guessed; else 0."""
 
     @property
     def first_record(self) -> int:
@@ -79,11 +81,15 @@ class Dialect(NamedTuple):
         """Number of units of the sub-second field in a second."""
         return 1_000_000_000 // self.magic.tick_ns
 
+    def with_tick(self, tick_ns: int, declared_ns: int = 0) -> Dialect:
+        """Return the same dialect with another unit of time stamps; `declared_ns` if that is a guess."""
+        return self._replace(magic=self.magic._replace(tick_ns=tick_ns), declared_ns=declared_ns)
+
     @property
     def description(self) -> str:
         """The name of the dialect as text."""
         order = "little-endian" if self.order == "<" else "big-endian"
-        unit = "ns" if self.magic.tick_ns == 1 else "µs"
+        unit = {1: "ns", 1000: "µs", 1_000_000: "ms"}.get(self.magic.tick_ns, "s")
         special = _HEADER_NAMES.get(self.header_bytes, self.magic.name)
         if self.header_bytes == 24 and not special:
             special = "modified (ss990417)"

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError
 from parsers._pcap.dialect import FILE_HEADER_BYTES, MAGICS, PROBE_BYTES, Dialect, is_magic
+from parsers._pcap.time_unit import with_time_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CLEAR_RECORDS = 16
 """Number of plausible records at the start that settle the choice."""
@@ -14,8 +19,8 @@ _RARE_FACTOR = 2
 """Factor by which the evidence for a rare header must exceed that for the standard one."""
 
 
-def dialect_of(head: bytes, *, path: str) -> Dialect:
-    """Return the dialect of the file whose first bytes are `head`.
+def dialect_of(head: bytes, *, path: str, more: Callable[[int], bytes] | None = None) -> Dialect:
+    """Return the dialect of the file whose first bytes are `head`; `more` returns more of them, if needed.
 
     Raises
     ------
@@ -35,9 +40,10 @@ def dialect_of(head: bytes, *, path: str) -> Dialect:
     dialect = Dialect(order, magic, magic.headers[0], swapped, network & 0x03FF_FFFF, snap_length)
     first = head[dialect.first_record : dialect.first_record + 4]
     seconds = int.from_bytes(first, "little" if order == "<" else "big")
-    return _likeliest(
+    dialect = _likeliest(
         [dialect._replace(header_bytes=n, high_seconds=seconds >> 16) for n in magic.headers], head
     )
+    return with_time_unit(dialect, head, more or (lambda _: head))
 
 
 def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:

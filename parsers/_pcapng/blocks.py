@@ -17,6 +17,7 @@ from multitracer.errors import FormatError
 from multitracer.protocols.pcap_file import BlockType, OptionCode
 from multitracer.units import NS_PER_S
 from parsers._capture.bounds import largest_packet
+from parsers._capture.time_unit import forced_tick_ns
 from parsers._registry import has_plug_ins
 
 if TYPE_CHECKING:
@@ -150,9 +151,10 @@ def text(value: bytes) -> str:
 class Resolution:
     """Resolution of an interface's time stamps: units of 10^-n or 2^-n seconds, and an offset in seconds."""
 
-    __slots__ = ("binary", "exponent", "offset_s")
+    __slots__ = ("binary", "code", "exponent", "offset_s")
 
     def __init__(self, code: int = 6, offset_s: int = 0) -> None:
+        self.code = code
         self.binary = code & 0x80 != 0
         self.exponent = code & 0x7F
         self.offset_s = offset_s
@@ -166,6 +168,17 @@ class Resolution:
     def key(self) -> tuple[bool, int, int]:
         """Tuple that is equal for equal resolutions."""
         return self.binary, self.exponent, self.offset_s
+
+
+def resolution_of(block: bytes, order: str) -> Resolution:
+    """Return the unit of time stamps that an interface description block states; µs by default."""
+    code, offset_s = 6, 0
+    for option, value in options(block[16:-4], order):
+        if option == 9 and value:
+            code = value[0]
+        elif option == 14 and len(value) == 8:
+            offset_s = struct.unpack(order + "q", value)[0]
+    return Resolution(code, offset_s)
 
 
 class Sections:
@@ -185,6 +198,8 @@ class Sections:
         self.base = 0
         self.count = 0
         """Section headers so far; one that is read again after damage counts twice."""
+        self.units: dict[int, int] = {}
+        """Exponents of guessed units, by number of the interface in its section."""
         self.resolutions: list[Resolution] = []
         """Clock resolutions by position in `source.interfaces`."""
         self._known: dict[tuple[object, ...], int] = {}
@@ -242,7 +257,6 @@ class Sections:
             return f"an interface description block of {len(block)} bytes is too short"
         link_type, _, snap_length = struct.unpack_from(self.order + "HHI", block, 8)
         interface = CaptureInterface(link_type, snap_length or None)
-        code, offset_s = 6, 0
         comments = []
         for option, value in options(block[16:-4], self.order):
             if option == OptionCode.COMMENT:
@@ -251,13 +265,16 @@ class Sections:
                 interface.name = text(value)
             elif option == 3:
                 interface.description = text(value)
-            elif option == 9 and value:
-                code = value[0]
             elif option == 11 and value:
                 interface.filter = text(value[1:]) if value[0] == 0 else None
-            elif option == 14 and len(value) == 8:
-                offset_s = struct.unpack(self.order + "q", value)[0]
-        return self._remember(interface, Resolution(code, offset_s), comments, packets_before)
+        return self._remember(interface, self._resolution(block), comments, packets_before)
+
+    def _resolution(self, block: bytes) -> Resolution:
+        """Return the unit of an interface's time stamps: forced, guessed, or as it states."""
+        stated, forced_ns = resolution_of(block, self.order), forced_tick_ns()
+        if forced_ns is not None:
+            return Resolution(_NS_DIGITS - len(str(forced_ns)) + 1, stated.offset_s)
+        return Resolution(self.units.get(len(self.local) - self.base, stated.code), stated.offset_s)
 
     def _remember(
         self, interface: CaptureInterface, resolution: Resolution, comments: list[bytes], packets_before: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from parsers import read_capture
 from tests.analysis.traffic import MS, START_NS, SYN, Segment, capture, handshake
 
 if TYPE_CHECKING:
-    from multitracer.analysis.trust import Note
+    from multitracer.analysis.trust import Note, Trust
 
 C, S = 1001, 5001
 RECORDED = Path(__file__).parents[2] / "sample_traces"
@@ -251,3 +253,43 @@ def test_files_that_were_not_even_opened_count_as_stopped(sample_sender: Path, s
     packets = analyse(read_capture([sample_sender])).capture.files[0].packets
     both = read_capture([sample_sender, sample_receiver], max_packets=packets)
     assert "stopped" in {note.code for note in analyse(both).trust.notes}
+
+
+def trust_at(times_ns: list[int]) -> Trust:
+    """Return the trust in a file whose packets have these times."""
+    steps = [b - a for a, b in pairwise(times_ns)]
+    grain_ns = gcd(*steps)
+    made = capture(CLEAN)
+    (file,) = made.files
+    file.packets, file.first_ns, file.last_ns = len(times_ns), times_ns[0], times_ns[-1]
+    file.time_repeats, file.time_grain_ns = steps.count(0), grain_ns if grain_ns >= MS else min(grain_ns, 1)
+    return analyse(made).trust
+
+
+@pytest.mark.parametrize(
+    ("times_ns", "code", "verdict", "says"),
+    [
+        ([START_NS] * 43, "one-time", "poor", "All 43 packets have the same time"),
+        ([START_NS + n // 64 * 30_123_457 for n in range(640)], "coarse-time", "caution", "some 64 packets"),
+        ([START_NS + n // 5 * 10 * MS for n in range(400)], "coarse-time", "caution", "some 5 packets"),
+        ([START_NS + n // 5 * 1000 * MS for n in range(400)], "coarse-time", "poor", "are whole seconds"),
+        ([START_NS + n * 1000 * MS for n in range(40)], "coarse-time", "caution", "are whole seconds"),
+    ],
+)
+def test_coarse_stamps_are_noticed(times_ns: list[int], code: str, verdict: str, says: str) -> None:
+    trust = trust_at(times_ns)
+    (note,) = trust.notes
+    assert (trust.verdict, note.code, says in note.sentence) == (verdict, code, True)
+
+
+@pytest.mark.parametrize(
+    "times_ns",
+    [
+        [START_NS, START_NS],
+        [START_NS + n * 10 * MS for n in range(400)],
+        [START_NS + n // 4 * 12_345 for n in range(400)],
+    ],
+    ids=["too few", "regular packets", "a few in one interrupt"],
+)
+def test_stamps_that_may_be_right_are_good(times_ns: list[int]) -> None:
+    assert trust_at(times_ns).verdict == "good"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.limits.group import _stretches, group_of
+from multitracer.diagnosis.limits.group import _longest_group, _stretches, group_of
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.sentence import headline_of_group
 from multitracer.lab.scenario.library import load_scenario
@@ -86,3 +86,13 @@ def test_two_that_pause_in_turn_fill_no_link() -> None:
     group = group_of(read(_RECORDINGS / "20036-two-at-once" / "session"))
     assert group is not None
     assert group.together.total_ns == 0
+
+
+def test_the_group_with_the_longest_wall_time_is_that_of_its_pair_and_pause() -> None:
+    second = 10**9
+    pair = np.array([0, 1, 0, 1, 0])
+    begin = np.array([0, 0, 1, 9, 20]) * second
+    end = np.array([2, 4, 3, 9, 23]) * second
+    assert _longest_group(pair, begin, end).tolist() == [1], "4 s; the other pair's took 3 s each"
+    assert _longest_group(pair[:3], begin[:3], begin[:3]).tolist() == [0, 2]
+    assert _longest_group(pair[:0], begin[:0], end[:0]).tolist() == []

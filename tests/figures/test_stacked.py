@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from multitracer.figures.series import Series
+from multitracer.figures.stack import SECONDS, Panel, value_range
 from multitracer.figures.stacked import StackedView, stacked, stacked_panels, stacked_places
 from multitracer.recording.read import read
 from multitracer.recording.recording import Recording
@@ -16,8 +18,6 @@ from multitracer.recording.transfer import Transfer
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from multitracer.figures.series import Series
 
 
 class Sample:
@@ -191,3 +191,11 @@ def test_labels_claim_no_end_where_the_capture_was_at_none(
     series = sample.transfer(parts=1, state=False).series
     assert {label.partition("_")[0] for label in series} == {prefix}
     assert all(table.provenance["label"] == label for label, table in series.items())
+
+
+def test_equal_values_far_from_zero_leave_an_axis_between_two_numbers() -> None:
+    """A step of the clock by half a year gives such a round trip."""
+    far = np.array([-17_592_186_044_415_000])
+    series = Series("rtt", "rtt", np.array([0]), far)
+    low, high = value_range(Panel("rtt", "Round-trip time", SECONDS, 1, [series])) or (0.0, 0.0)
+    assert low < -17_592_186.044415 < high

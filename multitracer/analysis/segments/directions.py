@@ -366,6 +366,7 @@ def put_absent_round_trips(answered: Array, rows: dict[str, Array]) -> None:
     reason = np.where(answered, RoundTrips.NO_EXACT_ACK, RoundTrips.NO_ACK)
     reason = np.where(answered & (rows["first_ns"] == NOT_A_TIME), RoundTrips.NO_TIME, reason)
     reason = np.where(rows["rtt_count"] > 0, RoundTrips.MEASURED, reason)
+    reason = np.where((rows["rtt_count"] > 0) & (rows["rtt_p50_ns"] == 0), RoundTrips.BELOW_GRAIN, reason)
     reason = np.where(rows["vantage"] == Vantage.NEAR_RECEIVER, RoundTrips.NEAR_RECEIVER, reason)
     put(rows["rtt_absent"], reason)
 

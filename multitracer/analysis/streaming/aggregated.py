@@ -424,7 +424,7 @@ def _absent(columns: dict[str, Array], i: int, way: AggregatedDirection) -> Roun
     if columns["vantage"][i] == Vantage.NEAR_RECEIVER:
         return RoundTrips.NEAR_RECEIVER
     if columns["rtt_count"][i]:
-        return RoundTrips.MEASURED
+        return RoundTrips.BELOW_GRAIN if columns["rtt_p50_ns"][i] == 0 else RoundTrips.MEASURED
     if not way.answered:
         return RoundTrips.NO_ACK
     return RoundTrips.NO_TIME if columns["first_ns"][i] == NOT_A_TIME else RoundTrips.NO_EXACT_ACK

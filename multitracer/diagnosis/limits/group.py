@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
-from multitracer.analysis.ranges import merged
 from multitracer.diagnosis.limits.limited import Limited, limited
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
@@ -248,23 +247,15 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
     end = np.where(there.any(axis=1), payload, connections["end_ns"])
     timed = np.flatnonzero((begin != NOT_A_TIME) & (end >= begin))
 
-    # those of one client and peer, by their addresses, in order of beginning
+    # those of one client and peer, by their addresses
     flow, flows = connections["forward_flow"][timed], capture.tables.flows
     turned = (flow & 1).astype(bool)
     ends = flows["address_a"][flow >> 1], flows["address_b"][flow >> 1]
     client, peer = np.where(turned, ends[1], ends[0]), np.where(turned, ends[0], ends[1])
-    by_addresses: dict[tuple[bytes, bytes], list[int]] = {}
-    for row, a, b in zip(timed.tolist(), client, peer, strict=True):
-        by_addresses.setdefault((a.tobytes(), b.tobytes()), []).append(row)
-    best: list[int] = []
-    longest = -1
-    for of_one in by_addresses.values():
-        rows = np.array(of_one)[np.argsort(begin[of_one], kind="stable")]
-        breaks = np.flatnonzero(begin[rows][1:] - np.maximum.accumulate(end[rows])[:-1] > _APART_NS) + 1
-        for group in np.split(rows, breaks):
-            wall = int(np.diff(merged(begin[group], np.maximum(end[group], begin[group] + 1)), axis=0).sum())
-            if wall > longest:
-                best, longest = group.tolist(), wall
+    numbers: dict[tuple[bytes, bytes], int] = {}
+    pairs = zip(client.tolist(), peer.tolist(), strict=True)
+    pair = np.array([numbers.setdefault(each, len(numbers)) for each in pairs], dtype=np.int64)
+    best = timed[_longest_group(pair, begin[timed], end[timed])].tolist()
     ordered = sorted(best, key=lambda row: (begin[row] - end[row], row))
     members = []
     for row in ordered[:MOST]:
@@ -274,6 +265,39 @@ def group_of(recording: Recording) -> ConnectionGroup | None:
             members.append(GroupConnection(number, int(begin[row]), limited(transfer)))
     members.sort(key=lambda each: -each.limited.total_s)
     return ConnectionGroup(sorted(capture.offset + row + 1 for row in best), members) if members else None
+
+
+def _longest_group(pair: Array, begin_ns: Array, end_ns: Array) -> Array:
+    """Return the rows of the group with the longest wall time, by begin; of equal ones, the first pair's.
+
+    Parameters
+    ----------
+    pair : ndarray of int64, shape (n_connections,)
+        Number of the client and peer of each connection, by their first connection.
+    begin_ns, end_ns : ndarray of int64, ns, shape (n_connections,)
+    """
+    if not len(pair):
+        return pair
+    order = np.lexsort((begin_ns, pair))
+    pair, begin_ns, end_ns = pair[order], begin_ns[order], end_ns[order]
+    is_first = np.diff(pair, prepend=-1) != 0
+    idle_ns = begin_ns[1:] - _latest(end_ns, pair)[:-1]
+    is_first[1:] |= idle_ns > _APART_NS
+    group = np.cumsum(is_first)
+    end_ns = np.maximum(end_ns, begin_ns + 1)
+    before_ns = np.append(begin_ns[:1], _latest(end_ns, group)[:-1])
+    new_ns = end_ns - np.where(is_first, begin_ns, np.maximum(begin_ns, before_ns))
+    wall_ns = np.add.reduceat(np.maximum(new_ns, 0), np.flatnonzero(is_first))
+    return np.asarray(order[group == 1 + int(np.argmax(wall_ns))])
+
+
+def _latest(end_ns: Array, group: Array) -> Array:
+    """Return the latest end so far in each row's group; the groups are in ascending order."""
+    order = np.argsort(end_ns, kind="stable")
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    highest = np.maximum.accumulate(group * len(order) + rank) % len(order)
+    return np.asarray(end_ns[order][highest])
 
 
 _OWN = 0.25

@@ -204,7 +204,8 @@ def holes(seen: Observed, still: IdleSpans) -> LossHoles:
     stalled = np.searchsorted(ack, sends.begin[repairs], side="left")  # the first that asks for it
     asks = np.append(seen.answers.time_ns, seen.end_ns)[np.minimum(stalled, over)]
     first = np.searchsorted(sends.begin[seen.fresh], sends.begin[repairs], side="right") - 1
-    copy = seen.fresh[np.maximum(first, 0)]  # what sent the first byte of each repair first, if that was seen
+    fresh = seen.fresh if len(seen.fresh) else repairs  # then none is known
+    copy = fresh[np.maximum(first, 0)]  # what sent the first byte of each repair first, if that was seen
     known = (first >= 0) & (sends.end[copy] > sends.begin[repairs])
     due_ns = np.where(known, sends.time_ns[copy], seen.begin_ns) + seen.floor_ns
     begin = np.minimum(np.maximum(asks, due_ns), sends.time_ns[repairs])

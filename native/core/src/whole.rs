@@ -59,17 +59,21 @@ pub struct Clock {
     pub last_ns: Option<i64>,
     pub steps_back: usize,
     pub largest_step_back_ns: i64,
+    pub repeats: usize,
+    pub grain_ns: u64,
     pub lowest_ns: i64,
     pub highest_ns: i64,
 }
 
 impl Clock {
     fn note(&mut self, time_ns: &[i64]) {
-        let facts = times::facts(time_ns, self.last_ns, self.far_ns);
+        let facts = times::facts(time_ns, self.last_ns, self.far_ns, self.grain_ns);
         self.packets += facts.known;
         self.last_ns = facts.last;
         self.steps_back += facts.steps_back;
         self.largest_step_back_ns = self.largest_step_back_ns.max(facts.largest_step_back_ns);
+        self.repeats += facts.repeats;
+        self.grain_ns = facts.grain_ns;
         self.lowest_ns = self.lowest_ns.min(facts.lowest_ns);
         self.highest_ns = self.highest_ns.max(facts.highest_ns);
     }
@@ -375,6 +379,8 @@ impl Whole {
             last_ns: None,
             steps_back: 0,
             largest_step_back_ns: 0,
+            repeats: 0,
+            grain_ns: 0,
             lowest_ns: i64::MAX,
             highest_ns: i64::MIN,
         };

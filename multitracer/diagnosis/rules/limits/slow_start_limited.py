@@ -57,7 +57,7 @@ def _trips_saved(limited: Limited, seen: Observed) -> int:
     The last doubling of the window does not count.
     """
     begin, end = stretches(limited, Limit.SLOW_START)
-    sent_bytes = seen.sent_by(end) - seen.sent_by(begin, side="left")
+    sent_bytes = np.maximum(seen.sent_by(end) - seen.sent_by(begin, side="left"), 0)  # below 1: damage
     trips = np.ceil(np.log2(1 + sent_bytes / _initial_bytes(seen)))
     return int(np.clip(trips - 1, 0, math.log2(_LARGER)).max(initial=0))
 

@@ -1,0 +1,78 @@
+"""What is said of a capture without any TCP segment: what it holds instead, how much, and what would help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.captured import Content
+from multitracer.words import count, share, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.captured import SourceFile
+
+_MOST_NAMED = 3
+_ENCRYPTED = "a capture inside the tunnel (on its own interface), or at an end of what it carries"
+_TUNNEL = "a capture inside the tunnel or behind it"
+_LINK_TYPE = "the right link type: the file may name another one than its packets have (capinfos shows it)"
+_HELP = {
+    "QUIC": (
+        "a log of the program at one end (qlog), or the same transfer over TCP: QUIC encrypts its packet "
+        "numbers and acknowledgements"
+    ),
+    "UDP port 443": "a log of the program at one end (qlog), or the same transfer over TCP",
+    "WireGuard": _ENCRYPTED,
+    "OpenVPN": _ENCRYPTED,
+    "ESP": _ENCRYPTED,
+    "AH": _ENCRYPTED,
+    "IKE": _ENCRYPTED,
+    "GTP-U": _TUNNEL,
+    "VXLAN": _TUNNEL,
+    "Geneve": _TUNNEL,
+    "L2TP": _TUNNEL,
+    "GRE": _TUNNEL,
+    "ethertype": _LINK_TYPE,
+    "llc": _LINK_TYPE,
+    "not decoded": "a capture of whole packets, on an interface of a known kind",
+    "IP fragments": "a capture with the first fragment of each packet",
+}
+"""What would help, by the begin of a content's name."""
+_OTHER_HELP = "the log of the program that sent them (for example of iperf3 --json), or a capture of TCP"
+
+
+def not_tcp(files: Sequence[SourceFile]) -> str:
+    """Return a sentence on what the files hold, of which no packet is a segment, and on what would help."""
+    by_name: dict[str, Content] = {}
+    for each in (each for file in files for each in _contents(file)):
+        before = by_name.get(each.name, Content(each.name, 0, 0))
+        by_name[each.name] = Content(each.name, before.packets + each.packets, before.bytes + each.bytes)
+    listed = sorted(by_name.values(), key=lambda each: (-each.bytes, -each.packets))
+    packets = sum(file.packets for file in files)
+    what = "; ".join(_in_words(each, listed) for each in listed[:_MOST_NAMED])
+    rest = sum(each.packets for each in listed[_MOST_NAMED:])
+    what += f"; {count(rest, 'packet')} of other kinds" if rest else ""
+    looked = sum(each.packets for each in listed)
+    part = f" (of the first {looked:,} packets)" if looked < packets else ""
+    holds = f"None of the {packets:,} packets holds" if packets > 1 else "The only packet does not hold"
+    helps = _help(listed[0].name) if listed else _OTHER_HELP
+    return (
+        f"{holds} a TCP segment, so nothing was analysed. Found{part}: {what or 'nothing known'}. What would "
+        f"help: {helps}."
+    )
+
+
+def _contents(file: SourceFile) -> list[Content]:
+    """Return the contents of a file; without any, its counts of packets, of unknown length."""
+    counts = {**file.protocols, **{f"not decoded, {why}": n for why, n in file.not_decoded.items()}}
+    return file.contents or [Content(name, packets, 0) for name, packets in counts.items()]
+
+
+def _in_words(content: Content, listed: Sequence[Content]) -> str:
+    total = sum(each.bytes for each in listed)
+    much = f", {size(content.bytes)} ({share(content.bytes, total)} of the bytes)" if total else ""
+    return f"{content.name}, {count(content.packets, 'packet')}{much}"
+
+
+def _help(name: str) -> str:
+    return next((help_ for begin, help_ in _HELP.items() if name.startswith(begin)), _OTHER_HELP)

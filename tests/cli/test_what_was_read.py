@@ -1,0 +1,151 @@
+"""What people reported of trust: what was read is said, by the text that a user sees."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.analysis.pcap_file import write_pcap
+from tests.analysis.traffic import ACK, FIN, START_NS, SYN, Segment
+from tests.cli.program import call
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOTHING = "holds a TCP segment, so nothing was analysed"
+
+
+@pytest.fixture(scope="module")
+def reports(fixture_folder: Path) -> Path:
+    if not (fixture_folder / "reports").is_dir():
+        pytest.skip("no reports of people there")
+    return fixture_folder / "reports"
+
+
+def test_a_capture_of_udp_443_is_not_good_and_says_what_it_is(reports: Path) -> None:
+    path = reports / "quic_only.pcap.gz"
+    said = call("inspect", path).stdout
+    assert "Trust: caution" in said
+    assert f"None of the 400 packets {NOTHING}" in said
+    assert "UDP port 443, as QUIC uses it" in said
+    assert "497 kB (100 % of the bytes)" in said
+    done = call("diagnose", path, status=1)
+    assert "UDP port 443, as QUIC uses it" in done.stderr
+    assert "What would help: a log of the program at one end (qlog)" in done.stderr
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_stamps_that_are_all_equal_are_poor_and_show_no_round_trip(
+    reports: Path, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not native:
+        monkeypatch.setenv("MULTITRACER_NATIVE", "0")
+    said = call("analyze", reports / "ts_const.pcap").stdout
+    assert "Trust: poor" in said
+    assert "All 158 packets have the same time" in said
+    assert "No round-trip times from initiator: most data and their ACKs have the same time" in said
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_stamps_of_batches_hide_the_round_trip(
+    reports: Path, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not native:
+        monkeypatch.setenv("MULTITRACER_NATIVE", "0")
+    said = call("inspect", reports / "batch_stamps_64.pcap.gz").stdout
+    assert "Trust: caution" in said
+    assert "the same for some 62 packets in a row (29 different times, 31.04 ms apart" in said
+    (row,) = (line for line in said.splitlines() if "192.0.2.80:443" in line)
+    assert row.split()[-3:] == ["-", "869", "ms"]
+    document = json.loads(call("analyze", "--json", reports / "batch_stamps_64.pcap.gz").stdout)
+    way = document["connections"][0]["forward"]
+    assert "too coarse" in way["rtt_absent"]
+    assert way["rtt_ms"]["p50"] is None
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize(
+    ("name", "read", "named"),
+    [("ns_under_us_magic.pcap.gz", "ns", "µs"), ("us_under_ns_magic.pcap.gz", "µs", "ns")],
+)
+def test_a_wrong_unit_is_found_and_said(
+    reports: Path, name: str, read: str, named: str, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not native:
+        monkeypatch.setenv("MULTITRACER_NATIVE", "0")
+    done = call("inspect", reports / name)
+    assert "979 ms later" in done.stdout
+    assert "40 ms" in done.stdout
+    assert "Trust: caution" in done.stdout
+    assert f"read in {read}, although the file names {named}" in done.stdout
+    assert f"read in {read}, although the file names {named}" in done.stderr
+    assert "never steps backwards" in done.stdout
+
+
+def test_a_unit_can_be_forced_on_commands_that_read(reports: Path) -> None:
+    path = reports / "us_under_ns_magic.pcap.gz"
+    assert "979 µs later" in call("inspect", "--time-unit", "ns", path).stdout
+    forced = call("inspect", "--time-unit", "us", path)
+    assert "979 ms later" in forced.stdout
+    assert "Trust: good" in forced.stdout
+    assert not forced.stderr
+    assert "although the file names ns" in call("inspect", path).stderr, "it ends with the command"
+    for command in ("analyze", "diagnose", "report", "plot", "align", "correlate"):
+        assert "--time-unit" in call(command, "--help").stdout
+    assert "979 ms" in call("analyze", "--time-unit", "us", path).stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["hostile/two-syns.pcap", "hostile/two-syns-1s.pcap", "zeek/mpls-in-vlan.pcap"]
+)
+def test_connections_that_took_no_time_are_no_bug(fixture_folder: Path, name: str) -> None:
+    if not (fixture_folder / name).exists():
+        pytest.skip(f"no {name}")
+    done = call("diagnose", fixture_folder / name)
+    assert done.stdout.startswith("2 connections took 0 s: each of them has a single packet")
+    assert (
+        json.loads(call("diagnose", "--json", fixture_folder / name).stdout)["headline"]["limit"] == "unknown"
+    )
+
+
+def test_data_before_the_first_sequence_number_are_no_bug(tmp_path: Path) -> None:
+    """A wrong bit in the only data segment: nothing was sent for the first time."""
+    client, server = 1_371_997_132, 116_861_820
+    begun, both = client + 1, {"mss": 1460, "scale": 7}
+    segments = [
+        (0, Segment(0, client, flags=SYN, options=both)),
+        (216_098, Segment(1, server, ack=begun, flags=SYN | ACK, options=both)),
+        (216_299, Segment(0, begun, ack=server + 1)),
+        (216_447, Segment(0, begun, 137, ack=server + 1)),
+        (428_348, Segment(1, server + 1, ack=begun + 137)),
+        (429_759, Segment(1, server - 11_006, 312, ack=begun + 137)),
+        (430_350, Segment(1, server + 313, ack=begun + 137, flags=FIN | ACK)),
+        (430_503, Segment(0, begun + 137, ack=server + 314)),
+        (430_601, Segment(0, begun + 137, ack=server + 314, flags=FIN | ACK)),
+        (643_603, Segment(1, server + 314, ack=begun + 138)),
+    ]
+    timed = [replace(each, time_ns=START_NS + time_us * 1000) for time_us, each in segments]
+    path = write_pcap(tmp_path / "made.pcap", timed)
+    assert "handshake" in call("diagnose", path).stdout
+
+
+def test_a_single_piece_of_data_far_below_the_first_number_is_no_bug(tmp_path: Path) -> None:
+    client, server = 1_501_560_049, 268_494_703
+    begun, both = client + 1, {"mss": 1460, "scale": 8}
+    data = server - 268_435_455
+    segments = [
+        (0, Segment(0, client, flags=SYN, options=both)),
+        (28_753, Segment(1, server, ack=begun, flags=SYN | ACK, options=both)),
+        (29_806, Segment(0, begun, ack=data)),
+        (29_818, Segment(0, begun, 343, ack=data)),
+        (99_000, Segment(1, data, 79, ack=begun + 343)),
+        (158_000, Segment(0, begun + 343, ack=data + 79)),
+    ]
+    timed = [replace(each, time_ns=START_NS + time_us * 1000) for time_us, each in segments]
+    assert (
+        "Connection 1"
+        in call("diagnose", "--direction", "reverse", write_pcap(tmp_path / "a.pcap", timed)).stdout
+    )
