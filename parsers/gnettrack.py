@@ -35,6 +35,8 @@ _RNC_BITS, _ENODEB_BITS = 16, 8
 """Number of bits of CellID below Node for an RNC and an eNodeB (TS 25.413, 9.2.1.28; TS 36.413, 9.2.1.38)."""
 _MOST_LTE = (1 << 28) - 1
 """An identity of LTE has 28 bits. How many a cell has below a gNB, which has 22 to 32, is not in the log."""
+_WORST_RXQUAL = 7
+"""Class of RXQUAL with the most bit errors (TS 45.008, 8.2.4)."""
 _SERVING: Wanted = {
     "rat": ({"column": "NetworkMode", "words": WORDS}, {"column": "NetworkTech", "words": WORDS}),
     "operator": ("Operatorname",),
@@ -117,10 +119,8 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     if sniff(first) != "yes":
         raise FormatError(path, "the first line does not name the columns of G-NetTrack", line=1)
     again = cast("BinaryIO", _Again([first, second], stream))
-    tables = read_mapped(again, column_map(_map(first, second)), path=path, name=FORMAT.name)
-    _by_generation(tables["radio"].columns)
-    _complete_cells(tables["radio"].columns)
-    return tables
+    columns = column_map(_map(first, second))
+    return read_mapped(again, columns, path=path, name=FORMAT.name, arrange=_arrange)
 
 
 def _map(first: bytes, second: bytes) -> Document:
@@ -186,6 +186,12 @@ def _form(time: str) -> str:
     return _FORMS[0]
 
 
+def _arrange(columns: dict[str, Array]) -> None:
+    """Put levels and identities where they belong, in place."""
+    _by_generation(columns)
+    _complete_cells(columns)
+
+
 def _by_generation(columns: dict[str, Array]) -> None:
     """Rename level and quality of the third and the second generation to their names there."""
     third, second = (np.isin(columns["rat"], old) for old in (_THIRD_GENERATION, _SECOND_GENERATION))
@@ -194,6 +200,8 @@ def _by_generation(columns: dict[str, Array]) -> None:
     columns["rssi_dbm"] = np.where(
         second, np.fmax(columns["rssi_dbm"], columns["rsrp_dbm"]), columns["rssi_dbm"]
     )
+    rxqual = second & (columns["rsrq_db"] >= 0) & (columns["rsrq_db"] <= _WORST_RXQUAL)
+    columns["rxqual"] = np.where(rxqual, np.nan_to_num(columns["rsrq_db"]), NA).astype(np.int64)
     for ours in ("rsrp_dbm", "rsrq_db"):
         columns[ours] = np.where(third | second, np.nan, columns[ours])
 

@@ -36,6 +36,7 @@ from parsers._text.column_map import (
     delimiter_of,
 )
 from parsers._text.lines import ZONELESS, LogLines, first_line, names_in
+from parsers._text.placeholders import remove_placeholders
 from parsers._text.times import (
     AUTO,
     UncertainTimeError,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO
 
-    from multitracer.tables import Column, Mask, Numbers, Table
+    from multitracer.tables import Array, Column, Mask, Numbers, Table
     from parsers._format import Match
     from parsers._text.column_map import ColumnSource, RowMap
 
@@ -257,6 +258,7 @@ def read_mapped(
     *,
     path: str,
     name: str,
+    arrange: Callable[[dict[str, Array]], None] | None = None,
 ) -> dict[str, Table]:
     """Return the tables of a log, read with a map.
 
@@ -267,6 +269,8 @@ def read_mapped(
         The map, or a function that selects a map by the column names in the first line.
     path, name : str
         File path and format name, for messages and the provenance.
+    arrange : callable, optional
+        Function that moves values of RADIO to the columns where they belong, in place.
 
     Raises
     ------
@@ -286,7 +290,12 @@ def read_mapped(
             raise FormatError(
                 path, f"this file has no column {column!r}; correct the column map", line=max(lines.number, 1)
             )
-    return _Log(columns, header, lines, path).read(name)
+    tables = _Log(columns, header, lines, path).read(name)
+    if RADIO.name in tables:
+        if arrange is not None:
+            arrange(tables[RADIO.name].columns)
+        remove_placeholders(tables[RADIO.name])
+    return tables
 
 
 @dataclass(slots=True)
@@ -563,6 +572,12 @@ class _Log:
                     f"column {source.cell.column!r} are impossible (for example "
                     f"{source.example!r}; possible are {minimum} to {most} "
                     f"{source.column.unit}{unread}); check column and unit in the map"
+                )
+            elif source.impossible:
+                examples = "all" if not source.is_wrong else "for example"
+                yield (
+                    f"{source.column.name}: {source.impossible:,} of {source.seen:,} values of column "
+                    f"{source.cell.column!r} are impossible ({examples} {source.example!r}): set to missing"
                 )
 
     def _sources(self, table: str = "") -> Iterator[_Source]:
