@@ -267,6 +267,7 @@ def _interface(interface: CaptureInterface) -> str:
 _MOST_LOGS = 40
 """Maximum number of listed logs; a session in a car has about ten."""
 _LOG_HEADER = ("host", "log", "format", "rows", "begin", "took")
+_OF_DATAGRAMS = ("lost", "jitter")
 _STREAMS = ("stream", "path", "connection", "at sender", "at receiver", "captured")
 NO_PACKETS = "No packets were captured. The other logs follow."
 
@@ -289,25 +290,32 @@ def show_logs(sheet: Page, recording: Recording) -> None:
 
 def show_streams(sheet: Page, recording: Recording) -> None:
     """Write the counts of a load program for each of its streams, and the same data from the captures."""
-    from multitracer.recording.application import counted_streams
+    from multitracer.recording.application import counted_streams, pings_of
 
     streams = counted_streams(recording)
+    for sentence in pings_of(recording):
+        sheet.line(sentence)
     if not streams:
         return
     sheet.line()
     sheet.line(f"{count(len(streams), 'stream')} of a traffic generator, in bytes", bold=True)
-    sheet.table(
-        _STREAMS, [_stream_cells(each) for each in streams[:_MOST_LOGS]], right=(3, 4, 5), dispensable=(1,)
-    )
+    has_loss = any(each.lost_packets is not None for each in streams)
+    heads = (*_STREAMS, *_OF_DATAGRAMS) if has_loss else _STREAMS
+    rows = [_stream_cells(each)[: len(heads)] for each in streams[:_MOST_LOGS]]
+    sheet.table(heads, rows, right=range(3, len(heads)), dispensable=(1,))
     if len(streams) > _MOST_LOGS:
         sheet.line(f"and {len(streams) - _MOST_LOGS:,} more")
 
 
 def _stream_cells(each: Counted) -> tuple[str, ...]:
+    from multitracer.recording.application import shown_loss
+
     counts = (each.sender_bytes, each.receiver_bytes, each.captured_bytes)
     shown = ("-" if number is None else f"{number:,}" for number in counts)
     carried_by = "-" if each.connection is None else f"{each.connection}"
-    return f"{each.source} {each.series}", f"{each.sender} -> {each.receiver}", carried_by, *shown
+    path = f"{each.sender} -> {each.receiver}" if each.sender and each.receiver else each.direction or "-"
+    jitter = "-" if each.jitter_s is None else duration(round(each.jitter_s * NS_PER_S))
+    return each.title, path, carried_by, *shown, shown_loss(each) or "-", jitter
 
 
 def _layers(recording: Recording) -> Sequence[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from multitracer.schemas.application import APPLICATION_SUMS, LAYER
+import numpy as np
+
+from multitracer.schemas.application import APPLICATION_SUMS, LAYER, PINGS
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
+from multitracer.words import count, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +43,49 @@ class Counted(NamedTuple):
     """The capture point that holds the connection."""
     captured_bytes: int | None
     """Unique payload bytes in the capture in the direction of the stream; None without a connection."""
+    run: int = 1
+    """Number of the test in its log, from 1."""
+    direction: str = ""
+    """sent or received by the host of the log; empty if unknown."""
+    sender_rate_bps: float | None = None
+    receiver_rate_bps: float | None = None
+    retransmitted: int | None = None
+    """Segments that the sender's kernel sent again."""
+    packets: int | None = None
+    """Datagrams of UDP; None for TCP."""
+    lost_packets: int | None = None
+    jitter_s: float | None = None
+
+    @property
+    def title(self) -> str:
+        """The program and its stream; from the second test of a log on with the test."""
+        return f"{self.source} {self.series}" + (f" (test {self.run})" if self.run > 1 else "")
+
+
+def shown_loss(each: Counted) -> str:
+    """Return the datagrams that a stream lost, and their share; empty if unknown."""
+    if each.lost_packets is None or not each.packets:
+        return ""
+    return f"{each.lost_packets:,} of {each.packets:,} ({each.lost_packets / each.packets:.1%})"
+
+
+def pings_of(recording: Recording) -> list[str]:
+    """Return a sentence on the round trips of each ping program: how many, and their range."""
+    sentences = []
+    for _, table in recording.tables(LAYER, PINGS.name) if recording.inputs.holds(LAYER) else ():
+        for series in dict.fromkeys(zip(table["source"].tolist(), table["series"].tolist(), strict=True)):
+            mine = (table["source"] == series[0]) & (table["series"] == series[1])
+            rtt_s = table["rtt_s"][mine]
+            known = rtt_s[np.isfinite(rtt_s)]
+            if not len(known):
+                continue
+            low, middle, high = (duration(round(q * NS_PER_S)) for q in np.quantile(known, (0, 0.5, 1)))
+            lost = f", {int(mine.sum()) - len(known):,} without an answer" if len(known) < mine.sum() else ""
+            name = " ".join(filter(None, series))
+            sentences.append(
+                f"{name}: {count(len(known), 'round trip')}{lost}: {low} to {high}, median {middle}"
+            )
+    return sentences
 
 
 def counted_streams(recording: Recording) -> list[Counted]:
@@ -58,14 +104,26 @@ def _counted(recording: Recording, counts: dict[str, Row]) -> Iterator[Counted]:
     sender, receiver = (row["local"], row["remote"])
     if row["direction"] == "received":
         sender, receiver = receiver, sender
+    told = {who: counts.get(who, {}) for who in ("sender", "receiver")}
+
+    def first(name: str) -> Any:  # a value of a row
+        values = (told[who].get(name) for who in ("receiver", "sender"))
+        return next((value for value in values if value is not None), None)
+
+    more = {
+        "run": row["run"], "direction": row["direction"], "sender_rate_bps": told["sender"].get("rate_bps"),
+        "receiver_rate_bps": told["receiver"].get("rate_bps"),
+        "retransmitted": first("retransmitted_segments"), "packets": first("packets"),
+        "lost_packets": first("lost_packets"), "jitter_s": first("jitter_s"),
+    }  # fmt: skip
     bytes_of = {who: counts[who]["bytes"] if who in counts else None for who in ("sender", "receiver")}
     own = (row["source"], row["series"], sender, receiver, bytes_of["sender"], bytes_of["receiver"])
     held = [
-        Counted(*own, capture.offset + n, capture.point.name, captured)
+        Counted(*own, capture.offset + n, capture.point.name, captured, **more)
         for capture in recording.captures
         for n, captured in _carried(capture, sender, receiver, row["time_ns"])
     ]
-    yield from held or [Counted(*own, None, "", None)]
+    yield from held or [Counted(*own, None, "", None, **more)]
 
 
 def _carried(capture: Capture, sender: str, receiver: str, begin_ns: int | None) -> Iterator[tuple[int, int]]:

@@ -139,21 +139,23 @@ def test_test_that_was_cut_keeps_what_precedes() -> None:
     data = events(sample_test(3))
     cut = data[: data.index(b'"end", "data"') - 40]
     tables = parsed(iperf3.FORMAT, cut)
-    assert (len(tables["application_rate"]), len(tables["application_sums"])) == (4, 0)
+    assert (len(tables["application_rate"]), len(tables["application_sums"])) == (5, 2)
     assert tables["application_rate"].provenance["damaged"].startswith("not valid JSON at character")
-    with pytest.raises(FormatError, match="not valid JSON at character"):
-        parsed(iperf3.FORMAT, SAMPLE[:-40])
+    half = parsed(iperf3.FORMAT, SAMPLE[:-40])["application_rate"]
+    assert (len(half), half.provenance["damaged"][:27]) == (4, "not valid JSON at character")
+    with pytest.raises(FormatError, match=r"neither intervals nor sums.*not valid JSON at character"):
+        parsed(iperf3.FORMAT, SAMPLE[:300])
 
 
 def test_error_of_iperf3_is_named() -> None:
     failed = sample_test(0) | {"error": "unable to connect to server: Connection refused", "end": {}}
     with pytest.raises(
-        FormatError, match="neither intervals nor sums of a test; error of iperf3: unable to connect"
+        FormatError, match="neither intervals nor sums of an iperf3 test; error of iperf3: unable to connect"
     ):
         parsed(iperf3.FORMAT, json.dumps(failed).encode())
     late = sample_test() | {"error": "the server has terminated"}
     warnings = parsed(iperf3.FORMAT, json.dumps(late).encode())["application_rate"].provenance["warnings"]
-    assert warnings == ["iperf3 says: the server has terminated"]
+    assert warnings == ["iperf3 reported an error: the server has terminated"]
 
 
 def test_reverse_test_of_an_early_version_received() -> None:
