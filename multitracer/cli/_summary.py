@@ -269,6 +269,7 @@ _MOST_LOGS = 40
 _LOG_HEADER = ("host", "log", "format", "rows", "begin", "took")
 _OF_DATAGRAMS = ("lost", "jitter")
 _STREAMS = ("stream", "path", "connection", "at sender", "at receiver", "captured")
+_EVERY = (*_STREAMS, "rate", *_OF_DATAGRAMS)
 NO_PACKETS = "No packets were captured. The other logs follow."
 
 
@@ -300,8 +301,10 @@ def show_streams(sheet: Page, recording: Recording) -> None:
     sheet.line()
     sheet.line(f"{count(len(streams), 'stream')} of a traffic generator, in bytes", bold=True)
     has_loss = any(each.lost_packets is not None for each in streams)
-    heads = (*_STREAMS, *_OF_DATAGRAMS) if has_loss else _STREAMS
-    rows = [_stream_cells(each)[: len(heads)] for each in streams[:_MOST_LOGS]]
+    is_uncounted = any(each.sender_bytes is None is each.receiver_bytes for each in streams)
+    heads = _STREAMS + (("rate",) if is_uncounted else ()) + (_OF_DATAGRAMS if has_loss else ())
+    cells = [dict(zip(_EVERY, _stream_cells(each), strict=True)) for each in streams[:_MOST_LOGS]]
+    rows = [[each[head] for head in heads] for each in cells]
     sheet.table(heads, rows, right=range(3, len(heads)), dispensable=(1,))
     if len(streams) > _MOST_LOGS:
         sheet.line(f"and {len(streams) - _MOST_LOGS:,} more")
@@ -314,8 +317,10 @@ def _stream_cells(each: Counted) -> tuple[str, ...]:
     shown = ("-" if number is None else f"{number:,}" for number in counts)
     carried_by = "-" if each.connection is None else f"{each.connection}"
     path = f"{each.sender} -> {each.receiver}" if each.sender and each.receiver else each.direction or "-"
+    rate_bps = each.receiver_rate_bps if each.receiver_rate_bps is not None else each.sender_rate_bps
+    told = "-" if rate_bps is None else rate(rate_bps)
     jitter = "-" if each.jitter_s is None else duration(round(each.jitter_s * NS_PER_S))
-    return each.title, path, carried_by, *shown, shown_loss(each) or "-", jitter
+    return each.title, path, carried_by, *shown, told, shown_loss(each) or "-", jitter
 
 
 def _layers(recording: Recording) -> Sequence[str]:

@@ -14,9 +14,10 @@ from multitracer.words import count, duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.logs import HostLog
     from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Row
+    from multitracer.tables import Row, Table
 
 _APART_NS = 60 * NS_PER_S
 """Maximum difference between the start of a stream and that of its connection, in ns: iperf3 rounds to 1 s,
@@ -72,7 +73,7 @@ def shown_loss(each: Counted) -> str:
 def pings_of(recording: Recording) -> list[str]:
     """Return a sentence on the round trips of each ping program: how many, and their range."""
     sentences = []
-    for _, table in recording.tables(LAYER, PINGS.name) if recording.inputs.holds(LAYER) else ():
+    for _, table in _tables(recording, PINGS.name):
         for series in dict.fromkeys(zip(table["source"].tolist(), table["series"].tolist(), strict=True)):
             mine = (table["source"] == series[0]) & (table["series"] == series[1])
             rtt_s = table["rtt_s"][mine]
@@ -88,12 +89,18 @@ def pings_of(recording: Recording) -> list[str]:
     return sentences
 
 
+def _tables(recording: Recording, name: str) -> Iterator[tuple[HostLog, Table]]:
+    """Yield a table of the logs of load programs, and of drive tests that are read without packets."""
+    layers = (LAYER,) if recording.captures else (LAYER, "radio")
+    for layer in layers:
+        if recording.inputs.holds(layer):
+            yield from recording.tables(layer, name)
+
+
 def counted_streams(recording: Recording) -> list[Counted]:
     """Return the streams that load programs counted: one row for each capture that holds the stream."""
-    if not recording.inputs.holds(LAYER):
-        return []
     streams: dict[tuple[str, int, str], dict[str, Row]] = {}
-    for log, table in recording.tables(LAYER, APPLICATION_SUMS.name):
+    for log, table in _tables(recording, APPLICATION_SUMS.name):
         for row in table.rows():
             streams.setdefault((log.path, row["run"], row["series"]), {})[row["reporter"]] = row
     return [counted for counts in streams.values() for counted in _counted(recording, counts)]
