@@ -99,7 +99,14 @@ _PACKETDRILL = re.compile(
 )
 _MAHIMAHI = re.compile(rb"(\d{1,9}\n){5,}\d{0,9}\Z")
 _HEX_DUMP = re.compile(rb"\A\s*(0x)?0{3,8}:?\s+([0-9a-fA-F]{2}\s){4,}")
-_TCPDUMP_TEXT = re.compile(rb"^(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}( \(.*\))? IP6? ", re.M)
+_TCPDUMP_TEXT = re.compile(
+    rb"^ ?(?:(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6,9} |\d{1,10}\.\d{6,9} )?"
+    rb"(?:\S{1,20} +(?:In|Out|P|B|M) +)?"
+    rb"(?:IP6? (?:\([^\n]*\)|\S{1,80} > \S{1,80}: (?:Flags|UDP|ICMP6?|tcp|udp|\[)|\S+ > \S+:)"
+    rb"|[^\n]{0,80}, ethertype IPv[46] )",
+    re.MULTILINE,
+)
+_NEMO = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:#[A-Z]{1,10},[^\n]*\n)*?#(?:AV|VF|FF|START),[^\n]*,")
 _CONTROL = bytes({*range(32)} - {9, 10, 12, 13, 27})
 
 
@@ -192,6 +199,11 @@ _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
     ),
     (_is_text_like(_HEX_DUMP), "a hex dump", _TEXT2PCAP),
     (_is_text_like(_TCPDUMP_TEXT), "text output of tcpdump", "record again: tcpdump -w out.pcap"),
+    (
+        _is_text_like(_NEMO),
+        "a measurement file of Nemo (NMF)",
+        "export it as CSV with Nemo Outdoor or Nemo Analyze",
+    ),
     (_is_utf_16, "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 {path} > out.csv"),
     (_is_tsh, "a TSH trace of headers (NLANR)", _TCPTRACE),
     (_is_etherpeek, "a capture of EtherPeek", _EDITCAP),

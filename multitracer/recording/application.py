@@ -83,9 +83,8 @@ def pings_of(recording: Recording) -> list[str]:
             low, middle, high = (duration(round(q * NS_PER_S)) for q in np.quantile(known, (0, 0.5, 1)))
             lost = f", {int(mine.sum()) - len(known):,} without an answer" if len(known) < mine.sum() else ""
             name = " ".join(filter(None, series))
-            sentences.append(
-                f"{name}: {count(len(known), 'round trip')}{lost}: {low} to {high}, median {middle}"
-            )
+            several = f"{count(len(known), 'round trip')}{lost}: {low} to {high}, median {middle}"
+            sentences.append(f"{name}: {middle if len(known) == 1 and not lost else several}")
     return sentences
 
 

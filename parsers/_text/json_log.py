@@ -127,9 +127,11 @@ def real(value: object, *, most: float = _MOST) -> float | None:
     return float(value) if math.isfinite(value) and 0 <= value <= most else None
 
 
-def complete(value: object) -> int | None:
-    """Return the value if it is an integer of 0 or more; else None."""
-    number = real(value)
+def complete(value: object, *, most: float = _MOST) -> int | None:
+    """Return the value if it is an integer from 0 to `most`; else None."""
+    if type(value) is int and 0 <= value <= most:
+        return value
+    number = real(value, most=most)
     return None if number is None else int(number)
 
 

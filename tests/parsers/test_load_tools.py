@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 
 import parsers
-from parsers import iperf3, iperf3_text
+from parsers import iperf3, iperf3_text, irtt, mlab_tcp_info, ping, speedtest
 from tests.cli.program import call
 from tests.narrowed import parsed
 from tests.parsers.damage import damaged, survives
@@ -169,3 +171,114 @@ def test_reported_files_show_their_numbers(
     assert "What the load programs counted" in html
     for each in shown:
         assert each in html, each
+
+
+SNAPSHOT = {
+    "Timestamp": "2026-02-03T10:11:12.5Z",
+    "RawIDM": base64.b64encode(
+        struct.pack(
+            "<BBBB2s2s16s16sIQIIIII", 10, 1, 1, 0, b"\x01\xbb", b"\x9c\x40",
+            bytes(10) + b"\xff\xff\x0a\0\0\1", bytes(10) + b"\xff\xff\x0a\0\0\2", 0, 77, 300, 0, 5000, 0, 12,
+        )
+    ).decode(),
+    "Attributes": [
+        None, None, base64.b64encode(bytes(24) + struct.pack("<I", 3) + bytes(200)).decode(), None,
+        "Y3ViaWMA",
+    ],
+}  # fmt: skip
+
+
+def test_snapshots_of_tcp_info_are_states_of_the_sender() -> None:
+    head = b'{"Timestamp":"0001-01-01T00:00:00Z","Metadata":{"UUID":"x","Sequence":0}}\n'
+    data = head + json.dumps(SNAPSHOT, separators=(",", ":")).encode() + b"\n{\n"
+    assert parsers.recognise(data, path="x").name == "mlab-tcp-info"
+    table = parsed(mlab_tcp_info.FORMAT, data)["tcp_state"]
+    (row,) = table.rows()
+    assert (row["ip_version"], row["port_local"], row["port_remote"], row["congestion_control"]) == (
+        4,
+        443,
+        40000,
+        "cubic",
+    )
+    assert (row["unacked_segments"], row["send_queue_bytes"], row["timer_expires_ns"]) == (
+        3,
+        5000,
+        300_000_000,
+    )
+    assert row["time_ns"] == 1_770_113_472_500_000_000
+    assert table.provenance["skipped"] == {"not a JSON object": 1}
+
+
+PING = b"""\
+PING one.one (192.0.2.1) 56(84) bytes of data.
+[1770113472.123456] 64 bytes from one.one (192.0.2.1): icmp_seq=1 ttl=57 time=12.3 ms
+[1770113473.123456] no answer yet for icmp_seq=2
+[1770113474.200000] 64 bytes from one.one (192.0.2.1): icmp_seq=3 ttl=57 time=14.3 ms
+"""
+
+
+def test_ping_is_a_series_of_round_trips() -> None:
+    assert parsers.recognise(PING, path="x").name == "ping"
+    table = parsed(ping.FORMAT, PING)["pings"]
+    assert [row["rtt_s"] for row in table.rows()] == [0.0123, None, 0.0143]
+    assert table["time_ns"].tolist()[0] == 1_770_113_472_123_456_000
+    assert set(table["series"]) == {"one.one"}
+    plain = b"Reply from 192.0.2.1: bytes=32 time<1ms TTL=64\nRequest timed out.\n"
+    assert [row["rtt_s"] for row in parsed(ping.FORMAT, plain)["pings"].rows()] == [0.001, None]
+
+
+def test_irtt_is_a_series_of_round_trips() -> None:
+    def trip(n: int, lost: str, **delay: int) -> dict[str, Any]:
+        wall = 1_770_113_472_000_000_000 + n * 10_000_001
+        return {"seqno": n, "lost": lost, "timestamps": {"client": {"send": {"wall": wall}}}, "delay": delay}
+
+    trips = [trip(0, "false", rtt=25_000_000), trip(1, "true"), trip(2, "false", rtt=30_000_000)]
+    data = json.dumps({"version": {"irtt": "0.9.1"}, "config": {}, "round_trips": trips}).encode()
+    assert parsers.recognise(data, path="x").name == "irtt"
+    rows = list(parsed(irtt.FORMAT, data)["pings"].rows())
+    assert [row["rtt_s"] for row in rows] == [0.025, None, 0.03]
+    assert rows[1]["time_ns"] == 1_770_113_472_010_000_001
+
+
+def test_speedtest_cli_is_in_bits_per_second() -> None:
+    result = {
+        "download": 8e6, "upload": 1e6, "ping": 30.5, "server": {"host": "x"}, "bytes_sent": 1000,
+        "bytes_received": 9000, "timestamp": "2026-02-03T10:11:12.5Z",
+    }  # fmt: skip
+    tables = parsed(speedtest.FORMAT, json.dumps(result).encode())
+    assert tables["application_sums"]["rate_bps"].tolist() == [8e6, 1e6]
+    assert tables["pings"]["rtt_s"].tolist() == [0.0305]
+
+
+@pytest.mark.parametrize("module", [ping, irtt, speedtest, mlab_tcp_info])
+@given(data=damaged(PING + json.dumps(SNAPSHOT).encode()))
+def test_damaged_results_give_tables_or_an_error(module: Any, data: bytes) -> None:
+    survives(module.parse, data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"1738577472.100000 IP 192.0.2.2.41234 > 192.0.2.10.443: Flags [S], seq 100, win 65535, length 0\n",
+        b"10:11:12.345678 eth0  Out IP6 fd00::1.443 > fd00::2.5: Flags [.], ack 1, length 0\n",
+        b"IP 192.0.2.2.41234 > 192.0.2.10.53: UDP, length 12\n",
+        b" 00:00:00.000120 IP (tos 0x0, ttl 64, id 1, offset 0, flags [DF], proto TCP (6), length 60)\n",
+    ],
+)
+def test_text_of_tcpdump_is_named_with_what_to_do(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "dump.txt").write_bytes(line * 3)
+    said = call("inspect", str(tmp_path / "dump.txt"), status=1).stderr
+    assert "text output of tcpdump, a format that cannot be read; record again: tcpdump -w out.pcap" in said
+
+
+@pytest.mark.fixtures
+def test_reported_results_are_read_or_one_sentence_says_what_to_do(fixture_folder: Path) -> None:
+    folder = fixture_folder / "reports"
+    if not folder.exists():
+        pytest.skip("no reports")
+    shown = call("inspect", str(folder / "ookla.json")).stdout
+    assert "52,000,000" in shown
+    assert "ookla ping, mean: 41.2 ms" in shown
+    assert "tcp_state 5" in call("inspect", str(folder / "public" / "mlab_tcpinfo_2C20.jsonl.zst")).stdout
+    for name, advice in (("tcpdump_text.txt", "tcpdump -w out.pcap"), ("nmf.nmf", "export it as CSV")):
+        assert advice in call("inspect", str(folder / name), status=1).stderr
