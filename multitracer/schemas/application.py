@@ -12,7 +12,7 @@ LAYER = "application"
 """Layer of logs with these tables."""
 
 _RUN = Column("run", "int64", "which test of the log, from 1")
-_SOURCE = Column("source", "U8", "the program: iperf3, flent")
+_SOURCE = Column("source", "U8", "the program: iperf3, flent, ookla, ping, irtt, gnettrk, ...")
 _SERIES = Column("series", "U64", "which of its streams, by its own name: a socket's number, TCP upload")
 _ENDS = (
     Column("local", "U56", "end at the host that the program ran on, HOST:PORT; empty if it is not named"),
