@@ -150,6 +150,16 @@ def looks_like_columns(head: bytes) -> bool:
     return _is_text(head) and len(lines) == 2 and any(len(each) == 1 and min(each) >= 2 for each in counts)
 
 
+def looks_like_values(head: bytes) -> bool:
+    """Return whether the lines of a text, but for the first, begin with a number each."""
+    lines = head.splitlines()[1:12]
+    return _is_text(head) and len(lines) >= _FEWEST_VALUES and all(map(_VALUE.match, lines[:-1]))
+
+
+_FEWEST_VALUES = 4
+_VALUE = re.compile(rb"\s*-?\d{1,15}(?:\.\d+)?\s*(?:[,;\t|][^,;\t|]{0,20})?$")
+
+
 def _is_text_like(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
     return lambda head: _is_text(head) and pattern.search(head) is not None
 
@@ -359,4 +369,7 @@ def _unknown(head: bytes, path: str) -> str:
     if looks_like_columns(head):
         command = f"multitracer formats --propose {path} > {path}.toml"
         what += f"; for a CSV log, `{command}` proposes a column map"
+    elif looks_like_values(head):
+        command = f"multitracer formats --propose {path} --start TIME --step SECONDS > {path}.toml"
+        what += f"; for values at equal intervals, `{command}` proposes a column map"
     return f"{what if head else 'the file is empty'}; installed formats: {known}"

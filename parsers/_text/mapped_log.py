@@ -284,13 +284,14 @@ def read_mapped(
         columns = replace(columns(header), delimiter=delimiter_of(text))
     elif columns.delimiter == AUTO_DELIMITER:
         columns = replace(columns, delimiter=delimiter_of(text))
-    header = LogHeader(names_in(text, columns.delimiter))
+    names = names_in(text, columns.delimiter)
+    header = LogHeader(names if columns.has_header else [str(n) for n in range(1, len(names) + 1)])
     for column in columns.time:
         if header.find(column) is None:
             raise FormatError(
                 path, f"this file has no column {column!r}; correct the column map", line=max(lines.number, 1)
             )
-    tables = _Log(columns, header, lines, path).read(name)
+    tables = _Log(columns, header, lines, path, [] if columns.has_header else [text]).read(name)
     if RADIO.name in tables:
         if arrange is not None:
             arrange(tables[RADIO.name].columns)
@@ -355,6 +356,7 @@ class _Times:
         self.at = [at for column in columns.time if (at := header.find(column)) is not None]
         self.seen = False
         self.first: str | None = None
+        self._begin = 0
         self.jumps = Jumps()
 
     def text(self, fields: list[str]) -> str:
@@ -365,7 +367,10 @@ class _Times:
         """Return the time of a line; None if it has none."""
         text = self.text(fields)
         if self.first is None:
-            self.first = text
+            self.first, self._begin = text, number
+        if self._map.start_ns is not None:
+            self.seen = True
+            return self._map.start_ns + (number - self._begin) * self._map.step_ns
         at_ns = self.of_text(text)
         if at_ns is not None:
             self.seen = True
@@ -380,8 +385,11 @@ class _Times:
 class _Log:
     """Reads the lines of one log, and collects the rows."""
 
-    def __init__(self, columns: ColumnMap, header: LogHeader, lines: LogLines, path: str) -> None:
+    def __init__(  # all that a log is read with
+        self, columns: ColumnMap, header: LogHeader, lines: LogLines, path: str, first: list[str]
+    ) -> None:
         self._map = columns
+        self._first = first
         self._lines = lines
         self._path = path
         self._times = _Times(columns, header, lines)
@@ -408,7 +416,7 @@ class _Log:
                 "column is not read"
             )
             return _Source(column, cell, None, 1.0)
-        return _Source(column, cell, at, scale, header.find(cell.above or cell.hemisphere))
+        return _Source(column, cell, at, scale, header.find(cell.above or cell.hemisphere or cell.unit_in))
 
     def _width_needed(self, header: LogHeader) -> int:
         """Return the minimum number of fields of a line: the time, and the first row of each table."""
@@ -448,7 +456,7 @@ class _Log:
 
     def _rows(self) -> Iterator[Fields]:
         lines = self._lines
-        rows = _fields(iter(lines), self._map.delimiter)
+        rows = _fields(chain(self._first, lines), self._map.delimiter)
         while True:
             try:
                 fields = next(rows, None)
@@ -506,6 +514,8 @@ class _Log:
                 else ""
             )
             text = text + letter if letter.upper() in _HEMISPHERES[column.name] else ""
+        if cell.unit_in and source.second_at is not None and source.second_at < len(fields):
+            text = f"{text} {fields[source.second_at].strip()}"
         value = _number(text, source)
         source.seen += 1
         minimum, most = RANGES.get(column.name, (-_MOST, _MOST))

@@ -36,6 +36,7 @@ _FACTORS: dict[str, dict[str, float]] = {
     "bit/s": {
         "bit/s": 1.0, "bps": 1.0, "b/s": 1.0, "kbit/s": 1e3, "kbps": 1e3, "kb/s": 1e3, "Mbit/s": 1e6,
         "Mbps": 1e6, "Mb/s": 1e6, "Gbit/s": 1e9, "Gbps": 1e9, "Gb/s": 1e9, "B/s": 8.0, "byte/s": 8.0,
+        "bits/sec": 1.0, "Kbits/sec": 1e3, "Mbits/sec": 1e6, "Gbits/sec": 1e9,
         "bytes/s": 8.0, "kB/s": 8e3, "KB/s": 8e3, "MB/s": 8e6,
     },
     "m": {"m": 1.0, "meter": 1.0, "meters": 1.0, "metres": 1.0, "ft": 0.3048, "feet": 0.3048, "km": 1e3},
@@ -53,7 +54,7 @@ _ANY_CASE = {
 }
 """Units that are accepted in upper and lower case; not bytes, which differ from bits only by case."""
 _IN_HEADER = re.compile(r"(?P<name>.*\S)\s*[(\[{](?P<unit>[^()\[\]{}]{1,16})[)\]}]$")
-_BEHIND = re.compile(r"([+-]?[\d.,]+)\s*([^\W\d]\S{0,7}|%|°)")
+_BEHIND = re.compile(r"([+-]?[\d.,]+)\s*([^\W\d]\S{0,9}|%|°)")
 _ANGLE = re.compile(
     r"(?P<before>[NSEW])?\s*(?P<sign>[+-])?(?:(?P<decimal>\d{1,3}(?:[.,]\d+)?)\s*(?:°|º|d|deg)?"
     r"|(?P<whole>\d{1,3})(?:\s*(?:°|º|d|deg|:)\s*|\s+)(?P<minutes>\d{1,2}(?:[.,]\d+)?)"
