@@ -106,6 +106,7 @@ _TCPDUMP_TEXT = re.compile(
     rb"|[^\n]{0,80}, ethertype IPv[46] )",
     re.MULTILINE,
 )
+_KML = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<[^\0]{0,2000}?<kml[\s>]|\A(?:\xef\xbb\xbf)?\s*<kml[\s>]")
 _NEMO = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:#[A-Z]{1,10},[^\n]*\n)*?#(?:AV|VF|FF|START),[^\n]*,")
 _CONTROL = bytes({*range(32)} - {9, 10, 12, 13, 27})
 
@@ -213,6 +214,11 @@ _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
         _is_text_like(_NEMO),
         "a measurement file of Nemo (NMF)",
         "export it as CSV with Nemo Outdoor or Nemo Analyze",
+    ),
+    (
+        _is_text_like(_KML),
+        "a drawing for maps (KML)",
+        "use the text or CSV file that the program wrote beside it",
     ),
     (_is_utf_16, "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 {path} > out.csv"),
     (_is_tsh, "a TSH trace of headers (NLANR)", _TCPTRACE),

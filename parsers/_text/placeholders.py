@@ -37,8 +37,8 @@ _APART_DB = 5.0
 _FAR_APART_DB = 10.0
 _MIN_EPISODES = 3
 _MIN_NAMELESS = 3
-_MOST_BELOW_RSSI_DB = 60.0
-"""Maximum of RSSI less RSRP: 31 dB for 1,200 subcarriers (TS 36.214, 5.1.3), and 29 dB of other cells."""
+_MOST_SPREAD_DB = 6.0
+"""Maximum standard deviation of RSSI less RSRP, which are related (TS 36.214, 5.1.3). Not measured."""
 
 
 class _Group(NamedTuple):
@@ -224,13 +224,16 @@ def _distance(others: Array, value: float) -> float:
 
 
 def _contradicted(columns: dict[str, Array], group: _Group) -> Iterator[_Found]:
-    """Yield an RSRP above the RSSI of its row, or too far below it, if no row with a quality has that."""
+    """Yield an RSRP that lies far from where the rows with a quality have it, relative to the RSSI."""
     rsrp, rssi = (columns[name][group.rows] for name in ("rsrp_dbm", "rssi_dbm"))
-    with np.errstate(invalid="ignore"):
-        is_above = (rsrp > rssi) & (rssi < _SCALES["rssi_dbm"][1])  # the highest RSSI stands for that or more
-        wrong = is_above | (rssi - rsrp > _MOST_BELOW_RSSI_DB)
-    if (wrong & group.qualified).any() or 2 * (group.qualified & np.isfinite(rssi)).sum() < len(group.rows):
+    above = rssi - rsrp
+    with np.errstate(invalid="ignore"):  # the highest RSSI stands for that or more
+        usual = above[group.qualified & (rssi < _SCALES["rssi_dbm"][1]) & np.isfinite(above)]
+    if len(usual) < _MIN_EQUAL or usual.std() > _MOST_SPREAD_DB:
         return
+    with np.errstate(invalid="ignore"):
+        is_far = (above < usual.min() - _FAR_APART_DB) | (above > usual.max() + _FAR_APART_DB)
+    wrong = ~group.qualified & is_far
     for value in np.unique(rsrp[wrong]).tolist():
         rows = group.rows[wrong & (rsrp == value)]
         yield _Found("rsrp_dbm", value, rows, "the RSSI of the row excludes it, and there is no quality")

@@ -304,10 +304,14 @@ _DIGITS, _DIGITS_LONG = "%Y%m%d%H%M%S", 14
 """Format of 14 digits; shorter numbers must not be read with it, as they may be times since 1970."""
 _FORMS = (
     "iso", "%Y.%m.%d_%H.%M.%S", "%Y%m%d %H:%M:%S", _DIGITS, "%Y%m%d_%H%M%S",
+    "%a %b %d %H:%M:%S UTC %Y", "%a %b %d %H:%M:%S GMT %Y", "%a %b %d %H:%M:%S %z %Y", "%a %b %d %H:%M:%S %Y",
     *(f"{d} {c}" for d in (*_DAYS, "%b %d, %Y", "%d %b %Y", "%d-%b-%Y") for c in _CLOCKS),
 )  # fmt: skip
 _UTC_BEHIND = re.compile(r"\s*(?:UTC|GMT)$", re.IGNORECASE)
 """UTC or GMT after a time of the form `iso`."""
+_OFFSET_BEHIND = re.compile(r"\b(?:UTC|GMT)(?=[+-]\d\d)")
+"""UTC or GMT before an offset, as Java writes it: GMT+01:00."""
+_UTC_WITHIN = re.compile(r"\b(?:UTC|GMT)\b")
 _LATEST_S = 1 << 33
 """Seconds since 1970 of the year 2242, as in `decimal_ns`."""
 _LONGEST = 64
@@ -385,8 +389,11 @@ def _of_epoch(text: str, unit: int) -> int | None:
 def _instant(text: str, form: str) -> datetime:
     if form == "iso":
         return datetime.fromisoformat(_UTC_BEHIND.sub("Z", text))
+    if "%z" in form:
+        text = _OFFSET_BEHIND.sub("", text)
     try:
-        return datetime.strptime(text, form)  # noqa: DTZ007
+        instant = datetime.strptime(text, form)  # noqa: DTZ007
+        return instant.replace(tzinfo=UTC) if _UTC_WITHIN.search(form) else instant
     except ValueError:
         if "%S" not in form or "%f" in form or not {".", ","} & set(text):
             raise
