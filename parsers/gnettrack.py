@@ -297,9 +297,9 @@ class _Results:
                 if (kbps := self._number_in(fields, name)) is not None:
                     rate = {"rate_bps": kbps * _KILO, "direction": direction, "reporter": "receiver"}
                     sums.append({**own, "series": series, **rate})
-        found = {"markers": markers, "pings": pings, "application_sums": sums}
+        rows_of = {"markers": markers, "pings": pings, "application_sums": sums}
         facts = {**radio.provenance, "warnings": []}
-        return {name: rows.table(facts) for name, rows in found.items() if len(rows)}
+        return {name: rows.table(facts) for name, rows in rows_of.items() if len(rows)}
 
 
 FORMAT = Format(

@@ -57,7 +57,7 @@ def _tests(objects: Sequence[Document]) -> Iterator[Document]:
         yield test
 
 
-class Log:
+class Iperf3Log:
     """The rows read so far."""
 
     def __init__(self, lines: LogLines) -> None:
@@ -257,7 +257,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     """
     objects, damage = documents(stream, path)
     lines = LogLines(stream)
-    log = Log(lines)
+    log = Iperf3Log(lines)
     tests = list(_tests(objects))
     for run, test in enumerate(tests, 1):
         log.take(run, test)

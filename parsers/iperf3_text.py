@@ -13,7 +13,7 @@ from multitracer.schemas.application import LAYER
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.lines import LogLines, date_line
-from parsers.iperf3 import Log
+from parsers.iperf3 import Iperf3Log
 
 if TYPE_CHECKING:
     from multitracer.tables import Document, Table
@@ -80,7 +80,7 @@ class _Reader:
         start = test.document["start"]
         if "Reverse mode" in text:
             start["test_start"]["reverse"] = 1
-        if (told := _TIME.search(text)) and (moment := date_line(told["stamp"])):
+        if (line := _TIME.search(text)) and (moment := date_line(line["stamp"])):
             start["timestamp"] = {"timesecs": moment.time_ns // NS_PER_S}
         at = rest.find("[")
         if connected := _CONNECTED.match(rest, max(at, 0)):
@@ -163,7 +163,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         reader.take(text)
     if lines.cut:
         reader.take(lines.cut.decode("utf-8", "replace").rstrip())
-    log = Log(lines)
+    log = Iperf3Log(lines)
     for run, test in enumerate(reader.tests, 1):
         log.take(run, test.ended())
     lines.warn("the text of iperf has bytes to three digits; record with --json")

@@ -12,7 +12,7 @@ import binascii
 import json
 import re
 import struct
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     return {"tcp_state": filled(TCP_STATE, columns, lines.provenance(path, FORMAT.name, uuid=uuid))}
 
 
-def _snapshot(record: Document) -> tuple[tuple[Any, ...], bytes]:
+def _snapshot(record: Document) -> tuple[tuple[object, ...], bytes]:
     """Return the values of FROM_RECORD and the struct tcp_info; raise an error if one is not valid."""
     at_ns = time_ns(record["Timestamp"], "iso", None, _nothing)
     attributes = record["Attributes"]

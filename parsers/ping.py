@@ -81,8 +81,8 @@ def _time_ns(text: str) -> int | None:
             return decimal_ns(stamp["s"], stamp["fraction"] or "")
         except ValueError:
             return None
-    found = date_line(text)
-    return found.time_ns if found is not None and found.has_day else None
+    line = date_line(text)
+    return line.time_ns if line is not None and line.has_day else None
 
 
 FORMAT = Format(

@@ -318,9 +318,9 @@ def _stream_cells(each: Counted) -> tuple[str, ...]:
     carried_by = "-" if each.connection is None else f"{each.connection}"
     path = f"{each.sender} -> {each.receiver}" if each.sender and each.receiver else each.direction or "-"
     rate_bps = each.receiver_rate_bps if each.receiver_rate_bps is not None else each.sender_rate_bps
-    told = "-" if rate_bps is None else rate(rate_bps)
+    shown_rate = "-" if rate_bps is None else rate(rate_bps)
     jitter = "-" if each.jitter_s is None else duration(round(each.jitter_s * NS_PER_S))
-    return each.title, path, carried_by, *shown, told, shown_loss(each) or "-", jitter
+    return each.title, path, carried_by, *shown, shown_rate, shown_loss(each) or "-", jitter
 
 
 def _layers(recording: Recording) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from multitracer.logs import HostLog
     from multitracer.recording.capture import Capture
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Row, Table
+    from multitracer.tables import Document, Row, Table
 
 _APART_NS = 60 * NS_PER_S
 """Maximum difference between the start of a stream and that of its connection, in ns: iperf3 rounds to 1 s,
@@ -110,17 +110,18 @@ def _counted(recording: Recording, counts: dict[str, Row]) -> Iterator[Counted]:
     sender, receiver = (row["local"], row["remote"])
     if row["direction"] == "received":
         sender, receiver = receiver, sender
-    told = {who: counts.get(who, {}) for who in ("sender", "receiver")}
+    reported = {who: counts.get(who, {}) for who in ("sender", "receiver")}
 
-    def first(name: str) -> Any:  # a value of a row
-        values = (told[who].get(name) for who in ("receiver", "sender"))
+    def first(name: str) -> int | None:
+        values = (reported[who].get(name) for who in ("receiver", "sender"))
         return next((value for value in values if value is not None), None)
 
-    more = {
-        "run": row["run"], "direction": row["direction"], "sender_rate_bps": told["sender"].get("rate_bps"),
-        "receiver_rate_bps": told["receiver"].get("rate_bps"),
+    more: Document = {
+        "run": row["run"], "direction": row["direction"],
+        "sender_rate_bps": reported["sender"].get("rate_bps"),
+        "receiver_rate_bps": reported["receiver"].get("rate_bps"),
         "retransmitted": first("retransmitted_segments"), "packets": first("packets"),
-        "lost_packets": first("lost_packets"), "jitter_s": first("jitter_s"),
+        "lost_packets": first("lost_packets"), "jitter_s": reported["receiver"].get("jitter_s"),
     }  # fmt: skip
     bytes_of = {who: counts[who]["bytes"] if who in counts else None for who in ("sender", "receiver")}
     own = (row["source"], row["series"], sender, receiver, bytes_of["sender"], bytes_of["receiver"])

@@ -50,13 +50,13 @@ def _class(column: int) -> str | None:
 
 
 def _cells(each: Counted) -> tuple[str, ...]:
-    told = each.receiver_rate_bps if each.receiver_rate_bps is not None else each.sender_rate_bps
+    rate_bps = each.receiver_rate_bps if each.receiver_rate_bps is not None else each.sender_rate_bps
     numbers = (each.sender_bytes, each.receiver_bytes)
     return (
         each.title,
         f"{each.sender} -> {each.receiver}" if each.sender and each.receiver else each.direction,
         *("-" if number is None else f"{number:,} bytes" for number in numbers),
-        "-" if told is None else rate(told),
+        "-" if rate_bps is None else rate(rate_bps),
         "-" if each.retransmitted is None else count(each.retransmitted, "segment"),
         shown_loss(each) or "-",
         "-" if each.jitter_s is None else duration(round(each.jitter_s * NS_PER_S)),

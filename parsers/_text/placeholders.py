@@ -75,11 +75,11 @@ def remove_placeholders(radio: Table) -> None:
     sentences: dict[tuple[str, str, str, float], int] = {}
     for rule in (_constants, _bare, _nameless, _episodes, _contradicted, _left_over):
         for group in _groups(columns):
-            for found in rule(columns, group):
-                columns[found.column] = columns[found.column].copy()
-                columns[found.column][found.rows] = np.nan
-                key = (found.column, found.reason, group.name, found.value)
-                sentences[key] = sentences.get(key, 0) + len(found.rows)
+            for each in rule(columns, group):
+                columns[each.column] = columns[each.column].copy()
+                columns[each.column][each.rows] = np.nan
+                key = (each.column, each.reason, group.name, each.value)
+                sentences[key] = sentences.get(key, 0) + len(each.rows)
     _note(radio, sentences)
     _drop_cell_zero(radio)
 
@@ -228,11 +228,11 @@ def _contradicted(columns: dict[str, Array], group: _Group) -> Iterator[_Found]:
     rsrp, rssi = (columns[name][group.rows] for name in ("rsrp_dbm", "rssi_dbm"))
     above = rssi - rsrp
     with np.errstate(invalid="ignore"):  # the highest RSSI stands for that or more
-        usual = above[group.qualified & (rssi < _SCALES["rssi_dbm"][1]) & np.isfinite(above)]
-    if len(usual) < _MIN_EQUAL or usual.std() > _MOST_SPREAD_DB:
+        offsets = above[group.qualified & (rssi < _SCALES["rssi_dbm"][1]) & np.isfinite(above)]
+    if len(offsets) < _MIN_EQUAL or offsets.std() > _MOST_SPREAD_DB:
         return
     with np.errstate(invalid="ignore"):
-        is_far = (above < usual.min() - _FAR_APART_DB) | (above > usual.max() + _FAR_APART_DB)
+        is_far = (above < offsets.min() - _FAR_APART_DB) | (above > offsets.max() + _FAR_APART_DB)
     wrong = ~group.qualified & is_far
     for value in np.unique(rsrp[wrong]).tolist():
         rows = group.rows[wrong & (rsrp == value)]

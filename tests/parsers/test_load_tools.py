@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
 
 import parsers
-from parsers import iperf3, iperf3_text, irtt, mlab_tcp_info, ping, speedtest
+from parsers import iperf3
 from tests.cli.program import call
 from tests.narrowed import parsed
-from tests.parsers.damage import damaged, survives
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,57 +88,6 @@ def test_a_cut_file_gives_what_it_has_or_an_error(tmp_path: Path, share: float) 
         assert not (tmp_path / "r.html").exists()
 
 
-TEXT = b"""\
-Connecting to host 192.0.2.10, port 5201
-Reverse mode, remote host 192.0.2.10 is sending
-[  5] local fd00::2 port 41234 connected to fd00::10 port 5201
-[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams
-[  5]   0.00-1.00   sec   128 KBytes  1.05 Mbits/sec  0.022 ms  3/95 (3.2%)
-[  5]   1.00-2.00   sec   128 KBytes  1.05 Mbits/sec  0.020 ms  0/92 (0%)
-- - - - - - - - - - - - - - - - - - - - - - - - -
-[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams
-[  5]   0.00-2.04   sec   261 KBytes  1.05 Mbits/sec  0.000 ms  0/187 (0%)  sender
-[  5]   0.00-2.00   sec   256 KBytes  1.05 Mbits/sec  0.020 ms  3/187 (1.6%)  receiver
-
-iperf Done.
-"""
-OLD = b"""\
-------------------------------------------------------------
-Client connecting to 192.0.2.10, TCP port 5001
-TCP window size: 85.0 KByte (default)
-------------------------------------------------------------
-[  3] local 192.0.2.2 port 41234 connected with 192.0.2.10 port 5001
-[ ID] Interval       Transfer     Bandwidth
-[  3]  0.0- 1.0 sec  1.00 MBytes  8.39 Mbits/sec
-[  3]  1.0- 2.0 sec  2.00 MBytes  16.8 Mbits/sec
-[  3]  0.0- 2.0 sec  3.00 MBytes  12.6 Mbits/sec
-"""
-
-
-def test_text_of_iperf_is_read() -> None:
-    assert parsers.recognise(TEXT, path="x").name == "iperf3-text"
-    tables = parsed(iperf3_text.FORMAT, TEXT)
-    rates, sums = tables["application_rate"], tables["application_sums"]
-    assert rates["rate_bps"].tolist() == [1.05e6, 1.05e6]
-    assert (rates["lost_packets"].tolist(), set(rates["direction"])) == ([3, 0], {"received"})
-    assert {row["reporter"]: row["bytes"] for row in sums.rows()} == {"sender": 267_264, "receiver": 262_144}
-    assert rates["remote"][0] == "[fd00::10]:5201"
-    old = parsed(iperf3_text.FORMAT, OLD)
-    assert old["application_rate"]["bytes"].tolist() == [1 << 20, 2 << 20]
-    assert old["application_sums"]["bytes"].tolist() == [3 << 20]
-
-
-def test_a_time_in_the_text_places_its_rows() -> None:
-    data = b"Time: Tue, 03 Feb 2026 10:11:12 GMT\n" + TEXT
-    rates = parsed(iperf3_text.FORMAT, data)["application_rate"]
-    assert rates["time_ns"].tolist() == [1_770_113_472_000_000_000, 1_770_113_473_000_000_000]
-
-
-@given(data=damaged(TEXT))
-def test_damaged_text_gives_tables_or_an_error(data: bytes) -> None:
-    survives(iperf3_text.parse, data)
-
-
 @pytest.mark.fixtures
 @pytest.mark.parametrize(
     ("name", "shown"),
@@ -171,89 +116,6 @@ def test_reported_files_show_their_numbers(
     assert "What the load programs counted" in html
     for each in shown:
         assert each in html, each
-
-
-SNAPSHOT = {
-    "Timestamp": "2026-02-03T10:11:12.5Z",
-    "RawIDM": base64.b64encode(
-        struct.pack(
-            "<BBBB2s2s16s16sIQIIIII", 10, 1, 1, 0, b"\x01\xbb", b"\x9c\x40",
-            bytes(10) + b"\xff\xff\x0a\0\0\1", bytes(10) + b"\xff\xff\x0a\0\0\2", 0, 77, 300, 0, 5000, 0, 12,
-        )
-    ).decode(),
-    "Attributes": [
-        None, None, base64.b64encode(bytes(24) + struct.pack("<I", 3) + bytes(200)).decode(), None,
-        "Y3ViaWMA",
-    ],
-}  # fmt: skip
-
-
-def test_snapshots_of_tcp_info_are_states_of_the_sender() -> None:
-    head = b'{"Timestamp":"0001-01-01T00:00:00Z","Metadata":{"UUID":"x","Sequence":0}}\n'
-    data = head + json.dumps(SNAPSHOT, separators=(",", ":")).encode() + b"\n{\n"
-    assert parsers.recognise(data, path="x").name == "mlab-tcp-info"
-    table = parsed(mlab_tcp_info.FORMAT, data)["tcp_state"]
-    (row,) = table.rows()
-    assert (row["ip_version"], row["port_local"], row["port_remote"], row["congestion_control"]) == (
-        4,
-        443,
-        40000,
-        "cubic",
-    )
-    assert (row["unacked_segments"], row["send_queue_bytes"], row["timer_expires_ns"]) == (
-        3,
-        5000,
-        300_000_000,
-    )
-    assert row["time_ns"] == 1_770_113_472_500_000_000
-    assert table.provenance["skipped"] == {"not a JSON object": 1}
-
-
-PING = b"""\
-PING one.one (192.0.2.1) 56(84) bytes of data.
-[1770113472.123456] 64 bytes from one.one (192.0.2.1): icmp_seq=1 ttl=57 time=12.3 ms
-[1770113473.123456] no answer yet for icmp_seq=2
-[1770113474.200000] 64 bytes from one.one (192.0.2.1): icmp_seq=3 ttl=57 time=14.3 ms
-"""
-
-
-def test_ping_is_a_series_of_round_trips() -> None:
-    assert parsers.recognise(PING, path="x").name == "ping"
-    table = parsed(ping.FORMAT, PING)["pings"]
-    assert [row["rtt_s"] for row in table.rows()] == [0.0123, None, 0.0143]
-    assert table["time_ns"].tolist()[0] == 1_770_113_472_123_456_000
-    assert set(table["series"]) == {"one.one"}
-    plain = b"Reply from 192.0.2.1: bytes=32 time<1ms TTL=64\nRequest timed out.\n"
-    assert [row["rtt_s"] for row in parsed(ping.FORMAT, plain)["pings"].rows()] == [0.001, None]
-
-
-def test_irtt_is_a_series_of_round_trips() -> None:
-    def trip(n: int, lost: str, **delay: int) -> dict[str, Any]:
-        wall = 1_770_113_472_000_000_000 + n * 10_000_001
-        return {"seqno": n, "lost": lost, "timestamps": {"client": {"send": {"wall": wall}}}, "delay": delay}
-
-    trips = [trip(0, "false", rtt=25_000_000), trip(1, "true"), trip(2, "false", rtt=30_000_000)]
-    data = json.dumps({"version": {"irtt": "0.9.1"}, "config": {}, "round_trips": trips}).encode()
-    assert parsers.recognise(data, path="x").name == "irtt"
-    rows = list(parsed(irtt.FORMAT, data)["pings"].rows())
-    assert [row["rtt_s"] for row in rows] == [0.025, None, 0.03]
-    assert rows[1]["time_ns"] == 1_770_113_472_010_000_001
-
-
-def test_speedtest_cli_is_in_bits_per_second() -> None:
-    result = {
-        "download": 8e6, "upload": 1e6, "ping": 30.5, "server": {"host": "x"}, "bytes_sent": 1000,
-        "bytes_received": 9000, "timestamp": "2026-02-03T10:11:12.5Z",
-    }  # fmt: skip
-    tables = parsed(speedtest.FORMAT, json.dumps(result).encode())
-    assert tables["application_sums"]["rate_bps"].tolist() == [8e6, 1e6]
-    assert tables["pings"]["rtt_s"].tolist() == [0.0305]
-
-
-@pytest.mark.parametrize("module", [ping, irtt, speedtest, mlab_tcp_info])
-@given(data=damaged(PING + json.dumps(SNAPSHOT).encode()))
-def test_damaged_results_give_tables_or_an_error(module: Any, data: bytes) -> None:
-    survives(module.parse, data)
 
 
 @pytest.mark.parametrize(
