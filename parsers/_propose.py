@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     import os
 
 
-def propose_map(path: str | os.PathLike[str]) -> str:
+def propose_map(path: str | os.PathLike[str], *, start: str = "", step_s: float = 1.0) -> str:
     """Return a map for a CSV as TOML; if the map lies beside the CSV, the reader uses it.
 
     Parameters
     ----------
     path : path
         A CSV, plain or compressed; "-" is standard input.
+    start : str, optional
+        Time of the first line (ISO 8601, or seconds since 1970) of a log without times.
+    step_s : float
+        Time from one line of such a log to the next, s.
 
     Raises
     ------
@@ -27,10 +31,16 @@ def propose_map(path: str | os.PathLike[str]) -> str:
     FormatError
         If it is not a CSV, or has no column with times, or none with a position or a level.
     """
-    from parsers._text.proposal import NoProposalError, proposed  # noqa: PLC0415  reading a capture needs it not
+    from parsers._text.proposal import (  # noqa: PLC0415  reading a capture needs it not
+        NoProposalError,
+        proposed,
+        proposed_steps,
+    )
 
     with open_stream(path) as stream:
         try:
+            if start:
+                return proposed_steps(io.BufferedReader(stream), start, step_s)
             return proposed(io.BufferedReader(stream))
         except NoProposalError as error:
             raise FormatError(

@@ -99,7 +99,15 @@ _PACKETDRILL = re.compile(
 )
 _MAHIMAHI = re.compile(rb"(\d{1,9}\n){5,}\d{0,9}\Z")
 _HEX_DUMP = re.compile(rb"\A\s*(0x)?0{3,8}:?\s+([0-9a-fA-F]{2}\s){4,}")
-_TCPDUMP_TEXT = re.compile(rb"^(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}( \(.*\))? IP6? ", re.M)
+_TCPDUMP_TEXT = re.compile(
+    rb"^ ?(?:(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6,9} |\d{1,10}\.\d{6,9} )?"
+    rb"(?:\S{1,20} +(?:In|Out|P|B|M) +)?"
+    rb"(?:IP6? (?:\([^\n]*\)|\S{1,80} > \S{1,80}: (?:Flags|UDP|ICMP6?|tcp|udp|\[)|\S+ > \S+:)"
+    rb"|[^\n]{0,80}, ethertype IPv[46] )",
+    re.MULTILINE,
+)
+_KML = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<[^\0]{0,2000}?<kml[\s>]|\A(?:\xef\xbb\xbf)?\s*<kml[\s>]")
+_NEMO = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:#[A-Z]{1,10},[^\n]*\n)*?#(?:AV|VF|FF|START),[^\n]*,")
 _CONTROL = bytes({*range(32)} - {9, 10, 12, 13, 27})
 
 
@@ -141,6 +149,16 @@ def looks_like_columns(head: bytes) -> bool:
     lines = [line for line in head.splitlines()[:12] if line.strip() and not line.startswith(b"#")][:2]
     counts = ({line.count(delimiter) for line in lines} for delimiter in (b",", b";", b"\t", b"|"))
     return _is_text(head) and len(lines) == 2 and any(len(each) == 1 and min(each) >= 2 for each in counts)
+
+
+def looks_like_values(head: bytes) -> bool:
+    """Return whether the lines of a text, but for the first, begin with a number each."""
+    lines = head.splitlines()[1:12]
+    return _is_text(head) and len(lines) >= _FEWEST_VALUES and all(map(_VALUE.match, lines[:-1]))
+
+
+_FEWEST_VALUES = 4
+_VALUE = re.compile(rb"\s*-?\d{1,15}(?:\.\d+)?\s*(?:[,;\t|][^,;\t|]{0,20})?$")
 
 
 def _is_text_like(pattern: re.Pattern[bytes]) -> Callable[[bytes], bool]:
@@ -192,6 +210,16 @@ _LOOKS: tuple[tuple[Callable[[bytes], bool], str, str], ...] = (
     ),
     (_is_text_like(_HEX_DUMP), "a hex dump", _TEXT2PCAP),
     (_is_text_like(_TCPDUMP_TEXT), "text output of tcpdump", "record again: tcpdump -w out.pcap"),
+    (
+        _is_text_like(_NEMO),
+        "a measurement file of Nemo (NMF)",
+        "export it as CSV with Nemo Outdoor or Nemo Analyze",
+    ),
+    (
+        _is_text_like(_KML),
+        "a drawing for maps (KML)",
+        "use the text or CSV file that the program wrote beside it",
+    ),
     (_is_utf_16, "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 {path} > out.csv"),
     (_is_tsh, "a TSH trace of headers (NLANR)", _TCPTRACE),
     (_is_etherpeek, "a capture of EtherPeek", _EDITCAP),
@@ -347,4 +375,7 @@ def _unknown(head: bytes, path: str) -> str:
     if looks_like_columns(head):
         command = f"multitracer formats --propose {path} > {path}.toml"
         what += f"; for a CSV log, `{command}` proposes a column map"
+    elif looks_like_values(head):
+        command = f"multitracer formats --propose {path} --start TIME --step SECONDS > {path}.toml"
+        what += f"; for values at equal intervals, `{command}` proposes a column map"
     return f"{what if head else 'the file is empty'}; installed formats: {known}"

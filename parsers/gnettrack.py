@@ -16,15 +16,27 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import numpy as np
 
 from multitracer.errors import FormatError
+from multitracer.schemas.application import APPLICATION_SUMS, PINGS
+from multitracer.schemas.radio import MARKERS
 from multitracer.tables import NA
 from parsers._format import HEAD_BYTES, Format, Match
+from parsers._text.collector_log import Sparse
 from parsers._text.column_map import WORDS, column_map
 from parsers._text.mapped_log import read_mapped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from multitracer.tables import Array, Document, Table
 
 _LONGEST_LINE = 1 << 16
+_MOST_RESULTS = 100_000
+_LONGEST_NOTE = 256
+_MOST = 1e12
+_MS_PER_S, _KILO = 1e3, 1e3
+_PINGED = {"pingmin": "ping min", "pingavg": "ping mean", "pingmax": "ping max"}
+_TESTED = {"testdownlink": ("download", "received"), "testuplink": ("upload", "sent")}
+"""Columns of *_datatest.txt with the mean of a test, and name and direction of the test."""
 _PLACE = ("timestamp", "longitude", "latitude")
 _MODES = ("networkmode", "networktech")
 _LEVELS = ("rsrp", "level")
@@ -35,6 +47,8 @@ _RNC_BITS, _ENODEB_BITS = 16, 8
 """Number of bits of CellID below Node for an RNC and an eNodeB (TS 25.413, 9.2.1.28; TS 36.413, 9.2.1.38)."""
 _MOST_LTE = (1 << 28) - 1
 """An identity of LTE has 28 bits. How many a cell has below a gNB, which has 22 to 32, is not in the log."""
+_WORST_RXQUAL = 7
+"""Class of RXQUAL with the most bit errors (TS 45.008, 8.2.4)."""
 _SERVING: Wanted = {
     "rat": ({"column": "NetworkMode", "words": WORDS}, {"column": "NetworkTech", "words": WORDS}),
     "operator": ("Operatorname",),
@@ -116,11 +130,12 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     first, second = stream.readline(_LONGEST_LINE), stream.readline(_LONGEST_LINE)
     if sniff(first) != "yes":
         raise FormatError(path, "the first line does not name the columns of G-NetTrack", line=1)
-    again = cast("BinaryIO", _Again([first, second], stream))
-    tables = read_mapped(again, column_map(_map(first, second)), path=path, name=FORMAT.name)
-    _by_generation(tables["radio"].columns)
-    _complete_cells(tables["radio"].columns)
-    return tables
+    columns = column_map(_map(first, second))
+    delimiter = _delimiter(first)
+    results = _Results(_names(first, delimiter), delimiter)
+    again = cast("BinaryIO", _Again([first, second], stream, results.take))
+    tables = read_mapped(again, columns, path=path, name=FORMAT.name, arrange=_arrange)
+    return tables | results.tables(tables["radio"])
 
 
 def _map(first: bytes, second: bytes) -> Document:
@@ -186,6 +201,12 @@ def _form(time: str) -> str:
     return _FORMS[0]
 
 
+def _arrange(columns: dict[str, Array]) -> None:
+    """Put levels and identities where they belong, in place."""
+    _by_generation(columns)
+    _complete_cells(columns)
+
+
 def _by_generation(columns: dict[str, Array]) -> None:
     """Rename level and quality of the third and the second generation to their names there."""
     third, second = (np.isin(columns["rat"], old) for old in (_THIRD_GENERATION, _SECOND_GENERATION))
@@ -194,6 +215,8 @@ def _by_generation(columns: dict[str, Array]) -> None:
     columns["rssi_dbm"] = np.where(
         second, np.fmax(columns["rssi_dbm"], columns["rsrp_dbm"]), columns["rssi_dbm"]
     )
+    rxqual = second & (columns["rsrq_db"] >= 0) & (columns["rsrq_db"] <= _WORST_RXQUAL)
+    columns["rxqual"] = np.where(rxqual, np.nan_to_num(columns["rsrq_db"]), NA).astype(np.int64)
     for ours in ("rsrp_dbm", "rsrq_db"):
         columns[ours] = np.where(third | second, np.nan, columns[ours])
 
@@ -205,15 +228,78 @@ def _complete_cells(columns: dict[str, Array]) -> None:
 
 
 class _Again:
-    """A stream whose first lines were already read."""
+    """A stream whose first lines were already read; each line is also given to a function."""
 
-    def __init__(self, lines: list[bytes], rest: BinaryIO) -> None:
+    def __init__(self, lines: list[bytes], rest: BinaryIO, seen: Callable[[bytes], None]) -> None:
         self._lines = lines
         self._rest = rest
+        self._seen = seen
 
     def readline(self, limit: int = -1, /) -> bytes:
         """Return the lines already read, then the others."""
-        return self._lines.pop(0) if self._lines else self._rest.readline(limit)
+        line = self._lines.pop(0) if self._lines else self._rest.readline(limit)
+        self._seen(line)
+        return line
+
+
+class _Results:
+    """Events and test results beside the radio in the files *_events.txt and *_datatest.txt.
+
+    An event is a marker with its details. A data test is a ping (minimum, mean and maximum of several round
+    trips), and the mean rates of a download and of an upload, in kbit/s.
+    """
+
+    def __init__(self, header: list[str], delimiter: str) -> None:
+        self._at = {name.lower(): at for at, name in reversed(list(enumerate(header)))}
+        self._delimiter = delimiter
+        self._number = 0
+        self._rows: dict[int, list[str]] = {}
+        self._is_wanted = not self._at.keys().isdisjoint(("eventtype", *_PINGED, *_TESTED))
+
+    def take(self, line: bytes) -> None:
+        """Use one line, if the log has results."""
+        self._number += 1
+        if self._is_wanted and self._number > 1 and line.strip() and len(self._rows) < _MOST_RESULTS:
+            fields = _names(line, self._delimiter)
+            if any(self._text(fields, name) for name in ("eventtype", "eventdetails", *_PINGED, *_TESTED)):
+                self._rows[self._number] = fields
+
+    def _text(self, fields: list[str], name: str) -> str:
+        at = self._at.get(name)
+        text = fields[at] if at is not None and at < len(fields) else ""
+        return "" if text in _MISSING else text
+
+    def _number_in(self, fields: list[str], name: str) -> float | None:
+        try:
+            value = float(self._text(fields, name))
+        except ValueError:
+            return None
+        return value if 0 <= value < _MOST else None
+
+    def tables(self, radio: Table) -> dict[str, Table]:
+        """Return `markers`, `pings` and `application_sums`, as far as the log has them."""
+        times = dict(zip(radio["line"].tolist(), radio["time_ns"].tolist(), strict=True))
+        markers, pings, sums = Sparse(MARKERS), Sparse(PINGS), Sparse(APPLICATION_SUMS)
+        for run, (number, fields) in enumerate(self._rows.items(), 1):
+            if (time_ns := times.get(number)) is None:
+                continue
+            note = " ".join(
+                filter(None, (self._text(fields, name) for name in ("eventtype", "eventdetails")))
+            )
+            if note:
+                shown = "".join(c for c in note if c.isprintable())[:_LONGEST_NOTE]
+                markers.append({"time_ns": time_ns, "line": number, "note": shown})
+            own = {"time_ns": time_ns, "run": run, "source": "gnettrk"}
+            for name, series in _PINGED.items():
+                if rtt_ms := self._number_in(fields, name):
+                    pings.append({**own, "series": series, "rtt_s": rtt_ms / _MS_PER_S})
+            for name, (series, direction) in _TESTED.items():
+                if (kbps := self._number_in(fields, name)) is not None:
+                    rate = {"rate_bps": kbps * _KILO, "direction": direction, "reporter": "receiver"}
+                    sums.append({**own, "series": series, **rate})
+        rows_of = {"markers": markers, "pings": pings, "application_sums": sums}
+        facts = {**radio.provenance, "warnings": []}
+        return {name: rows.table(facts) for name, rows in rows_of.items() if len(rows)}
 
 
 FORMAT = Format(

@@ -51,7 +51,9 @@ class _Log(CollectorLog):
             if is_report:
                 kind, fix = report(raw)
                 if kind == "TPV":
-                    self._positions.rows.append({"source": "gpsd", **fix, **stamps})
+                    self._positions.rows.append(
+                        {"source": "gpsd", **self._positions.nowhere.drop(fix), **stamps}
+                    )
             else:
                 kind, fields = sentence(raw)
                 self._positions.take(self._epochs.take(kind, fields, **stamps))
@@ -65,7 +67,8 @@ class _Log(CollectorLog):
         self._positions.finish(self._epochs)
         rows = self._positions.rows
         placed: Document = {"time_ns": self.pairs.place(rows.columns()["time_ns"])}
-        return rows.table(self.provenance() | {"bad_lines": self._bad}, placed)
+        missing = self._positions.nowhere.note(self.lines)
+        return rows.table(self.provenance() | {"bad_lines": self._bad, "missing": missing}, placed)
 
 
 def sniff(head: bytes) -> Match:

@@ -14,7 +14,7 @@ from multitracer.errors import FormatError, RemoteProtocolError
 from multitracer.protocols.position import Epochs, NmeaError, report, sentence
 from multitracer.schemas.radio import POSITION
 from parsers._format import Format, Match
-from parsers._text.collector_log import Positions, Sparse
+from parsers._text.collector_log import Nowhere, Positions, Sparse
 from parsers._text.lines import LogLines, date_line
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class _Log:
         self._lines = lines
         self._rows = Sparse(POSITION)
         self._located = False
+        self._nowhere = Nowhere()
         self._sentences = 0
         self._raw = Positions("nmea")
         self._epochs = Epochs()
@@ -79,6 +80,7 @@ class _Log:
         if kind == "TPV":
             stamp = date_line(before) if before else None
             time_ns = stamp.time_ns if stamp else fix.get("fix_time_ns")
+            fix = self._nowhere.drop(fix)
             self._rows.append({"source": "gpsd", "line": self._lines.number, "time_ns": time_ns, **fix})
             self._located = self._located or fix.get("lat_deg") is not None
 
@@ -95,13 +97,14 @@ class _Log:
 
     def position(self, path: str) -> Table:
         """Return the positions of the reports; if no report holds any, those of the sentences."""
-        rows, decoded = self._rows, self._sentences
+        rows, decoded, nowhere = self._rows, self._sentences, self._nowhere
         if not self._located and len(self._raw.rows):
-            rows, decoded = self._raw.rows, 0
+            rows, decoded, nowhere = self._raw.rows, 0, self._raw.nowhere
             if not self._raw.dates.is_known:
                 self._lines.warn("no NMEA sentence contains the date, so the positions have no times")
+        missing = nowhere.note(self._lines)
         provenance = self._lines.provenance(
-            path, FORMAT.name, reports=self.reports, nmea_decoded_by_gpsd=decoded
+            path, FORMAT.name, reports=self.reports, nmea_decoded_by_gpsd=decoded, missing=missing
         )
         return rows.table(provenance)
 

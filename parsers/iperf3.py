@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Document, Table
 
-_SNIFFED = re.compile(rb'\A\s*\{\s*"(?:start"\s*:\s*\{|event"\s*:\s*"start")')
+_SNIFFED = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\[?\s*\{\s*"(?:start"\s*:\s*\{|event"\s*:\s*"start")')
 _OWN = (b'"connected"', b'"cookie"', b'"system_info"')
-_US_PER_S = 1e6
+_US_PER_S, _MS_PER_S = 1e6, 1e3
 _LONGEST_S = 1e8
 """Maximum duration: three years; iperf3 refuses tests longer than a day."""
 _LATE = 1.01
 """Maximum ratio of the two stated lengths of an interval; in valid files they differ by less than 0.1 %."""
 _LATEST_S = 1 << 33
+_COUNTS = ("bytes", "retransmits", "packets", "lost_packets")
+"""Numbers of an interval that add up to those of the stream."""
 _MOST_PORT = 0xFFFF
 
 
@@ -55,7 +57,7 @@ def _tests(objects: Sequence[Document]) -> Iterator[Document]:
         yield test
 
 
-class _Log:
+class Iperf3Log:
     """The rows read so far."""
 
     def __init__(self, lines: LogLines) -> None:
@@ -78,14 +80,55 @@ class _Log:
             self._lines.warn("an iperf3 test in this file has no start time, so its rows have no times")
         if error := words(test.get("error"), 200):
             self.errors.append(error)
+        carried: dict[str, Document] = {}
         for interval in members(test, "intervals"):
             for stream in members(interval, "streams"):
                 self._rate(stream)
-        for stream in members(section(test, "end"), "streams"):
+                _carry(carried, stream)
+        ended = members(section(test, "end"), "streams")
+        for stream in ended:
             self._sum(stream, "sender")
             self._sum(stream, "receiver")
             if "udp" in stream:
-                self._sum({"sender": stream["udp"]}, "sender")
+                self._of_udp(section(stream, "udp"), carried)
+        if not ended and carried:
+            self._lines.warn("an iperf3 test has no end, so its sums are those of its intervals")
+            for stream in carried.values():
+                is_sent = self._direction(stream.get("sender")) == "sent"
+                self._sum({"own": stream}, "own", "sender" if is_sent else "receiver")
+
+    def _of_udp(self, udp: Document, carried: dict[str, Document]) -> None:
+        """Use the count of a stream of UDP: `bytes` are those sent, the others are of the receiver."""
+        sent, packets, lost = (complete(udp.get(name)) for name in ("bytes", "packets", "lost_packets"))
+        own = carried.get(words(udp.get("socket"), 64), {})
+        received = None
+        if self._direction(udp.get("sender")) == "received" and own:
+            received = complete(own.get("bytes"))
+        elif sent and packets and lost is not None and lost <= packets:
+            received = round(sent / packets) * (packets - lost)
+        seconds = real(udp.get("seconds"), most=_LONGEST_S)
+        rate_bps = received * BITS_PER_BYTE / seconds if received is not None and seconds else None
+        counts = {"packets": packets, "lost_packets": lost, "jitter_ms": udp.get("jitter_ms")}
+        if sent or not received:  # a server does not know what the client sent
+            self._sum({"sender": {**udp, **dict.fromkeys(counts)}}, "sender")
+        self._sum({"receiver": {**udp, "bytes": received, "bits_per_second": rate_bps}}, "receiver")
+
+    def tables(self, path: str, name: str, *, tests: int) -> dict[str, Table]:
+        """Return the tables.
+
+        Raises
+        ------
+        FormatError
+            If no test has an interval or a sum.
+        """
+        why = f"; error of iperf3: {self.errors[0]}" if self.errors else ""
+        why += f"; {self._lines.damage}" if self._lines.damage else ""
+        if not len(self.rates) and not len(self.sums):
+            raise FormatError(path, f"the file contains neither intervals nor sums of an iperf3 test{why}")
+        for error in self.errors:
+            self._lines.warn(f"iperf3 reported an error: {error}")
+        facts = self._lines.provenance(path, name, tests=tests, begin_known_to_s=1)
+        return {"application_rate": self.rates.table(facts), "application_sums": self.sums.table(facts)}
 
     def _rate(self, stream: Document) -> None:
         omitted = bool(stream.get("omitted"))
@@ -102,6 +145,7 @@ class _Log:
                 "bytes": complete(stream.get("bytes")),
                 "rate_bps": real(stream.get("bits_per_second")),
                 "retransmitted_segments": complete(stream.get("retransmits")),
+                **_of_datagrams(stream),
                 "cwnd_bytes": complete(stream.get("snd_cwnd")),
                 "rtt_s": rtt / _US_PER_S if rtt else None,  # 0: the kernel has measured none
                 "rttvar_s": rttvar / _US_PER_S if rtt and rttvar is not None else None,
@@ -109,19 +153,20 @@ class _Log:
             }
         )
 
-    def _sum(self, stream: Document, reporter: str) -> None:
-        count = section(stream, reporter)
+    def _sum(self, stream: Document, key: str, reporter: str = "") -> None:
+        count = section(stream, key)
         stamps = self._stamps(count, from_s=self._omit_s) if count else None
         if stamps is None:
             return
         self.sums.append(
             {
                 **stamps,
-                "reporter": reporter,
+                "reporter": reporter or key,
                 "direction": self._direction(count.get("sender")),
                 "bytes": complete(count.get("bytes")),
                 "rate_bps": real(count.get("bits_per_second")),
                 "retransmitted_segments": complete(count.get("retransmits")),
+                **_of_datagrams(count),
             }
         )
 
@@ -144,6 +189,30 @@ class _Log:
             "until_ns": None if begin_ns is None else begin_ns + round(until * NS_PER_S),
             "run": self._run, "source": "iperf3", "series": series, "local": local, "remote": remote,
         }  # fmt: skip
+
+
+def _of_datagrams(count: Document) -> Document:
+    """Return what the receiver of UDP counts: datagrams, those lost, and the jitter."""
+    jitter_ms = real(count.get("jitter_ms"))
+    return {
+        "packets": complete(count.get("packets")),
+        "lost_packets": complete(count.get("lost_packets")),
+        "jitter_s": None if jitter_ms is None else jitter_ms / _MS_PER_S,
+    }
+
+
+def _carry(carried: dict[str, Document], stream: Document) -> None:
+    """Add an interval that counts to the sums of its stream, by the stream's name."""
+    since, until = (real(stream.get(name), most=_LONGEST_S) for name in ("start", "end"))
+    if stream.get("omitted") or since is None or until is None:
+        return
+    known = carried.setdefault(words(stream.get("socket"), 64), {**stream, **dict.fromkeys(_COUNTS)})
+    known |= {"start": min(known["start"], since), "end": until, "jitter_ms": stream.get("jitter_ms")}
+    for name in _COUNTS:
+        if (value := complete(stream.get(name))) is not None:
+            known[name] = (known[name] or 0) + value
+    if known["bytes"] and until > known["start"]:
+        known["bits_per_second"] = known["bytes"] * BITS_PER_BYTE / (until - known["start"])
 
 
 def _counted_anew(stream: Document) -> Document:
@@ -188,18 +257,12 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     """
     objects, damage = documents(stream, path)
     lines = LogLines(stream)
-    log = _Log(lines)
+    log = Iperf3Log(lines)
     tests = list(_tests(objects))
     for run, test in enumerate(tests, 1):
         log.take(run, test)
-    why = f"; error of iperf3: {log.errors[0]}" if log.errors else ""
-    if not len(log.rates) and not len(log.sums):
-        raise FormatError(path, f"the file contains neither intervals nor sums of an iperf3 test{why}")
-    for error in log.errors:
-        lines.warn(f"iperf3 reported an error: {error}")
     lines.damage = damage
-    facts = lines.provenance(path, FORMAT.name, tests=len(tests), begin_known_to_s=1)
-    return {"application_rate": log.rates.table(facts), "application_sums": log.sums.table(facts)}
+    return log.tables(path, FORMAT.name, tests=len(tests))
 
 
 FORMAT = Format(

@@ -60,7 +60,9 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         raise FormatError(path, "the file contains no NMEA 0183 sentence with a valid checksum")
     if len(log.rows) and not log.dates.is_known:
         lines.warn("no NMEA sentence contains the date, so the positions have no times")
-    return {"position": log.rows.table(lines.provenance(path, FORMAT.name, sentences=sentences))}
+    missing = log.nowhere.note(lines)
+    provenance = lines.provenance(path, FORMAT.name, sentences=sentences, missing=missing)
+    return {"position": log.rows.table(provenance)}
 
 
 FORMAT = Format(

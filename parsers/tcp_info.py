@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MOST_GAPS = 10_000
 _MOST = 1 << 53
 
-_FROM_RECORD = (
+FROM_RECORD = (
     "read_before_ns", "read_after_ns", "ip_version", "address_local", "address_remote", "port_local",
     "port_remote", "cookie", "inode", "state", "timer", "timer_expires_ns", "receive_queue_bytes",
     "send_queue_bytes", "congestion_control",
@@ -72,7 +72,7 @@ class _Log(CollectorLog):
 
     def __init__(self, path: str, lines: LogLines) -> None:
         super().__init__(path, lines, name="tcp-info")
-        self.rows = Rows(TCP_STATE, _FROM_RECORD)
+        self.rows = Rows(TCP_STATE, FROM_RECORD)
         self.blobs: list[bytes] = []
         self.late: list[tuple[int, int, int]] = []
 
@@ -108,7 +108,7 @@ class _Log(CollectorLog):
         columns = self.rows.columns()
         info = tcp_info_columns(self.blobs, byte_order=_byte_order(self.header))
         placed = [self.pairs.place(columns[f"read_{end}_ns"]) for end in ("before", "after")]
-        columns |= _variables(info) | dict(zip(("read_before_ns", "read_after_ns"), placed, strict=True))
+        columns |= variables(info) | dict(zip(("read_before_ns", "read_after_ns"), placed, strict=True))
         columns["time_ns"] = placed[0] + (placed[1] - placed[0]) // 2
         columns["method"] = np.full(len(self.blobs), ReadBy.TCP_INFO, dtype=np.uint8)
         return filled(TCP_STATE, columns, self.provenance())
@@ -124,7 +124,7 @@ class _Log(CollectorLog):
 
 
 def _row(record: Document) -> tuple[Any, ...]:
-    """Return the values of `_FROM_RECORD`; raise KeyError, TypeError or ValueError if one is not valid."""
+    """Return the values of `FROM_RECORD`; raise KeyError, TypeError or ValueError if one is not valid."""
     version, local = address(str(record["local"]))
     other, remote = address(str(record["remote"]))
     ports = [_number(record, key, 0xFFFF) for key in ("local_port", "remote_port")]
@@ -162,7 +162,7 @@ def _number(record: Document, key: str, most: int) -> int:
     return value
 
 
-def _variables(info: dict[str, Array]) -> dict[str, Array]:
+def variables(info: dict[str, Array]) -> dict[str, Array]:
     """Return the columns that come from the struct."""
     columns = {column: info[name] for column, name in _AS_READ.items()}
     columns |= {column: scaled_ns(info[name], NS_PER_US) for column, name in _MICROSECONDS.items()}

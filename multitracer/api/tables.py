@@ -270,7 +270,7 @@ class LoggedTables(Kept):
         >>> session.markers.empty
         True
         """
-        return self._logged("marker", MARKERS, "position")  # waypoints of a track are marks, too
+        return self._logged("marker", MARKERS, "position", "radio")  # waypoints and events of a drive test
 
     @cached_property
     def transactions(self) -> pd.DataFrame:

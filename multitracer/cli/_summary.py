@@ -274,7 +274,9 @@ def _interface(interface: CaptureInterface) -> str:
 _MOST_LOGS = 40
 """Maximum number of listed logs; a session in a car has about ten."""
 _LOG_HEADER = ("host", "log", "format", "rows", "begin", "took")
+_OF_DATAGRAMS = ("lost", "jitter")
 _STREAMS = ("stream", "path", "connection", "at sender", "at receiver", "captured")
+_EVERY = (*_STREAMS, "rate", *_OF_DATAGRAMS)
 NO_PACKETS = "No packets were captured. The other logs follow."
 
 
@@ -295,26 +297,37 @@ def show_logs(sheet: Page, recording: Recording) -> None:
 
 
 def show_streams(sheet: Page, recording: Recording) -> None:
-    """Write the counts that a traffic generator logged for each stream, beside those from the captures."""
-    from multitracer.recording.application import counted_streams
+    """Write the counts of a load program for each of its streams, and the same data from the captures."""
+    from multitracer.recording.application import counted_streams, pings_of
 
     streams = counted_streams(recording)
+    for sentence in pings_of(recording):
+        sheet.line(sentence)
     if not streams:
         return
     sheet.line()
     sheet.line(f"{count(len(streams), 'stream')} of a traffic generator, in bytes", bold=True)
-    sheet.table(
-        _STREAMS, [_stream_cells(each) for each in streams[:_MOST_LOGS]], right=(3, 4, 5), dispensable=(1,)
-    )
+    has_loss = any(each.lost_packets is not None for each in streams)
+    is_uncounted = any(each.sender_bytes is None is each.receiver_bytes for each in streams)
+    heads = _STREAMS + (("rate",) if is_uncounted else ()) + (_OF_DATAGRAMS if has_loss else ())
+    cells = [dict(zip(_EVERY, _stream_cells(each), strict=True)) for each in streams[:_MOST_LOGS]]
+    rows = [[each[head] for head in heads] for each in cells]
+    sheet.table(heads, rows, right=range(3, len(heads)), dispensable=(1,))
     if len(streams) > _MOST_LOGS:
         sheet.line(f"and {len(streams) - _MOST_LOGS:,} more")
 
 
 def _stream_cells(each: Counted) -> tuple[str, ...]:
+    from multitracer.recording.application import shown_loss
+
     counts = (each.sender_bytes, each.receiver_bytes, each.captured_bytes)
     shown = ("-" if number is None else f"{number:,}" for number in counts)
     carried_by = "-" if each.connection is None else f"{each.connection}"
-    return f"{each.source} {each.series}", f"{each.sender} -> {each.receiver}", carried_by, *shown
+    path = f"{each.sender} -> {each.receiver}" if each.sender and each.receiver else each.direction or "-"
+    rate_bps = each.receiver_rate_bps if each.receiver_rate_bps is not None else each.sender_rate_bps
+    shown_rate = "-" if rate_bps is None else rate(rate_bps)
+    jitter = "-" if each.jitter_s is None else duration(round(each.jitter_s * NS_PER_S))
+    return each.title, path, carried_by, *shown, shown_rate, shown_loss(each) or "-", jitter
 
 
 def _layers(recording: Recording) -> Sequence[str]:

@@ -19,8 +19,19 @@ from multitracer.cli._options import debug_option, examples
 @click.option(
     "--propose", metavar="FILE", help="Propose a column map for this CSV file, whose columns are unknown."
 )
+@click.option(
+    "--start",
+    metavar="TIME",
+    help="With --propose, of a file without times: time of its first line (ISO 8601, or seconds since 1970).",
+)
+@click.option(
+    "--step",
+    type=click.FloatRange(min=0, min_open=True, max=86_400),
+    metavar="SECONDS",
+    help="With --start: time from one line to the next (default: 1).",
+)
 @debug_option
-def command(*, maps: bool, propose: str | None) -> None:
+def command(*, maps: bool, propose: str | None, start: str | None, step: float | None) -> None:
     """List the formats that MultiTracer reads, and their specifications.
 
     Formats are recognised by the content of a file, not by its name. Files may be compressed with gzip,
@@ -30,8 +41,10 @@ def command(*, maps: bool, propose: str | None) -> None:
     import parsers
     from multitracer.cli._output import page, warn
 
+    if (start is not None and propose is None) or (step is not None and start is None):
+        raise click.UsageError("--start needs --propose FILE, and --step needs --start")
     if propose is not None:
-        click.echo(parsers.propose_map(propose), nl=False)
+        click.echo(parsers.propose_map(propose, start=start or "", step_s=step or 1.0), nl=False)
         return
     sheet = page()
     for broken in parsers.installed().broken:

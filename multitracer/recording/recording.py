@@ -153,6 +153,11 @@ class Recording:
                     continue
                 if isinstance(parsed, dict):
                     self.notes += _losses(log, parsed)
+                    from multitracer.recording.far_apart import far_apart  # noqa: PLC0415  # it needs NumPy
+
+                    files = [file for capture in self.captures for file in capture.tables.files]
+                    if sentence := far_apart(parsed, files):
+                        self.notes.append(f"{log.path}: {sentence}")
                     logs.append(ParsedLog(log, parsed))
             if layer == "radio":
                 from multitracer.recording.gsmtap import signalling_of_captures  # noqa: PLC0415  # few ask

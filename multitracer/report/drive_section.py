@@ -339,8 +339,8 @@ def drive_figure_documents(
     return documents
 
 
-def drive_summary(radio_context: RadioContext) -> Markup:
-    """Return a sentence that summarizes a recording without packets."""
+def drive_summary(radio_context: RadioContext, *, load: bool = False) -> Markup:
+    """Return a sentence that summarizes a recording without packets; `load`: it has logs of load programs."""
     phones = radio_context.phones
     readings = len(phones[0].radio) if phones else 0
     facts = [f"{count(readings, 'reading')} of the radio"] if readings else []
@@ -352,7 +352,8 @@ def drive_summary(radio_context: RadioContext) -> Markup:
     facts += [radio_context.placeless] if radio_context.placeless else []
     first_ns = radio_context.first_ns
     begin = "" if first_ns is None else f", from {moment(first_ns)} on"
-    what = " and ".join(facts) or "no reading of radio or position"
+    nothing = "the counts of load programs" if load else "no reading of radio or position"
+    what = " and ".join(facts) or nothing
     caveat = f" {radio_context.caveats}" if radio_context.caveats else ""
     without = "TCP connection was" if radio_context.recording.captures else "packets were"
     logs = "logs of this drive" if drives_beside(phones) else "logs"

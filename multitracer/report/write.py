@@ -32,6 +32,7 @@ from multitracer.report.embed import embed, packet_facts
 from multitracer.report.explained_panels import explained_panels
 from multitracer.report.figure_section import drive_figure_section, figure_section, static_figure
 from multitracer.report.first_screen import FirstScreenContent, first_screen
+from multitracer.report.load_section import load_section
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
 from multitracer.report.route_map import map_section
@@ -193,6 +194,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         ),
         *phone_sections(drive.part, origin_ns=first_ns, speed=speed),
         connection_section(captures, drawn, most=MOST_ROWS),
+        load_section(recording),
     ]
     figures = []
     every_shown = filter(None, chain([shown], each_shown))
@@ -226,10 +228,12 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
         if shown.series
         else []
     )
+    load = load_section(recording)
     sections = [
         stretches_section(drive, origin_ns=first_ns, speed=1),
         trust_line(recording) if recording.captures else None,
-        drive_summary(shown),
+        drive_summary(shown, load=load is not None),
+        load,
         None if route is None else map_section(route),
         drive_figure_section(len(figures), picture=drive_picture(shown, origin_ns=first_ns))
         if figures

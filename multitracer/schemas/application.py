@@ -12,7 +12,7 @@ LAYER = "application"
 """Layer of logs with these tables."""
 
 _RUN = Column("run", "int64", "which test of the log, from 1")
-_SOURCE = Column("source", "U8", "the program: iperf3, flent")
+_SOURCE = Column("source", "U8", "the program: iperf3, flent, ookla, ping, irtt, gnettrk, ...")
 _SERIES = Column("series", "U64", "which of its streams, by its own name: a socket's number, TCP upload")
 _ENDS = (
     Column("local", "U56", "end at the host that the program ran on, HOST:PORT; empty if it is not named"),
@@ -43,6 +43,8 @@ APPLICATION_RATE = Schema(
             ("retransmitted_segments", "in the interval, as the sender's kernel counts", ""),
             ("cwnd_bytes", "congestion window at its end", "bytes"),
             ("cwnd_segments", "congestion window at the instant", ""),
+            ("packets", "datagrams of UDP that were due in the interval, as the receiver counts", ""),
+            ("lost_packets", "of these, the ones that did not arrive", ""),
             ("omitted", "1 if the program leaves the interval out of its sums (warming up)", ""),
         ),
         *_reals(
@@ -51,6 +53,7 @@ APPLICATION_RATE = Schema(
             ("rttvar_s", "its deviation", "s"),
             ("pacing_bps", "rate at which the kernel paces", "bit/s"),
             ("delivery_bps", "rate of delivery as the kernel estimates it", "bit/s"),
+            ("jitter_s", "of the datagrams, as the receiver smooths it (RFC 3550, 6.4.1)", "s"),
         ),
     ),
 )
@@ -70,8 +73,13 @@ APPLICATION_SUMS = Schema(
         *_numbers(
             ("bytes", "written by the sender, or read by the receiver", "bytes"),
             ("retransmitted_segments", "as the sender's kernel counts", ""),
+            ("packets", "datagrams of UDP", ""),
+            ("lost_packets", "of these, the ones that did not arrive", ""),
         ),
-        *_reals(("rate_bps", "of the application over the whole stream", "bit/s")),
+        *_reals(
+            ("rate_bps", "of the application over the whole stream", "bit/s"),
+            ("jitter_s", "of the datagrams, as the receiver smooths it (RFC 3550, 6.4.1)", "s"),
+        ),
     ),
 )
 """Count of one stream at one endpoint; one per row."""

@@ -13,6 +13,7 @@ from multitracer.errors import FormatError
 from multitracer.protocols.position import Dates
 from multitracer.schemas.radio import GAPS, POSITION
 from multitracer.tables import NA, NOT_A_TIME
+from multitracer.words import count
 from parsers._text.times import Rows, filled
 
 if TYPE_CHECKING:
@@ -140,6 +141,30 @@ class Sparse:
         return filled(self._schema, self.columns() | dict(columns or {}), provenance)
 
 
+class Nowhere:
+    """Removes the position 0/0, which receivers without a fix write, and counts it."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def drop(self, fix: Document) -> Document:
+        """Return a fix without its coordinates if they are 0/0; otherwise the fix."""
+        if fix.get("lat_deg") != 0 or fix.get("lon_deg") != 0:
+            return fix
+        self.times += 1
+        return {name: value for name, value in fix.items() if name not in ("lat_deg", "lon_deg")}
+
+    def note(self, lines: LogLines) -> dict[str, int]:
+        """Add a warning if there were such positions; return the missing values by column."""
+        if not self.times:
+            return {}
+        lines.warn(
+            f"{count(self.times, 'position')} with latitude and longitude 0 (the receiver had no "
+            "position): set to missing"
+        )
+        return dict.fromkeys(("lat_deg", "lon_deg"), self.times)
+
+
 class Positions:
     """Rows of POSITION from fixes whose date may follow later in the log.
 
@@ -150,6 +175,7 @@ class Positions:
         self._source = source
         self.rows = Sparse(POSITION)
         self.dates = Dates()
+        self.nowhere = Nowhere()
 
     def take(self, fixes: Iterable[Fix]) -> None:
         """Add fixes in the order of the log."""
@@ -163,7 +189,8 @@ class Positions:
 
     def _append(self, dated: Iterable[Fix]) -> None:
         for fix in dated:
-            self.rows.append({"source": self._source, "time_ns": fix.get("fix_time_ns"), **fix})
+            own = {"source": self._source, "time_ns": fix.get("fix_time_ns")}
+            self.rows.append({**own, **self.nowhere.drop(dict(fix))})
 
 
 def _missing(column: Column) -> float | str:

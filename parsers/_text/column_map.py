@@ -12,7 +12,8 @@ from datetime import UTC, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from multitracer.schemas.radio import POSITION, RADIO
-from parsers._text.times import AUTO, EPOCH_NS, factor, is_form, plain, without_unit
+from multitracer.units import NS_PER_S
+from parsers._text.times import AUTO, EPOCH_NS, factor, is_form, plain, time_ns, without_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,8 +58,9 @@ RANGES = {
 AUTO_DELIMITER = "auto"
 DELIMITERS = "\t;,|"
 _OWN = ("time_ns", "line", "asked_ns", "answered_ns")
-_KEYS = {"time", "radio", "position", "delimiter", "missing", "map"}
-_CELL_KEYS = {"column", "scale", "unit", "base", "words", "missing", "above", "bits", "hemisphere"}
+_KEYS = {"time", "radio", "position", "delimiter", "missing", "map", "header"}
+_LONGEST_STEP_S = 86_400.0
+_CELL_KEYS = {"column", "scale", "unit", "base", "words", "missing", "above", "bits", "hemisphere", "unit_in"}
 _MOST_BITS = 16
 """Maximum bits of a cell number within its node: 8 under an eNodeB (TS 36.413, 9.2.1.38), 4 to 14 under a gNB
 (TS 38.413, 9.3.1.6 and 9.3.1.7), 16 under an RNC (TS 25.413, 9.2.1.28)."""
@@ -85,11 +87,13 @@ class ColumnSource:
     """Number of bits of the value below the upper part."""
     hemisphere: str = ""
     """Column of the log with N, S, E or W, if the values have no sign; else ""."""
+    unit_in: str = ""
+    """Column of the log with the unit of each value; else ""."""
 
     @property
     def columns(self) -> list[str]:
         """Return the names of the log's columns from which this source reads."""
-        return [name for name in (self.column, self.above, self.hemisphere) if name]
+        return [name for name in (self.column, self.above, self.hemisphere, self.unit_in) if name]
 
     def is_missing(self, text: str) -> bool:
         """Return whether a text means "no value"; numbers are compared as numbers."""
@@ -125,6 +129,12 @@ class ColumnMap:
     rows: tuple[RowMap, ...]
     delimiter: str = ","
     missing: frozenset[str] = frozenset({"", "-", "--", "N/A", "n/a", "NA", "null", "nan", "NaN"})
+    start_ns: int | None = None
+    """Time of the first line of a log without times, ns since 1970; None if it has a column of times."""
+    step_ns: int = 0
+    """Time from one line to the next of such a log, ns."""
+    has_header: bool = True
+    """Whether the first line names the columns; otherwise their names are their numbers, from 1."""
 
     @property
     def columns(self) -> list[str]:
@@ -197,14 +207,33 @@ def column_map(data: Document) -> ColumnMap:
     rows = tuple(row for name in SCHEMAS for row in _rows(name, data.get(name)))
     missing = frozenset(map(str, data["missing"])) if isinstance(data.get("missing"), list) else None
     more: Document = {} if missing is None else {"missing": missing}
+    more |= {"has_header": data.get("header") is not False} | _steps(time)
+    if "start_ns" in more:
+        columns, form = [], "iso"
     return ColumnMap(
-        tuple(map(str, columns)) if isinstance(columns, list) and columns else (str(columns),),
+        tuple(map(str, columns)) if isinstance(columns, list) else (str(columns),),
         form,
         _zone(time.get("zone")),
         rows,
         delimiter,
         **more,
     )
+
+
+def _steps(time: Document) -> Document:
+    """Return begin and step of a log without times, from the keys "start" and "step" (in seconds)."""
+    if "start" not in time:
+        return {}
+    start, step = str(time["start"]), time.get("step", 1.0)
+    form = "epoch_s" if start.replace(".", "", 1).isdigit() else "iso"
+    start_ns = time_ns(start, form, _zone(time.get("zone")), lambda: None)
+    is_step = isinstance(step, int | float) and 0 < step <= _LONGEST_STEP_S
+    if start_ns is None or not is_step or time.get("column"):
+        raise MapError(
+            'the key "start" of [time] must be an ISO 8601 time or seconds since 1970, "step" the seconds '
+            'from one line to the next, and there must be no "column"'
+        )
+    return {"start_ns": start_ns, "step_ns": round(float(step) * NS_PER_S)}
 
 
 def _rows(table: str, data: object) -> list[RowMap]:
@@ -275,6 +304,7 @@ def _cell(value: object, column: Column) -> ColumnSource:
             str(value.get("above", "")),
             int(value.get("bits", 0)),
             str(value.get("hemisphere", "")),
+            str(value.get("unit_in", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise MapError(

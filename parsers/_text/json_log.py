@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
 _MOST_BYTES = 32 << 20
 """Maximum size of a log: 7 hours of 4 iperf3 streams at 1 s, with about 300 bytes for an interval."""
 _MOST = 1 << 53
+_DEEPEST = 100
+"""Maximum depth of a damaged document; iperf3's is 6 deep."""
+_NO_NUMBER = re.compile(
+    r"(?<=[:\[,\s])[-+]?(?:nan|inf(?:inity)?)(?:\([^)\s]{0,20}\))?(?=\s*[,}\]])", re.IGNORECASE
+)
+_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
+"""A text, which is passed over, the begin of one without an end, or the begin or end of an object or list."""
+_CLOSERS = {"{": "}", "[": "]"}
 
 
 def documents(stream: BinaryIO, path: str) -> tuple[list[Document], str | None]:
@@ -34,13 +43,49 @@ def documents(stream: BinaryIO, path: str) -> tuple[list[Document], str | None]:
         try:
             document, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            damage = damage or f"not valid JSON at character {at:,}: {error}"[:200]
+            place = getattr(error, "pos", at)
+            damage = damage or f"not valid JSON at character {place:,}: {error}"[:200]
+            objects += _objects(salvaged(text[at:]))
             break
-        if isinstance(document, dict):
-            objects.append(document)
+        objects += _objects(document)
     if not objects:
         raise FormatError(path, damage or "the file has no JSON object")
     return objects, damage
+
+
+def _objects(document: object) -> list[Document]:
+    """Return a document if it is an object, and the objects of a list."""
+    return [
+        each for each in (document if isinstance(document, list) else [document]) if isinstance(each, dict)
+    ]
+
+
+def salvaged(text: str) -> object:
+    """Return the value of a JSON text that is damaged, up to its last complete list or object; else None.
+
+    `nan` and `inf`, which C programs write for numbers, are not JSON; they become null.
+    """
+    text = _NO_NUMBER.sub("null", text)
+    closers: list[str] = []
+    best, best_closers = 0, ""
+    for match in _STRUCTURE.finditer(text):
+        mark = match[0]
+        if mark in _CLOSERS:
+            closers.append(_CLOSERS[mark])
+            if len(closers) > _DEEPEST:
+                break
+        elif mark in _CLOSERS.values():
+            if not closers or closers.pop() != mark:
+                break
+            best, best_closers = match.end(), "".join(reversed(closers))
+            if not closers:
+                break
+        elif mark == '"':
+            break
+    try:
+        return json.loads(text[:best] + best_closers) if best else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _all(stream: BinaryIO, path: str) -> tuple[bytes, str | None]:
@@ -82,9 +127,11 @@ def real(value: object, *, most: float = _MOST) -> float | None:
     return float(value) if math.isfinite(value) and 0 <= value <= most else None
 
 
-def complete(value: object) -> int | None:
-    """Return the value if it is an integer of 0 or more; else None."""
-    number = real(value)
+def complete(value: object, *, most: float = _MOST) -> int | None:
+    """Return the value if it is an integer from 0 to `most`; else None."""
+    if type(value) is int and 0 <= value <= most:
+        return value
+    number = real(value, most=most)
     return None if number is None else int(number)
 
 

@@ -132,7 +132,8 @@ def _text(row: bytes) -> str:
 
 _LONGEST = 100_000
 _MOST_COMMENTS = 50
-_SEPARATOR = re.compile(r"sep=.", re.IGNORECASE)
+_SEPARATOR = re.compile(r"sep=.|WigleWifi-\d[^\n]*", re.IGNORECASE)
+"""Lines above the names of columns: of spreadsheets, and of the program WiGLE about itself."""
 
 
 def first_line(lines: Iterable[str]) -> str:

@@ -36,6 +36,7 @@ from parsers._text.column_map import (
     delimiter_of,
 )
 from parsers._text.lines import ZONELESS, LogLines, first_line, names_in
+from parsers._text.placeholders import remove_placeholders
 from parsers._text.times import (
     AUTO,
     UncertainTimeError,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO
 
-    from multitracer.tables import Column, Mask, Numbers, Table
+    from multitracer.tables import Array, Column, Mask, Numbers, Table
     from parsers._format import Match
     from parsers._text.column_map import ColumnSource, RowMap
 
@@ -257,6 +258,7 @@ def read_mapped(
     *,
     path: str,
     name: str,
+    arrange: Callable[[dict[str, Array]], None] | None = None,
 ) -> dict[str, Table]:
     """Return the tables of a log, read with a map.
 
@@ -267,6 +269,8 @@ def read_mapped(
         The map, or a function that selects a map by the column names in the first line.
     path, name : str
         File path and format name, for messages and the provenance.
+    arrange : callable, optional
+        Function that moves values of RADIO to the columns where they belong, in place.
 
     Raises
     ------
@@ -280,13 +284,19 @@ def read_mapped(
         columns = replace(columns(header), delimiter=delimiter_of(text))
     elif columns.delimiter == AUTO_DELIMITER:
         columns = replace(columns, delimiter=delimiter_of(text))
-    header = LogHeader(names_in(text, columns.delimiter))
+    names = names_in(text, columns.delimiter)
+    header = LogHeader(names if columns.has_header else [str(n) for n in range(1, len(names) + 1)])
     for column in columns.time:
         if header.find(column) is None:
             raise FormatError(
                 path, f"this file has no column {column!r}; correct the column map", line=max(lines.number, 1)
             )
-    return _Log(columns, header, lines, path).read(name)
+    tables = _Log(columns, header, lines, path, [] if columns.has_header else [text]).read(name)
+    if RADIO.name in tables:
+        if arrange is not None:
+            arrange(tables[RADIO.name].columns)
+        remove_placeholders(tables[RADIO.name])
+    return tables
 
 
 @dataclass(slots=True)
@@ -346,6 +356,7 @@ class _Times:
         self.at = [at for column in columns.time if (at := header.find(column)) is not None]
         self.seen = False
         self.first: str | None = None
+        self._begin = 0
         self.jumps = Jumps()
 
     def text(self, fields: list[str]) -> str:
@@ -356,7 +367,10 @@ class _Times:
         """Return the time of a line; None if it has none."""
         text = self.text(fields)
         if self.first is None:
-            self.first = text
+            self.first, self._begin = text, number
+        if self._map.start_ns is not None:
+            self.seen = True
+            return self._map.start_ns + (number - self._begin) * self._map.step_ns
         at_ns = self.of_text(text)
         if at_ns is not None:
             self.seen = True
@@ -371,8 +385,11 @@ class _Times:
 class _Log:
     """Reads the lines of one log, and collects the rows."""
 
-    def __init__(self, columns: ColumnMap, header: LogHeader, lines: LogLines, path: str) -> None:
+    def __init__(  # all that a log is read with
+        self, columns: ColumnMap, header: LogHeader, lines: LogLines, path: str, first: list[str]
+    ) -> None:
         self._map = columns
+        self._first = first
         self._lines = lines
         self._path = path
         self._times = _Times(columns, header, lines)
@@ -399,7 +416,7 @@ class _Log:
                 "column is not read"
             )
             return _Source(column, cell, None, 1.0)
-        return _Source(column, cell, at, scale, header.find(cell.above or cell.hemisphere))
+        return _Source(column, cell, at, scale, header.find(cell.above or cell.hemisphere or cell.unit_in))
 
     def _width_needed(self, header: LogHeader) -> int:
         """Return the minimum number of fields of a line: the time, and the first row of each table."""
@@ -439,7 +456,7 @@ class _Log:
 
     def _rows(self) -> Iterator[Fields]:
         lines = self._lines
-        rows = _fields(iter(lines), self._map.delimiter)
+        rows = _fields(chain(self._first, lines), self._map.delimiter)
         while True:
             try:
                 fields = next(rows, None)
@@ -497,6 +514,8 @@ class _Log:
                 else ""
             )
             text = text + letter if letter.upper() in _HEMISPHERES[column.name] else ""
+        if cell.unit_in and source.second_at is not None and source.second_at < len(fields):
+            text = f"{text} {fields[source.second_at].strip()}"
         value = _number(text, source)
         source.seen += 1
         minimum, most = RANGES.get(column.name, (-_MOST, _MOST))
@@ -563,6 +582,12 @@ class _Log:
                     f"column {source.cell.column!r} are impossible (for example "
                     f"{source.example!r}; possible are {minimum} to {most} "
                     f"{source.column.unit}{unread}); check column and unit in the map"
+                )
+            elif source.impossible:
+                examples = "all" if not source.is_wrong else "for example"
+                yield (
+                    f"{source.column.name}: {source.impossible:,} of {source.seen:,} values of column "
+                    f"{source.cell.column!r} are impossible ({examples} {source.example!r}): set to missing"
                 )
 
     def _sources(self, table: str = "") -> Iterator[_Source]:

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 from parsers._text.column_map import RANGES, RAT, SCHEMAS, WORDS, ColumnMap, delimiter_of
@@ -500,7 +500,10 @@ def _time(sample: _Sample) -> _Time:
         f"{_shown(sample.names[at])} (for example {_shown(next(iter(sample.texts[at]), ''))})"
         for at in order[:5]
     )
-    raise NoProposalError(f"no column contains times in a known form; these columns were checked: {tried}")
+    raise NoProposalError(
+        f"no column contains times in a known form; these columns were checked: {tried}; for values at equal "
+        "intervals give --start TIME and --step SECONDS"
+    )
 
 
 def _weight(name: str) -> int:
@@ -555,6 +558,58 @@ def proposed(stream: BinaryIO) -> str:
             f"values; the columns are {names}"
         )
     return "\n".join([*_head(sample, time), *_sections(likely), *_left_out(sample, time, likely)]) + "\n"
+
+
+def proposed_steps(stream: BinaryIO, start: str, step_s: float) -> str:
+    """Return a map for a log of values at equal intervals, which has no times, as TOML.
+
+    Parameters
+    ----------
+    stream : binary file
+    start : str
+        Time of the first line, ISO 8601 or seconds since 1970.
+    step_s : float
+        Time from one line to the next, s.
+
+    Raises
+    ------
+    NoProposalError
+        If no column has numbers.
+    """
+    lines = LogLines(stream)
+    first = first_line(lines)
+    delimiter = delimiter_of(first)
+    rows = [names_in(text, delimiter) for text in chain([first], islice(lines, _ROWS))]
+    has_header = not any(_is_number(text) for text in rows[0])
+    names = rows[0] if has_header else [str(n) for n in range(1, len(rows[0]) + 1)]
+    body = rows[1:] if has_header else rows
+    columns = [[row[at].strip() for row in body if at < len(row)] for at in range(len(names))]
+    numbers = [at for at, texts in enumerate(columns) if texts and all(map(_is_number, texts))]
+    if not numbers:
+        raise NoProposalError("no column contains only numbers")
+    at = numbers[0]
+    units = [n for n, texts in enumerate(columns) if texts and all(factor(text, "bit/s") for text in texts)]
+    unit = without_unit(names[at])[1]
+    source = f"unit_in = {_text(names[units[0]])}" if units else f"unit = {_text(unit or 'bit/s')}"
+    unsure = "" if units or factor(unit, "bit/s") else "  # unsure: the unit is not in the file"
+    return "\n".join(
+        [
+            f"delimiter = {_text(delimiter)}",
+            *([] if has_header else ["header = false  # the columns are named by their numbers, from 1"]),
+            "",
+            "[time]",
+            f"start = {_text(start)}",
+            f"step = {step_s!r}  # seconds from one line to the next",
+            "",
+            "[radio]",
+            f"downlink_bps = {{ column = {_text(names[at])}, {source} }}{unsure}",
+            "",
+        ]
+    )
+
+
+def _is_number(text: str) -> bool:
+    return decimal_of(text.strip()) is not None
 
 
 def _with_speed(guess: Guess, sample: _Sample, times: Sequence[int | None], likely: Sequence[Guess]) -> Guess:

@@ -36,6 +36,7 @@ _FACTORS: dict[str, dict[str, float]] = {
     "bit/s": {
         "bit/s": 1.0, "bps": 1.0, "b/s": 1.0, "kbit/s": 1e3, "kbps": 1e3, "kb/s": 1e3, "Mbit/s": 1e6,
         "Mbps": 1e6, "Mb/s": 1e6, "Gbit/s": 1e9, "Gbps": 1e9, "Gb/s": 1e9, "B/s": 8.0, "byte/s": 8.0,
+        "bits/sec": 1.0, "Kbits/sec": 1e3, "Mbits/sec": 1e6, "Gbits/sec": 1e9,
         "bytes/s": 8.0, "kB/s": 8e3, "KB/s": 8e3, "MB/s": 8e6,
     },
     "m": {"m": 1.0, "meter": 1.0, "meters": 1.0, "metres": 1.0, "ft": 0.3048, "feet": 0.3048, "km": 1e3},
@@ -53,7 +54,7 @@ _ANY_CASE = {
 }
 """Units that are accepted in upper and lower case; not bytes, which differ from bits only by case."""
 _IN_HEADER = re.compile(r"(?P<name>.*\S)\s*[(\[{](?P<unit>[^()\[\]{}]{1,16})[)\]}]$")
-_BEHIND = re.compile(r"([+-]?[\d.,]+)\s*([^\W\d]\S{0,7}|%|°)")
+_BEHIND = re.compile(r"([+-]?[\d.,]+)\s*([^\W\d]\S{0,9}|%|°)")
 _ANGLE = re.compile(
     r"(?P<before>[NSEW])?\s*(?P<sign>[+-])?(?:(?P<decimal>\d{1,3}(?:[.,]\d+)?)\s*(?:°|º|d|deg)?"
     r"|(?P<whole>\d{1,3})(?:\s*(?:°|º|d|deg|:)\s*|\s+)(?P<minutes>\d{1,2}(?:[.,]\d+)?)"
@@ -303,10 +304,14 @@ _DIGITS, _DIGITS_LONG = "%Y%m%d%H%M%S", 14
 """Format of 14 digits; shorter numbers must not be read with it, as they may be times since 1970."""
 _FORMS = (
     "iso", "%Y.%m.%d_%H.%M.%S", "%Y%m%d %H:%M:%S", _DIGITS, "%Y%m%d_%H%M%S",
+    "%a %b %d %H:%M:%S UTC %Y", "%a %b %d %H:%M:%S GMT %Y", "%a %b %d %H:%M:%S %z %Y", "%a %b %d %H:%M:%S %Y",
     *(f"{d} {c}" for d in (*_DAYS, "%b %d, %Y", "%d %b %Y", "%d-%b-%Y") for c in _CLOCKS),
 )  # fmt: skip
 _UTC_BEHIND = re.compile(r"\s*(?:UTC|GMT)$", re.IGNORECASE)
 """UTC or GMT after a time of the form `iso`."""
+_OFFSET_BEHIND = re.compile(r"\b(?:UTC|GMT)(?=[+-]\d\d)")
+"""UTC or GMT before an offset, as Java writes it: GMT+01:00."""
+_UTC_WITHIN = re.compile(r"\b(?:UTC|GMT)\b")
 _LATEST_S = 1 << 33
 """Seconds since 1970 of the year 2242, as in `decimal_ns`."""
 _LONGEST = 64
@@ -384,8 +389,11 @@ def _of_epoch(text: str, unit: int) -> int | None:
 def _instant(text: str, form: str) -> datetime:
     if form == "iso":
         return datetime.fromisoformat(_UTC_BEHIND.sub("Z", text))
+    if "%z" in form:
+        text = _OFFSET_BEHIND.sub("", text)
     try:
-        return datetime.strptime(text, form)  # noqa: DTZ007
+        instant = datetime.strptime(text, form)  # noqa: DTZ007
+        return instant.replace(tzinfo=UTC) if _UTC_WITHIN.search(form) else instant
     except ValueError:
         if "%S" not in form or "%f" in form or not {".", ","} & set(text):
             raise

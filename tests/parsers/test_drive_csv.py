@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 import parsers
 from multitracer.analysis.mobility.handovers import changes_of
-from multitracer.errors import FormatError
+from multitracer.errors import FormatError, UnknownFormatError
 from parsers import drive_csv, track_csv
 from parsers._text import mapped_log as bundled
 from parsers._text.column_map import SCHEMAS
 from parsers._text.mapped_log import bundled_maps
+from parsers._text.times import form_of, time_ns
 from tests.narrowed import tables_of
 from tests.parsers.damage import damaged, survives
 
@@ -226,3 +227,40 @@ def test_every_column_of_a_map_is_one_of_ours() -> None:
     for each in MAPS:
         for row in each.columns.rows:
             assert {*row.cells, *row.always} <= {*SCHEMAS[row.table].names}
+
+
+def test_wigle_has_a_line_about_itself_above_the_names() -> None:
+    data = (
+        b"WigleWifi-1.4,appRelease=2.53,model=X,release=10,device=x,display=Q,board=x,brand=x\n"
+        b"MAC,SSID,AuthMode,FirstSeen,Channel,RSSI,CurrentLatitude,CurrentLongitude,AltitudeMeters,"
+        b"AccuracyMeters,Type\n"
+        b"00:11:22:33:44:55,home,[ESS],2026-02-03 10:11:12,6,-71,52.25,8.5,80.1,4.2,WIFI\n"
+        b"00101_12_263,Op,LTE;de,2026-02-03 10:11:13,1300,-101,52.251,8.51,80.1,4.2,LTE\n"
+        b"00101_12_4711,Op,GSM;de,2026-02-03 10:11:14,0,-85,52.252,8.52,80.1,4.2,GSM\n"
+    )
+    fmt = parsers.recognise(data, path="x")
+    found = fmt.parse(io.BytesIO(data), path="x")
+    assert isinstance(found, dict)
+    lte, gsm = found["radio"].rows()
+    assert (lte["rsrp_dbm"], lte["role"], lte["channel"]) == (-101.0, "neighbour", 1300)
+    assert (gsm["rssi_dbm"], gsm["rat"], len(found["position"])) == (-85.0, "GSM", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "is_zoned"),
+    [
+        ("Wed Dec 15 16:04:38 UTC 2021", 1_639_584_278, True),
+        ("Wed Dec 15 16:04:38 GMT+01:00 2021", 1_639_580_678, True),
+        ("Wed Dec 15 16:04:38 +0100 2021", 1_639_580_678, True),
+        ("Wed Dec 15 16:04:38 2021", 1_639_584_278, False),
+    ],
+)
+def test_dates_as_date_and_java_print_them(text: str, seconds: int, is_zoned: bool) -> None:
+    zoneless: list[int] = []
+    assert time_ns(text, form_of([text]), None, lambda: zoneless.append(1)) == seconds * 1_000_000_000
+    assert (not zoneless) == is_zoned
+
+
+def test_a_drawing_for_maps_is_named_with_what_to_do() -> None:
+    with pytest.raises(UnknownFormatError, match="use the text or CSV file that the program wrote beside it"):
+        parsers.recognise(b'<?xml version="1.0"?>\n<kml xmlns="x"><Document/></kml>', path="x.kml")

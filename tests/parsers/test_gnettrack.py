@@ -15,6 +15,7 @@ import multitracer as mt
 import parsers
 from multitracer.errors import FormatError
 from parsers import gnettrack
+from tests.cli.program import call
 from tests.parsers.damage import damaged, survives
 
 if TYPE_CHECKING:
@@ -166,6 +167,43 @@ def test_session_says_first_that_most_lines_could_not_be_used(tmp_path: Path) ->
     session = mt.open(tmp_path)
     assert len(session.position) == 9
     assert "21 of 31 lines could not be used; the first is line 11: no time" in session.warnings[0]
+
+
+RESULTS = (
+    b"Timestamp\tLongitude\tLatitude\tNode\tCellID\tNetworkTech\tLevel\tQual\tEventType\tEventDetails\tPINGAVG\tPINGMIN"
+    b"\tPINGMAX\tTESTDOWNLINK\tTESTUPLINK\n"
+    b"2026.02.03_10.11.12\t8.5\t52.2\t21\t11\t4G\t-87\t-8\tHANDOVER_DATA_4G4G\t001-01-1:001-01-2\t\t\t\t\t\n"
+    b"2026.02.03_10.11.13\t8.5\t52.2\t21\t11\t4G\t-87\t-8\t\t\t78\t72\t89\t35925\t8825\n"
+    b"2026.02.03_10.11.14\t8.5\t52.2\t21\t11\t4G\t-87\t-8\t\t\t-\t-\t-\t-\t-\n"
+)
+
+
+def test_events_are_markers_and_data_tests_are_rates_and_round_trips() -> None:
+    found = tables(RESULTS)
+    (event,) = found["markers"].rows()
+    assert (event["note"], event["line"]) == ("HANDOVER_DATA_4G4G 001-01-1:001-01-2", 2)
+    assert found["pings"]["rtt_s"].tolist() == [0.072, 0.078, 0.089]
+    rates = {row["direction"]: row["rate_bps"] for row in found["application_sums"].rows()}
+    assert rates == {"received": 35_925_000.0, "sent": 8_825_000.0}
+    assert len(found["radio"]) == 3
+
+
+@pytest.mark.fixtures
+def test_events_and_data_tests_of_a_public_drive_are_shown(fixture_folder: Path) -> None:
+    folder = fixture_folder / "reports" / "public"
+    if not folder.exists():
+        pytest.skip("no reports")
+    markers = mt.open(folder / "gnettrack_Orange_log_events.txt").markers
+    assert markers["note"].str.startswith("CSFB_4G3G").sum() == 40
+    assert markers["note"].str.startswith("HANDOVER").sum() == 111
+    shown = call("inspect", folder / "gnettrack_Orange_log_datatest.txt").stdout
+    assert "35.9 Mbit/s" in shown
+    assert "ping mean: 40 round trips" in shown
+
+
+@given(data=damaged(RESULTS))
+def test_damaged_results_give_tables_or_an_error(data: bytes) -> None:
+    survives(gnettrack.parse, data)
 
 
 @given(data=damaged(HEAD + ROWS))

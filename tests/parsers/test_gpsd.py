@@ -12,6 +12,7 @@ from hypothesis import given
 
 import parsers
 from parsers import gpsd
+from tests.narrowed import parsed
 from tests.parsers.damage import damaged, survives
 
 S = 1_000_000_000
@@ -77,3 +78,14 @@ def test_sentences_beside_positions_are_those_that_gpsd_decoded() -> None:
 @given(data=damaged(TPV * 2 + b'{"class":"SKY","satellites":[]}\n'))
 def test_damaged_reports_give_a_table_or_an_error(data: bytes) -> None:
     survives(gpsd.parse, data)
+
+
+def test_0_0_is_no_place() -> None:
+    """A receiver without a fix, in a report or between sentences; a place on the equator stays."""
+    head = b'{"class":"TPV","mode":2,"time":"2026-02-03T10:11:14.000Z",'
+    data = head + b'"lat":0.0,"lon":0.0}\n' + head + b'"lat":0.0,"lon":6.5}\n'
+    table = parsed(gpsd.FORMAT, data)["position"]
+    assert [(row["lat_deg"], row["lon_deg"]) for row in table.rows()] == [(None, None), (0.0, 6.5)]
+    assert table.provenance["warnings"] == [
+        "1 position with latitude and longitude 0 (the receiver had no position): set to missing"
+    ]

@@ -139,10 +139,12 @@ def test_test_that_was_cut_keeps_what_precedes() -> None:
     data = events(sample_test(3))
     cut = data[: data.index(b'"end", "data"') - 40]
     tables = parsed(iperf3.FORMAT, cut)
-    assert (len(tables["application_rate"]), len(tables["application_sums"])) == (4, 0)
+    assert (len(tables["application_rate"]), len(tables["application_sums"])) == (5, 2)
     assert tables["application_rate"].provenance["damaged"].startswith("not valid JSON at character")
-    with pytest.raises(FormatError, match="not valid JSON at character"):
-        parsed(iperf3.FORMAT, SAMPLE[:-40])
+    half = parsed(iperf3.FORMAT, SAMPLE[:-40])["application_rate"]
+    assert (len(half), half.provenance["damaged"][:27]) == (4, "not valid JSON at character")
+    with pytest.raises(FormatError, match=r"neither intervals nor sums.*not valid JSON at character"):
+        parsed(iperf3.FORMAT, SAMPLE[:300])
 
 
 def test_error_of_iperf3_is_named() -> None:

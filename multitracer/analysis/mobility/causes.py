@@ -410,6 +410,20 @@ def evidence_of(
     return "; ".join(word for word in words if word)
 
 
+def of_rows(seconds: Seconds, rows: Numbers) -> Seconds:
+    """Return the seconds with the radio of some rows only, those of one cell; unchanged if none is known."""
+    others = np.ones(len(seconds.begin_ns), dtype=bool)
+    others[rows] = False
+    columns = seconds._asdict()
+    readings = {
+        name: np.where(others, np.nan, columns[name]) for name in (*_LEVEL_COLUMNS, *_QUALITY_COLUMNS)
+    }
+    is_known = any(np.isfinite(readings[name]).any() for name in _LEVEL_COLUMNS)
+    return seconds._replace(**readings) if is_known else seconds
+
+
+_LEVEL_COLUMNS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm")
+_QUALITY_COLUMNS = ("sinr_db", "rsrq_db", "ecio_db")
 _OF_READINGS = (SecondCause.COVERAGE, SecondCause.INTERFERENCE, SecondCause.LOAD)
 
 

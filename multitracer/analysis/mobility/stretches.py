@@ -35,6 +35,7 @@ from multitracer.analysis.mobility.causes import (
     inherited,
     median,
     missing_of,
+    of_rows,
     radio_of,
 )
 from multitracer.analysis.mobility.handovers import bounds_ns
@@ -365,7 +366,9 @@ def _row(judged: _Judged, part: _Part) -> Row:
     begin_ns = begin_ns if from_ns is None else max(begin_ns, from_ns)
     end_ns = end_ns if to_ns is None else min(end_ns, to_ns)
     span = span if part.is_complete else None
-    words = evidence_of(part.cause, seconds, judged.radio, rows, judged.drive.handovers)
+    cell, served = _cell(judged, part)
+    of_cell = of_rows(seconds, served)
+    words = evidence_of(part.cause, of_cell, judged.radio, rows, judged.drive.handovers)
     return {
         "begin_ns": begin_ns,
         "end_ns": end_ns,
@@ -373,9 +376,9 @@ def _row(judged: _Judged, part: _Part) -> Row:
         "lost_s": _lost_s(judged, rows),
         "throughput_bps": float(known.mean()) if len(known) else np.nan,
         "typical_bps": judged.typical_bps,
-        "cell": _cell(judged.drive, seconds.begin_ns[rows]),
-        "rsrp_dbm": median(seconds.rsrp_dbm[rows]),
-        "sinr_db": median(seconds.sinr_db[rows]),
+        "cell": cell,
+        "rsrp_dbm": median(of_cell.rsrp_dbm[rows]),
+        "sinr_db": median(of_cell.sinr_db[rows]),
         "cause": part.cause.label,
         "share": float((judged.shown[rows] == part.cause).mean()),
         "evidence": words,
@@ -418,10 +421,19 @@ def _lost_s(judged: _Judged, rows: Numbers) -> float:
     return float(np.clip(1 - judged.seconds.rate_bps[rows] / judged.typical_bps, 0.0, 1.0).sum())
 
 
-def _cell(drive: DriveSeries, time_ns: Array) -> int:
-    stay = drive.cell_visits.at(time_ns + NS_PER_S // 2)
-    cell = drive.cell_visits.table["cell"][stay[stay >= 0]]
-    return int(drive.cell_visits.ranks[np.bincount(cell).argmax()]) if len(cell) else NA
+def _cell(judged: _Judged, part: _Part) -> tuple[int, Numbers]:
+    """Return the cell that served longest while the cause held, and those seconds of it, as rows."""
+    rows, visits = part.rows, judged.drive.cell_visits
+    own = rows[judged.shown[rows] == part.cause]
+    stay = visits.at(judged.seconds.begin_ns[rows] + NS_PER_S // 2)
+    cell = np.where(stay >= 0, visits.table["cell"][np.maximum(stay, 0)], NA) if len(visits.table) else stay
+    for some in (own, rows):
+        among = np.isin(rows, some)
+        known = cell[among & (cell >= 0)]
+        if len(known):
+            longest = int(np.bincount(known).argmax())
+            return int(visits.ranks[longest]), rows[among & (cell == longest)]
+    return NA, rows
 
 
 def _places(drive: DriveSeries, columns: dict[str, Array]) -> dict[str, Array]:
